@@ -167,8 +167,8 @@ export interface Asked {
 export type Request = Pick<Load, 'url' | 'body' | 'headers' | 'expect' | 'stream' | 'stamped'>;
 
 /** The request for one piece of work. A server that only relays gets the upstream's format, chat completions. */
-export function requestFor(work: Work, asked: Asked): Request {
-  const { origin, isGateway, headers, path = '/{route}/v1/chat/completions', model = 'canned' } = asked;
+export function requestFor(work: Work, parsedRequest: Asked): Request {
+  const { origin, isGateway, headers, path = '/{route}/v1/chat/completions', model = 'canned' } = parsedRequest;
   const dialect = isGateway ? work.dialect : 'chat';
   return {
     url: `${origin}${isGateway ? PATHS[dialect] : path.replace('{route}', work.route)}`,
@@ -180,7 +180,7 @@ export function requestFor(work: Work, asked: Asked): Request {
     headers,
     stream: work.stream,
     stamped: work.stamped ?? false,
-    expect: asked.rewrites ? rewritten(work) : expected(work, dialect),
+    expect: parsedRequest.rewrites ? rewritten(work) : expected(work, dialect),
   };
 }
 

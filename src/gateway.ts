@@ -121,7 +121,7 @@ export async function startGateway(
     sealers,
     journal,
     logger,
-    openExchangesEnded: () => requests.exchanges.thoseOpenEnded(),
+    openExchangesEnded: () => requests.exchanges.whenOpenEnded(),
   });
   const { registry } = providers;
   const { resilience } = providers.roster;

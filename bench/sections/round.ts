@@ -38,8 +38,9 @@ const LOOK_MS = 100;
 
 /** @throws Error when the server has ended, or does not serve the work's upstream */
 export async function runRound({ load, awake }: Stand, subject: Subject, work: Work, how: RoundLoad): Promise<Round> {
-  const asked = subject.asked(work.upstream);
-  if (asked === undefined) throw new Error(`${subject.name} does not stand in front of the ${work.upstream} upstream`);
+  const parsedRequest = subject.asked(work.upstream);
+  if (parsedRequest === undefined)
+    throw new Error(`${subject.name} does not stand in front of the ${work.upstream} upstream`);
   const server = subject.process(work.upstream);
   const end = server.end();
   if (end !== undefined) throw new Error(`the ${subject.name} server ended in the middle of the benchmark, by ${end}`);
@@ -51,7 +52,7 @@ export async function runRound({ load, awake }: Stand, subject: Subject, work: W
     peakMb = Math.max(peakMb, residentMb(server.pid));
   }, LOOK_MS);
   const result = await load
-    .run({ ...requestFor(work, asked), warmUpSeconds: LEAD_IN_SECONDS, ...how })
+    .run({ ...requestFor(work, parsedRequest), warmUpSeconds: LEAD_IN_SECONDS, ...how })
     .finally(() => clearInterval(looking));
   const own = processorMs(server.pid);
   const disturbed = disturbance(before.cores, coreTimes(), known() - before.known);

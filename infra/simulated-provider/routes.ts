@@ -48,7 +48,7 @@ export interface RouteOptions extends SimulatedProviderOptions {
 }
 
 /** @throws Refused */
-export type Route = (asked: Asked, render: Rendering) => Reply;
+export type Route = (parsedRequest: Asked, render: Rendering) => Reply;
 
 const FILE_NOT_FOUND: Reply = {
   status: 404,
@@ -69,8 +69,8 @@ export function createRoutes(options: RouteOptions): Route {
   const files = new Files(KEEP_FILES);
   const batches = new Batches({ files, backgroundMs, plan, stamp, answer: answerInBatch });
 
-  function route(asked: Asked, render: Rendering): Reply {
-    const { method, path, json } = asked;
+  function route(parsedRequest: Asked, render: Rendering): Reply {
+    const { method, path, json } = parsedRequest;
     if (absent.some((root) => isBelow(path, root))) return FILE_NOT_FOUND;
     switch (path) {
       case '/v1/chat/completions':
@@ -80,19 +80,19 @@ export function createRoutes(options: RouteOptions): Route {
       case '/v1/embeddings':
         return method === 'POST' ? embeddings(objectBody(json)) : FILE_NOT_FOUND;
       default:
-        return familyRoute(asked, render);
+        return familyRoute(parsedRequest, render);
     }
   }
 
-  function familyRoute(asked: Asked, render: Rendering): Reply {
-    const { path } = asked;
-    if (isBelow(path, '/v1/responses')) return responsesRoute(asked, render);
-    if (isBelow(path, '/v1/messages')) return messagesRoute(asked, render);
-    if (isBelow(path, '/v1/models')) return modelsRoute(asked);
-    if (isBelow(path, '/v1/files')) return filesRoute(asked, render);
-    if (isBelow(path, '/v1/batches')) return batchesRoute(asked, render);
-    if (isBelow(path, '/api')) return ollamaRoute(asked, render);
-    return otherRoute(asked, render);
+  function familyRoute(parsedRequest: Asked, render: Rendering): Reply {
+    const { path } = parsedRequest;
+    if (isBelow(path, '/v1/responses')) return responsesRoute(parsedRequest, render);
+    if (isBelow(path, '/v1/messages')) return messagesRoute(parsedRequest, render);
+    if (isBelow(path, '/v1/models')) return modelsRoute(parsedRequest);
+    if (isBelow(path, '/v1/files')) return filesRoute(parsedRequest, render);
+    if (isBelow(path, '/v1/batches')) return batchesRoute(parsedRequest, render);
+    if (isBelow(path, '/api')) return ollamaRoute(parsedRequest, render);
+    return otherRoute(parsedRequest, render);
   }
 
   function otherRoute({ method, path, json, files: sent }: Asked, render: Rendering): Reply {

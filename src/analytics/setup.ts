@@ -1,7 +1,7 @@
 /** `chancery analytics setup`: creates the account of analysts on the ClickHouse server, and checks its rights. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Config } from '../config/config.ts';
-import { analystAccount, mustBeRefused, namesAsked } from '../http/clickhouse/analyst-account.ts';
+import { allowedNames, analystAccount, refusedQueries } from '../http/clickhouse/analyst-account.ts';
 import { writeToServer } from './writing-access.ts';
 
 /** The message names the missing setting. */
@@ -33,11 +33,11 @@ export async function setUpAnalyst({ analytics }: Config, { admin, onStep }: Set
   const managing = writeToServer({ url, ...(admin ?? { user, password }) });
   try {
     const server = {
-      settings: await namesOf(managing.client, 'SELECT name FROM system.settings', namesAsked.settings),
+      settings: await namesOf(managing.client, 'SELECT name FROM system.settings', allowedNames.settings),
       systemTables: await namesOf(
         managing.client,
         "SELECT name FROM system.tables WHERE database = 'system'",
-        namesAsked.systemTables,
+        allowedNames.systemTables,
       ),
     };
     for (const { text, shown } of analystAccount({ ...analyst, database }, server)) {
@@ -52,7 +52,7 @@ export async function setUpAnalyst({ analytics }: Config, { admin, onStep }: Set
     await asking.client.command({ query: 'SELECT 1' });
     onStep(`-- ${analyst.user} may connect`);
     const allowed: string[] = [];
-    for (const query of mustBeRefused) {
+    for (const query of refusedQueries) {
       const isRefused = await refuses(asking.client, query);
       onStep(`-- ${analyst.user} ${isRefused ? 'is refused' : 'MAY RUN'}: ${query}`);
       if (!isRefused) allowed.push(query);
@@ -66,11 +66,11 @@ export async function setUpAnalyst({ analytics }: Config, { admin, onStep }: Set
 async function namesOf(
   client: ClickHouseClient,
   query: string,
-  asked: readonly string[],
+  names: readonly string[],
 ): Promise<ReadonlySet<string>> {
   const result = await client.query({ query, format: 'TabSeparated' });
   const there = new Set((await result.text()).split('\n'));
-  return new Set(asked.filter((name) => there.has(name)));
+  return new Set(names.filter((name) => there.has(name)));
 }
 
 async function refuses(client: ClickHouseClient, query: string): Promise<boolean> {

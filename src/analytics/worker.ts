@@ -131,8 +131,8 @@ async function clickHouseOf(
   const readers = createClickHouseHttp({
     engine,
     users: [
-      { name: 'gateway', password: gateway, limits: gatewayLimits, recordedElsewhere: true },
-      { name: 'administrator', password: administrator, limits: analystLimits, recordedElsewhere: true },
+      { name: 'gateway', password: gateway, limits: gatewayLimits, recordedByCaller: true },
+      { name: 'administrator', password: administrator, limits: analystLimits, recordedByCaller: true },
       { name: 'analyst', password: analyst, limits: analystLimits },
     ],
     record: recordThroughGateway(process),

@@ -7,20 +7,20 @@ import { UsageError } from './command.ts';
  * family, `att*` every known type that begins so. Undefined: all types.
  * @throws UsageError when no known type matches
  */
-export function typeFilter(asked: readonly string[]): readonly string[] | undefined {
-  const types = asked.flatMap((one) => typesFor(one.trim()));
-  return asked.length === 0 || types.includes('*') ? undefined : types;
+export function typeFilter(patterns: readonly string[]): readonly string[] | undefined {
+  const types = patterns.flatMap((one) => typesFor(one.trim()));
+  return patterns.length === 0 || types.includes('*') ? undefined : types;
 }
 
-function typesFor(asked: string): readonly string[] {
-  if (asked === '*') return ['*'];
+function typesFor(pattern: string): readonly string[] {
+  if (pattern === '*') return ['*'];
   const known = [...catalogue.keys()];
-  const prefix = asked.endsWith('*') ? asked.slice(0, -1) : asked;
+  const prefix = pattern.endsWith('*') ? pattern.slice(0, -1) : pattern;
   if (prefix.endsWith('.') && known.some((type) => type.startsWith(prefix))) return [prefix];
-  const matching = asked.endsWith('*')
+  const matching = pattern.endsWith('*')
     ? known.filter((type) => type.startsWith(prefix))
-    : known.filter((type) => type === asked);
+    : known.filter((type) => type === pattern);
   if (matching.length > 0) return matching;
-  const near = nearest(asked, known);
-  throw new UsageError(`no event type is "${asked}"${near === undefined ? '' : `; did you mean "${near}"?`}`);
+  const near = nearest(pattern, known);
+  throw new UsageError(`no event type is "${pattern}"${near === undefined ? '' : `; did you mean "${near}"?`}`);
 }

@@ -36,15 +36,15 @@ export async function logExport(
   parts: Pick<ProgramParts, 'writeParquet'>,
   terminal: Terminal,
 ): Promise<number> {
-  const asked = askedFor(args);
+  const exportOptions = exportOptionsIn(args);
   const progress = progressOn(terminal);
   const counted = { events: 0 };
-  const events = eventsOf(log, asked, terminal.signal, (event) => {
+  const events = eventsOf(log, exportOptions, terminal.signal, (event) => {
     counted.events += 1;
     progress.show(() => `${count(counted.events, 'event')}, until ${isoTime(event.at)}`);
   });
   try {
-    await write(events, asked, maskAddress(source), parts, terminal);
+    await write(events, exportOptions, maskAddress(source), parts, terminal);
   } finally {
     progress.clear();
   }
@@ -52,7 +52,8 @@ export async function logExport(
     complain(terminal, `stopped before the end, after ${count(counted.events, 'event')}`);
     return 1;
   }
-  if (asked.output !== undefined) complain(terminal, `wrote ${count(counted.events, 'event')} to ${asked.output}`);
+  if (exportOptions.output !== undefined)
+    complain(terminal, `wrote ${count(counted.events, 'event')} to ${exportOptions.output}`);
   return 0;
 }
 
@@ -117,7 +118,7 @@ const instant = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:
 const dayMs = 24 * 3600_000;
 
 /** @throws UsageError */
-function askedFor({ values, lists }: ParsedArguments): ExportRequest {
+function exportOptionsIn({ values, lists }: ParsedArguments): ExportRequest {
   const { format: typed = 'ndjson', output } = values;
   const format = formats.find((one) => one === typed);
   if (format === undefined) throw new UsageError(`--format: expected ${formats.join(', ')}, got "${typed}"`);

@@ -253,10 +253,10 @@ function withoutCommand(argv: readonly string[], parts: ProgramParts): number {
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') return say(overview(commands));
   const family = commands.filter(({ name }) => name.startsWith(`${first} `));
   if (family.length === 0) return refuse(`there is no command "${argv.join(' ')}"\n\n${overview(commands)}`);
-  const asked = argv[1];
-  if (asked === '--help' || asked === '-h') return say(overview(family));
+  const subcommand = argv[1];
+  if (subcommand === '--help' || subcommand === '-h') return say(overview(family));
   return refuse(
-    `${asked === undefined ? `${first} what?` : `there is no command "${first} ${asked}"`}\n\n${overview(family)}`,
+    `${subcommand === undefined ? `${first} what?` : `there is no command "${first} ${subcommand}"`}\n\n${overview(family)}`,
   );
 }
 

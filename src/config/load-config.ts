@@ -36,9 +36,9 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const variables: Environment = { ...envFile, ...env };
   const sourceOf = (variable: string): Source => (env[variable] === undefined ? '.env' : 'environment');
 
-  const asked = flags['config'] ?? (variables['CHANCERY_CONFIG'] || undefined);
-  const askedBy = flags['config'] === undefined ? 'CHANCERY_CONFIG' : '--config';
-  const file = readSettingsFile(cwd, asked, asked === undefined ? undefined : askedBy);
+  const configPath = flags['config'] ?? (variables['CHANCERY_CONFIG'] || undefined);
+  const configPathFrom = flags['config'] === undefined ? 'CHANCERY_CONFIG' : '--config';
+  const file = readSettingsFile(cwd, configPath, configPath === undefined ? undefined : configPathFrom);
   const { value, missing } = expandVariables(file.settings, variables, isMetadata);
 
   const schema = fileSchema(providerTypes);

@@ -21,10 +21,14 @@ export interface SettingsFile {
   readonly problems: readonly Problem[];
 }
 
-/** Reads `asked` (from `--config` or `CHANCERY_CONFIG`), or else chancery.yaml in `cwd` if it exists. */
-export function readSettingsFile(cwd: string, asked: string | undefined, variable: string | undefined): SettingsFile {
-  const path = resolve(cwd, asked ?? 'chancery.yaml');
-  if (asked === undefined && !existsSync(path)) return { settings: {}, problems: [] };
+/** Reads `givenPath` (from `--config` or `CHANCERY_CONFIG`), or else chancery.yaml in `cwd` if it exists. */
+export function readSettingsFile(
+  cwd: string,
+  givenPath: string | undefined,
+  variable: string | undefined,
+): SettingsFile {
+  const path = resolve(cwd, givenPath ?? 'chancery.yaml');
+  if (givenPath === undefined && !existsSync(path)) return { settings: {}, problems: [] };
   const failed = (message: string): SettingsFile => ({
     path,
     settings: {},

@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 const count = z.int().min(0);
 const unixSeconds = z.int().describe('Unix time in seconds');
-const freeForm = z.looseObject({});
+const anyObject = z.looseObject({});
 
 export const errorEnvelope = z
   .object({
@@ -29,8 +29,8 @@ const chatUsage = z.looseObject({
   prompt_tokens: count,
   completion_tokens: count,
   total_tokens: count,
-  prompt_tokens_details: freeForm.optional(),
-  completion_tokens_details: freeForm.optional(),
+  prompt_tokens_details: anyObject.optional(),
+  completion_tokens_details: anyObject.optional(),
 });
 
 export const chatCompletion = z.looseObject({
@@ -45,7 +45,7 @@ export const chatCompletion = z.looseObject({
       message: z.looseObject({
         role: z.string(),
         content: z.string().nullable(),
-        tool_calls: z.array(freeForm).optional(),
+        tool_calls: z.array(anyObject).optional(),
       }),
       finish_reason: z.string().nullable(),
     }),
@@ -70,8 +70,8 @@ const responseUsage = z.looseObject({
   input_tokens: count,
   output_tokens: count,
   total_tokens: count,
-  input_tokens_details: freeForm.optional(),
-  output_tokens_details: freeForm.optional(),
+  input_tokens_details: anyObject.optional(),
+  output_tokens_details: anyObject.optional(),
 });
 
 export const responseObject = z.looseObject({
@@ -121,7 +121,7 @@ export const model = z.looseObject({
   object: z.literal('model'),
   created: unixSeconds,
   owned_by: z.string(),
-  metadata: freeForm.optional(),
+  metadata: anyObject.optional(),
 });
 
 export const modelList = z.looseObject({ object: z.literal('list'), data: z.array(model) });
@@ -171,7 +171,7 @@ export const messagesErrorSchema = z
         'api_error',
       ]),
       message: z.string(),
-      details: freeForm.optional().describe('the code, parameter and provider of the error, where there are any'),
+      details: anyObject.optional().describe('the code, parameter and provider of the error, where there are any'),
     }),
     request_id: z.string(),
   })

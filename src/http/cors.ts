@@ -20,14 +20,15 @@ export function allowOrigins(app: FastifyInstance, origins: readonly string[]): 
     reply.raw.setHeader('access-control-allow-origin', origins.includes('*') ? '*' : origin);
     reply.raw.setHeader('access-control-expose-headers', '*');
     if (!isPreflight(request)) return done();
-    const asked = request.headers['access-control-request-headers'];
+    const requestedHeaders = request.headers['access-control-request-headers'];
     reply.headers({
       'access-control-allow-methods': METHODS,
       'access-control-max-age': String(MAX_AGE_SECONDS),
       'x-request-id': request.id,
     });
     // Vendors' clients send many different headers. All names are allowed: only a key grants rights.
-    if (asked !== undefined && HEADER_NAMES.test(asked)) reply.header('access-control-allow-headers', asked);
+    if (requestedHeaders !== undefined && HEADER_NAMES.test(requestedHeaders))
+      reply.header('access-control-allow-headers', requestedHeaders);
     reply.code(204).send();
   });
 }

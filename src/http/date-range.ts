@@ -67,7 +67,7 @@ export function dateRange({ days, start_date, end_date }: RequestedDays, timeZon
     return { from: startOf(today - (days - 1) * DAY_MS, timeZone), until: startOf(today + DAY_MS, timeZone) };
   }
   if (start_date === undefined && end_date === undefined) return { from: undefined, until: undefined };
-  const { first, last } = writtenDays({ start_date, end_date }, timeZone, now);
+  const { first, last } = daysIn({ start_date, end_date }, timeZone, now);
   return { from: startOf(first, timeZone), until: startOf(last + DAY_MS, timeZone) };
 }
 
@@ -99,7 +99,7 @@ export function reportRange({ days, start_date, end_date }: RequestedDays, timeZ
   const dates = start_date !== undefined || end_date !== undefined;
   const today = dayAt(now, timeZone);
   const { first, last } = dates
-    ? writtenDays({ start_date, end_date }, timeZone, now)
+    ? daysIn({ start_date, end_date }, timeZone, now)
     : { first: today - (Math.min(days ?? DAYS_BEFORE_END + 1, MOST_DAYS) - 1) * DAY_MS, last: today };
   if (last - first >= MOST_DAYS * DAY_MS) {
     throw refusals.invalidRequest(`No more than ${MOST_DAYS} days can be asked for at once.`, 'start_date');
@@ -126,7 +126,7 @@ export function dayStarts({ startDate, endDate, timeZone }: ReportRange, now: nu
 }
 
 /** The first and the last day, each as the time at which it begins in UTC. @throws Refusal 400 */
-function writtenDays({ start_date, end_date }: Omit<RequestedDays, 'days'>, timeZone: string, now: number) {
+function daysIn({ start_date, end_date }: Omit<RequestedDays, 'days'>, timeZone: string, now: number) {
   const last = end_date === undefined ? dayAt(now, timeZone) : calendarDay(end_date, 'end_date');
   const first = start_date === undefined ? last - DAYS_BEFORE_END * DAY_MS : calendarDay(start_date, 'start_date');
   if (first > last) throw refusals.invalidRequest("'start_date' is after 'end_date'.", 'start_date');
@@ -145,8 +145,8 @@ function dayAt(at: number, timeZone: string): number {
 
 /** When the day begins in the zone. The offset is read twice, since it may change between guess and result. */
 function startOf(day: number, timeZone: string): number {
-  const guess = day - offsetAt(day, timeZone);
-  return day - offsetAt(guess, timeZone);
+  const approximate = day - offsetAt(day, timeZone);
+  return day - offsetAt(approximate, timeZone);
 }
 
 /** By how many milliseconds the zone is ahead of UTC. */

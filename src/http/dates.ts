@@ -34,14 +34,14 @@ export function timeOf(text: string): number | undefined {
 /**
  * A time as `timeOf` reads it, or a day, which begins in UTC. The text is a query parameter, in which an unencoded plus
  * sign has become a space.
- * @param orElse further accepted values, for the message
+ * @param suffix further accepted values, for the message
  * @throws Refusal 400 `invalid_value`
  */
-export function dayOrTime(text: string, param: string, orElse = ''): number {
+export function dayOrTime(text: string, param: string, suffix = ''): number {
   const at = isCalendarDay(text) ? calendarDay(text, param) : timeOf(text.replace(/ (?=\d\d:\d\d$)/, '+'));
   if (at !== undefined) return at;
   throw refusals.invalidRequest(
-    `'${param}' must be a date, or a time with its zone, such as 2026-03-01T09:00:00Z${orElse}.`,
+    `'${param}' must be a date, or a time with its zone, such as 2026-03-01T09:00:00Z${suffix}.`,
     param,
   );
 }

@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { LogUnavailable } from '../events/log.ts';
+import { clientErrorFormatOf } from './client-error-format.ts';
 import { ACCEPTED_ENCODINGS } from './content-encoding.ts';
-import { mannersOf } from './manners.ts';
 
 /** Headers of a refusal. */
 export function refusalHeaders(refusal: Refusal): Record<string, string> {
@@ -39,9 +39,9 @@ export function createErrorHandler(logError: (error: unknown, request: FastifyRe
     request.refusal = refusal;
     if (refusal.code === 'internal_error') logError(refusal.cause ?? error, request);
     if (isStillSending(request.raw)) reply.header('connection', 'close');
-    const manners = mannersOf(request);
-    const headers = manners.headers({ ...refusalHeaders(refusal), 'x-request-id': request.id });
-    reply.code(refusal.status).headers(headers).send(manners.errorBody(refusal, request.id));
+    const clientErrorFormat = clientErrorFormatOf(request);
+    const headers = clientErrorFormat.headers({ ...refusalHeaders(refusal), 'x-request-id': request.id });
+    reply.code(refusal.status).headers(headers).send(clientErrorFormat.errorBody(refusal, request.id));
   };
 }
 

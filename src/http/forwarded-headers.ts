@@ -24,13 +24,13 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
  */
 export function forwardedHeaders(
   given: IncomingHttpHeaders,
-  isKeptBack: (name: string) => boolean,
+  isRemoved: (name: string) => boolean,
 ): Record<string, string> {
   const ofConnection = given.connection?.toLowerCase().split(/[\s,]+/) ?? [];
   const headers: Record<string, string> = {};
   for (const name in given) {
     const value = given[name];
-    if (value === undefined || NOT_FORWARDED.has(name) || isCredentialHeader(name) || isKeptBack(name)) continue;
+    if (value === undefined || NOT_FORWARDED.has(name) || isCredentialHeader(name) || isRemoved(name)) continue;
     if (ofConnection.includes(name) || name.startsWith('x-forwarded-')) continue;
     headers[name] = typeof value === 'string' ? value : value.join(', ');
   }

@@ -271,8 +271,8 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
 }
 
 /** Path of the metrics: the configured one, unless it would hide an API path. */
-export function metricsPath(asked = '/metrics'): string {
-  const path = `/${asked
+export function metricsPath(configured = '/metrics'): string {
+  const path = `/${configured
     .split('/')
     .filter((segment) => segment !== '' && segment !== '.')
     .join('/')}`;

@@ -4,7 +4,7 @@ import type { Client, EndReason } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { noSessions, type Sessions } from '../commands/model-request/session.ts';
 import { refusals } from '../commands/refusal.ts';
-import { mannersOf } from './manners.ts';
+import { clientErrorFormatOf } from './client-error-format.ts';
 import { redactHeaders, redactUrl } from './redaction.ts';
 import { ReplyClient } from './reply-client.ts';
 import { noTags, type RequestTags } from './request-tags.ts';
@@ -30,7 +30,7 @@ interface Waiting {
 export class OpenExchanges {
   readonly #clients = new Set<ReplyClient>();
   /** Exchanges that have no client. */
-  readonly #unattended = new Set<Promise<void>>();
+  readonly #detached = new Set<Promise<void>>();
   readonly #stallTimeoutMs: number;
   readonly #onCut: () => void;
   readonly #marks: RequestMarks;
@@ -62,14 +62,14 @@ export class OpenExchanges {
   }
 
   get count(): number {
-    return this.#clients.size + this.#unattended.size;
+    return this.#clients.size + this.#detached.size;
   }
 
   /** Registers an exchange without a client, which a stop waits for like any other. */
   track(exchange: Promise<void>): void {
-    this.#unattended.add(exchange);
+    this.#detached.add(exchange);
     void exchange.finally(() => {
-      this.#unattended.delete(exchange);
+      this.#detached.delete(exchange);
       this.#over(exchange);
     });
   }
@@ -89,7 +89,7 @@ export class OpenExchanges {
       throw refusals.overloaded(this.#limit);
     }
     const modelRequest = this.modelRequestOf(request);
-    await this.attend(reply, (client) => exchange(modelRequest, client));
+    await this.serve(reply, (client) => exchange(modelRequest, client));
   }
 
   /** The request in the form that an exchange uses. */
@@ -98,9 +98,9 @@ export class OpenExchanges {
   }
 
   /** Answers on the hijacked response; a stop waits for it like for an exchange. */
-  async attend(reply: FastifyReply, answer: (client: Client) => Promise<void>): Promise<void> {
+  async serve(reply: FastifyReply, answer: (client: Client) => Promise<void>): Promise<void> {
     reply.hijack();
-    const client = new ReplyClient(reply.raw, this.#stallTimeoutMs, mannersOf(reply.request));
+    const client = new ReplyClient(reply.raw, this.#stallTimeoutMs, clientErrorFormatOf(reply.request));
     this.#clients.add(client);
     try {
       await answer(client);
@@ -113,8 +113,8 @@ export class OpenExchanges {
   }
 
   /** Resolves once every exchange that is open now has ended, regardless of newer ones. */
-  async thoseOpenEnded(): Promise<void> {
-    const open = new Set<ReplyClient | Promise<void>>([...this.#clients, ...this.#unattended]);
+  async whenOpenEnded(): Promise<void> {
+    const open = new Set<ReplyClient | Promise<void>>([...this.#clients, ...this.#detached]);
     if (open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting = [...this.#waiting, { open, done: resolve }];

@@ -29,7 +29,7 @@ export interface PassthroughOptions {
   readonly exchanges: OpenExchanges;
   readonly userPathHeader: string;
   /** Headers that are not forwarded to providers. */
-  readonly tags: Pick<RequestTags, 'isKeptBack'>;
+  readonly tags: Pick<RequestTags, 'isRemoved'>;
   /** Size limits in bytes: of a body that is checked before it is forwarded, and of a streamed body. */
   readonly limits: { readonly whole: number; readonly streamed: number };
   /** Whether a leading `v1/` is allowed in front of the provider's own path. */
@@ -61,7 +61,7 @@ export function registerPassthrough(app: FastifyInstance, options: PassthroughOp
 function registerRoute(app: FastifyInstance, options: PassthroughOptions): void {
   const userPathHeader = options.userPathHeader.toLowerCase();
   const { limits, tags } = options;
-  const isKeptBack = (name: string) => name === userPathHeader || tags.isKeptBack(name);
+  const isRemoved = (name: string) => name === userPathHeader || tags.isRemoved(name);
   app.route<PassthroughRoute>({
     method: METHODS,
     url: '/p/:provider/*',
@@ -113,33 +113,33 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
     }
     const body = await bodyOf(request, limits, isRestricted);
     if (isRestricted) await options.checkBody(withoutByteOrderMark(body.body), caller.sight);
-    const headers = forwardedHeaders(request.headers, isKeptBack);
+    const headers = forwardedHeaders(request.headers, isRemoved);
     return { provider, path, headers, body, bodyLimitBytes: limits.streamed };
   }
 }
 
 /**
- * @param isLookedThrough the body is read completely, whatever its size, and decoded; the provider receives it decoded,
+ * @param isParsed the body is read completely, whatever its size, and decoded; the provider receives it decoded,
  *   so that it reads the same bytes as the gateway
  * @throws Refusal when it is too large, or cannot be decoded
  */
 async function bodyOf(
   request: FastifyRequest,
   { whole, streamed }: PassthroughOptions['limits'],
-  isLookedThrough: boolean,
+  isParsed: boolean,
 ): Promise<{ body: Buffer; bodyPieces?: AsyncIterable<Buffer> }> {
   const nothing = Buffer.alloc(0);
   if (!(request.body instanceof IncomingMessage)) return { body: nothing };
-  const limitBytes = isLookedThrough ? Math.min(whole, streamed) : streamed;
+  const limitBytes = isParsed ? Math.min(whole, streamed) : streamed;
   const announced = request.headers['content-length'];
   const length = announced === undefined ? undefined : Number(announced);
   if (length !== undefined && length > limitBytes) throw refusals.bodyTooLarge(limitBytes);
-  if (!isLookedThrough && (length === undefined || length > WHOLE_BODY_BYTES)) {
+  if (!isParsed && (length === undefined || length > WHOLE_BODY_BYTES)) {
     return { body: nothing, bodyPieces: request.body };
   }
-  if (isLookedThrough) checkEncoding(request.headers);
+  if (isParsed) checkEncoding(request.headers);
   const body = await wholeBody(request.body, limitBytes);
-  return { body: isLookedThrough ? await decodedWhole(request, body, limitBytes) : body };
+  return { body: isParsed ? await decodedWhole(request, body, limitBytes) : body };
 }
 
 /** @throws Refusal when it is too large, or the client disconnects before its end */

@@ -3,8 +3,8 @@ import type { ServerResponse } from 'node:http';
 import type { Client, EndReason } from '../commands/model-request/client.ts';
 import { isEventStream } from '../commands/model-request/media-type.ts';
 import type { Refusal } from '../commands/refusal.ts';
+import type { ClientErrorFormat } from './client-error-format.ts';
 import { isStillSending, refusalHeaders } from './errors.ts';
-import type { Manners } from './manners.ts';
 import { withOwnVary } from './vary.ts';
 
 const EVENT_STREAM_HEADERS = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
@@ -15,13 +15,13 @@ export class ReplyClient implements Client {
   readonly #response: ServerResponse;
   readonly #controller = new AbortController();
   readonly #stallTimeoutMs: number;
-  readonly #manners: Manners;
+  readonly #format: ClientErrorFormat;
   #begun = false;
 
-  constructor(response: ServerResponse, stallTimeoutMs: number, manners: Manners) {
+  constructor(response: ServerResponse, stallTimeoutMs: number, format: ClientErrorFormat) {
     this.#response = response;
     this.#stallTimeoutMs = stallTimeoutMs;
-    this.#manners = manners;
+    this.#format = format;
     response.once('close', () => {
       if (!response.writableFinished) this.endEarly('client_gone');
     });
@@ -62,7 +62,7 @@ export class ReplyClient implements Client {
       this.#response.destroy();
       return;
     }
-    const body = Buffer.from(JSON.stringify(this.#manners.errorBody(refusal, headers['x-request-id'])));
+    const body = Buffer.from(JSON.stringify(this.#format.errorBody(refusal, headers['x-request-id'])));
     const contentType = { 'content-type': 'application/json; charset=utf-8' };
     const close: Record<string, string> = isStillSending(this.#response.req) ? { connection: 'close' } : {};
     this.answer(refusal.status, { ...headers, ...refusalHeaders(refusal), ...contentType, ...close }, body);
@@ -85,7 +85,7 @@ export class ReplyClient implements Client {
   }
 
   #headers(given: Record<string, string>): Record<string, string> {
-    return withOwnVary(this.#manners.headers(given), this.#response.getHeader('vary'));
+    return withOwnVary(this.#format.headers(given), this.#response.getHeader('vary'));
   }
 
   #drained(): Promise<void> {

@@ -15,12 +15,12 @@ export interface RequestTags {
   /** Undefined when there are none. */
   labelsOf(headers: IncomingHttpHeaders, key: CallerKey | undefined): readonly string[] | undefined;
   /** Whether a header is not forwarded to providers. */
-  isKeptBack(header: string): boolean;
+  isRemoved(header: string): boolean;
 }
 
 export const noTags: RequestTags = {
   labelsOf: (_headers, key) => labelsOfKey(key),
-  isKeptBack: () => false,
+  isRemoved: () => false,
 };
 
 /**
@@ -54,7 +54,7 @@ export function createRequestTags(managed: readonly TaggingRule[], set: () => re
       }
       return labels === undefined || labels.size === 0 ? labelsOfKey(key) : [...labels];
     },
-    isKeptBack: (header) => current().some((rule) => rule.doNotPass && rule.header === header),
+    isRemoved: (header) => current().some((rule) => rule.doNotPass && rule.header === header),
   };
 }
 

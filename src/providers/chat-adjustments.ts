@@ -38,15 +38,15 @@ function isOpenAiReasoningModel(model: string): boolean {
 /** Moves `reasoning: {effort}` to the type's own member, and replaces an unknown level by the nearest known one. */
 function adjustEffort(body: Readonly<Record<string, unknown>>, style: ReasoningStyle, changes: MemberChanges): void {
   const { reasoning, reasoning_effort: flat } = body;
-  const asked = isObject(reasoning) ? reasoning['effort'] : undefined;
+  const requestedEffort = isObject(reasoning) ? reasoning['effort'] : undefined;
   if (style.effort === 'object') {
-    if (!isObject(reasoning) || typeof asked !== 'string') return;
-    const effort = loweredEffort(asked, style.levels);
-    if (effort !== asked) changes['reasoning'] = JSON.stringify({ ...reasoning, effort });
+    if (!isObject(reasoning) || typeof requestedEffort !== 'string') return;
+    const effort = loweredEffort(requestedEffort, style.levels);
+    if (effort !== requestedEffort) changes['reasoning'] = JSON.stringify({ ...reasoning, effort });
     return;
   }
   if (reasoning !== undefined) changes['reasoning'] = undefined;
-  const wanted = typeof flat === 'string' ? flat : asked;
+  const wanted = typeof flat === 'string' ? flat : requestedEffort;
   if (style.effort === 'omit' || typeof wanted !== 'string') return;
   const effort = loweredEffort(wanted, style.levels);
   if (effort !== flat) changes['reasoning_effort'] = JSON.stringify(effort);

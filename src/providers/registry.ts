@@ -172,8 +172,8 @@ export function createRegistry(options: RegistryOptions): Registry {
     async resolveOrRefresh(selector, hint) {
       const known = resolve(selector, hint);
       if (known !== undefined) return known;
-      const asked = inQuestion(selector, hint).map((listing) => listing.refreshForRequest());
-      await atMost(requestWaitMs, Promise.all(asked));
+      const refreshes = inQuestion(selector, hint).map((listing) => listing.refreshForRequest());
+      await atMost(requestWaitMs, Promise.all(refreshes));
       return resolve(selector, hint);
     },
     find: (selector) => index.bySelector.get(selector)?.listed,

@@ -63,11 +63,11 @@ export function createStatelessRoutes(further: readonly string[]): StatelessRout
   const usual = [...ofAll, ...own];
   return {
     has(type, method, path) {
-      const asked = withoutV1(`${method === 'HEAD' ? 'GET' : method} ${path.split('?', 1)[0]}`);
+      const requestedRoute = withoutV1(`${method === 'HEAD' ? 'GET' : method} ${path.split('?', 1)[0]}`);
       return (known.get(type) ?? usual).some((route) =>
         route.endsWith('/*')
-          ? asked.length > route.length - 1 && asked.startsWith(route.slice(0, -1))
-          : asked === route,
+          ? requestedRoute.length > route.length - 1 && requestedRoute.startsWith(route.slice(0, -1))
+          : requestedRoute === route,
       );
     },
   };

@@ -21,7 +21,7 @@ import { type KeysState, keysView } from '../projections/keys.ts';
 import type { ProjectionRunner, RunningProjection } from '../projections/runner.ts';
 import { type UsersState, usersView } from '../projections/users.ts';
 import type { Registry } from '../providers/registry.ts';
-import type { ReadPoliciesThen } from './admin/policies-then.ts';
+import type { ReadPoliciesAsOf } from './admin/policies-as-of.ts';
 
 export interface AccessControlOptions {
   readonly config: Config;
@@ -38,7 +38,7 @@ export interface KnownAccess {
   readonly directory: KeyDirectory;
   readonly authenticator: Authenticator;
   /** Whether the admin API would still accept this caller: keys expire, and can be deactivated or restricted. */
-  stillAdministers(caller: Caller): boolean;
+  isStillAdministrator(caller: Caller): boolean;
   /** Resolves when all access events in the log have been read. */
   readonly caughtUp: Promise<unknown>;
   /** Records the refused keys that are not recorded yet. */
@@ -79,7 +79,7 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
     users,
     directory,
     authenticator,
-    stillAdministers({ key, secretHash }) {
+    isStillAdministrator({ key, secretHash }) {
       if (key === undefined) return true;
       const now = directory.byId(key.id);
       if (now === undefined || secretHash === undefined) return false;
@@ -118,9 +118,9 @@ export function registerAccessRoutes(
   { keys, users }: KnownAccess,
   { declared, effective, isProvider }: AccessControl,
   log: EventLog,
-  past: ReadPoliciesThen,
+  asOf: ReadPoliciesAsOf,
 ): void {
   registerAccess(admin);
-  registerAuthKeys(admin, { log, keys, effective, past, isProvider });
-  registerUsers(admin, { log, users, keys, declared, effective, past, isProvider });
+  registerAuthKeys(admin, { log, keys, effective, asOf, isProvider });
+  registerUsers(admin, { log, users, keys, declared, effective, asOf, isProvider });
 }

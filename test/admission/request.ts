@@ -28,7 +28,7 @@ export function requestFor(facts: RequestFacts): AdmissionRequest {
     caller: { userPath: userPath as UserPath | undefined },
     labels,
     endpoint,
-    asked: { model: 'tiny', provider: undefined, stream: false, json },
+    parsedRequest: { model: 'tiny', provider: undefined, stream: false, json },
     candidates,
     units: facts.units,
     bodyBytes,

@@ -375,8 +375,8 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       ['an unknown format', { parameters: { query: 'SELECT 1 FORMAT Nonsense' } }, 404, '73'],
       ['an unknown database', { parameters: { query: 'SELECT 1', database: 'nowhere' } }, 404, '81'],
       ['a bad setting name', { parameters: { query: 'SELECT 1', 'a b': '1' } }, 500, '452'],
-    ])('%s is refused with its code', async (_, asked: Asked, status, code) => {
-      const answer = await ask(asked);
+    ])('%s is refused with its code', async (_, parsedRequest: Asked, status, code) => {
+      const answer = await ask(parsedRequest);
       expect([answer.status, answer.headers.get('x-clickhouse-exception-code')]).toEqual([status, code]);
       expect(await answer.text()).toMatch(/DB::Exception/);
     });

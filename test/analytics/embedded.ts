@@ -36,9 +36,9 @@ export interface Embedded {
 
 const users: readonly User[] = [
   { name: 'projector', password: 'writes', limits: undefined },
-  { name: 'gateway', password: 'asks', limits: gatewayLimits, recordedElsewhere: true },
+  { name: 'gateway', password: 'asks', limits: gatewayLimits, recordedByCaller: true },
   { name: 'analyst', password: "wo'nders:é", limits: { ...analystLimits, seconds: 5, resultRows: 200_000 } },
-  { name: 'administrator', password: 'governs', limits: analystLimits, recordedElsewhere: true },
+  { name: 'administrator', password: 'governs', limits: analystLimits, recordedByCaller: true },
   { name: 'people', password: "wo'nders:é", limits: analystLimits },
 ];
 

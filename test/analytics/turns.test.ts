@@ -44,7 +44,7 @@ describe('turns', () => {
   /** Advances the clock, and lets all readers enter that may. */
   const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
   const running = (readers: readonly Reader[]) => readers.map(({ turn }) => turn !== undefined);
-  const displaced = (readers: readonly Reader[]) => readers.map(({ turn }) => turn?.displaced.aborted);
+  const displaced = (readers: readonly Reader[]) => readers.map(({ turn }) => turn?.preempted.aborted);
 
   test('two run at once, and others follow in the order in which they came', async () => {
     const readers = [enter(turns), enter(turns), enter(turns), enter(turns)];

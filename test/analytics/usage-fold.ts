@@ -90,8 +90,8 @@ export interface Asked {
 }
 
 /** The events that pass the filter, cached or not. */
-export function matching(used: readonly Used[], asked: Asked): Used[] {
-  const { first, last, timeZone, userPath, model, provider, label, session } = asked;
+export function matching(used: readonly Used[], parsedRequest: Asked): Used[] {
+  const { first, last, timeZone, userPath, model, provider, label, session } = parsedRequest;
   return used.filter((one) => {
     const day = localDay(one.at, timeZone);
     if (day < first || day > last) return false;

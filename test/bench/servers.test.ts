@@ -39,9 +39,9 @@ afterAll(async () => {
 describe('the servers of the benchmark', () => {
   it.each(WORKS)('answer $name, every byte as expected', async (work) => {
     const check = async (subject: Subject) => {
-      const asked = subject.asked(work.upstream);
-      if (asked === undefined) throw new Error(`${subject.name} takes no part`);
-      const result = await runLoad({ ...requestFor(work, asked), connections: 2, seconds: 0.2 });
+      const parsedRequest = subject.asked(work.upstream);
+      if (parsedRequest === undefined) throw new Error(`${subject.name} takes no part`);
+      const result = await runLoad({ ...requestFor(work, parsedRequest), connections: 2, seconds: 0.2 });
       expect(result.failures, subject.name).toEqual({});
       expect(result.total, subject.name).toBeGreaterThan(0);
     };

@@ -41,7 +41,7 @@ async function start(options: Partial<LiveLogsOptions> = {}) {
     audit: createReadAudit(reads.log),
     inFlight: flying,
     enabled: true,
-    stillAdministers: () => true,
+    isStillAdministrator: () => true,
     ...options,
   });
   app.register(async (admin) => live.register(admin), { prefix: '/admin' });

@@ -150,7 +150,7 @@ describe('the endpoint', () => {
     ['/admin/metrics', '/metrics'],
     ['/a/:b', '/metrics'],
     ['/v1metrics', '/v1metrics'],
-  ])('requested at %s is at %s', (asked, path) => {
-    expect(metricsPath(asked)).toBe(path);
+  ])('requested at %s is at %s', (configured, path) => {
+    expect(metricsPath(configured)).toBe(path);
   });
 });

@@ -125,7 +125,7 @@ describe('a report', () => {
     const never = db(async () => {
       throw new QueryFailed('60', new Error('There is none'));
     });
-    const impatient = createReportDb({ db: never, state: () => 'there', patienceMs: 0 });
+    const impatient = createReportDb({ db: never, state: () => 'there', waitMs: 0 });
     await expect(impatient.rows('SELECT 1')).rejects.toMatchObject({ status: 503, code: 'analytics_unavailable' });
   });
 
@@ -134,7 +134,7 @@ describe('a report', () => {
       throw new AnalyticsUnavailable('it has not started yet');
     });
     const state = () => 'starting' as const;
-    const impatient = createReportDb({ db: unavailable, state, patienceMs: 0 });
+    const impatient = createReportDb({ db: unavailable, state, waitMs: 0 });
     await expect(impatient.rows('SELECT 1')).rejects.toMatchObject({ status: 503, code: 'analytics_unavailable' });
     const patient = createReportDb({ db: unavailable, state });
     await expect(patient.rows('SELECT 1', {}, AbortSignal.abort())).rejects.toMatchObject({

@@ -1,7 +1,7 @@
 /** Numbers of any size from a client: the recorded ones are exact integers. */
 import { describe, expect, test } from 'vitest';
 import { forwardOperations, unitsAsked } from '../../src/commands/model-request/forward-operations.ts';
-import { answersAsked, expectedOutput, outputLimit } from '../../src/commands/model-request/token-estimate.ts';
+import { expectedOutput, outputLimit, requestedAnswers } from '../../src/commands/model-request/token-estimate.ts';
 
 describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
   test.each(['max_tokens', 'max_completion_tokens', 'max_output_tokens'])(
@@ -13,7 +13,7 @@ describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
   );
 
   test.each(['n', 'best_of'])('as %s counts as one answer', (name) => {
-    expect(answersAsked({ [name]: huge })).toBe(1);
+    expect(requestedAnswers({ [name]: huge })).toBe(1);
   });
 
   test('of images is counted up to a bound', () => {
@@ -41,9 +41,9 @@ describe('the output that a request allows', () => {
   });
 
   test('is so many answers for each prompt of a list', () => {
-    expect(answersAsked({ prompt: ['a', 'b', 'c'], best_of: 4, n: 2 })).toBe(12);
-    expect(answersAsked({ prompt: [[1, 2], [3]] })).toBe(2);
-    expect(answersAsked({ prompt: [1, 2, 3] })).toBe(1);
-    expect(answersAsked({ prompt: 'a' })).toBe(1);
+    expect(requestedAnswers({ prompt: ['a', 'b', 'c'], best_of: 4, n: 2 })).toBe(12);
+    expect(requestedAnswers({ prompt: [[1, 2], [3]] })).toBe(2);
+    expect(requestedAnswers({ prompt: [1, 2, 3] })).toBe(1);
+    expect(requestedAnswers({ prompt: 'a' })).toBe(1);
   });
 });

@@ -25,12 +25,17 @@ export interface Asked {
 }
 
 /** The events of one exchange, to be appended in any portions. */
-export function exchangeOf(id: string, asked: Asked = {}) {
-  const { path = '/v1/chat/completions', model = 'local/tiny', stream = true, body = '{"model":"local/tiny"}' } = asked;
+export function exchangeOf(id: string, parsedRequest: Asked = {}) {
+  const {
+    path = '/v1/chat/completions',
+    model = 'local/tiny',
+    stream = true,
+    body = '{"model":"local/tiny"}',
+  } = parsedRequest;
   const context: EventContext = {
     actor: 'master',
-    requestId: asked.requestId ?? `req-${id}`,
-    userPath: asked.userPath as UserPath | undefined,
+    requestId: parsedRequest.requestId ?? `req-${id}`,
+    userPath: parsedRequest.userPath as UserPath | undefined,
   };
   const failure = { type: 'provider_error', code: 'broken', message: 'it broke' };
   return {

@@ -89,8 +89,10 @@ describe('the reasoning effort', () => {
     ['gemini', 'max', 'high'],
     ['deepseek', 'max', 'max'],
     ['deepseek', 'someday', 'someday'],
-  ])('for %s of %s is sent as %s', (type, asked, sent) => {
-    expect(adjust(type, 'm', { reasoning: { effort: asked } })).toMatchObject({ reasoning_effort: `"${sent}"` });
+  ])('for %s of %s is sent as %s', (type, requestedEffort, sent) => {
+    expect(adjust(type, 'm', { reasoning: { effort: requestedEffort } })).toMatchObject({
+      reasoning_effort: `"${sent}"`,
+    });
   });
 
   test('that is missing or no text is not invented', () => {

@@ -52,9 +52,9 @@ describe('a call', () => {
     ['responses', '/v1/responses'],
     ['embeddings', '/v1/embeddings'],
   ] as const)('for %s goes to %s with the body as it is', async (dialect, path) => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await sent(provider('openai', `${origin}/v1`, { apiKeys: ['key-1'] }), { dialect });
-    expect(asked[0]).toMatchObject({
+    expect(postBody[0]).toMatchObject({
       method: 'POST',
       path,
       body: '{"model":"m"}',
@@ -70,30 +70,35 @@ describe('a call', () => {
   });
 
   test('for a stream accepts text/event-stream', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await sent(provider('vllm', origin), { stream: true });
-    expect(asked[0]?.headers.accept).toBe('text/event-stream');
-    expect(asked[0]?.headers).not.toHaveProperty('authorization');
+    expect(postBody[0]?.headers.accept).toBe('text/event-stream');
+    expect(postBody[0]?.headers).not.toHaveProperty('authorization');
   });
 
   test('uses several API keys in turn', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     const keyed = provider('openai', origin, { apiKeys: ['a', 'b', 'c'] });
     for (let turn = 0; turn < 4; turn++) await sent(keyed);
-    expect(asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer a', 'Bearer b', 'Bearer c', 'Bearer a']);
+    expect(postBody.map(({ headers }) => headers.authorization)).toEqual([
+      'Bearer a',
+      'Bearer b',
+      'Bearer c',
+      'Bearer a',
+    ]);
   });
 
   test('carries the credentials of the base URL when there is no key', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await sent(provider('vllm', origin.replace('//', '//user:p%40ss@')));
-    expect(asked[0]?.headers.authorization).toBe(`Basic ${Buffer.from('user:p@ss').toString('base64')}`);
+    expect(postBody[0]?.headers.authorization).toBe(`Basic ${Buffer.from('user:p@ss').toString('base64')}`);
   });
 
   test('sends OpenRouter the site and the name of the application', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     const options = { siteUrl: 'https://example.org', appName: 'Example' };
     await sent(provider('openrouter', origin, { options }));
-    expect(asked[0]).toMatchObject({
+    expect(postBody[0]).toMatchObject({
       path: '/api/v1/chat/completions',
       headers: { 'http-referer': 'https://example.org', 'x-title': 'Example' },
     });
@@ -115,9 +120,9 @@ describe('a base URL', () => {
     ['/custom', '/custom/chat/completions'],
     ['/v1?tenant=a', '/v1/chat/completions?tenant=a'],
   ])('that ends in %j leads to %s', async (end, path) => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await sent(provider('openai', ` ${origin}${end} `));
-    expect(asked[0]?.path).toBe(path);
+    expect(postBody[0]?.path).toBe(path);
   });
 
   test.each([
@@ -126,9 +131,9 @@ describe('a base URL', () => {
     ['openrouter', '/api/v1/chat/completions'],
     ['mistral', '/v1/chat/completions'],
   ])('without a path is completed as %s has it', async (type, path) => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await sent(provider(type, origin));
-    expect(asked[0]?.path).toBe(path);
+    expect(postBody[0]?.path).toBe(path);
   });
 
   test.each(['', 'localhost:8000', 'ftp://host/v1', 'http://', '/v1'])(
@@ -188,12 +193,12 @@ describe('capabilities', () => {
 
 describe('the model listing', () => {
   test('is requested below the base URL, with the credentials', async () => {
-    const { origin, asked } = await upstream(
+    const { origin, asked: postBody } = await upstream(
       lists({ object: 'list', data: [{ id: 'a', object: 'model', created: 12, owned_by: 'me' }] }),
     );
     const models = await provider('openai', origin, { apiKeys: ['k'] }).listModels(signal);
     expect(models).toEqual([{ id: 'a', created: 12, ownedBy: 'me' }]);
-    expect(asked[0]).toMatchObject({ method: 'GET', path: '/v1/models', headers: { authorization: 'Bearer k' } });
+    expect(postBody[0]).toMatchObject({ method: 'GET', path: '/v1/models', headers: { authorization: 'Bearer k' } });
   });
 
   test('may be a bare list, of objects or ids, with garbage in it', async () => {
@@ -273,10 +278,10 @@ describe('the model listing', () => {
   });
 
   test('ends when its caller gives up', async () => {
-    const { origin, asked } = await upstream(() => {});
+    const { origin, asked: postBody } = await upstream(() => {});
     const abort = new AbortController();
     const listing = provider('openai', origin).listModels(abort.signal);
-    while (asked.length === 0) await new Promise(setImmediate);
+    while (postBody.length === 0) await new Promise(setImmediate);
     abort.abort();
     await expect(listing).rejects.toMatchObject({ kind: 'aborted' });
   });
@@ -293,16 +298,16 @@ describe('passthrough', () => {
     ['/v1/%2e%2E/%2e%2e/admin?x=..', '/base/v1/admin?x=..'],
     ['/a\\..\\..\\..\\admin', '/base/v1/admin'],
   ])('of %s reaches %s', async (path, reached) => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await forwarded(provider('openai', `${origin}/base/v1`), path);
-    expect(asked[0]?.path).toBe(reached);
+    expect(postBody[0]?.path).toBe(reached);
   });
 
   test('of a vLLM server has its root routes', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     const vllm = provider('vllm', `${origin}/v1`);
     for (const path of ['/tokenize', '/v1/score', '/audio/transcriptions', '/embeddings']) await forwarded(vllm, path);
-    expect(asked.map(({ path }) => path)).toEqual([
+    expect(postBody.map(({ path }) => path)).toEqual([
       '/tokenize',
       '/v1/score',
       '/v1/audio/transcriptions',
@@ -311,7 +316,7 @@ describe('passthrough', () => {
   });
 
   test("keeps the caller's headers but for those of the hop and the provider's own", async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await forwarded(provider('openai', origin, { apiKeys: ['k'] }), '/files', {
       accept: 'text/csv',
       'content-type': 'text/plain',
@@ -325,7 +330,7 @@ describe('passthrough', () => {
       expect: '100-continue',
       'x-request-id': 'theirs',
     });
-    expect(asked[0]?.headers).toMatchObject({
+    expect(postBody[0]?.headers).toMatchObject({
       accept: 'text/csv',
       'content-type': 'text/plain',
       'openai-beta': 'assistants=v2',
@@ -355,25 +360,25 @@ describe('Azure', () => {
   const options = { apiVersion: '2025-01-01' };
 
   test('by its resource or its v1 address names the deployment in the body', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     for (const end of ['', '/openai/v1', '/openai/v1/']) {
       const azure = provider('azure', origin + end, { apiKeys: ['k'], options });
       await sent(azure);
       expect(azure.capabilities.responses).toBe('yes');
     }
-    expect(new Set(asked.map(({ path }) => path))).toEqual(new Set(['/openai/v1/chat/completions']));
-    expect(asked[0]?.headers).toMatchObject({ 'api-key': 'k' });
-    expect(asked[0]?.headers).not.toHaveProperty('authorization');
+    expect(new Set(postBody.map(({ path }) => path))).toEqual(new Set(['/openai/v1/chat/completions']));
+    expect(postBody[0]?.headers).toMatchObject({ 'api-key': 'k' });
+    expect(postBody[0]?.headers).not.toHaveProperty('authorization');
   });
 
   test('by the address of a deployment sends the API version with every call', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     const base = `${origin}/openai/deployments/my%20gpt`;
     const azure = provider('azure', base, { apiKeys: ['k'], options });
     await sent(azure);
     await forwarded(azure, '/images/generations?a=1');
     await forwarded(azure, '/images/generations?api-version=mine');
-    expect(asked.map(({ path }) => path)).toEqual([
+    expect(postBody.map(({ path }) => path)).toEqual([
       '/openai/deployments/my%20gpt/chat/completions?api-version=2025-01-01',
       '/openai/deployments/my%20gpt/images/generations?a=1&api-version=2025-01-01',
       '/openai/deployments/my%20gpt/images/generations?api-version=mine',
@@ -383,9 +388,9 @@ describe('Azure', () => {
   });
 
   test('has a default API version, and takes one from the base URL first', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, asked: postBody } = await upstream();
     await sent(provider('azure', `${origin}/openai/deployments/d`));
     await sent(provider('azure', `${origin}/openai/deployments/d?api-version=url`, { options }));
-    expect(asked.map(({ path }) => path.split('?')[1])).toEqual(['api-version=2024-10-21', 'api-version=url']);
+    expect(postBody.map(({ path }) => path.split('?')[1])).toEqual(['api-version=2024-10-21', 'api-version=url']);
   });
 });

@@ -70,13 +70,13 @@ describe('the labels of a request', () => {
     expect(tags.labelsOf({ a: '1', b: '2' }, undefined)).toEqual(['1']);
     rules = [rule('b', { doNotPass: true })];
     expect(tags.labelsOf({ a: '1', b: '2' }, undefined)).toEqual(['2']);
-    expect([tags.isKeptBack('a'), tags.isKeptBack('b')]).toEqual([false, true]);
+    expect([tags.isRemoved('a'), tags.isRemoved('b')]).toEqual([false, true]);
   });
 
   test('come from the rule of the configuration where both have a rule for a header', () => {
     const tags = createRequestTags([rule('a', { prefix: 'x' })], () => [rule('a', { doNotPass: true }), rule('b')]);
     expect(tags.labelsOf({ a: 'x1', b: '2' }, undefined)).toEqual(['1', '2']);
-    expect(tags.isKeptBack('a')).toBe(false);
+    expect(tags.isRemoved('a')).toBe(false);
   });
 });
 

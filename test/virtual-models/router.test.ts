@@ -28,12 +28,12 @@ function routerOf({ virtual = [], served = [], later = [], ...more }: Setup) {
     const slash = name?.indexOf('/') ?? -1;
     return name === undefined ? undefined : target(name.slice(0, slash), name.slice(slash + 1));
   };
-  const asked: string[] = [];
+  const allowedCandidates: string[] = [];
   const router = createRouter({
     models: {
       resolve,
       async resolveOrRefresh(model, provider) {
-        asked.push(`${provider ?? '*'}/${model}`);
+        allowedCandidates.push(`${provider ?? '*'}/${model}`);
         known.push(...later);
         return resolve(model, provider);
       },
@@ -58,7 +58,7 @@ function routerOf({ virtual = [], served = [], later = [], ...more }: Setup) {
     ...own,
   });
   return {
-    asked,
+    asked: allowedCandidates,
     route: (selector: string, own?: Partial<RouteRequest>) => router.route(request(selector, own)),
     reach: (selector: string, own?: Partial<RouteRequest>) => router.reach(request(selector, own)),
   };

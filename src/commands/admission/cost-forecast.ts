@@ -6,7 +6,7 @@
 import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
 import { forwardOperations, unitsAsked } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
-import { answersAsked, expectedOutput, outputLimit } from '../model-request/token-estimate.ts';
+import { expectedOutput, outputLimit, requestedAnswers } from '../model-request/token-estimate.ts';
 import { unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { reportsCost } from '../pricing/reported-cost.ts';
@@ -100,14 +100,14 @@ export class CostForecaster {
   /** Learns from the actual cost of a request. */
   learn(
     target: Target,
-    { endpoint, bodyBytes, asked }: Pick<AdmissionRequest, 'endpoint' | 'bodyBytes' | 'asked'>,
+    { endpoint, bodyBytes, parsedRequest }: Pick<AdmissionRequest, 'endpoint' | 'bodyBytes' | 'parsedRequest'>,
     charge: Pick<Charge, 'usage' | 'totalCost'>,
   ): void {
     const { usage, totalCost } = charge;
     const key = keyOf(target, endpoint);
     const seen = this.#seen.get(key);
     const inputPerByte = Math.min(1, (usage.inputTokens ?? 0) / Math.max(1, bodyBytes));
-    const outputTokens = (usage.outputTokens ?? 0) / answersAsked(asked.json);
+    const outputTokens = (usage.outputTokens ?? 0) / requestedAnswers(parsedRequest.json);
     const cost = totalCost === null ? 0 : Number(totalCost);
     if (seen === undefined) {
       const [first] = this.#seen.keys();
@@ -121,13 +121,13 @@ export class CostForecaster {
   }
 
   #forecastFor(target: Target, request: AdmissionRequest, earlierTokens: number): CostForecast {
-    const { bodyBytes, asked, endpoint, units } = request;
+    const { bodyBytes, parsedRequest, endpoint, units } = request;
     const seen = this.#seen.get(keyOf(target, endpoint));
     // Requests without a model, such as lists and files, rarely cost anything; a passthrough is expected to cost as
     // much as recent ones.
     if (target.model === '') return { least: 0, likely: seen?.cost ?? 0, most: seen?.cost ?? 0, learned: true };
-    const answers = answersAsked(asked.json);
-    const limit = endpoint === EMBEDDINGS ? undefined : outputLimit(asked.json);
+    const answers = requestedAnswers(parsedRequest.json);
+    const limit = endpoint === EMBEDDINGS ? undefined : outputLimit(parsedRequest.json);
     const usual = endpoint === EMBEDDINGS ? 0 : (seen?.outputTokens ?? limit ?? OUTPUT_TOKENS);
     const outputTokens = Math.ceil(Math.min(usual, limit ?? usual) * answers);
     const inputTokens = Math.ceil(bodyBytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN)) + earlierTokens;

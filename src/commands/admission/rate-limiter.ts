@@ -120,8 +120,8 @@ export class RateLimiter {
     this.#follow();
     const { at, userPath, target, tokens } = what;
     const above = userPath === undefined ? NONE : this.#chain(userPath);
-    const asked = target === undefined ? NONE : this.#named(target.provider, target.model);
-    for (const gauges of [above, asked]) {
+    const targetGauges = target === undefined ? NONE : this.#named(target.provider, target.model);
+    for (const gauges of [above, targetGauges]) {
       for (const gauge of gauges) {
         if (tokens === undefined) gauge.countRequest(at);
         else gauge.countTokens(at, tokens);

@@ -19,7 +19,7 @@ export interface ReadAudit {
   /** A query whose result covers many objects; its parameters are recorded. @throws Refusal 503, as above */
   question(
     what: 'audit_conversation' | 'audit_export' | 'sql',
-    asked: Record<string, string>,
+    parameters: Record<string, string>,
     context: EventContext,
   ): Promise<void>;
   /**
@@ -27,14 +27,14 @@ export interface ReadAudit {
    * user.
    * @throws Refusal 503, as above
    */
-  clickHouseQuery(user: string, asked: Record<string, string>): Promise<void>;
+  clickHouseQuery(user: string, parameters: Record<string, string>): Promise<void>;
   /**
    * A list of objects that may include objects of other owners. Not recorded in the cases named below.
    * @throws Refusal 503, as above
    */
   list(
     what: 'file_list' | 'batch_list',
-    asked: Record<string, string>,
+    parameters: Record<string, string>,
     caller: Caller,
     context: EventContext,
   ): Promise<void>;

@@ -25,11 +25,11 @@ export function readUrl(text: string): GivenUrl | undefined {
   const values = [...url.searchParams.values()].filter((value) => value !== '');
   const isMasked = [decoded(password === '' ? username : password), ...values].some(isMask);
   if (username === '' && password === '' && values.length === 0) return { shown: text, hasSecret: false, isMasked };
-  const asked = search.replace(/=[^&]+/g, `=${MASK}`);
+  const query = search.replace(/=[^&]+/g, `=${MASK}`);
   // A user name without a password is a token.
   const who = password !== '' ? `${username}:${MASK}` : username === '' ? '' : MASK;
   const path = url.pathname === '/' ? '' : url.pathname;
-  const shown = `${url.protocol}//${who}${who === '' ? '' : '@'}${url.host}${path}${asked}${hash}`;
+  const shown = `${url.protocol}//${who}${who === '' ? '' : '@'}${url.host}${path}${query}${hash}`;
   return { shown, hasSecret: true, isMasked };
 }
 

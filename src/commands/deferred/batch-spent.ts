@@ -64,8 +64,10 @@ function plus(one: number | null, other: number | null): number | null {
 function modelAsked({ parts = [] }: OpenWork, said: string): string {
   const [only] = parts;
   if (parts.length === 1 && only !== undefined) return only.model;
-  const asked = parts.map(({ model }) => model).filter((model) => said === model || said.startsWith(`${model}-`));
-  return asked.sort((one, other) => other.length - one.length)[0] ?? said;
+  const matchingModels = parts
+    .map(({ model }) => model)
+    .filter((model) => said === model || said.startsWith(`${model}-`));
+  return matchingModels.sort((one, other) => other.length - one.length)[0] ?? said;
 }
 
 function estimated({ parts = [] }: OpenWork, model: string, answers: number): WorkSpent {

@@ -1,6 +1,6 @@
 /** The answer to a request, from a provider or from the record, on its way to the client. */
 import type { Ticket } from '../model-request/admission.ts';
-import type { Asked } from '../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';
 import type { Refusal } from '../refusal.ts';
 import type { CallResult, Outcome } from './outcome.ts';
@@ -11,7 +11,7 @@ export interface ProviderAnswer {
   readonly source: 'provider';
   readonly target: Target;
   readonly result: CallResult;
-  readonly asked: Asked;
+  readonly parsedRequest: ParsedRequest;
   readonly policy: ExchangePolicy;
   readonly ticket: Ticket;
 }

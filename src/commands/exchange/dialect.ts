@@ -5,7 +5,7 @@ import type { ProviderReply } from '../../providers/provider.ts';
 import type { Reservation } from '../model-request/admission.ts';
 import type { CheckFiles } from '../model-request/check-files.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
-import type { Asked, ReadResult } from '../model-request/parsed-request.ts';
+import type { ParsedRequest, ReadResult } from '../model-request/parsed-request.ts';
 import type { Answering } from '../model-request/redacted.ts';
 import type { Target } from '../model-request/target.ts';
 import type { Units } from '../model-request/units.ts';
@@ -17,8 +17,8 @@ import type { ExchangePolicy } from './policy.ts';
 import type { Relay } from './relay.ts';
 
 export interface PlanInput {
-  readonly asked: Asked;
-  /** The client's bytes, of which `asked.json` is the parsed form. */
+  readonly parsedRequest: ParsedRequest;
+  /** The client's bytes, of which `parsedRequest.json` is the parsed form. */
   readonly body: Buffer;
   /** The client's headers: lower-case names, credentials redacted. */
   readonly headers: Readonly<Record<string, string>>;
@@ -36,7 +36,7 @@ export interface PlanInput {
 
 /** A recorded attempt: everything that its relay needs, and nothing that is not on the record. */
 export interface PastAttempt {
-  readonly asked: Asked;
+  readonly parsedRequest: ParsedRequest;
   readonly exchangeId: string;
   /** Unix seconds. */
   readonly createdAt: number;
@@ -59,34 +59,34 @@ export interface ExchangeDialect {
   /** Replaces `read` for a body that is more than one JSON text. The dialect reads the body and records it. */
   take?(request: ModelRequest): ReadResult | Promise<ReadResult>;
   /** The target, for requests in which the model does not decide it. @throws Refusal when there is no target */
-  target?(asked: Asked): Target | Promise<Target>;
+  target?(parsedRequest: ParsedRequest): Target | Promise<Target>;
   /**
    * Loads the turns that the request continues; undefined when it continues nothing. Rejects with a Refusal when they
    * are not found.
    */
-  loadHistory?(input: Pick<PlanInput, 'asked' | 'sight'>): Promise<EarlierTurns> | undefined;
+  loadHistory?(input: Pick<PlanInput, 'parsedRequest' | 'sight'>): Promise<EarlierTurns> | undefined;
   /** Whether the caller may use the files that the request names. Called before `plan`. */
   readonly checkFiles?: CheckFiles;
   /** @throws Refusal when the request cannot be sent to this provider */
   plan(input: PlanInput): Plan | Promise<Plan>;
   /** The relay of a recorded attempt: the same bytes from the provider give the client the same bytes. */
-  relayAgain(past: PastAttempt): Relay;
+  relayAgain(attempt: PastAttempt): Relay;
   /** The headers of the answer, except the ids of the exchange. Default: the content type alone. */
   answerHeaders?(reply: ProviderReply, request: ModelRequest): Record<string, string>;
   /** Units that are charged besides tokens, as far as the request states them. */
-  units?(asked: Asked): Units | undefined;
+  units?(parsedRequest: ParsedRequest): Units | undefined;
   /** Not every request spends tokens: usage is recorded only where a provider reports it. */
   readonly mayBeFree?: boolean;
   /** Normalised input items as JSON text, for the stored response. */
-  inputItems?(asked: Asked, responseId: string): string;
+  inputItems?(parsedRequest: ParsedRequest, responseId: string): string;
   /** Whether the response is stored. */
-  keeps?(asked: Asked): boolean;
+  keeps?(parsedRequest: ParsedRequest): boolean;
   /**
    * Further writes for a response that succeeded, in the same append as its end: the turn of its conversation.
    * Undefined for a request without a conversation.
    */
   turn?(
-    asked: Pick<Asked, 'json'>,
+    parsedRequest: Pick<ParsedRequest, 'json'>,
     relay: Pick<Relay, 'response'>,
     by: Pick<ExchangeRecord, 'id' | 'context'> & { readonly sight: Sight },
   ): Promise<readonly StreamWrite[]> | undefined;

@@ -23,7 +23,7 @@ export interface BatchResult {
   readonly error: { readonly type: string; readonly message: string } | null;
 }
 
-interface AskedLine {
+interface RequestedLine {
   readonly index: number;
   readonly url: string | null;
   readonly model: string | null;
@@ -46,26 +46,26 @@ export async function batchResults(
   if (outcomeIn(batch) === undefined) throw refusals.batchNotReady(id, String(batch.status ?? 'unknown'));
   const made = resultFiles(batches, batch);
   await noteRead(made.flatMap((file) => file.id ?? []));
-  const asked = new Map<string, AskedLine>();
+  const requestedLines = new Map<string, RequestedLine>();
   let index = 0;
   if (typeof batch.input_file_id === 'string' && made.length > 0) {
     const path = contentPath(batch.input_file_id);
-    await readLines(provider, path, request, (line) => noteAsked(line, index++, asked));
+    await readLines(provider, path, request, (line) => noteRequestedLine(line, index++, requestedLines));
   }
-  return resultLines(made, (line) => resultOf(line, asked, provider.name), provider, request);
+  return resultLines(made, (line) => resultOf(line, requestedLines, provider.name), provider, request);
 }
 
-function noteAsked(line: unknown, index: number, asked: Map<string, AskedLine>): void {
+function noteRequestedLine(line: unknown, index: number, requestedLines: Map<string, RequestedLine>): void {
   if (!isObject(line) || typeof line.custom_id !== 'string') return;
   const { url, body } = line;
   const model = isObject(body) && typeof body.model === 'string' ? body.model : null;
-  asked.set(line.custom_id, { index, url: typeof url === 'string' ? url : null, model });
+  requestedLines.set(line.custom_id, { index, url: typeof url === 'string' ? url : null, model });
 }
 
-function resultOf(line: unknown, asked: ReadonlyMap<string, AskedLine>, provider: string): BatchResult {
+function resultOf(line: unknown, requestedLines: ReadonlyMap<string, RequestedLine>, provider: string): BatchResult {
   const { custom_id, response, error } = isObject(line) ? line : {};
   const id = typeof custom_id === 'string' ? custom_id : null;
-  const { index = null, url = null, model = null } = asked.get(id ?? '') ?? {};
+  const { index = null, url = null, model = null } = requestedLines.get(id ?? '') ?? {};
   const { status_code, body } = isObject(response) ? response : {};
   const status = typeof status_code === 'number' ? status_code : null;
   const said = isObject(body) && typeof body.model === 'string' ? body.model : model;

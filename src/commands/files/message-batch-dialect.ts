@@ -61,10 +61,10 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
       requests = read;
       return nothingAsked(checked.request, provider);
     },
-    async target(asked) {
+    async target(parsedRequest) {
       route = await routeOf(
         requests.map(({ model }) => model),
-        asked.provider,
+        parsedRequest.provider,
         deps.providers,
         {
           serves: (one) => (batchKindOf(one) === messageBatches ? mayServe(one, messageBatches) : takesInline(one)),
@@ -124,8 +124,8 @@ function nativeBodies(
   return elementsIn(written?.value ?? Buffer.from('[]')).map((element, at) => {
     const { model = '', params = {} } = requests[at] ?? {};
     const bytes = membersIn(element).findLast(({ name }) => name === 'params')?.value ?? Buffer.from('{}');
-    const asked = { model, provider: undefined, stream: false, json: params };
-    return nativeBody({ asked, body: bytes, target: { ...target, model: models.get(model) ?? model } });
+    const parsedRequest = { model, provider: undefined, stream: false, json: params };
+    return nativeBody({ parsedRequest, body: bytes, target: { ...target, model: models.get(model) ?? model } });
   });
 }
 

@@ -49,7 +49,7 @@ export async function cancelMessageBatch(
 ): Promise<MessageBatch> {
   const { kind, provider, id: own } = await holderOfBatch(id, request, deps);
   const path = `${kind.endpoint}/${encodeURIComponent(own)}/cancel`;
-  const batch = await askProvider(provider, { method: 'POST', path, ...asked(request) });
+  const batch = await askProvider(provider, { method: 'POST', path, ...callContext(request) });
   if (batch === undefined) throw kind.notFound(id);
   await deps.deferred.batchSeen(provider, batch, request);
   return messageBatchOf(kind, batch);
@@ -76,7 +76,7 @@ export async function deleteMessageBatch(
           .filter((file) => typeof file === 'string')
           .map((file) => `${files.endpoint}/${encodeURIComponent(file)}`);
   // A file that no longer exists counts as deleted.
-  for (const path of paths) await askProvider(provider, { method: 'DELETE', path, ...asked(request) });
+  for (const path of paths) await askProvider(provider, { method: 'DELETE', path, ...callContext(request) });
   if (tracked !== undefined) {
     const events = [batchDeleted.create({}, request.context)];
     try {
@@ -107,7 +107,7 @@ async function heldBatch(id: string, request: ObjectRequest, deps: ObjectDepende
   const holder = await holderOfBatch(id, request, deps);
   const { kind, provider, id: own } = holder;
   const path = `${kind.endpoint}/${encodeURIComponent(own)}`;
-  const batch = holder.batch ?? (await askProvider(provider, { method: 'GET', path, ...asked(request) }));
+  const batch = holder.batch ?? (await askProvider(provider, { method: 'GET', path, ...callContext(request) }));
   if (batch === undefined) throw kind.notFound(id);
   // The usage is recorded before the client can have the output deleted.
   await deps.deferred.batchSeen(provider, { ...batch, id: own }, request);
@@ -141,12 +141,12 @@ async function holderOfBatch(id: string, request: ObjectRequest, deps: ObjectDep
   );
   for (const provider of able) {
     const path = `${messageBatches.endpoint}/${encodeURIComponent(id)}`;
-    const batch = await askProvider(provider, { method: 'GET', path, ...asked(request) });
+    const batch = await askProvider(provider, { method: 'GET', path, ...callContext(request) });
     if (batch !== undefined) return { provider, kind: messageBatches, id, tracked: undefined, batch };
   }
   throw messageBatches.notFound(id);
 }
 
-function asked({ requestId, signal }: ObjectRequest) {
+function callContext({ requestId, signal }: ObjectRequest) {
   return { requestId, signal };
 }

@@ -42,7 +42,7 @@ export async function messageResults(
   if (kind === messageBatches) return resultLines(made, asItIs, provider, question);
   const waiting = new Map<string, AskedChat>();
   if (typeof batch.input_file_id === 'string') {
-    await readLines(provider, contentPath(batch.input_file_id), question, (line) => noteAsked(line, waiting));
+    await readLines(provider, contentPath(batch.input_file_id), question, (line) => noteRequestedLine(line, waiting));
   }
   const turn = (line: unknown): MessageResult | undefined => {
     const id = isObject(line) && typeof line.custom_id === 'string' ? line.custom_id : null;
@@ -67,7 +67,7 @@ function asItIs(line: unknown): MessageResult | undefined {
   return { custom_id: typeof line.custom_id === 'string' ? line.custom_id : null, result: line.result };
 }
 
-function noteAsked(line: unknown, waiting: Map<string, AskedChat>): void {
+function noteRequestedLine(line: unknown, waiting: Map<string, AskedChat>): void {
   if (!isObject(line) || typeof line.custom_id !== 'string') return;
   const body = isObject(line.body) ? line.body : {};
   const stops = [body.stop].flat().filter((stop) => typeof stop === 'string');

@@ -15,10 +15,10 @@ import { mayNameProviderObjects, refuseProviderObjects } from './provider-object
 import { remembered } from './stored-objects.ts';
 
 export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
-  return ({ asked, body, sight }) => {
+  return ({ parsedRequest, body, sight }) => {
     if (seesEverything(sight)) return undefined;
-    refuseProviderObjects(asked.json);
-    return mayNameFiles(body) ? checkAll(filesIn(asked.json), sight, tracked) : undefined;
+    refuseProviderObjects(parsedRequest.json);
+    return mayNameFiles(body) ? checkAll(filesIn(parsedRequest.json), sight, tracked) : undefined;
   };
 }
 

@@ -12,7 +12,7 @@ import { formUpload, openedForm } from '../exchange/dialects/forward/form-dialec
 import { jsonHeaders } from '../exchange/dialects/forward/forward-dialect.ts';
 import type { OpenForm } from '../exchange/uploads/open-form.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
-import type { Asked, ReadResult } from '../model-request/parsed-request.ts';
+import type { ParsedRequest, ReadResult } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';
 import { batches, files, type ObjectKind } from '../provider-objects/tracked.ts';
 import { Refusal, refusals } from '../refusal.ts';
@@ -62,7 +62,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
       const { fields } = form;
       return nothingAsked(Object.fromEntries(fields), fields.get('provider') || named);
     },
-    target: (asked) => chosenTarget(files, asked, deps),
+    target: (parsedRequest) => chosenTarget(files, parsedRequest, deps),
     plan(input) {
       if (form === undefined) throw new Error('the form was not read');
       const { headers, ...upload } = formUpload(form, input, {
@@ -110,10 +110,10 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       }
       return nothingAsked(checked.request, provider || options.provider);
     },
-    async target(asked) {
+    async target(parsedRequest) {
       if (requests !== undefined) {
-        const hint = asked.provider ?? modelIn(asked);
-        const named = hint === undefined ? undefined : (await chosenTarget(batches, asked, deps)).provider.name;
+        const hint = parsedRequest.provider ?? modelIn(parsedRequest);
+        const named = hint === undefined ? undefined : (await chosenTarget(batches, parsedRequest, deps)).provider.name;
         route = await routeOf(
           requests.map(({ body }) => body.model),
           named,
@@ -122,16 +122,17 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
         );
         return { provider: route.provider, model: '' };
       }
-      const file = await remembered(files, String(asked.json.input_file_id), sight, deps);
+      const file = await remembered(files, String(parsedRequest.json.input_file_id), sight, deps);
       const { providers } = deps;
-      const isChosen = file === undefined || asked.provider !== undefined || modelIn(asked) !== undefined;
+      const isChosen =
+        file === undefined || parsedRequest.provider !== undefined || modelIn(parsedRequest) !== undefined;
       const { provider } = isChosen
-        ? await chosenTarget(batches, asked, deps)
+        ? await chosenTarget(batches, parsedRequest, deps)
         : { provider: ableProvider(batches, file.provider, providers) };
       return { provider, model: '' };
     },
     async plan(input) {
-      const { json } = input.asked;
+      const { json } = input.parsedRequest;
       const changes: Record<string, string | undefined> = { provider: undefined, model: undefined };
       if ((json.completion_window ?? null) === null) changes.completion_window = '"24h"';
       let parts: readonly WorkPart[] | undefined;
@@ -203,11 +204,19 @@ export function contentDialect(
   };
 }
 
-function modelIn({ json }: Asked): string | undefined {
+function modelIn({ json }: ParsedRequest): string | undefined {
   return typeof json.model === 'string' && json.model !== '' ? json.model : undefined;
 }
 
-async function chosenTarget(kind: ObjectKind, asked: Asked, { providers }: ObjectDependencies): Promise<Target> {
-  const provider = await chosenProvider(kind, { provider: asked.provider, model: modelIn(asked) }, providers);
+async function chosenTarget(
+  kind: ObjectKind,
+  parsedRequest: ParsedRequest,
+  { providers }: ObjectDependencies,
+): Promise<Target> {
+  const provider = await chosenProvider(
+    kind,
+    { provider: parsedRequest.provider, model: modelIn(parsedRequest) },
+    providers,
+  );
   return { provider, model: '' };
 }

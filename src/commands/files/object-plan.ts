@@ -13,7 +13,7 @@ import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from '.
 import { objectRelay } from './relay-object.ts';
 
 export function nothingAsked(json: Record<string, unknown>, provider: string | undefined): ReadResult {
-  return { ok: true, asked: { model: '', provider, stream: false, json } };
+  return { ok: true, parsedRequest: { model: '', provider, stream: false, json } };
 }
 
 export interface NewObject {

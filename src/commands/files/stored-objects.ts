@@ -100,15 +100,15 @@ export async function retrieveObject(
   deps: ObjectDependencies,
 ): Promise<object> {
   const holder = await holderOf(kind, id, request, deps);
-  const object = holder.object ?? (await asked('GET', kind, id, '', holder, request));
-  return told(kind, object, holder, request, deps);
+  const object = holder.object ?? (await requestObject('GET', kind, id, '', holder, request));
+  return presentObject(kind, object, holder, request, deps);
 }
 
 /** @throws Refusal */
 export async function cancelBatch(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<object> {
   const holder = await holderOf(batches, id, request, deps);
-  const object = await asked('POST', batches, id, '/cancel', holder, request);
-  return told(batches, object, holder, request, deps);
+  const object = await requestObject('POST', batches, id, '/cancel', holder, request);
+  return presentObject(batches, object, holder, request, deps);
 }
 
 /** @throws Refusal */
@@ -129,7 +129,7 @@ export async function deleteFile(id: string, request: ObjectRequest, deps: Objec
   return deleted ?? { id, object: 'file', deleted: true };
 }
 
-async function asked(
+async function requestObject(
   method: 'GET' | 'POST',
   kind: ObjectKind,
   id: string,
@@ -163,7 +163,7 @@ function question(
  * The object as the client gets it. A batch's result files belong to the owner of the batch, which is recorded before
  * the client learns their ids.
  */
-async function told(
+async function presentObject(
   kind: ObjectKind,
   object: Record<string, unknown>,
   { provider, tracked }: Holder,

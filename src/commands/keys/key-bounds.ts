@@ -46,15 +46,15 @@ export function bindingOwn<Value>(words: Words<Value>, { id, by }: ByAdministrat
  * gave.
  */
 export function widerThanAllowed(
-  asked: readonly string[],
+  requested: readonly string[],
   allowedModels: readonly string[],
   words: Words<readonly string[]>,
   { id, by: { key, authority } }: ByAdministrator,
 ): Refusal | undefined {
-  if (key === undefined || covers(allowedModels, asked)) return undefined;
+  if (key === undefined || covers(allowedModels, requested)) return undefined;
   const bound = bindingWord(words, authority);
-  if (bound !== undefined && covers(bound, asked)) return undefined;
-  if (key.id !== id) return covers(key.allowedModels, asked) ? undefined : beyondModels(key);
+  if (bound !== undefined && covers(bound, requested)) return undefined;
+  if (key.id !== id) return covers(key.allowedModels, requested) ? undefined : beyondModels(key);
   return bound === undefined
     ? beyondModels(key)
     : refusals.setByHigherAdministrator(`The list of models of key ${id}`, JSON.stringify(bound));
@@ -62,29 +62,29 @@ export function widerThanAllowed(
 
 /** The same rule for the expiry. @param words with `null` for a key that never expires */
 export function laterThanAllowed(
-  asked: number | undefined,
+  requested: number | undefined,
   expiresAt: number | undefined,
   words: Words<number | null>,
   { id, by: { key, authority } }: ByAdministrator,
 ): Refusal | undefined {
-  if (key === undefined || !isLater(asked, expiresAt)) return undefined;
+  if (key === undefined || !isLater(requested, expiresAt)) return undefined;
   const bound = bindingWord(words, authority);
-  if (bound !== undefined && !isLater(asked, bound ?? undefined)) return undefined;
-  if (key.id !== id) return isLater(asked, key.expiresAt) ? beyondExpiry(key) : undefined;
+  if (bound !== undefined && !isLater(requested, bound ?? undefined)) return undefined;
+  if (key.id !== id) return isLater(requested, key.expiresAt) ? beyondExpiry(key) : undefined;
   return bound === undefined || bound === null
     ? beyondExpiry(key)
     : refusals.setByHigherAdministrator(`The expiry of key ${id}`, timeOf(bound));
 }
 
 /** The refusal when a new key would have more access than the key that creates it. */
-export function beyondCreator(asked: KeyAccess, creator: AdministeringKey): Refusal | undefined {
+export function beyondCreator(requested: KeyAccess, creator: AdministeringKey): Refusal | undefined {
   const scope = subtreeOf(creator);
-  if (scope !== undefined && asked.userPath !== scope && asked.userPath?.startsWith(`${scope}/`) !== true) {
-    return refusals.userPathOutOfScope(asked.userPath ?? '/', scope, 'user_path');
+  if (scope !== undefined && requested.userPath !== scope && requested.userPath?.startsWith(`${scope}/`) !== true) {
+    return refusals.userPathOutOfScope(requested.userPath ?? '/', scope, 'user_path');
   }
-  if (!covers(creator.allowedModels, asked.allowedModels)) return beyondModels(creator);
-  if (isLater(asked.expiresAt, creator.expiresAt)) return beyondExpiry(creator);
-  return asked.userPathHeader && !creator.userPathHeader
+  if (!covers(creator.allowedModels, requested.allowedModels)) return beyondModels(creator);
+  if (isLater(requested.expiresAt, creator.expiresAt)) return beyondExpiry(creator);
+  return requested.userPathHeader && !creator.userPathHeader
     ? refusals.exceedsOwnAccess('user_path_header', 'no header names its user path')
     : undefined;
 }

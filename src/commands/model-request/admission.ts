@@ -2,7 +2,7 @@
 
 import type { Refusal } from '../refusal.ts';
 import type { Caller } from './caller.ts';
-import type { Asked } from './parsed-request.ts';
+import type { ParsedRequest } from './parsed-request.ts';
 import type { Target } from './target.ts';
 import type { EstimatedTokens, Units } from './units.ts';
 import type { TokenUsage } from './usage.ts';
@@ -11,7 +11,7 @@ export interface AdmissionRequest {
   readonly caller: Pick<Caller, 'userPath' | 'key'>;
   readonly labels: readonly string[] | undefined;
   readonly endpoint: string;
-  readonly asked: Asked;
+  readonly parsedRequest: ParsedRequest;
   /** The targets that may be called; which of them will answer is not known yet. */
   readonly candidates: readonly Target[];
   /** Units that are charged besides tokens, as far as the request states them. */

@@ -1,12 +1,12 @@
 /** Checks of the files that a request names, implemented in `commands/files`. */
 
 import type { Sight } from '../visibility.ts';
-import type { Asked } from './parsed-request.ts';
+import type { ParsedRequest } from './parsed-request.ts';
 
 /** Undefined when the request names no file. Rejects with a Refusal (404) for a file that the caller may not see. */
 export type CheckFiles = (input: {
-  readonly asked: Pick<Asked, 'json'>;
-  /** The body of the request, of which `asked.json` is the parsed form. */
+  readonly parsedRequest: Pick<ParsedRequest, 'json'>;
+  /** The body of the request, of which `parsedRequest.json` is the parsed form. */
   readonly body: Buffer;
   readonly sight: Sight;
 }) => Promise<void> | undefined;

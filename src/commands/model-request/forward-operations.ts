@@ -100,8 +100,8 @@ export function notServed({ family, title }: Pick<ForwardOperation, 'family' | '
  * Whether a provider's refusal shows that it lacks the whole route, and not only a model or an object: a server
  * without the route sends no such code and does not repeat the name.
  */
-export function isRouteMissing({ status, code, message }: Refusal, asked: string): boolean {
+export function isRouteMissing({ status, code, message }: Refusal, model: string): boolean {
   if (status === 405 || status === 501) return true;
   if (status !== 404 || /model|file_|batch/.test(code ?? '')) return false;
-  return !/\bmodel\b/i.test(message) && (asked === '' || !message.includes(asked));
+  return !/\bmodel\b/i.test(message) && (model === '' || !message.includes(model));
 }

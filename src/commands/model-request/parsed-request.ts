@@ -2,7 +2,7 @@
 import type { Refusal } from '../refusal.ts';
 
 /** A request body, parsed once. */
-export interface Asked {
+export interface ParsedRequest {
   /** The selector as the client wrote it; empty when no model is called. */
   readonly model: string;
   /** The routing hint in the body's `provider` member. */
@@ -12,5 +12,5 @@ export interface Asked {
 }
 
 export type ReadResult =
-  | { readonly ok: true; readonly asked: Asked }
+  | { readonly ok: true; readonly parsedRequest: ParsedRequest }
   | { readonly ok: false; readonly refusal: Refusal };

@@ -67,13 +67,13 @@ export function outputLimit(json: Readonly<Record<string, unknown>>): number | u
 
 /** The expected length of an answer before it begins. */
 export function expectedOutput(json: Readonly<Record<string, unknown>>, usual: number = OUTPUT_TOKENS): number {
-  return Math.ceil((outputLimit(json) ?? usual) * answersAsked(json));
+  return Math.ceil((outputLimit(json) ?? usual) * requestedAnswers(json));
 }
 
 /**
  * How many answers are charged: `best_of` are generated where `n` are returned, for each prompt in a list of prompts.
  */
-export function answersAsked({ n, best_of, prompt }: Readonly<Record<string, unknown>>): number {
+export function requestedAnswers({ n, best_of, prompt }: Readonly<Record<string, unknown>>): number {
   return Math.max(answerCount(n), answerCount(best_of)) * promptCount(prompt);
 }
 

@@ -89,9 +89,9 @@ export const rateLimitDecider: Decider<SubjectRateLimits, RateLimitCommand> = {
 };
 
 /** Whether the requested limits admit no more than the bound. */
-function isWithin(bound: RateLimits, asked: RateLimits): boolean {
+function isWithin(bound: RateLimits, requested: RateLimits): boolean {
   const within = (most: number | null, value: number | null) => most === null || (value !== null && value <= most);
-  return within(bound.maxRequests, asked.maxRequests) && within(bound.maxTokens, asked.maxTokens);
+  return within(bound.maxRequests, requested.maxRequests) && within(bound.maxTokens, requested.maxTokens);
 }
 
 function tooLoose(name: string, { maxRequests, maxTokens }: RateLimits): Refusal {

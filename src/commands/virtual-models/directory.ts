@@ -5,7 +5,7 @@ import { Refusal } from '../refusal.ts';
 import { AccessPolicies } from './access-policies.ts';
 import { problemAround } from './chains.ts';
 import { isRedirect, type VirtualModel } from './virtual-model.ts';
-import { type KnownProviders, virtualModelFrom, type WrittenVirtualModel } from './written.ts';
+import { type KnownProviders, virtualModelFrom, type WrittenVirtualModel } from './virtual-model-input.ts';
 
 /** A virtual model that an administrator created. Times are milliseconds since the epoch. */
 export interface StoredVirtualModel {

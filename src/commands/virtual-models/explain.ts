@@ -88,16 +88,16 @@ function behind(
   const { resolve } = inForce;
   const redirect = (name: string) => inForce.redirects.get(name);
   const passes = (one: VirtualModel) => isFor(one.userPaths, question.userPath);
-  const asked = new Map([[model.source, model]]);
+  const explained = new Map([[model.source, model]]);
   const everything = expand(model, {
     redirect,
     resolve,
     mayPass(one) {
-      asked.set(one.source, one);
+      explained.set(one.source, one);
       return true;
     },
   });
-  for (const [subject, one] of asked) {
+  for (const [subject, one] of explained) {
     const list = one.userPaths.length === 0 ? {} : { list: one.userPaths };
     steps.push({ check: 'virtual model', subject, allowed: passes(one), ...list });
   }

@@ -104,8 +104,8 @@ export function createRouter(options: RouterOptions): Router & Reach {
     if (found.candidates.length > 0) return found;
     if (found.unknown.length === 0) throw nobody(found, selector, why);
     // The known lists may be older than the models.
-    const asked = found.unknown.map((target) => models.resolveOrRefresh(target.model, target.provider));
-    return Promise.all(asked).then(() => {
+    const refreshes = found.unknown.map((target) => models.resolveOrRefresh(target.model, target.provider));
+    return Promise.all(refreshes).then(() => {
       const again = expanded(model, request, why, balanced);
       if (again.candidates.length === 0) throw nobody(again, selector, why);
       return again;
@@ -128,12 +128,12 @@ export function createRouter(options: RouterOptions): Router & Reach {
   function routeOf(model: VirtualModel, { candidates }: Expanded, { stream }: RouteRequest): Route {
     const own = rulesOf(model);
     const limit = !own.enabled ? 1 : failover.maxModels === 0 ? candidates.length : failover.maxModels;
-    const asked = candidates.slice(0, limit);
-    const through = [model.source, ...(asked[0]?.through ?? [])];
+    const allowedCandidates = candidates.slice(0, limit);
+    const through = [model.source, ...(allowedCandidates[0]?.through ?? [])];
     const kind = stream ? 'stream' : 'whole';
     return {
-      candidates: asked.map(({ target }) => target),
-      ready: asked.filter(({ ready }) => ready).length,
+      candidates: allowedCandidates.map(({ target }) => target),
+      ready: allowedCandidates.filter(({ ready }) => ready).length,
       through,
       failsOver: (outcome) => own.covers(outcome),
       observed: (target, refused, waitedMs, firstByteMs) => {

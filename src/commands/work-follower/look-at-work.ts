@@ -27,7 +27,7 @@ export async function lookAtWork(
   deps: LookDependencies,
 ): Promise<boolean> {
   const signal = AbortSignal.any([stopping, AbortSignal.timeout(PATIENCE_MS)]);
-  const isOver = await asked(work, signal, deps).catch((error: unknown) => {
+  const isOver = await checkWithProvider(work, signal, deps).catch((error: unknown) => {
     // The state is unknown now: the provider is busy or unavailable, or the file does not exist yet.
     if (error instanceof Refusal) return false;
     throw error;
@@ -40,7 +40,11 @@ export async function lookAtWork(
 }
 
 /** `unknown`: the provider does not have it. @throws Refusal when the state cannot be determined now */
-async function asked(work: OpenWork, signal: AbortSignal, deps: LookDependencies): Promise<boolean | 'unknown'> {
+async function checkWithProvider(
+  work: OpenWork,
+  signal: AbortSignal,
+  deps: LookDependencies,
+): Promise<boolean | 'unknown'> {
   const requestId = work.requestId ?? work.exchangeId;
   return work.kind === 'batch'
     ? batchOver(work, { requestId, signal }, deps)

@@ -4,7 +4,7 @@ import type { Asker } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import { callerOf } from '../server.ts';
-import { pathsToldTo, scopeOf } from './mount.ts';
+import { pathsVisibleTo, scopeOf } from './mount.ts';
 import { pageOf } from './page.ts';
 
 /** In display order, each with its display name. */
@@ -81,9 +81,9 @@ export function registerAdminModels(admin: FastifyInstance, options: AdminModels
 }
 
 /** @throws Refusal 400 */
-function categoryOf(asked: unknown): Category {
-  if (asked === undefined || asked === '') return 'all';
-  if (typeof asked === 'string' && isCategory(asked)) return asked;
+function categoryOf(category: unknown): Category {
+  if (category === undefined || category === '') return 'all';
+  if (typeof category === 'string' && isCategory(category)) return category;
   const known = Object.keys(categories).join(', ');
   throw refusals.invalidRequest(`There is no such category; there are ${known}.`, 'category');
 }
@@ -106,7 +106,7 @@ function toWire(
 ) {
   const deciding = policy(provider, model);
   const all = deciding?.userPaths ?? [];
-  const userPaths = pathsToldTo(scope, all);
+  const userPaths = pathsVisibleTo(scope, all);
   return {
     model: {
       id: model,

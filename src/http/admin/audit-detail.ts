@@ -10,7 +10,7 @@ import { rowInLog } from '../../projections/analytics/request-in-log.ts';
 import { limitIn } from '../paging.ts';
 import { queryOf, single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { fullEntry, spokenEntry } from './audit-entry.ts';
+import { conversationEntry, fullEntry } from './audit-entry.ts';
 import type { AuditReports } from './audit-log.ts';
 import { isWithin, scopeOf } from './mount.ts';
 import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
@@ -31,7 +31,7 @@ export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails):
     const stream = streamIn(request);
     if (!deps.isKept) throw refusals.featureUnavailable('Requests are not kept for looking at: LOGGING_ENABLED=false.');
     const facts = stream === undefined ? undefined : await rowInLog(stream, recorded.log);
-    if (stream === undefined || facts === undefined || !isTold(request, facts)) throw unknown(request);
+    if (stream === undefined || facts === undefined || !isVisibleTo(request, facts)) throw unknown(request);
     await audit.stored('audit_entry', stream, callerOf(request), eventContextOf(request));
     const found = await recordedRequest(stream, recorded);
     if (found === undefined) throw unknown(request);
@@ -43,16 +43,16 @@ export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails):
     const id = single(queryOf(request)['log_id']) ?? '';
     const limit = limitIn(queryOf(request), TURNS);
     const anchor = stream === undefined || !deps.isKept ? undefined : await rowInLog(stream, recorded.log);
-    if (stream === undefined || anchor === undefined || !isTold(request, anchor)) {
+    if (stream === undefined || anchor === undefined || !isVisibleTo(request, anchor)) {
       if (deps.isKept && scopeOf(request) !== undefined) throw unknown(request);
       return { anchor_id: id, entries: [], truncated: false };
     }
     await audit.question('audit_conversation', { log_id: id }, eventContextOf(request));
     const { found, truncated } = await conversation(anchor, limit, deps);
     const entries = found
-      .filter(({ row }) => isTold(request, row))
+      .filter(({ row }) => isVisibleTo(request, row))
       .sort((one, other) => Number(one.row.at_us) - Number(other.row.at_us))
-      .map((one) => spokenEntry(one.row, one.usage, one));
+      .map((one) => conversationEntry(one.row, one.usage, one));
     return { anchor_id: id, entries, truncated };
   });
 }
@@ -107,7 +107,7 @@ function previousResponseOf(request: RecordedRequest | undefined): string | unde
 }
 
 /** An administrator of a subtree sees only its requests; any other id is treated as unknown. */
-function isTold(request: FastifyRequest, { user_path }: ExchangeRow): boolean {
+function isVisibleTo(request: FastifyRequest, { user_path }: ExchangeRow): boolean {
   return isWithin(scopeOf(request), user_path as UserPath);
 }
 

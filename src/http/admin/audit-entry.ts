@@ -41,7 +41,7 @@ export function fullEntry(
 }
 
 /** The entry in a conversation: bodies and cost, without the attempts at providers. */
-export function spokenEntry(
+export function conversationEntry(
   row: ExchangeRow,
   usage: RequestUsage | undefined,
   recorded: RecordedContent,

@@ -17,7 +17,7 @@ import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import { slimEntry } from './audit-entry.ts';
 import type { AuditReports } from './audit-log.ts';
-import { auditFilterOf, filterTold } from './audit-request.ts';
+import { auditFilterOf, filterInAudit } from './audit-request.ts';
 import { csvLine } from './csv.ts';
 import { untilGone } from './report-db.ts';
 
@@ -57,7 +57,7 @@ export function registerAuditExport(admin: FastifyInstance, deps: AuditExport): 
         'start_date',
       );
     }
-    await audit.question('audit_export', { ...filterTold(request), format }, eventContextOf(request));
+    await audit.question('audit_export', { ...filterInAudit(request), format }, eventContextOf(request));
     if (format === 'parquet') return send(reply, format, total, await auditParquet(files, filter, gone));
     return send(reply, format, total, linesOf(format, deps, filter, gone));
   });

@@ -30,7 +30,7 @@ export function auditFilterOf(request: FastifyRequest, now: number): AuditFilter
 }
 
 /** The filter as it is recorded: the parameters of the request, not its result. */
-export function filterTold(request: FastifyRequest): Record<string, string> {
+export function filterInAudit(request: FastifyRequest): Record<string, string> {
   return Object.fromEntries(
     Object.entries(queryOf(request)).flatMap(([name, value]) => {
       const written = single(value);

@@ -34,7 +34,7 @@ export interface EffectiveAccess {
 }
 
 /** The keys at a moment. */
-export interface KeysThen {
+export interface KeysAsOf {
   readonly keys: Pick<KeysState, 'byId'>;
   readonly effective: EffectiveAccess;
   readonly moment: Pick<Moment, 'at'>;
@@ -46,7 +46,7 @@ export interface AuthKeysOptions {
   /** Current effective access; for one answer. */
   effective(): EffectiveAccess;
   /** The keys at the request's `as_of`; undefined without one. @throws Refusal 400 */
-  past(request: FastifyRequest): Promise<KeysThen | undefined>;
+  asOf(request: FastifyRequest): Promise<KeysAsOf | undefined>;
   isProvider(name: string): boolean;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
@@ -120,8 +120,8 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
   }
 
   /** The current keys, or the keys at the request's `as_of`. */
-  const asked = async (request: FastifyRequest): Promise<KeysThen> =>
-    (await options.past(request)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
+  const keysAsOf = async (request: FastifyRequest): Promise<KeysAsOf> =>
+    (await options.asOf(request)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
 
   /** @returns the key after the command, at the revision sent as `ETag` */
   async function execute(command: KeyCommand, request: FastifyRequest, reply: FastifyReply): Promise<KeyRecord> {
@@ -151,8 +151,8 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     return { authority, key };
   }
 
-  function selectors(written: readonly string[]): readonly string[] {
-    const canonical = canonicalSelectors(written, options.isProvider, 'allowed_models');
+  function selectors(given: readonly string[]): readonly string[] {
+    const canonical = canonicalSelectors(given, options.isProvider, 'allowed_models');
     if (canonical instanceof Refusal) throw canonical;
     return canonical;
   }
@@ -172,7 +172,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
   }
 
   admin.get('/auth-keys', scoped, async (request, reply) => {
-    const { keys, effective, moment } = await asked(request);
+    const { keys, effective, moment } = await keysAsOf(request);
     const scope = scopeOf(request);
     const visible = [...keys.byId.values()].filter(({ userPath }) => isWithin(scope, userPath)).sort(newestFirst);
     const page = pageOf(visible, ({ id }) => id, { request, reply });
@@ -180,16 +180,16 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
   });
 
   admin.get<ById>('/auth-keys/:id', shown, async (request, reply) => {
-    const { keys, effective, moment } = await asked(request);
+    const { keys, effective, moment } = await keysAsOf(request);
     const key = known(request, keys);
     sendETag(reply, String(key.revision));
     return keyRow(key, effective, moment.at);
   });
 
   admin.post('/auth-keys', scoped, async (request, reply) => {
-    const asked = readBody(request, newKey);
-    const expiresAt = typeof asked.expires_at === 'number' ? future(asked.expires_at) : undefined;
-    const given = optionalUserPath(asked.user_path, 'user_path');
+    const input = readBody(request, newKey);
+    const expiresAt = typeof input.expires_at === 'number' ? future(input.expires_at) : undefined;
+    const given = optionalUserPath(input.user_path, 'user_path');
     const { value, secretHash, lastCharacters } = mintKeySecret();
     const by = administrator(request);
     // Omitted members default to those of the creating key: a new key never exceeds its creator.
@@ -199,13 +199,13 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
       id: randomUUID(),
       context: eventContextOf(request),
       by,
-      name: asked.name,
-      description: asked.description ?? undefined,
+      name: input.name,
+      description: input.description ?? undefined,
       userPath: pathInScope(scopeOf(request), given),
-      labels: asked.labels,
-      allowedModels: asked.allowed_models === undefined ? allowedModels : selectors(asked.allowed_models),
-      dashboardAccess: asked.dashboard_access,
-      userPathHeader: asked.user_path_header ?? userPathHeader,
+      labels: input.labels,
+      allowedModels: input.allowed_models === undefined ? allowedModels : selectors(input.allowed_models),
+      dashboardAccess: input.dashboard_access,
+      userPathHeader: input.user_path_header ?? userPathHeader,
       secretHash,
       lastCharacters,
       expiresAt: expiresAt ?? latest,

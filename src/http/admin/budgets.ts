@@ -139,10 +139,10 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   });
 
   admin.put('/budgets', changes, async (request, reply) => {
-    const asked = readBody(request, newBudget);
-    const of = subjectIn(request, asked, scopes);
-    const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
-    const nano = nanoIn(asked.amount);
+    const input = readBody(request, newBudget);
+    const of = subjectIn(request, input, scopes);
+    const periodSeconds = periodIn(input.budget_key, budgetPeriod, 'budget_key.');
+    const nano = nanoIn(input.amount);
     books();
     const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
     sendETag(reply, await execute(of, command, request));
@@ -150,9 +150,9 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   });
 
   admin.delete('/budgets', changes, async (request) => {
-    const asked = readBody(request, budgetName);
-    const of = subjectIn(request, asked, scopes);
-    const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
+    const input = readBody(request, budgetName);
+    const of = subjectIn(request, input, scopes);
+    const periodSeconds = periodIn(input.budget_key, budgetPeriod, 'budget_key.');
     books();
     await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
@@ -175,9 +175,9 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   });
 
   admin.post('/budgets/reset-one', changes, async (request) => {
-    const asked = readBody(request, oneReset);
-    const of = subjectIn(request, asked, scopes);
-    const periodSeconds = periodIn(asked, budgetPeriod);
+    const input = readBody(request, oneReset);
+    const of = subjectIn(request, input, scopes);
+    const periodSeconds = periodIn(input, budgetPeriod);
     books();
     await execute(of, { do: 'reset', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
@@ -198,11 +198,11 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   });
 
   admin.put('/budgets/settings', settingsChange, async (request, reply) => {
-    const asked = readBody(request, newSettings);
+    const input = readBody(request, newSettings);
     const { whenProcessed } = books();
     const { position, revision } = await executeCommand(
       settingsDecider,
-      { changes: anchorsIn(asked), context: eventContextOf(request) },
+      { changes: anchorsIn(input), context: eventContextOf(request) },
       { log, stream: budgetSettingsStream, ifRevision: ifMatch(request) },
     );
     if (position !== undefined) await whenProcessed(position);
@@ -218,16 +218,16 @@ function nanoIn(usd: number | null | undefined): number {
   throw refusals.invalidRequest(`'amount' must be US dollars, more than 0 and at most ${MOST_USD}.`, 'amount');
 }
 
-function anchorsIn(asked: z.infer<typeof newSettings>): { [Name in keyof BudgetAnchors]: number | undefined } {
+function anchorsIn(input: z.infer<typeof newSettings>): { [Name in keyof BudgetAnchors]: number | undefined } {
   return {
-    dailyResetHour: asked.daily_reset_hour,
-    dailyResetMinute: asked.daily_reset_minute,
-    weeklyResetWeekday: asked.weekly_reset_weekday,
-    weeklyResetHour: asked.weekly_reset_hour,
-    weeklyResetMinute: asked.weekly_reset_minute,
-    monthlyResetDay: asked.monthly_reset_day,
-    monthlyResetHour: asked.monthly_reset_hour,
-    monthlyResetMinute: asked.monthly_reset_minute,
+    dailyResetHour: input.daily_reset_hour,
+    dailyResetMinute: input.daily_reset_minute,
+    weeklyResetWeekday: input.weekly_reset_weekday,
+    weeklyResetHour: input.weekly_reset_hour,
+    weeklyResetMinute: input.weekly_reset_minute,
+    monthlyResetDay: input.monthly_reset_day,
+    monthlyResetHour: input.monthly_reset_hour,
+    monthlyResetMinute: input.monthly_reset_minute,
   };
 }
 

@@ -17,7 +17,7 @@ import { type Query, queryOf, single } from '../query.ts';
 import { timeText } from '../time-text.ts';
 import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
-import { isWithin, pathInScope, pathsToldTo, scopeOf } from './mount.ts';
+import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './mount.ts';
 
 /** The policies in force at a moment. */
 export interface PoliciesAt {
@@ -30,7 +30,7 @@ export interface ExplainOptions {
   readonly log: EventLog;
   readonly now: PoliciesAt;
   /** The policies at the request's `as_of`; undefined without one. @throws Refusal 400 */
-  past(request: FastifyRequest): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
+  asOf(request: FastifyRequest): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
   readonly declared: DeclaredPolicies;
   resolve(model: string, provider: string | undefined): Target | undefined;
 }
@@ -42,26 +42,26 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
     const query = queryOf(request);
     const model = single(query['model']);
     if (model === undefined) throw refusals.missingParameter('model');
-    const then = await options.past(request);
-    const { keys, lists, virtualModels } = then ?? options.now;
+    const policies = await options.asOf(request);
+    const { keys, lists, virtualModels } = policies ?? options.now;
     const key = keyIn(request, query, keys);
     const userPath = pathIn(request, query, key);
     const explanation = explain(
-      { model, provider: single(query['provider']), userPath, key, now: then?.moment.at ?? Date.now() },
+      { model, provider: single(query['provider']), userPath, key, now: policies?.moment.at ?? Date.now() },
       { users: lists, models: virtualModels.policies, redirects: virtualModels.redirects, resolve },
     );
     if (explanation === undefined) throw refusals.modelNotFound(model);
     const { allowed, resolved, steps } = explanation;
-    const until = then?.moment.position;
-    const told = steps.map((step) => toldTo(scopeOf(request), step));
+    const until = policies?.moment.position;
+    const visibleSteps = steps.map((step) => visibleTo(scopeOf(request), step));
     return {
       allowed,
       model,
       user_path: userPath ?? null,
       key: key?.id ?? null,
-      as_of: then === undefined ? null : { position: then.moment.position, at: timeText(then.moment.at) },
+      as_of: policies === undefined ? null : { position: policies.moment.position, at: timeText(policies.moment.at) },
       resolved,
-      steps: await Promise.all(told.map((step) => sourced(step, virtualModels, until))),
+      steps: await Promise.all(visibleSteps.map((step) => sourced(step, virtualModels, until))),
     };
   });
 
@@ -75,9 +75,9 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
 }
 
 /** Removes the user paths outside the subtree from a virtual model's list, for an administrator of a subtree. */
-function toldTo(scope: UserPath | undefined, step: ExplainedStep): ExplainedStep {
+function visibleTo(scope: UserPath | undefined, step: ExplainedStep): ExplainedStep {
   if (step.check !== 'virtual model' || step.list === undefined) return step;
-  return { ...step, list: pathsToldTo(scope, step.list) };
+  return { ...step, list: pathsVisibleTo(scope, step.list) };
 }
 
 /** At most this many ids are listed when several keys share a name. */

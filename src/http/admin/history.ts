@@ -39,7 +39,7 @@ export function registerHistory(admin: FastifyInstance, { log, journal }: Histor
     }
     await checkScope(request, subject, log);
     const found = await subjectHistory(log, subject, page);
-    if (found === undefined) throw nothingRecorded(subject);
+    if (found === undefined) throw noHistory(subject);
     return answer(found, page);
   });
 }
@@ -57,7 +57,7 @@ async function checkScope(request: FastifyRequest, subject: Subject, log: EventL
   if (scope === undefined) return;
   if (subject.kind === 'key') {
     const path = (await knownOf(log, subject))?.['user_path'];
-    if (!isWithin(scope, typeof path === 'string' ? (path as UserPath) : undefined)) throw nothingRecorded(subject);
+    if (!isWithin(scope, typeof path === 'string' ? (path as UserPath) : undefined)) throw noHistory(subject);
     return;
   }
   const path = pathOf(subject);
@@ -71,7 +71,7 @@ function pathOf({ kind, id }: Subject): UserPath | undefined {
   return kind === 'rate-limit' && id.startsWith(OF_PATH) ? (id.slice(OF_PATH.length) as UserPath) : undefined;
 }
 
-function nothingRecorded(subject: Subject) {
+function noHistory(subject: Subject) {
   return refusals.notFound('history of', subjectText(subject));
 }
 

@@ -23,7 +23,7 @@ export const periodMembers = {
   period_seconds: z.number({ error: 'it must be a number of seconds' }).optional(),
 };
 
-export interface WrittenSubject {
+export interface SubjectInput {
   readonly scope?: string | undefined;
   readonly subject?: string | undefined;
   readonly user_path?: string | undefined;
@@ -37,23 +37,23 @@ export interface WrittenSubject {
  */
 export function subjectIn<Scope extends string>(
   request: FastifyRequest,
-  { scope, subject, user_path, per_child }: WrittenSubject,
+  { scope, subject, user_path, per_child }: SubjectInput,
   scopes: readonly ['user_path', ...Scope[]],
 ): { readonly scope: 'user_path' | Scope; readonly subject: string } {
-  const meant = scope === undefined || scope === '' ? 'user_path' : scopes.find((one) => one === scope);
-  if (meant === undefined) throw refusals.invalidRequest(`'scope' is not one of ${scopes.join(', ')}.`, 'scope');
+  const limitScope = scope === undefined || scope === '' ? 'user_path' : scopes.find((one) => one === scope);
+  if (limitScope === undefined) throw refusals.invalidRequest(`'scope' is not one of ${scopes.join(', ')}.`, 'scope');
   if (per_child === true) {
     throw refusals.invalidRequest(
       "'per_child' cannot be honoured: a rule is for a path and all below it.",
       'per_child',
     );
   }
-  if (meant === 'user_path') return { scope: meant, subject: pathOf(request, subject, user_path) };
+  if (limitScope === 'user_path') return { scope: limitScope, subject: pathOf(request, subject, user_path) };
   if (user_path !== undefined) {
-    throw refusals.invalidRequest(`'user_path' does not go with the scope '${meant}'.`, 'user_path');
+    throw refusals.invalidRequest(`'user_path' does not go with the scope '${limitScope}'.`, 'user_path');
   }
   const own = scopeOf(request);
-  if (own !== undefined) throw refusals.userPathOutOfScope(`${meant} ${subject ?? ''}`, own, 'scope');
+  if (own !== undefined) throw refusals.userPathOutOfScope(`${limitScope} ${subject ?? ''}`, own, 'scope');
   const name = subject?.trim() ?? '';
   if (name === '') throw refusals.missingParameter('subject');
   if (name.length > MAX_SUBJECT_LENGTH || hasControls(name)) {
@@ -62,22 +62,24 @@ export function subjectIn<Scope extends string>(
       'subject',
     );
   }
-  return { scope: meant, subject: name };
+  return { scope: limitScope, subject: name };
 }
 
 /** The subject in a path segment: a user path, unless the query has another `scope`. */
-export function subjectOfPath(request: FastifyRequest, segment: string): WrittenSubject {
+export function subjectOfPath(request: FastifyRequest, segment: string): SubjectInput {
   const scope = single(queryOf(request)['scope']);
   return scope === undefined || scope === 'user_path' ? { user_path: segment } : { scope, subject: segment };
 }
 
 /** @throws Refusal 400 unless exactly one of the two is present and is a valid period */
 export function periodIn(
-  written: { readonly period?: string | number | undefined; readonly period_seconds?: number | undefined } | undefined,
+  periodInput:
+    | { readonly period?: string | number | undefined; readonly period_seconds?: number | undefined }
+    | undefined,
   parse: (text: string) => number | undefined,
   prefix = '',
 ): number {
-  const { period, period_seconds } = written ?? {};
+  const { period, period_seconds } = periodInput ?? {};
   const param = `${prefix}${period === undefined ? 'period_seconds' : 'period'}`;
   if (period !== undefined && period_seconds !== undefined) {
     throw refusals.invalidRequest("'period' and 'period_seconds' say the same thing: send one of them.", param);
@@ -91,11 +93,11 @@ export function periodIn(
 
 function pathOf(request: FastifyRequest, subject: string | undefined, userPath: string | undefined): string {
   const name = userPath === undefined ? 'subject' : 'user_path';
-  const written = userPath ?? subject;
+  const given = userPath ?? subject;
   if (userPath !== undefined && subject !== undefined) {
     throw refusals.invalidRequest("'subject' and 'user_path' say the same thing: send one of them.", 'subject');
   }
-  const path = pathInScope(scopeOf(request), optionalUserPath(written, name), name);
+  const path = pathInScope(scopeOf(request), optionalUserPath(given, name), name);
   if (path === undefined) throw refusals.missingParameter('user_path');
   return path;
 }

@@ -20,7 +20,7 @@ import type { LiveTail, Seat } from '../../projections/live-tail.ts';
 /** Frames are combined up to this size, to reduce the number of writes. */
 const WRITE_BYTES = 16 * 1024;
 /** How long a client that is being closed may take to read the remaining bytes. */
-const FAREWELL_MS = 1_000;
+const CLOSE_TIMEOUT_MS = 1_000;
 
 export interface LiveClientOptions {
   readonly tail: LiveTail;
@@ -29,7 +29,7 @@ export interface LiveClientOptions {
   readonly stallMs: number;
   readonly heartbeatMs: number;
   /** Called before each write: whether the client may still receive events. */
-  mayListen(): boolean;
+  isAllowed(): boolean;
   /** Called once, after the client has disconnected and its resources are released. */
   readonly onGone: () => void;
 }
@@ -43,7 +43,7 @@ export class LiveClient {
   readonly #stallCheck: NodeJS.Timeout;
   #seat: Seat | undefined;
   /** Ends the wait of a client with a seat: it must catch up again, or has disconnected. */
-  #unseat: (() => void) | undefined;
+  #leaveTail: (() => void) | undefined;
   /** Everything up to here has been written or filtered out. */
   #cursor: Position;
   #lastId: Position;
@@ -60,7 +60,7 @@ export class LiveClient {
     this.#lastId = cursor;
     this.#options = options;
     this.#isWanted = wanted(options.filter);
-    this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs);
+    this.#heartbeat = setInterval(() => this.#sendHeartbeat(), options.heartbeatMs);
     this.#stallCheck = setInterval(() => this.#closeIfStalled(), Math.max(10, options.stallMs / 4));
     out.on('close', () => this.#leave());
     // A reset of the connection is a disconnect; `close` follows.
@@ -80,7 +80,7 @@ export class LiveClient {
 
   /** Resolves when the client has disconnected. */
   async run(): Promise<void> {
-    this.#beat();
+    this.#sendHeartbeat();
     try {
       while (!this.#gone.signal.aborted) {
         await this.#catchUp();
@@ -98,8 +98,8 @@ export class LiveClient {
     this.#leave();
     this.#out.end(`: ${reason}\n\n`);
     // A client that does not read would keep the connection open, and with it a server that is closing.
-    const giveUp = setTimeout(() => this.#out.destroy(), FAREWELL_MS).unref();
-    this.#out.on('close', () => clearTimeout(giveUp));
+    const closeTimer = setTimeout(() => this.#out.destroy(), CLOSE_TIMEOUT_MS).unref();
+    this.#out.on('close', () => clearTimeout(closeTimer));
   }
 
   async #catchUp(): Promise<void> {
@@ -117,21 +117,21 @@ export class LiveClient {
 
   /** Runs until the client cannot keep up, or has disconnected. Returns at once when it must catch up first. */
   async #listen(): Promise<void> {
-    const unseated = Promise.withResolvers<void>();
+    const left = Promise.withResolvers<void>();
     let over = false;
-    const unseat = () => {
+    const leaveTail = () => {
       over = true;
       this.#seat?.leave();
       this.#seat = undefined;
-      unseated.resolve();
+      left.resolve();
     };
     const seat = this.#options.tail.join(this.#cursor, {
       frames: (frames) => {
-        if (!over && !this.#takeLive(frames)) unseat();
+        if (!over && !this.#sendLive(frames)) leaveTail();
       },
       failed: (error) => {
-        unseated.reject(error);
-        unseat();
+        left.reject(error);
+        leaveTail();
       },
     });
     if (seat === undefined) return;
@@ -140,13 +140,13 @@ export class LiveClient {
       return;
     }
     this.#seat = seat;
-    this.#unseat = unseat;
-    if (this.#cursor > this.#lastId) this.#beat();
-    await unseated.promise;
+    this.#leaveTail = leaveTail;
+    if (this.#cursor > this.#lastId) this.#sendHeartbeat();
+    await left.promise;
   }
 
   /** Returns false when the cap is reached: the frames after the cursor were not written. */
-  #takeLive(frames: readonly LiveFrame[]): boolean {
+  #sendLive(frames: readonly LiveFrame[]): boolean {
     for (const frame of frames) {
       const isWanted = this.#isWanted(frame);
       if (isWanted && this.unsentBytes >= this.#options.byteCap) {
@@ -168,7 +168,7 @@ export class LiveClient {
 
   #flush(): void {
     if (this.#waitingBytes === 0) return;
-    if (!this.#options.mayListen()) {
+    if (!this.#options.isAllowed()) {
       this.#waiting = [];
       this.#waitingBytes = 0;
       this.close('the key may not listen any more');
@@ -197,7 +197,7 @@ export class LiveClient {
   }
 
   /** Sends the current position to an idle or filtered client. A client with unread bytes gets no heartbeat. */
-  #beat(): void {
+  #sendHeartbeat(): void {
     if (this.#gone.signal.aborted || this.#out.writableNeedDrain) return;
     const position = this.#seat?.position ?? this.#cursor;
     if (position > this.#cursor) this.#cursor = position;
@@ -222,7 +222,7 @@ export class LiveClient {
     this.#gone.abort();
     clearInterval(this.#heartbeat);
     clearInterval(this.#stallCheck);
-    this.#unseat?.();
+    this.#leaveTail?.();
     this.#waiting = [];
     this.#waitingBytes = 0;
     this.#options.onGone();

@@ -33,7 +33,7 @@ export interface LiveLogsOptions {
   readonly inFlight: Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'>;
   readonly enabled: boolean;
   /** Whether an accepted caller is still accepted: a connection can outlast a key. */
-  stillAdministers(caller: Caller): boolean;
+  isStillAdministrator(caller: Caller): boolean;
   /** Previews that are replayed to a reconnecting client. Default 1000. */
   readonly replayLimit?: number;
   /** Default 15. */
@@ -75,39 +75,43 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
         'Live logs are switched off. DASHBOARD_LIVE_LOGS_ENABLED=true switches them on.',
       );
     }
-    const asked = scopedTo(scopeOf(request), readQuery(request));
+    const query = scopedTo(scopeOf(request), readQuery(request));
     const caller = callerOf(request);
     const reached = await log.head();
-    const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor);
+    const cursor = query.cursor === undefined ? undefined : toPosition(query.cursor);
     if (clients.size >= maxClients) throw tooManyListeners(maxClients);
-    await audit.liveTail(asked.raw ? 'live_events' : 'live_previews', told(asked.filter), eventContextOf(request));
+    await audit.liveTail(
+      query.raw ? 'live_events' : 'live_previews',
+      filterInAudit(query.filter),
+      eventContextOf(request),
+    );
     const head = await log.head();
 
     reply.hijack();
     const out = reply.raw;
     out.writeHead(200, { ...reply.getHeaders(), ...HEADERS } as Record<string, string>);
     out.flushHeaders();
-    if (cursor !== undefined && cursor <= reached && (asked.raw || (await isReplayed(cursor, out)))) {
+    if (cursor !== undefined && cursor <= reached && (query.raw || (await isReplayed(cursor, out)))) {
       listen(cursor, []);
       return;
     }
-    const beginning = await fresh(head, asked.raw);
+    const beginning = await fresh(head, query.raw);
     // A cursor that the log has not reached belongs to another log; one that is too far behind is not replayed. In both
     // cases the client must discard its state.
     const reset = cursor === undefined ? [] : [controlBytes('reset', beginning.position, Date.now())];
-    const isWanted = wanted(asked.filter);
+    const isWanted = wanted(query.filter);
     const snapshots = beginning.frames.filter(isWanted).map(snapshotBytes);
     listen(beginning.position, [...reset, ...snapshots]);
 
     function listen(from: Position, first: Buffer[]): void {
       if (out.destroyed) return;
       const client: LiveClient = new LiveClient(out, from, {
-        tail: asked.raw ? events : previews,
-        filter: asked.filter,
+        tail: query.raw ? events : previews,
+        filter: query.filter,
         byteCap: clientByteCap,
         stallMs: stallSeconds * 1000,
         heartbeatMs: heartbeatSeconds * 1000,
-        mayListen: () => options.stillAdministers(caller),
+        isAllowed: () => options.isStillAdministrator(caller),
         onGone: () => clients.delete(client),
       });
       clients.add(client);
@@ -159,19 +163,19 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
 }
 
 /** @throws Refusal 403 for a user path outside the scope */
-function scopedTo(scope: UserPath | undefined, asked: Asked): Asked {
-  if (scope === undefined) return asked;
-  const userPath = pathInScope(scope, asked.filter.userPath as UserPath | undefined);
-  return { ...asked, filter: { ...asked.filter, userPath, exchangesOnly: true } };
+function scopedTo(scope: UserPath | undefined, query: LiveLogQuery): LiveLogQuery {
+  if (scope === undefined) return query;
+  const userPath = pathInScope(scope, query.filter.userPath as UserPath | undefined);
+  return { ...query, filter: { ...query.filter, userPath, exchangesOnly: true } };
 }
 
-interface Asked {
+interface LiveLogQuery {
   readonly cursor: string | undefined;
   readonly raw: boolean;
   readonly filter: LiveFilter;
 }
 
-function readQuery(request: FastifyRequest): Asked {
+function readQuery(request: FastifyRequest): LiveLogQuery {
   const query = queryOf(request);
   const view = single(query['view']) ?? 'previews';
   if (view !== 'previews' && view !== 'events')
@@ -202,7 +206,7 @@ function readQuery(request: FastifyRequest): Asked {
 }
 
 /** The filter as it is recorded. */
-function told(filter: LiveFilter): Record<string, string> {
+function filterInAudit(filter: LiveFilter): Record<string, string> {
   return Object.fromEntries(
     Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
   );

@@ -62,8 +62,8 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
   });
 
   admin.put('/model-pricing-overrides', change, async (request, reply) => {
-    const { selector: written, pricing } = readBody(request, newOverride);
-    const selector = canonical(written, options.isProvider);
+    const { selector: given, pricing } = readBody(request, newOverride);
+    const selector = canonical(given, options.isProvider);
     const { bySelector } = overrides.state;
     if (bySelector.size >= MAX_OVERRIDES && !bySelector.has(selector)) {
       throw refusals.invalidRequest(`There are ${MAX_OVERRIDES} pricing overrides already; remove one first.`, null);
@@ -86,8 +86,8 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
 }
 
 /** @throws Refusal 400 */
-function canonical(written: string, isProvider: (name: string) => boolean): string {
-  const selector = canonicalSelector(written, isProvider, 'selector');
+function canonical(given: string, isProvider: (name: string) => boolean): string {
+  const selector = canonicalSelector(given, isProvider, 'selector');
   if (selector instanceof Refusal) throw selector;
   return selector;
 }
@@ -112,15 +112,15 @@ function overrideRow({ selector, pricing, createdAt, updatedAt, revision }: Pric
 }
 
 function scopeOfPrice(canonicalText: string): object {
-  const meant = parseSelector(canonicalText);
-  switch (meant.kind) {
+  const parsed = parseSelector(canonicalText);
+  switch (parsed.kind) {
     case 'everything':
       return { scope_kind: 'global' };
     case 'provider':
-      return { scope_kind: 'provider', provider_name: meant.provider };
+      return { scope_kind: 'provider', provider_name: parsed.provider };
     case 'model':
-      return { scope_kind: 'model', model: meant.model };
+      return { scope_kind: 'model', model: parsed.model };
     case 'exact':
-      return { scope_kind: 'provider_model', provider_name: meant.provider, model: meant.model };
+      return { scope_kind: 'provider_model', provider_name: parsed.provider, model: parsed.model };
   }
 }

@@ -63,7 +63,7 @@ export function isWithin(scope: UserPath | undefined, path: UserPath | undefined
 }
 
 /** Of the user paths in a rule for the whole gateway, those that concern the scope: in it, or above it. */
-export function pathsToldTo(scope: UserPath | undefined, paths: readonly string[]): readonly string[] {
+export function pathsVisibleTo(scope: UserPath | undefined, paths: readonly string[]): readonly string[] {
   if (scope === undefined) return paths;
   return paths.filter((path) => isWithin(scope, path as UserPath) || path === '/' || scope.startsWith(`${path}/`));
 }

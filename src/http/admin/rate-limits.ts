@@ -123,11 +123,11 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
   });
 
   admin.put('/rate-limits', changes, async (request, reply) => {
-    const asked = readBody(request, newRule);
-    const of = subjectIn(request, asked, scopes);
+    const input = readBody(request, newRule);
+    const of = subjectIn(request, input, scopes);
     checkSubject(of, isProvider);
-    const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
-    const limits = limitsIn(asked, periodSeconds);
+    const periodSeconds = periodIn(input.limit_key, rateLimitPeriod, 'limit_key.');
+    const limits = limitsIn(input, periodSeconds);
     books();
     const command = { do: 'set', of, periodSeconds, ...limits, ...byOf(request, of) } as const;
     sendETag(reply, await execute(of, command, request));
@@ -135,18 +135,18 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
   });
 
   admin.delete('/rate-limits', changes, async (request) => {
-    const asked = readBody(request, ruleName);
-    const of = subjectIn(request, asked, scopes);
-    const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
+    const input = readBody(request, ruleName);
+    const of = subjectIn(request, input, scopes);
+    const periodSeconds = periodIn(input.limit_key, rateLimitPeriod, 'limit_key.');
     books();
     await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 
   admin.post('/rate-limits/reset-one', changes, async (request) => {
-    const asked = readBody(request, oneReset);
-    const of = subjectIn(request, asked, scopes);
-    const periodSeconds = periodIn(asked, rateLimitPeriod);
+    const input = readBody(request, oneReset);
+    const of = subjectIn(request, input, scopes);
+    const periodSeconds = periodIn(input, rateLimitPeriod);
     books();
     await execute(of, { do: 'reset', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);

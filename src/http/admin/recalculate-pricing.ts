@@ -26,7 +26,7 @@ const word = z
   .toLowerCase()
   .refine((text) => text === 'recalculate', { error: "expected 'recalculate'" });
 
-const request = z
+const recalculationBody = z
   .strictObject({
     confirmation: word.optional(),
     confirm: word.optional(),
@@ -44,9 +44,9 @@ const request = z
 export function registerRecalculation(admin: FastifyInstance, options: RecalculationOptions): void {
   const { enabled, recalculate, modelsOf, now, limitMs } = options;
 
-  admin.post('/usage/recalculate-pricing', { config: { access: 'global-admin' } }, async (asked, reply) => {
-    const { days, start_date, end_date, user_path, selector } = readBody(asked, request);
-    const { from, until } = dateRange({ days, start_date, end_date }, timeZoneOf(asked), now());
+  admin.post('/usage/recalculate-pricing', { config: { access: 'global-admin' } }, async (request, reply) => {
+    const { days, start_date, end_date, user_path, selector } = readBody(request, recalculationBody);
+    const { from, until } = dateRange({ days, start_date, end_date }, timeZoneOf(request), now());
     const userPath = user_path === undefined ? undefined : parseUserPath(user_path, 'user_path');
     const models = selector === undefined ? undefined : modelsOf(selector);
     if (selector !== undefined && models === undefined) {
@@ -62,7 +62,7 @@ export function registerRecalculation(admin: FastifyInstance, options: Recalcula
     try {
       const signal = AbortSignal.any([left.signal, AbortSignal.timeout(limitMs)]);
       const scope = { from, until, userPath, models };
-      return toWire(await recalculate({ scope, context: eventContextOf(asked), signal }));
+      return toWire(await recalculate({ scope, context: eventContextOf(request), signal }));
     } finally {
       reply.raw.off('close', leave);
     }

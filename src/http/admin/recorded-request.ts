@@ -45,12 +45,12 @@ export async function recordedRequest(
 /** The answer as the client received it, or else the provider's answer. */
 async function answerAgain(stream: StreamName, deps: ReplayDependencies, said: FirstBytes): Promise<FirstBytes> {
   if (said.bytes === 0) return said;
-  const told = new FirstBytes();
+  const recordedBody = new FirstBytes();
   const stop = new AbortController();
   try {
     for await (const part of replayAnswer(idOf(stream), deps, stop.signal)) {
-      if (part.kind === 'bytes') told.add(part.bytes);
-      if (told.tooMany) break;
+      if (part.kind === 'bytes') recordedBody.add(part.bytes);
+      if (recordedBody.tooMany) break;
     }
   } catch {
     // An answer that cannot be rebuilt is returned as the provider sent it.
@@ -58,7 +58,7 @@ async function answerAgain(stream: StreamName, deps: ReplayDependencies, said: F
   } finally {
     stop.abort();
   }
-  return told.bytes === 0 ? said : told;
+  return recordedBody.bytes === 0 ? said : recordedBody;
 }
 
 function readable(bytes: Uint8Array): unknown {

@@ -15,23 +15,23 @@ export interface ReportDbOptions {
   readonly db: AnalyticsDb;
   state(): AnalyticsState;
   /** How long a report waits for analytics to start. Default 10 s. */
-  readonly patienceMs?: number;
+  readonly waitMs?: number;
 }
 
 const POLL_MS = 50;
 /** ClickHouse's codes for a missing table or database: analytics creates both when it starts. */
-const notMadeYet = new Set(['60', '81']);
+const missingTableCodes = new Set(['60', '81']);
 
 /**
  * `rows` returns none while analytics is off, and throws Refusal 503 `analytics_unavailable`, or 499 when the signal is
  * aborted because the client has disconnected.
  */
-export function createReportDb({ db, state, patienceMs = 10_000 }: ReportDbOptions): AnalyticsDb {
+export function createReportDb({ db, state, waitMs = 10_000 }: ReportDbOptions): AnalyticsDb {
   return {
     async rows<Row>(query: string, parameters?: Readonly<Record<string, unknown>>, signal?: AbortSignal) {
-      const patience = performance.now() + patienceMs;
+      const deadline = performance.now() + waitMs;
       for (;;) {
-        while (state() === 'starting' && performance.now() < patience) {
+        while (state() === 'starting' && performance.now() < deadline) {
           await pause(signal);
         }
         if (state() === 'off') return [];
@@ -40,8 +40,8 @@ export function createReportDb({ db, state, patienceMs = 10_000 }: ReportDbOptio
         } catch (error) {
           if (signal?.aborted) throw refusals.requestCanceled();
           if (error instanceof AnalyticsUnavailable) throw refusals.analyticsUnavailable(error);
-          if (!(error instanceof QueryFailed && notMadeYet.has(error.code))) throw error;
-          if (performance.now() >= patience) throw refusals.analyticsUnavailable(error);
+          if (!(error instanceof QueryFailed && missingTableCodes.has(error.code))) throw error;
+          if (performance.now() >= deadline) throw refusals.analyticsUnavailable(error);
           await pause(signal);
         }
       }

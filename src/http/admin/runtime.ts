@@ -18,8 +18,8 @@ export function registerRuntime(admin: FastifyInstance, { flags, refresh }: Runt
   const open = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
   const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   const config = () => {
-    const told = Object.entries(flags()).filter(([, value]) => value !== undefined && value !== '');
-    return Object.fromEntries(told.map(([name, value]) => [name, typeof value === 'boolean' ? onOff(value) : value]));
+    const shown = Object.entries(flags()).filter(([, value]) => value !== undefined && value !== '');
+    return Object.fromEntries(shown.map(([name, value]) => [name, typeof value === 'boolean' ? onOff(value) : value]));
   };
   admin.get('/runtime/config', open, config);
   // Older clients of this prefix expect the dashboard's configuration at this address.

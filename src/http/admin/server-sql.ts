@@ -12,28 +12,28 @@ interface ServerFacts {
   readonly functions: ReadonlySet<string>;
   /** Whether the user's profile allows writes, so that each query must set `readonly`. */
   readonly mayWrite: boolean;
-  readonly askedAt: number;
+  readonly readAt: number;
 }
 
 /** The list of functions is read again after this time, since an upgraded server may have more. */
 const FACTS_MS = 10 * 60_000;
 
-export type AskServer = (server: AnalyticsAddress, question: SqlQuestion, signal: AbortSignal) => Promise<SqlAnswer>;
+export type QueryServer = (server: AnalyticsAddress, question: SqlQuestion, signal: AbortSignal) => Promise<SqlAnswer>;
 
 /** The function throws NotForReaders, ClickHouseException for a setting, and what `askSql` throws. */
-export function createAskServer(): AskServer {
+export function createQueryServer(): QueryServer {
   const known = new Map<string, ServerFacts>();
 
   async function factsOf(server: AnalyticsAddress, question: SqlQuestion, signal: AbortSignal): Promise<ServerFacts> {
     const name = `${server.username}@${server.url}`;
     const before = known.get(name);
-    if (before !== undefined && performance.now() - before.askedAt < FACTS_MS) return before;
+    if (before !== undefined && performance.now() - before.readAt < FACTS_MS) return before;
     const query = "SELECT toString(getSetting('readonly')) UNION ALL SELECT lower(name) FROM system.functions";
     const { bytes } = await askSql(server, { ...question, query, format: 'TabSeparated' }, signal);
     const all = bytes.toString().trim().split('\n');
     // Rows of the two queries come in any order.
     const mayWrite = all.includes('0');
-    const facts = { functions: new Set(all), mayWrite, askedAt: performance.now() };
+    const facts = { functions: new Set(all), mayWrite, readAt: performance.now() };
     known.set(name, facts);
     return facts;
   }
@@ -46,8 +46,8 @@ export function createAskServer(): AskServer {
     const context = { parameters: new Map(), databases: new Set([server.database]), engineFunctions: functions };
     const query = readerQuery(form, context);
     const chosen = withinLimits(limitsOf(question), query.settings);
-    const asked = { ...settings, ...Object.fromEntries(chosen), ...(mayWrite ? { readonly: '1' } : {}) };
-    return askSql(server, { ...question, query: query.text, settings: asked }, signal);
+    const allSettings = { ...settings, ...Object.fromEntries(chosen), ...(mayWrite ? { readonly: '1' } : {}) };
+    return askSql(server, { ...question, query: query.text, settings: allSettings }, signal);
   };
 }
 

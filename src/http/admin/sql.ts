@@ -12,7 +12,7 @@ import { NotForReaders } from '../clickhouse/not-for-readers.ts';
 import { eventContextOf } from '../server.ts';
 import { readBody } from './read-body.ts';
 import { untilGone } from './report-db.ts';
-import { createAskServer } from './server-sql.ts';
+import { createQueryServer } from './server-sql.ts';
 
 export interface SqlDependencies {
   readonly audit: ReadAudit;
@@ -56,7 +56,7 @@ const tooMuch = new Set([158, 159, 160, 241, 307, 396]);
 const notLetIn = new Set([192, 193, 194, 516]);
 
 export function registerSql(admin: FastifyInstance, { audit, address, isServer, whyNot }: SqlDependencies): void {
-  const ask = isServer ? createAskServer() : askSql;
+  const ask = isServer ? createQueryServer() : askSql;
   admin.post('/sql', { config: { access: 'global-admin' } }, async (request, reply) => {
     const { query, format } = readBody(request, sqlQuestion);
     const where = address();

@@ -90,16 +90,16 @@ export function registerUsageReports(admin: FastifyInstance, { db, enabled, now 
     // A session includes its cached requests: a cache may have answered a part of it.
     const signal = untilGone(reply);
     const rows = await ask<SessionSums>(usageBySession(filter, 'all', page), signal);
-    const [told] = rows.length > 0 ? rows : await ask<{ total: string }>(countSessions(filter, 'all'), signal);
-    return { entries: rows.map(sessionOf), total: Number(told?.total ?? 0), ...page };
+    const [count] = rows.length > 0 ? rows : await ask<{ total: string }>(countSessions(filter, 'all'), signal);
+    return { entries: rows.map(sessionOf), total: Number(count?.total ?? 0), ...page };
   });
 
   admin.get('/usage/log', scoped, async (request, reply) => {
-    const asked = filterOf(request, now());
+    const reportQuery = filterOf(request, now());
     const page = offsetPageIn(queryOf(request), ENTRIES);
-    const filter = { ...asked.filter, search: textIn(queryOf(request), 'search') };
-    const rows = usageRows(filter, asked.mode, page);
-    const found = await rowsWithTotal<UsageRow>(reply, rows, countUsageRows(filter, asked.mode));
+    const filter = { ...reportQuery.filter, search: textIn(queryOf(request), 'search') };
+    const rows = usageRows(filter, reportQuery.mode, page);
+    const found = await rowsWithTotal<UsageRow>(reply, rows, countUsageRows(filter, reportQuery.mode));
     const corrections = await correctionsOf(found.rows, untilGone(reply));
     const entries = found.rows.map((row) => entryOf(row, corrections.get(row.usage_id)));
     return { entries, total: found.total, ...page };

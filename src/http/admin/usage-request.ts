@@ -34,8 +34,8 @@ export function filterOf(request: FastifyRequest, now: number): UsageRequest {
 
 /** An invalid interval counts as not given. */
 export function intervalOf(request: FastifyRequest): Interval {
-  const written = single(queryOf(request)['interval']);
-  return intervals.find((interval) => interval === written) ?? 'daily';
+  const given = single(queryOf(request)['interval']);
+  return intervals.find((interval) => interval === given) ?? 'daily';
 }
 
 /** @throws Refusal 400 */

@@ -39,7 +39,7 @@ export interface UsersOptions {
   /** Current effective access; for one answer. */
   effective(): EffectiveModels;
   /** The policies at the request's `as_of`; undefined without one. @throws Refusal 400 */
-  past(request: FastifyRequest): Promise<UsersAt | undefined>;
+  asOf(request: FastifyRequest): Promise<UsersAt | undefined>;
   isProvider(name: string): boolean;
 }
 
@@ -87,7 +87,7 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
   });
 
   admin.get('/users', scoped, async (request, reply) =>
-    sendTree(request, reply, (await options.past(request)) ?? now()),
+    sendTree(request, reply, (await options.asOf(request)) ?? now()),
   );
 
   admin.get<{ Params: { user_path: string } }>('/users/:user_path', shown, async (request, reply) => {
@@ -95,7 +95,7 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     pathInScope(scopeOf(request), path);
     // Read before the policy: an ETag newer than its content would let a change overwrite another.
     const newest = await newestEvent(userStream(path), log);
-    const { paths, node } = treeOf((await options.past(request)) ?? now());
+    const { paths, node } = treeOf((await options.asOf(request)) ?? now());
     if (!paths.includes(path)) throw refusals.notFound('user path', path);
     const user = node(path);
     if (!user.managed) sendETag(reply, user.revision ?? newest?.revision ?? 'noStream');
@@ -103,25 +103,25 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
   });
 
   admin.put('/users', changes, async (request, reply) => {
-    const asked = readBody(request, newPolicy);
-    const userPath = meantPath(request, asked.user_path);
-    const allowedModels = canonicalSelectors(asked.allowed_models, options.isProvider, 'allowed_models');
+    const input = readBody(request, newPolicy);
+    const userPath = userPathIn(request, input.user_path);
+    const allowedModels = canonicalSelectors(input.allowed_models, options.isProvider, 'allowed_models');
     if (allowedModels instanceof Refusal) throw allowedModels;
-    const description = asked.description ?? undefined;
+    const description = input.description ?? undefined;
     const command = { kind: 'set', userPath, allowedModels, description, ...byOf(request, userPath) } as const;
     await execute(command, request, reply);
     return sendTree(request, reply);
   });
 
   admin.delete<{ Querystring: Query }>('/users', changes, async (request, reply) => {
-    const userPath = meantPath(request, single(request.query['user_path']));
+    const userPath = userPathIn(request, single(request.query['user_path']));
     await execute({ kind: 'remove', userPath, ...byOf(request, userPath) }, request, reply);
     return sendTree(request, reply);
   });
 }
 
 /** The given path, or else the root of the caller's scope. @throws Refusal */
-function meantPath(request: FastifyRequest, given: string | undefined): UserPath {
+function userPathIn(request: FastifyRequest, given: string | undefined): UserPath {
   const path = pathInScope(scopeOf(request), optionalUserPath(given, 'user_path'));
   if (path === undefined) throw refusals.missingParameter('user_path');
   return path;

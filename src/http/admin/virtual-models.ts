@@ -12,7 +12,7 @@ import {
 } from '../../commands/virtual-models/directory.ts';
 import { expand } from '../../commands/virtual-models/expand.ts';
 import { isRedirect, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
-import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/written.ts';
+import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/virtual-model-input.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
 import { eventContextOf } from '../server.ts';
@@ -44,7 +44,7 @@ const target = z.strictObject({
   weight: z.number({ error: 'it must be a finite number' }).nullish(),
 });
 
-const written = z.strictObject({
+const virtualModelBody = z.strictObject({
   source: z.string(),
   old_source: z.string().nullish(),
   target_model: z.string().nullish(),
@@ -97,9 +97,9 @@ export function registerVirtualModels(admin: FastifyInstance, options: VirtualMo
   });
 
   admin.put('/virtual-models', change, async (request, reply) => {
-    const asked = readBody(request, written);
-    const model = wanted(asked, providers);
-    const old = nameOf(asked.old_source ?? '') || undefined;
+    const input = readBody(request, virtualModelBody);
+    const model = virtualModelOf(input, providers);
+    const old = nameOf(input.old_source ?? '') || undefined;
     const renames = old === model.source ? undefined : old;
     const by = { context: eventContextOf(request), ifRevision: ifMatch(request) };
     const { model: saved, revision } = await changes.save(model, renames, by);
@@ -116,35 +116,35 @@ export function registerVirtualModels(admin: FastifyInstance, options: VirtualMo
 }
 
 /** The stored form of an existing virtual model's name. */
-function nameOf(written: string): string {
-  const name = written.trim();
+function nameOf(text: string): string {
+  const name = text.trim();
   return name === '*' ? '/' : name.endsWith('/*') ? name.slice(0, -1) : name;
 }
 
 /** @throws Refusal 400 */
-function wanted(asked: z.infer<typeof written>, providers: KnownProviders): VirtualModel {
-  if ((asked.strategy_plugin ?? '') !== '' || (asked.strategy_config ?? null) !== null) {
-    const param = (asked.strategy_plugin ?? '') === '' ? 'strategy_config' : 'strategy_plugin';
+function virtualModelOf(input: z.infer<typeof virtualModelBody>, providers: KnownProviders): VirtualModel {
+  if ((input.strategy_plugin ?? '') !== '' || (input.strategy_config ?? null) !== null) {
+    const param = (input.strategy_plugin ?? '') === '' ? 'strategy_config' : 'strategy_plugin';
     throw refusals.invalidRequest(`'${param}' is of a plugin that chooses targets, and there are none.`, param);
   }
-  if ((asked.slowdown ?? 0) !== 0) {
+  if ((input.slowdown ?? 0) !== 0) {
     throw refusals.invalidRequest("'slowdown' cannot be honoured: answers are not held back here.", 'slowdown');
   }
   const model = virtualModelFrom(
     {
-      source: asked.source,
-      targetModel: asked.target_model ?? undefined,
-      targets: asked.targets?.map(({ provider, model, weight }) => ({
+      source: input.source,
+      targetModel: input.target_model ?? undefined,
+      targets: input.targets?.map(({ provider, model, weight }) => ({
         provider: provider ?? undefined,
         model,
         weight: weight ?? undefined,
       })),
-      strategy: asked.strategy || undefined,
-      sessionAffinity: asked.session_affinity ?? undefined,
-      failover: asked.failover ?? undefined,
-      userPaths: asked.user_paths?.map((path, place) => parseUserPath(path, `user_paths.${place}`)),
-      enabled: asked.enabled ?? undefined,
-      description: asked.description ?? undefined,
+      strategy: input.strategy || undefined,
+      sessionAffinity: input.session_affinity ?? undefined,
+      failover: input.failover ?? undefined,
+      userPaths: input.user_paths?.map((path, place) => parseUserPath(path, `user_paths.${place}`)),
+      enabled: input.enabled ?? undefined,
+      description: input.description ?? undefined,
     },
     providers,
   );

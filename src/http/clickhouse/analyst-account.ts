@@ -33,7 +33,7 @@ const limits: Readonly<Record<string, number>> = {
 };
 
 /** Settings and tables whose names are read from the server. */
-export const namesAsked = { settings: constantSettings, systemTables: [...readableSystemTables] };
+export const allowedNames = { settings: constantSettings, systemTables: [...readableSystemTables] };
 
 /**
  * The statements, to be executed in this order by a user who may manage access; repeatable with the same result. Grants
@@ -58,7 +58,7 @@ export function analystAccount({ user, password, database }: AnalystAccount, ser
 }
 
 /** Queries that the server must refuse to the account: the processes of others, and a connection to another server. */
-export const mustBeRefused: readonly string[] = [
+export const refusedQueries: readonly string[] = [
   'SELECT count() FROM system.processes',
   "SELECT * FROM url('http://127.0.0.1:1/', 'TSV', 'a String')",
 ];

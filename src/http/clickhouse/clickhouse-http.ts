@@ -6,7 +6,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { type ClickHouseRequest, notOffered, readRequest, readWholeBody } from './clickhouse-request.ts';
+import { type ClickHouseRequest, readRequest, readWholeBody, unsupported } from './clickhouse-request.ts';
 import { inCompressedBlocks } from './compressed-blocks.ts';
 import { encodingFor } from './content-encoding.ts';
 import {
@@ -20,7 +20,7 @@ import { httpStatusOf } from './exception-status.ts';
 import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
 import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
-import { displaced, questionOf, type RecordQuery, readerRequest, recordQuery, wholeQuery } from './reader-request.ts';
+import { preempted, questionOf, type RecordQuery, readerRequest, recordQuery, wholeQuery } from './reader-request.ts';
 import { ClickHouseSessions } from './sessions.ts';
 import { type QueryTurn, QueryTurns } from './turns.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
@@ -60,47 +60,54 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   async function answer(request: IncomingMessage, reply: ServerResponse): Promise<void> {
     const path = (request.url ?? '/').split('?', 1)[0];
     if (path === '/ping' || path === '/replicas_status') return plainly(reply, 200, 'Ok.\n');
-    const asked = readRequest(request);
-    if (asked.path !== '/') return plainly(reply, 404, `There is no handle ${asked.path}\n`);
-    if (!['GET', 'HEAD', 'POST'].includes(asked.method)) {
+    const clickHouseRequest = readRequest(request);
+    if (clickHouseRequest.path !== '/') return plainly(reply, 404, `There is no handle ${clickHouseRequest.path}\n`);
+    if (!['GET', 'HEAD', 'POST'].includes(clickHouseRequest.method)) {
       reply.setHeader('Allow', 'GET, HEAD, POST');
       return plainly(reply, 405, 'Only GET and POST are supported\n');
     }
-    if (asked.method !== 'POST' && asked.query === '') return plainly(reply, 200, 'Ok.\n');
+    if (clickHouseRequest.method !== 'POST' && clickHouseRequest.query === '') return plainly(reply, 200, 'Ok.\n');
     reply.setHeader('X-ClickHouse-Server-Display-Name', 'chancery');
-    reply.setHeader('X-ClickHouse-Query-Id', asked.queryId ?? randomUUID());
+    reply.setHeader('X-ClickHouse-Query-Id', clickHouseRequest.queryId ?? randomUUID());
     reply.setHeader('X-ClickHouse-Timezone', 'UTC');
-    const user = authenticated(users, asked.user, asked.password);
+    const user = authenticated(users, clickHouseRequest.user, clickHouseRequest.password);
     const longest = user.limits === undefined ? maxBodyBytes : LONGEST_QUERY;
-    const body = asked.method === 'POST' ? await readWholeBody(request, asked, longest) : Buffer.alloc(0);
+    const body =
+      clickHouseRequest.method === 'POST' ? await readWholeBody(request, clickHouseRequest, longest) : Buffer.alloc(0);
     const gone = new AbortController();
     reply.once('close', () => gone.abort());
-    if (user.limits === undefined && asked.session !== undefined) {
-      throw notOffered('sessions of a user who writes: each request stands for itself');
+    if (user.limits === undefined && clickHouseRequest.session !== undefined) {
+      throw unsupported('sessions of a user who writes: each request stands for itself');
     }
-    if (user.limits === undefined) await write(asked, body, reply, gone.signal);
-    else await read(asked, body, user, user.limits, reply, gone.signal);
+    if (user.limits === undefined) await write(clickHouseRequest, body, reply, gone.signal);
+    else await read(clickHouseRequest, body, user, user.limits, reply, gone.signal);
   }
 
   async function write(
-    asked: ClickHouseRequest,
+    clickHouseRequest: ClickHouseRequest,
     body: Buffer,
     reply: ServerResponse,
     gone: AbortSignal,
   ): Promise<void> {
-    const insert = asked.query === '' ? undefined : insertIn(asked.query);
-    const sql = insert === undefined ? wholeQuery(asked, body) : asked.query;
-    const { settings, parameters, database } = asked;
+    const insert = clickHouseRequest.query === '' ? undefined : insertIn(clickHouseRequest.query);
+    const sql = insert === undefined ? wholeQuery(clickHouseRequest, body) : clickHouseRequest.query;
+    const { settings, parameters, database } = clickHouseRequest;
     const role = 'writer';
-    const connection = engine.connect({ settings, parameters, database, role, readOnly: asked.method !== 'POST' });
+    const connection = engine.connect({
+      settings,
+      parameters,
+      database,
+      role,
+      readOnly: clickHouseRequest.method !== 'POST',
+    });
     await closedAfter(connection, [gone], async () => {
       if (insert !== undefined && rawFormat(insert.format) !== undefined) {
         return takeIn(insert, body, connection, reply);
       }
-      const format = formatIn(sql) ?? asked.defaultFormat ?? 'TabSeparated';
+      const format = formatIn(sql) ?? clickHouseRequest.defaultFormat ?? 'TabSeparated';
       return run(
         { text: withData(sql, insert, body), format, streams: isStreamable(format) && selects.has(firstWord(sql)) },
-        asked,
+        clickHouseRequest,
         connection,
         reply,
       );
@@ -108,44 +115,44 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   }
 
   async function read(
-    asked: ClickHouseRequest,
+    clickHouseRequest: ClickHouseRequest,
     body: Buffer,
     user: User,
     limits: ReaderLimits,
     reply: ServerResponse,
     gone: AbortSignal,
   ): Promise<void> {
-    const sql = questionOf(asked, body, user);
-    const { format, result } = await resultOf(sql, asked, user, limits, gone);
+    const sql = questionOf(clickHouseRequest, body, user);
+    const { format, result } = await resultOf(sql, clickHouseRequest, user, limits, gone);
     const size = result.bytes.length;
     const leave = () => void reply.destroy();
-    const sendResult = () => sendWhole(result, format, asked, reply);
+    const sendResult = () => sendWhole(result, format, clickHouseRequest, reply);
     await (places.get(limits.turns)?.unread.during(size, leave, sendResult) ?? sendResult());
   }
 
   /** The result of a reader's query. The query's place is free before the client reads the result. */
   async function resultOf(
     sql: string,
-    asked: ClickHouseRequest,
+    clickHouseRequest: ClickHouseRequest,
     user: User,
     limits: ReaderLimits,
     gone: AbortSignal,
   ): Promise<{ readonly format: string; readonly result: QueryResult }> {
-    const { session } = asked;
+    const { session } = clickHouseRequest;
     const leaveSession = session === undefined ? () => {} : sessions.enter({ ...session, user: user.name });
     let turn: QueryTurn | undefined;
     try {
       turn = await places.get(limits.turns)?.turns.enter(gone);
-      await recordQuery(record, user, sql, asked);
-      const { query, connect } = await readerRequest(engine, sql, asked, user);
+      await recordQuery(record, user, sql, clickHouseRequest);
+      const { query, connect } = await readerRequest(engine, sql, clickHouseRequest, user);
       const connection = engine.connect(connect);
-      const ends = turn === undefined ? [gone] : [gone, turn.displaced];
+      const ends = turn === undefined ? [gone] : [gone, turn.preempted];
       try {
         // Not streamed: the engine would plan it and execute its scalar subqueries on the thread of all requests.
         const result = await closedAfter(connection, ends, () => connection.query(query.text, query.format));
         return { format: query.format, result };
       } catch (error) {
-        throw turn?.displaced.aborted === true ? displaced(limits) : error;
+        throw turn?.preempted.aborted === true ? preempted(limits) : error;
       }
     } finally {
       turn?.end();
@@ -205,12 +212,12 @@ async function takeIn(
 
 async function run(
   { text, format, streams }: { readonly text: string; readonly format: string; readonly streams: boolean },
-  asked: ClickHouseRequest,
+  clickHouseRequest: ClickHouseRequest,
   connection: EmbeddedConnection,
   reply: ServerResponse,
 ): Promise<void> {
-  if (!streams || asked.waitEndOfQuery) {
-    return sendWhole(await connection.query(text, format), format, asked, reply);
+  if (!streams || clickHouseRequest.waitEndOfQuery) {
+    return sendWhole(await connection.query(text, format), format, clickHouseRequest, reply);
   }
   // Waits for the first piece: until then, an error can be answered with a status.
   const pieces = connection.stream(text, format)[Symbol.asyncIterator]();
@@ -218,19 +225,19 @@ async function run(
   reply.setHeader('X-ClickHouse-Summary', summary({}, 0));
   const tag = randomBytes(8).toString('hex');
   reply.setHeader('X-ClickHouse-Exception-Tag', tag);
-  await send(reply, asked, format, Readable.from(rest(first, pieces, tag), { objectMode: false }));
+  await send(reply, clickHouseRequest, format, Readable.from(rest(first, pieces, tag), { objectMode: false }));
 }
 
 async function sendWhole(
   { bytes, rows, elapsedSeconds }: QueryResult,
   format: string,
-  asked: ClickHouseRequest,
+  clickHouseRequest: ClickHouseRequest,
   reply: ServerResponse,
 ): Promise<void> {
   // A lower bound of the rows and bytes read.
   const counted = { read_rows: rows, read_bytes: bytes.length, result_rows: rows, result_bytes: bytes.length };
   reply.setHeader('X-ClickHouse-Summary', summary(counted, elapsedSeconds));
-  await send(reply, asked, format, Readable.from([bytes], { objectMode: false }));
+  await send(reply, clickHouseRequest, format, Readable.from([bytes], { objectMode: false }));
 }
 
 /** An error in the middle of a result is sent in ClickHouse's format, in place of the remaining rows. */
@@ -243,8 +250,8 @@ async function* rest(
     for (let piece = first; !piece.done; piece = await pieces.next()) yield piece.value;
   } catch (error) {
     const { message } = exceptionOf(error);
-    const told = `${message.trimEnd()}\n`;
-    yield Buffer.from(`\r\n__exception__\r\n${tag}\r\n${told}${Buffer.byteLength(told)} ${tag}\r\n__exception__\r\n`);
+    const text = `${message.trimEnd()}\n`;
+    yield Buffer.from(`\r\n__exception__\r\n${tag}\r\n${text}${Buffer.byteLength(text)} ${tag}\r\n__exception__\r\n`);
   } finally {
     await pieces.return?.();
   }
@@ -255,12 +262,17 @@ const selects = new Set(['select', 'with', 'from']);
 
 const piped = promisify(pipeline);
 
-async function send(reply: ServerResponse, asked: ClickHouseRequest, format: string, body: Readable): Promise<void> {
+async function send(
+  reply: ServerResponse,
+  clickHouseRequest: ClickHouseRequest,
+  format: string,
+  body: Readable,
+): Promise<void> {
   reply.statusCode = 200;
   reply.setHeader('Content-Type', contentTypeOf(format));
   reply.setHeader('X-ClickHouse-Format', format);
-  const sent = asked.blocks.answer ? Readable.from(inCompressedBlocks(body), { objectMode: false }) : body;
-  const encoding = encodingFor(asked.acceptEncoding);
+  const sent = clickHouseRequest.blocks.answer ? Readable.from(inCompressedBlocks(body), { objectMode: false }) : body;
+  const encoding = encodingFor(clickHouseRequest.acceptEncoding);
   try {
     if (encoding !== undefined) {
       reply.setHeader('Content-Encoding', encoding.name);

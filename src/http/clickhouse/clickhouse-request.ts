@@ -23,12 +23,12 @@ export interface ClickHouseRequest {
   /** Whether answer and body are in ClickHouse's own compressed blocks. */
   readonly blocks: { readonly answer: boolean; readonly body: boolean };
   /** The session in the request, with its options. */
-  readonly session: AskedSession | undefined;
+  readonly session: RequestedSession | undefined;
   readonly settings: ReadonlyMap<string, string>;
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-export type AskedSession = Omit<SessionOf, 'user'>;
+export type RequestedSession = Omit<SessionOf, 'user'>;
 
 /** Settings of ClickHouse's HTTP interface; the engine does not have them. */
 const ofHttp = new Set([
@@ -65,7 +65,7 @@ export function readRequest(request: IncomingMessage): ClickHouseRequest {
     else if (!ofHttp.has(name)) settings.set(name, value);
   }
   if ((request.headers['content-type'] ?? '').startsWith('multipart/form-data')) {
-    throw notOffered('external tables and parameters as multipart/form-data');
+    throw unsupported('external tables and parameters as multipart/form-data');
   }
   const flag = (name: string) => ['1', 'true'].includes(url.searchParams.get(name) ?? '');
   return {
@@ -96,7 +96,7 @@ const known = new Set([
   'wait_end_of_query',
 ]);
 
-function sessionIn(parameters: URLSearchParams): AskedSession | undefined {
+function sessionIn(parameters: URLSearchParams): RequestedSession | undefined {
   const id = parameters.get('session_id') ?? '';
   if (id === '') return undefined;
   const timeoutSeconds = parameters.get('session_timeout') ?? undefined;
@@ -123,7 +123,7 @@ function header(request: IncomingMessage, name: string): string | undefined {
   return Array.isArray(value) ? value[0] : value;
 }
 
-export function notOffered(what: string): ClickHouseException {
+export function unsupported(what: string): ClickHouseException {
   return new ClickHouseException(48, `Code: 48. DB::Exception: not offered here: ${what}. (NOT_IMPLEMENTED)`);
 }
 

@@ -137,14 +137,16 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
     return opened;
   }
 
-  let keeper: Session;
+  let adminSession: Session;
   let version: string;
   let functions: ReadonlySet<string>;
   try {
     // Kept open: chDB releases the folder with the last connection.
-    keeper = session();
-    version = keeper.query('SELECT version()', 'TabSeparated').trim();
-    functions = new Set(keeper.query('SELECT lower(name) FROM system.functions', 'TabSeparated').trim().split('\n'));
+    adminSession = session();
+    version = adminSession.query('SELECT version()', 'TabSeparated').trim();
+    functions = new Set(
+      adminSession.query('SELECT lower(name) FROM system.functions', 'TabSeparated').trim().split('\n'),
+    );
   } catch (error) {
     throw new EmbeddedUnavailable(`chDB could not open ${folder}: ${firstLine(error)}`);
   }
@@ -169,7 +171,7 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
           // The text of this query must not match.
           const [head, tail] = [tag.slice(0, 8), tag.slice(8)];
           const which = `position(query, concat('${head}', '${tail}')) > 0`;
-          keeper.queryAsync(`KILL QUERY WHERE ${which} ASYNC FORMAT Null`).catch(() => {});
+          adminSession.queryAsync(`KILL QUERY WHERE ${which} ASYNC FORMAT Null`).catch(() => {});
         },
       });
     },
@@ -213,7 +215,7 @@ function normalFormIn(open: () => Session): (sql: string) => Promise<string> {
   };
 }
 
-interface Surroundings {
+interface ConnectionContext {
   closed(): void;
   /** Requests that ClickHouse stops the query whose text contains this tag, if it is still active. */
   kill(tag: string): void;
@@ -221,15 +223,15 @@ interface Surroundings {
 
 class Connection implements EmbeddedConnection {
   readonly #session: Session;
-  readonly #around: Surroundings;
+  readonly #context: ConnectionContext;
   /** Identifies an active query in the list of processes. */
   readonly #tag = randomUUID();
   #running = false;
   #stream: { cancel(): void } | undefined;
 
-  constructor(session: Session, around: Surroundings) {
+  constructor(session: Session, context: ConnectionContext) {
     this.#session = session;
-    this.#around = around;
+    this.#context = context;
   }
 
   async query(sql: string, format: string): Promise<QueryResult> {
@@ -274,8 +276,8 @@ class Connection implements EmbeddedConnection {
 
   close(): void {
     this.#stream?.cancel();
-    if (this.#running) this.#around.kill(this.#tag);
-    this.#around.closed();
+    if (this.#running) this.#context.kill(this.#tag);
+    this.#context.closed();
     this.#session.close();
   }
 }

@@ -32,8 +32,8 @@ export function wholeQuery({ query }: ClickHouseRequest, body: Buffer): string {
 }
 
 /** @throws ClickHouseException for a query that is refused unread: too long, or with a byte that ends it early */
-export function questionOf(asked: ClickHouseRequest, body: Buffer, user: User): string {
-  const sql = wholeQuery(asked, body);
+export function questionOf(clickHouseRequest: ClickHouseRequest, body: Buffer, user: User): string {
+  const sql = wholeQuery(clickHouseRequest, body);
   if (Buffer.byteLength(sql) > LONGEST_QUERY) {
     throw new ClickHouseException(
       223,
@@ -48,11 +48,11 @@ export function questionOf(asked: ClickHouseRequest, body: Buffer, user: User): 
 /** Records the query, unless its sender does so. @throws ClickHouseException 439: the query must not be executed */
 export async function recordQuery(
   record: RecordQuery,
-  { name: user, recordedElsewhere = false }: User,
+  { name: user, recordedByCaller = false }: User,
   query: string,
   { defaultFormat: format, parameters }: ClickHouseRequest,
 ): Promise<void> {
-  if (recordedElsewhere) return;
+  if (recordedByCaller) return;
   try {
     await record({ user, query, format, parameters: Object.fromEntries(parameters) });
   } catch (error) {
@@ -68,17 +68,17 @@ export async function recordQuery(
 export async function readerRequest(
   engine: EmbeddedClickHouse,
   sql: string,
-  asked: ClickHouseRequest,
+  clickHouseRequest: ClickHouseRequest,
   user: User,
 ): Promise<{ readonly query: RunnableQuery; readonly connect: ConnectOptions }> {
-  const { parameters } = asked;
-  const database = databaseOf(asked, engine);
+  const { parameters } = clickHouseRequest;
+  const database = databaseOf(clickHouseRequest, engine);
   const context = { parameters, databases: engine.databases, engineFunctions: engine.functions };
   const { text, format, settings } = checked(await engine.normalForm(sql), context, user);
   return {
-    query: { text, format: format ?? formatOf(asked) },
+    query: { text, format: format ?? formatOf(clickHouseRequest) },
     connect: {
-      settings: settingsOf(user, new Map([...asked.settings, ...settings])),
+      settings: settingsOf(user, new Map([...clickHouseRequest.settings, ...settings])),
       parameters,
       database,
       role: 'reader',
@@ -121,7 +121,7 @@ function refused({ name }: User, reason: string): ClickHouseException {
   );
 }
 
-export function displaced({ turns }: ReaderLimits): ClickHouseException {
+export function preempted({ turns }: ReaderLimits): ClickHouseException {
   return new ClickHouseException(
     159,
     `Code: 159. DB::Exception: ended after more than ${turns.slowAfterMs / 1000} seconds, because others wait and ` +

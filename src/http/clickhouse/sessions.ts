@@ -51,7 +51,7 @@ export class ClickHouseSessions {
       );
     }
     const key = JSON.stringify([user, id]);
-    this.#forgetEnded();
+    this.#removeEnded();
     const found = this.#sessions.get(key);
     const known = found !== undefined && found.endsAt > this.#now() ? found : undefined;
     if (known === undefined && mustExist) {
@@ -66,14 +66,14 @@ export class ClickHouseSessions {
     const session: Session = { endsAt: Number.POSITIVE_INFINITY, isBusy: true };
     this.#sessions.delete(key);
     this.#sessions.set(key, session);
-    this.#makeRoom();
+    this.#evict();
     return () => {
       session.isBusy = false;
       session.endsAt = this.#now() + seconds * 1000;
     };
   }
 
-  #forgetEnded(): void {
+  #removeEnded(): void {
     const now = this.#now();
     for (const [key, { endsAt }] of this.#sessions) {
       if (endsAt > now) break;
@@ -81,7 +81,7 @@ export class ClickHouseSessions {
     }
   }
 
-  #makeRoom(): void {
+  #evict(): void {
     for (const key of this.#sessions.keys()) {
       if (this.#sessions.size <= MOST_SESSIONS) return;
       this.#sessions.delete(key);

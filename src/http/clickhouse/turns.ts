@@ -18,12 +18,12 @@ export interface TurnLimits {
 
 export interface QueryTurn {
   /** Aborted when the query must end because others wait. */
-  readonly displaced: AbortSignal;
+  readonly preempted: AbortSignal;
   end(): void;
 }
 
 interface Running {
-  readonly displace: AbortController;
+  readonly preempt: AbortController;
   place: 'quick' | 'slow' | 'none';
   isLate: boolean;
 }
@@ -50,7 +50,7 @@ export class QueryTurns {
     };
     gone.addEventListener('abort', leave, { once: true });
     this.#waiting.add(entered.resolve);
-    this.#makeRoom();
+    this.#startWaiting();
     try {
       return await entered.promise;
     } finally {
@@ -59,25 +59,25 @@ export class QueryTurns {
   }
 
   #begin(): QueryTurn {
-    const running: Running = { displace: new AbortController(), place: 'quick', isLate: false };
+    const running: Running = { preempt: new AbortController(), place: 'quick', isLate: false };
     this.#running.add(running);
     const late = setTimeout(() => {
       running.isLate = true;
-      this.#makeRoom();
+      this.#startWaiting();
     }, this.#limits.slowAfterMs);
     return {
-      displaced: running.displace.signal,
+      preempted: running.preempt.signal,
       end: () => {
         clearTimeout(late);
         running.place = 'none';
         this.#running.delete(running);
-        this.#makeRoom();
+        this.#startWaiting();
       },
     };
   }
 
   /** Moves late queries to slow places, admits waiting ones, and ends one late query for each that still waits. */
-  #makeRoom(): void {
+  #startWaiting(): void {
     const late = [...this.#running].filter(({ place, isLate }) => place === 'quick' && isLate);
     for (const running of late) {
       if (this.#count('slow') >= this.#limits.slow) break;
@@ -88,8 +88,8 @@ export class QueryTurns {
       this.#waiting.delete(enter);
       enter(this.#begin());
     }
-    const inTheWay = late.filter(({ place }) => place === 'quick').slice(0, this.#waiting.size);
-    for (const { displace } of inTheWay) displace.abort();
+    const preempted = late.filter(({ place }) => place === 'quick').slice(0, this.#waiting.size);
+    for (const { preempt } of preempted) preempt.abort();
   }
 
   #count(place: Running['place']): number {

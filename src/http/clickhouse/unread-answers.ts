@@ -11,7 +11,7 @@ export interface UnreadLimits {
 
 interface Unread {
   readonly bytes: number;
-  breakOff(): void;
+  abort(): void;
 }
 
 export class UnreadAnswers {
@@ -24,17 +24,17 @@ export class UnreadAnswers {
     this.#limits = limits;
   }
 
-  /** @param send resolves when the client has read the answer or is gone. @param breakOff makes `send` settle soon */
-  async during(bytes: number, breakOff: () => void, send: () => Promise<void>): Promise<void> {
-    const unread: Unread = { bytes, breakOff };
+  /** @param send resolves when the client has read the answer or is gone. @param abort makes `send` settle soon */
+  async during(bytes: number, abort: () => void, send: () => Promise<void>): Promise<void> {
+    const unread: Unread = { bytes, abort };
     for (const older of this.#answers) {
       if (this.#bytes + bytes <= this.#limits.bytes) break;
       this.#remove(older);
-      older.breakOff();
+      older.abort();
     }
     this.#answers.add(unread);
     this.#bytes += bytes;
-    const late = setTimeout(breakOff, this.#limits.ms);
+    const late = setTimeout(abort, this.#limits.ms);
     try {
       await send();
     } finally {

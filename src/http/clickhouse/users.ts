@@ -11,7 +11,7 @@ export interface User {
   /** Undefined: a writer, with the engine's rights of one. With limits, a user only reads. */
   readonly limits: ReaderLimits | undefined;
   /** Whether the sender records the queries. Those of every other user with limits are recorded before execution. */
-  readonly recordedElsewhere?: boolean;
+  readonly recordedByCaller?: boolean;
 }
 
 /** For each query. */
@@ -93,17 +93,20 @@ const forReaders = new Map<string, number | undefined>([
  * The settings of a query of this user.
  * @throws ClickHouseException 452 for a setting that readers may not use, or beyond a limit
  */
-export function settingsOf({ limits }: User, asked: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
-  return limits === undefined ? asked : withinLimits(limitSettings(limits), asked);
+export function settingsOf(
+  { limits }: User,
+  requestedSettings: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  return limits === undefined ? requestedSettings : withinLimits(limitSettings(limits), requestedSettings);
 }
 
 /** The limits, changed and extended by the requested settings. @throws ClickHouseException 452, as above */
 export function withinLimits(
   limits: ReadonlyMap<string, string>,
-  asked: ReadonlyMap<string, string>,
+  requestedSettings: ReadonlyMap<string, string>,
 ): ReadonlyMap<string, string> {
   const inForce = new Map(limits);
-  for (const [name, value] of asked) {
+  for (const [name, value] of requestedSettings) {
     // Ignored: the query is read-only in any case.
     if ((name === 'readonly' && /^[12]$/.test(value)) || ofInserts.has(name)) continue;
     const limit = Number(inForce.get(name) ?? forReaders.get(name));

@@ -29,7 +29,7 @@ import { openAiPageIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendRows } from '../send-rows.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
-import { formOf, takeFormsAsTheyCome } from './model-endpoints.ts';
+import { acceptUnparsedForms, formOf } from './model-endpoints.ts';
 
 export interface QueryRoute {
   Querystring: Query;
@@ -48,8 +48,8 @@ export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
 
 export function registerFiles(app: FastifyInstance, options: FilesOptions): void {
   const run = (request: FastifyRequest, reply: FastifyReply, dialect: ExchangeDialect): Promise<void> =>
-    options.exchanges.run(request, reply, (asked, client) =>
-      options.run(dialect, { ...asked, ...formOf(request) }, client),
+    options.exchanges.run(request, reply, (modelRequest, client) =>
+      options.run(dialect, { ...modelRequest, ...formOf(request) }, client),
     );
   const deps = (request: FastifyRequest): ObjectDependencies => dependenciesOf(request, options);
   /** Called before the object is sent, after the check that the caller may read it. */
@@ -65,7 +65,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
   });
 
   app.register(async (scope) => {
-    takeFormsAsTheyCome(scope);
+    acceptUnparsedForms(scope);
     scope.post<QueryRoute>('/v1/files', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) =>
       run(request, reply, uploadDialect(create(request), deps(request))),
     );
@@ -89,8 +89,8 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
 
   app.get<ById>('/v1/batches/:id/results', anyKey, async (request, reply) => {
     const { id } = request.params;
-    const asked = { ...objectRequest(request), signal: untilAnswered(reply) };
-    const results = await batchResults(id, asked, deps(request), async (fileIds) => {
+    const withSignal = { ...objectRequest(request), signal: untilAnswered(reply) };
+    const results = await batchResults(id, withSignal, deps(request), async (fileIds) => {
       const by = [callerOf(request), eventContextOf(request)] as const;
       await options.audit.stored('batch', streamName('batch', id), ...by);
       for (const file of fileIds) await options.audit.stored('file_content', streamName('file', file), ...by);

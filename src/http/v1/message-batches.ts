@@ -34,7 +34,7 @@ export function registerMessageBatches(app: FastifyInstance, options: FilesOptio
 
   app.post<QueryRoute>(PATH, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
     const dialect = messageBatchDialect(single(request.query['provider']), deps(request));
-    return options.exchanges.run(request, reply, (asked, client) => options.run(dialect, asked, client));
+    return options.exchanges.run(request, reply, (modelRequest, client) => options.run(dialect, modelRequest, client));
   });
   app.get<QueryRoute>(PATH, anyKey, async (request) => {
     const listed = await listMessageBatches(listRequest(request), deps(request));
@@ -55,8 +55,8 @@ export function registerMessageBatches(app: FastifyInstance, options: FilesOptio
     return batch;
   });
   app.get<ById>(`${PATH}/:id/results`, anyKey, async (request, reply) => {
-    const asked = { ...objectRequest(request), signal: untilAnswered(reply) };
-    const results = await messageBatchResults(request.params.id, asked, deps(request), () => noteRead(request));
+    const withSignal = { ...objectRequest(request), signal: untilAnswered(reply) };
+    const results = await messageBatchResults(request.params.id, withSignal, deps(request), () => noteRead(request));
     return reply.type('application/x-jsonl').send(Readable.from(linesOf(results), { objectMode: false }));
   });
 }

@@ -29,7 +29,7 @@ export function registerCountTokens(app: FastifyInstance, options: CountTokensOp
         admitRequest(callerOf(request));
         return { input_tokens: estimate };
       }
-      return exchanges.run(request, reply, (asked, client) => run(countTokensDialect, asked, client));
+      return exchanges.run(request, reply, (modelRequest, client) => run(countTokensDialect, modelRequest, client));
     },
   );
 }

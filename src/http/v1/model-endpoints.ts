@@ -24,7 +24,7 @@ export interface ModelEndpointOptions {
 
 export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpointOptions): void {
   app.register(async (scope) => {
-    takeFormsAsTheyCome(scope);
+    acceptUnparsedForms(scope);
     for (const operation of forwardOperations) {
       const { endpoint, body } = operation;
       const ofResponses = endpoint.startsWith('/v1/responses/');
@@ -47,7 +47,7 @@ export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpo
 }
 
 /** Registers a parser that leaves forms unread. */
-export function takeFormsAsTheyCome(scope: FastifyInstance): void {
+export function acceptUnparsedForms(scope: FastifyInstance): void {
   scope.addContentTypeParser(/^multipart\/form-data\b/i, (request, payload, done) =>
     done(null, decodedStream(request.headers, payload)),
   );

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { anyKey } from '../access-class.ts';
-import { isAnthropicClient } from '../manners.ts';
+import { isAnthropicClient } from '../client-error-format.ts';
 import type { Query } from '../query.ts';
 import { callerOf } from '../server.ts';
 import type { ModelListEntry } from './listed-model.ts';

@@ -28,7 +28,7 @@ interface ById {
 export function registerResponses(
   app: FastifyInstance,
   deps: LifecycleDependencies,
-  open: Pick<OpenExchanges, 'attend'>,
+  open: Pick<OpenExchanges, 'serve'>,
   audit: ReadAudit,
 ): void {
   /** Called before the answer's body is sent, after the check that the caller may read it. */
@@ -42,15 +42,15 @@ export function registerResponses(
       return response;
     }
     const ended = new AbortController();
-    const asked = { ...lifecycleRequest(request), signal: ended.signal };
-    const stream = await openResponseStream(asked, after ?? -1, deps);
+    const withSignal = { ...lifecycleRequest(request), signal: ended.signal };
+    const stream = await openResponseStream(withSignal, after ?? -1, deps);
     const { id: requestId } = request;
     if (request.method === 'HEAD') {
       ended.abort();
       return reply.type('text/event-stream; charset=utf-8').send('');
     }
     await noteRead('response_stream', request);
-    await open.attend(reply, async (client) => {
+    await open.serve(reply, async (client) => {
       if (client.ended.aborted) ended.abort();
       else client.ended.addEventListener('abort', () => ended.abort(), { once: true });
       await sendEvents(stream, { 'x-request-id': requestId }, client);

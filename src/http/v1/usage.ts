@@ -45,9 +45,9 @@ export interface UsageOptions {
 }
 
 /** Usage in US dollars and tokens; null when it is temporarily unknown. */
-export type UsageFigures = (asked: UsageAsked) => Promise<object | null>;
+export type UsageFigures = (query: UsageFiguresQuery) => Promise<object | null>;
 
-export interface UsageAsked {
+export interface UsageFiguresQuery {
   /** The path and everything below it; undefined is everything. */
   readonly subtree: UserPath | undefined;
   /** Only usage by this key. */
@@ -80,7 +80,7 @@ export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, f
 }
 
 /** Usage of the path of a bound key or of the master key; only of the key itself when it has no path. */
-function ownOf(userPath: string, { key, sight }: Caller): Pick<UsageAsked, 'subtree' | 'keyId'> {
+function ownOf(userPath: string, { key, sight }: Caller): Pick<UsageFiguresQuery, 'subtree' | 'keyId'> {
   const isBound = key?.userPath !== undefined && sight.of !== 'own';
   return {
     subtree: userPath === '/' ? undefined : (userPath as UserPath),

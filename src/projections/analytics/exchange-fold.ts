@@ -119,7 +119,7 @@ export class ExchangeFold {
     const told = this.#open.get(event.stream);
     if (told === undefined) return;
     const end = told.end === undefined ? endOf(event, position) : undefined;
-    if (end === undefined) tellOf(told, event);
+    if (end === undefined) noteEvent(told, event);
     else {
       told.end = end;
       this.#ending = told;
@@ -128,7 +128,7 @@ export class ExchangeFold {
   }
 }
 
-function tellOf(told: ExchangeTold, event: RecordedEvent): void {
+function noteEvent(told: ExchangeTold, event: RecordedEvent): void {
   if (isA(event, modelResolved)) told.resolved = event.data;
   else if (isA(event, attemptStarted)) told.attempts.push({ started: event.data, at: event.at });
   else if (isA(event, attemptFailed)) {

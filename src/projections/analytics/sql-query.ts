@@ -43,7 +43,7 @@ export async function askSql(
   { query, format, limits: { seconds, rows, bytes }, settings = {} }: SqlQuestion,
   signal: AbortSignal,
 ): Promise<SqlAnswer> {
-  const asked = new URL(url);
+  const requestUrl = new URL(url);
   const parameters = {
     database,
     default_format: format,
@@ -54,8 +54,8 @@ export async function askSql(
     wait_end_of_query: '1',
     ...settings,
   };
-  for (const [name, value] of Object.entries(parameters)) asked.searchParams.set(name, value);
-  const answer = await fetch(asked, {
+  for (const [name, value] of Object.entries(parameters)) requestUrl.searchParams.set(name, value);
+  const answer = await fetch(requestUrl, {
     method: 'POST',
     body: query,
     redirect: 'error',
@@ -65,9 +65,9 @@ export async function askSql(
     },
     signal: AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000 + GRACE_MS)]),
   });
-  const told = Buffer.from(await answer.arrayBuffer());
+  const answerBytes = Buffer.from(await answer.arrayBuffer());
   if (!answer.ok) {
-    throw new SqlRefused(Number(answer.headers.get('x-clickhouse-exception-code') ?? 0), told.toString().trim());
+    throw new SqlRefused(Number(answer.headers.get('x-clickhouse-exception-code') ?? 0), answerBytes.toString().trim());
   }
-  return { contentType: answer.headers.get('content-type') ?? 'text/plain; charset=utf-8', bytes: told };
+  return { contentType: answer.headers.get('content-type') ?? 'text/plain; charset=utf-8', bytes: answerBytes };
 }

@@ -124,14 +124,14 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const redact = (text: string): string =>
     secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text);
 
-  const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS, asked) => {
+  const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS, postBody) => {
     const timeout = AbortSignal.timeout(timeoutMs);
     const accepting = [...headersFor(nextCredential('')).any, ...fixed, 'accept', 'application/json'];
     try {
       const reply = await transport.send({
         path: withQuery(path, base.query),
         signal: AbortSignal.any([signal, timeout]),
-        ...(asked === undefined ? { method: 'GET', headers: accepting } : posted(accepting, asked)),
+        ...(postBody === undefined ? { method: 'GET', headers: accepting } : posted(accepting, postBody)),
       });
       const body = await reply.body.bytes(MAX_LISTING_BYTES);
       const { status, headers } = reply;

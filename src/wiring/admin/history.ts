@@ -9,7 +9,7 @@ import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { Registry } from '../../providers/registry.ts';
 import type { AccessControl, KnownAccess } from '../access.ts';
-import { policiesThen, type ReadPoliciesThen } from './policies-then.ts';
+import { createPoliciesAsOf, type ReadPoliciesAsOf } from './policies-as-of.ts';
 
 export interface AdminHistoryOptions {
   readonly log: EventLog;
@@ -22,7 +22,7 @@ export interface AdminHistoryOptions {
 
 export interface AdminHistory {
   readonly asOf: AsOf;
-  readonly policies: ReadPoliciesThen;
+  readonly policies: ReadPoliciesAsOf;
   register(admin: FastifyInstance): void;
 }
 
@@ -30,7 +30,7 @@ export function adminHistory(options: AdminHistoryOptions): AdminHistory {
   const { log, journal, registry, known, control } = options;
   const { inForce, declared } = options.virtualModels;
   const asOf = createAsOf({ log, journal, now: Date.now });
-  const policies = policiesThen({
+  const policies = createPoliciesAsOf({
     asOf,
     registry,
     declared: control.declared,
@@ -51,7 +51,7 @@ export function adminHistory(options: AdminHistoryOptions): AdminHistory {
           lists: control.lists,
           virtualModels: inForce,
         },
-        past: policies,
+        asOf: policies,
         declared: control.declared,
         resolve: (model, provider) => registry.resolve(model, provider),
       });

@@ -46,7 +46,7 @@ export function registerAdminRoutes(app: FastifyInstance, routes: AdminRoutes): 
     audit: routes.audit,
     inFlight: routes.openExchanges,
     enabled: config.liveLogs.enabled,
-    stillAdministers: (caller) => knownKeys.stillAdministers(caller),
+    isStillAdministrator: (caller) => knownKeys.isStillAdministrator(caller),
     heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     replayLimit: config.liveLogs.replayLimit,
   });

@@ -32,13 +32,13 @@ export interface Analytics {
 const now = Date.now;
 
 export function createAnalytics({ config, analytics, audit, recorded }: AnalyticsWiring): Analytics {
-  const asked = createAnalyticsDb({ address: () => analytics?.address() });
+  const analyticsDb = createAnalyticsDb({ address: () => analytics?.address() });
   const state = () => stateOf(analytics);
-  const db = createReportDb({ db: asked, state });
+  const db = createReportDb({ db: analyticsDb, state });
   const enabled = config.usageEnabled;
   return {
     db,
-    usageFigures: createUsageFigures({ db: createReportDb({ db: asked, state, patienceMs: 0 }), enabled, now }),
+    usageFigures: createUsageFigures({ db: createReportDb({ db: analyticsDb, state, waitMs: 0 }), enabled, now }),
     register(admin) {
       registerUsageReports(admin, { db, enabled, now });
       registerCacheOverview(admin, { db, enabled: false, now });
@@ -46,7 +46,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
         audit,
         recorded,
         db,
-        files: createReportFiles(asked),
+        files: createReportFiles(analyticsDb),
         isKept: config.logging.enabled,
         state,
         administrator: () => analytics?.address('administrator'),
@@ -55,7 +55,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
         now,
       });
     },
-    close: () => asked.close(),
+    close: () => analyticsDb.close(),
   };
 }
 

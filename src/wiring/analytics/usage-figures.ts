@@ -1,6 +1,6 @@
 /** Usage for `GET /v1/usage`. Any key may call it at any rate, so results are cached for a short time. */
 import { summaryOf } from '../../http/admin/usage-answers.ts';
-import type { UsageAsked, UsageFigures } from '../../http/v1/usage.ts';
+import type { UsageFigures, UsageFiguresQuery } from '../../http/v1/usage.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type Sums, usageTotals } from '../../projections/analytics/usage-queries.ts';
 
@@ -21,8 +21,8 @@ const MOST_KNOWN = 1000;
 export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): UsageFigures {
   const known = new Map<string, { readonly until: number; readonly figures: Promise<object | null> }>();
 
-  async function figuresOf(asked: UsageAsked): Promise<object | null> {
-    const { sql, parameters } = usageTotals(asked, 'uncached');
+  async function figuresOf(query: UsageFiguresQuery): Promise<object | null> {
+    const { sql, parameters } = usageTotals(query, 'uncached');
     try {
       return summaryOf(await db.rows<Sums>(sql, parameters, AbortSignal.timeout(PATIENCE_MS)));
     } catch {
@@ -31,14 +31,14 @@ export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): U
     }
   }
 
-  return async (asked) => {
+  return async (query) => {
     if (!enabled) return summaryOf([]);
-    const name = JSON.stringify(asked);
+    const name = JSON.stringify(query);
     const at = now();
     const same = known.get(name);
     if (same !== undefined && at < same.until) return same.figures;
     if (known.size >= MOST_KNOWN) known.clear();
-    const figures = figuresOf(asked);
+    const figures = figuresOf(query);
     known.set(name, { until: at + SAME_MS, figures });
     return figures;
   };

@@ -72,11 +72,11 @@ export function registerClientRoutes(app: FastifyInstance, routes: ClientRoutes)
   registerModelRoutes(app, { dialects: [...dialects.values()], exchanges, run });
   const admitRequest: Limits['admission']['admitRequest'] = (caller) => routes.limits.admission.admitRequest(caller);
   registerCountTokens(app, { router, admitRequest, exchanges, run });
-  const attend: OpenExchanges['attend'] = (reply, answer) => {
+  const attend: OpenExchanges['serve'] = (reply, answer) => {
     recorder.answered(reply.request, 200);
-    return exchanges.attend(reply, answer);
+    return exchanges.serve(reply, answer);
   };
-  registerResponses(app, lifecycle(routes), { attend }, audit);
+  registerResponses(app, lifecycle(routes), { serve: attend }, audit);
   registerConversations(app, { log, findItem, now: () => Math.floor(Date.now() / 1000) }, audit);
 }
 

@@ -80,7 +80,7 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
 /** @returns the status of the answer; undefined when the key was claimed */
 async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencies): Promise<number | undefined> {
   const asked = { model: 'm', provider: undefined, stream: false, json: {} };
-  const looked = await claimKey.run({ exchange, asked }, deps);
+  const looked = await claimKey.run({ exchange, parsedRequest: asked }, deps);
   if (isAnswer(looked)) throw new Error('the key has an answer');
   const route = { candidates: [], ready: 0, through: [], failsOver: () => false };
   const policy = { capture: 'full' } as const;

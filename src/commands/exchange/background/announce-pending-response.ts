@@ -5,7 +5,7 @@
 import type { StreamWrite } from '../../../events/log.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { StoredResponse } from '../../responses/archive.ts';
@@ -30,20 +30,20 @@ export function newPendingResponse(
   { id, shell }: BackgroundResponse,
   exchange: {
     readonly dialect: ExchangeDialect;
-    readonly asked: Asked;
+    readonly parsedRequest: ParsedRequest;
     readonly target: Target;
     readonly record: ExchangeRecord;
   },
 ): PendingResponse {
-  const { dialect, asked, target, record } = exchange;
+  const { dialect, parsedRequest, target, record } = exchange;
   const { provider, model } = target;
   const facts = {
     provider: provider.name,
     providerType: provider.type,
     model,
     native: false,
-    previousResponseId: previousResponseOf(asked),
-    inputItems: dialect.inputItems?.(asked, id) ?? '[]',
+    previousResponseId: previousResponseOf(parsedRequest),
+    inputItems: dialect.inputItems?.(parsedRequest, id) ?? '[]',
   };
   return { id, shell, facts, record };
 }
@@ -73,7 +73,11 @@ export function inProgressWrite(
  */
 export async function announcePendingResponse(
   promise: PendingResponse,
-  run: { readonly request: ModelRequest; readonly client: Client; readonly asked: Pick<Asked, 'model' | 'stream'> },
+  run: {
+    readonly request: ModelRequest;
+    readonly client: Client;
+    readonly parsedRequest: Pick<ParsedRequest, 'model' | 'stream'>;
+  },
   detached: DetachedClients,
 ): Promise<Client> {
   const { id, shell, record } = promise;
@@ -81,13 +85,13 @@ export async function announcePendingResponse(
   note(promise, queued);
   await record.flush('durable');
   const client = detached.detach(run.client, id);
-  if (!run.asked.stream) {
+  if (!run.parsedRequest.stream) {
     const headers: Record<string, string> = {
       'content-type': 'application/json',
       'x-request-id': run.request.requestId,
       'x-exchange-id': record.id,
     };
-    addRequestedModel(headers, run.asked.model);
+    addRequestedModel(headers, run.parsedRequest.model);
     client.answer(200, headers, Buffer.from(queued.json));
   }
   note(promise, inState(shell, id, 'in_progress'));

@@ -12,7 +12,7 @@ import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, whyNotAccepted } from '../../access/key-directory.ts';
 import { recordedAsker } from '../../access/recorded-asker.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import { type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
@@ -34,8 +34,8 @@ import * as events from '../record/end-events.ts';
 import { missingTokens } from '../record/estimate-usage.ts';
 import { OutputCount, type StreamSize } from '../record/output-count.ts';
 import {
-  askedAgain,
   type Dialects,
+  parsedRequestOf,
   type RecordedExchange,
   readExchange,
   relayAgain,
@@ -101,10 +101,10 @@ async function closeExchange(
 ): Promise<RecordedExchange | undefined> {
   const told = await readExchange(stream, deps.log);
   if (told === undefined || told.end !== undefined) return undefined;
-  const asked = askedAgain(told, deps.dialects);
+  const parsedRequest = parsedRequestOf(told, deps.dialects);
   const pending = await backgroundResponse(told, deps.archive);
-  if (pending !== undefined && asked !== undefined && told.chunks.length === 0) return told;
-  await close(told, asked, pending, deps, REFUSALS[why], why);
+  if (pending !== undefined && parsedRequest !== undefined && told.chunks.length === 0) return told;
+  await close(told, parsedRequest, pending, deps, REFUSALS[why], why);
   return undefined;
 }
 
@@ -117,8 +117,8 @@ export function resumableExchange(
 ): ResumableExchange | undefined {
   const { request, received, attempt } = told;
   const dialect = dialects.get(request.dialect);
-  const asked = askedAgain(told, dialects);
-  if (dialect === undefined || asked === undefined || received.body === undefined) return undefined;
+  const parsedRequest = parsedRequestOf(told, dialects);
+  if (dialect === undefined || parsedRequest === undefined || received.body === undefined) return undefined;
   const { requestId = '', traceparent } = received.context;
   const { method, path, headers, clientIp, authMethod, labels, sessionId } = request;
   const { keyId, key, ...asker } = recordedAsker(ownerOf(received), keys);
@@ -130,7 +130,11 @@ export function resumableExchange(
     request: { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId, body },
     client: nullClient,
     record: recordAgain(told, log),
-    resumed: { asked, attempts: attempt?.attempt ?? 0, ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}) },
+    resumed: {
+      parsedRequest,
+      attempts: attempt?.attempt ?? 0,
+      ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}),
+    },
     recordedAfter: positionBefore(received.position),
   };
 }
@@ -147,7 +151,7 @@ async function backgroundResponse(
 
 async function close(
   told: RecordedExchange,
-  asked: Asked | undefined,
+  parsedRequest: ParsedRequest | undefined,
   pending: StoredResponse | undefined,
   deps: RecoveryDependencies,
   refusal: Refusal,
@@ -155,22 +159,22 @@ async function close(
 ): Promise<void> {
   const { attempt, chunks, request } = told;
   const record = recordAgain(told, deps.log);
-  const relay = asked === undefined ? undefined : relayAgain(told, asked, deps.dialects);
+  const relay = parsedRequest === undefined ? undefined : relayAgain(told, parsedRequest, deps.dialects);
   const ended =
     relay !== undefined &&
-    replay(relay, chunks, asked?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
+    replay(relay, chunks, parsedRequest?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
   const said = chunks.length > 0 ? relay?.response?.() : undefined;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
-  const responseId = keepResponse(told, asked, failed ?? said, pending, record, deps.dialects);
+  const responseId = keepResponse(told, parsedRequest, failed ?? said, pending, record, deps.dialects);
 
   const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
   if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
     const json = translated ? relay.response?.()?.json : undefined;
     const { sight } = recordedAsker(ownerOf(told.received), deps.keys);
-    if (asked !== undefined)
-      await noteConversationTurn(deps.dialects.get(request.dialect), asked, relay, record, sight);
+    if (parsedRequest !== undefined)
+      await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, relay, record, sight);
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,
@@ -194,13 +198,13 @@ async function close(
     const model = attempt.model || (heard?.model?.() ?? '');
     const endpoint = spoken?.endpoint ?? pathOf(request.path);
     const isCutOff = !ended && (request.stream || (spoken === undefined && heard?.model?.() !== undefined));
-    const estimate = isCutOff ? estimateOf(told, asked, usage, counted) : undefined;
+    const estimate = isCutOff ? estimateOf(told, parsedRequest, usage, counted) : undefined;
     const answerId = heard?.answerId?.();
     const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !ended };
     const work = heard?.goesOn?.();
     if (work !== undefined) {
       const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
-      const parts = asked === undefined ? undefined : [partOf(model, asked.json)];
+      const parts = parsedRequest === undefined ? undefined : [partOf(model, parsedRequest.json)];
       events.noteDeferred(record, { parts, ...work }, facts, request);
     }
     // A forwarded request need not cost anything, such as a list or a file.
@@ -215,7 +219,7 @@ async function close(
 /** Estimates the missing tokens of a stream that ended early and whose provider did not report them. */
 function estimateOf(
   { received, attempt, chunks }: RecordedExchange,
-  asked: Asked | undefined,
+  parsedRequest: ParsedRequest | undefined,
   usage: TokenUsage,
   size: StreamSize,
 ): EstimatedTokens | undefined {
@@ -223,8 +227,8 @@ function estimateOf(
   for (const { body } of chunks) output.add(body);
   const outputTokens = output.tokens(size);
   // On a provider's own API, an answer without events of a stream arrived in one piece.
-  if (asked === undefined && outputTokens === 0) return undefined;
-  const request = asked?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
+  if (parsedRequest === undefined && outputTokens === 0) return undefined;
+  const request = parsedRequest?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
   return missingTokens(usage, promptTokens(request), outputTokens);
 }
 
@@ -292,7 +296,7 @@ function replay(
 /** @returns the id under which the response is stored; undefined when it is not */
 function keepResponse(
   { attempt, request }: RecordedExchange,
-  asked: Asked | undefined,
+  parsedRequest: ParsedRequest | undefined,
   response: StorableResponse | undefined,
   pending: StoredResponse | undefined,
   record: ExchangeRecord,
@@ -306,17 +310,18 @@ function keepResponse(
     return response.id;
   }
   const dialect = dialects.get(request.dialect);
-  if (attempt === undefined || asked === undefined || dialect?.keeps?.(asked) !== true) return undefined;
+  if (attempt === undefined || parsedRequest === undefined || dialect?.keeps?.(parsedRequest) !== true)
+    return undefined;
   const { provider, providerType: type, model = '' } = attempt;
   // The response was cancelled or deleted before its exchange could be closed; that state is kept.
-  if (isRunHere(asked, type)) return undefined;
+  if (isRunHere(parsedRequest, type)) return undefined;
   events.noteResponse(record, response, {
     provider,
     providerType: type,
     model,
     native: attempt.dialect === 'responses' && providerType(type)?.responseLifecycle === 'yes',
-    previousResponseId: previousResponseOf(asked),
-    inputItems: dialect.inputItems?.(asked, response.id) ?? '[]',
+    previousResponseId: previousResponseOf(parsedRequest),
+    inputItems: dialect.inputItems?.(parsedRequest, response.id) ?? '[]',
   });
   return response.id;
 }

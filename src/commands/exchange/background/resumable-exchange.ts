@@ -2,14 +2,14 @@
 import type { Position } from '../../../events/event.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 
 /** Facts already on record for an exchange that the gateway continues after a restart. */
 export interface Resumed {
-  readonly asked: Asked;
+  readonly parsedRequest: ParsedRequest;
   /** Calls made to a provider. */
   readonly attempts: number;
   /** Why it cannot be continued: its key is no longer accepted. */

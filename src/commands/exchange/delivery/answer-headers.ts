@@ -4,14 +4,14 @@ import { rateLimitsIn } from '../../../providers/rate-limit-headers.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import { addRequestedModel } from './requested-model.ts';
 
 export interface AnsweredRequestFacts {
   readonly dialect: ExchangeDialect;
-  readonly asked: Asked;
+  readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly ticket: Ticket;
@@ -23,7 +23,7 @@ function answerType({ headers }: ProviderReply): string {
 }
 
 export function answerHeaders(
-  { dialect, asked, record, request, ticket }: AnsweredRequestFacts,
+  { dialect, parsedRequest, record, request, ticket }: AnsweredRequestFacts,
   reply: ProviderReply,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
@@ -31,7 +31,7 @@ export function answerHeaders(
   if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
-  addRequestedModel(headers, asked.model);
+  addRequestedModel(headers, parsedRequest.model);
   const limits = ticket.headers();
   if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
   for (const name in rateLimitsIn(headers)) delete headers[name];

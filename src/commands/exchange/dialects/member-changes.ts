@@ -17,18 +17,18 @@ function mayNameTwo(body: Buffer): boolean {
 
 /** The members that differ between the client's body and the provider's, as JSON texts. */
 export function memberChanges({
-  asked,
+  parsedRequest,
   body,
   target: { model },
-}: Pick<PlanInput, 'asked' | 'body' | 'target'>): Record<string, string | undefined> {
+}: Pick<PlanInput, 'parsedRequest' | 'body' | 'target'>): Record<string, string | undefined> {
   const changes: Record<string, string | undefined> = {};
-  if (asked.model !== model || mayNameTwo(body)) changes.model = JSON.stringify(model);
+  if (parsedRequest.model !== model || mayNameTwo(body)) changes.model = JSON.stringify(model);
   // Some servers ignore the case of names.
-  for (const name in asked.json) {
+  for (const name in parsedRequest.json) {
     if (name.length === MODEL.length && name !== MODEL && name.toLowerCase() === MODEL) changes[name] = undefined;
   }
   // An object under `provider` is a routing preference for the provider, not a selector of the gateway.
-  if (typeof asked.json.provider === 'string') changes.provider = undefined;
+  if (typeof parsedRequest.json.provider === 'string') changes.provider = undefined;
   return changes;
 }
 

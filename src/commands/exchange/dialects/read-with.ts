@@ -6,7 +6,7 @@ export function readWith(parsed: Parsed): ReadResult {
   if (!parsed.ok) return { ok: false, refusal: new Refusal({ ...parsed.refusal, type: 'invalid_request_error' }) };
   const json = parsed.request;
   const provider = typeof json.provider === 'string' && json.provider !== '' ? json.provider : undefined;
-  return { ok: true, asked: { model: json.model, provider, stream: json.stream === true, json } };
+  return { ok: true, parsedRequest: { model: json.model, provider, stream: json.stream === true, json } };
 }
 
 /** The result of parsing a request body. */

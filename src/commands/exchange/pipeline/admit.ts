@@ -18,16 +18,16 @@ export const admit: Step<WithHistory, Admitted> = {
 };
 
 /** @throws Refusal (429) */
-function reserve({ exchange, asked, route }: WithHistory, deps: ExchangeDependencies): Ticket {
+function reserve({ exchange, parsedRequest, route }: WithHistory, deps: ExchangeDependencies): Ticket {
   const { dialect, request, record, scope } = exchange;
   const { caller, labels, body } = request;
   const ticket = deps.admission.admit({
     caller,
     labels,
     endpoint: dialect.endpoint,
-    asked,
+    parsedRequest,
     candidates: route.candidates,
-    units: dialect.units?.(asked),
+    units: dialect.units?.(parsedRequest),
     bodyBytes: body.length,
     exchangeId: record.id,
   });

@@ -17,7 +17,7 @@ import type { Step } from './step.ts';
 export const callProviders: Step<Admitted, ProviderAnswer> = {
   name: 'callProviders',
   async run(context, deps) {
-    const { exchange, asked, policy, route, ticket } = context;
+    const { exchange, parsedRequest, policy, route, ticket } = context;
     const { record, resumed } = exchange;
     const failover = {
       ticket,
@@ -27,18 +27,18 @@ export const callProviders: Step<Admitted, ProviderAnswer> = {
     };
     const { target, result } = await callWithFailover(route, failover);
     exchange.target = target;
-    return { source: 'provider', target, result, asked, policy, ticket };
+    return { source: 'provider', target, result, parsedRequest, policy, ticket };
   },
 };
 
 /** @throws Refusal when the request cannot be sent to the target; LogUnavailable */
 async function callCandidate(call: TargetCall, context: Admitted, deps: ExchangeDependencies): Promise<CallResult> {
-  const { exchange, asked, policy, ticket } = context;
+  const { exchange, parsedRequest, policy, ticket } = context;
   const { dialect, request, record, scope } = exchange;
   const { target } = call;
   exchange.target = target;
   const plan = await planFor(target, context, deps);
-  const spender = { dialect, asked, record, request, ticket, pricing: deps.pricing };
+  const spender = { dialect, parsedRequest, record, request, ticket, pricing: deps.pricing };
   return callTarget({
     plan,
     target,
@@ -49,7 +49,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     kind: call.kind,
     movesOn: call.movesOn,
     requestId: request.requestId,
-    stream: asked.stream,
+    stream: parsedRequest.stream,
     ...deps.resilienceOf(target.provider.name),
     retriesRateLimits: exchange.pendingResponse !== undefined,
     recordBeforeCall: deps.recordBeforeCall,
@@ -66,12 +66,12 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
  * The request as it is sent to one target. The id of a background response is recorded and sent to the client first.
  */
 async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan> {
-  const { exchange, asked, policy, history, ticket } = context;
+  const { exchange, parsedRequest, policy, history, ticket } = context;
   const { dialect, request, record } = exchange;
   const { body, headers, caller } = request;
   const { createdAt } = record;
   const input: PlanInput = {
-    asked,
+    parsedRequest,
     body,
     headers,
     target,
@@ -90,8 +90,8 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
   if (checked !== undefined) await checked;
   const plan = await dialect.plan(input);
   if (exchange.pendingResponse === undefined && background !== undefined) {
-    exchange.pendingResponse = newPendingResponse(background, { dialect, asked, target, record });
-    const announced = { request, client: exchange.client, asked };
+    exchange.pendingResponse = newPendingResponse(background, { dialect, parsedRequest, target, record });
+    const announced = { request, client: exchange.client, parsedRequest };
     exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
   }
   return plan;

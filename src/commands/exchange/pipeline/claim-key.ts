@@ -13,7 +13,7 @@ export const claimKey: Step<RequestParsed, KeyLookedUp> = {
     if (!isKeyed(exchange, deps)) return { ...context, claim: undefined };
     return lookUpKey(keyedRequestOf(exchange), deps).then((found) => {
       if (!('source' in found)) return { ...context, claim: found };
-      noteReceived(exchange, context.asked, deps.policyOf(exchange.request, undefined));
+      noteReceived(exchange, context.parsedRequest, deps.policyOf(exchange.request, undefined));
       return found;
     });
   },

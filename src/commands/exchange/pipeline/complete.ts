@@ -43,10 +43,10 @@ export const complete = {
     if (delivered.source === 'record') return completeReplay(delivered, exchange);
     const { answer, outcome } = delivered;
     const { dialect, record, request, client, pendingResponse } = exchange;
-    const { target, asked, policy, ticket } = answer;
+    const { target, parsedRequest, policy, ticket } = answer;
     const { pricing, open, archive, log, responseNotStored } = deps;
     const keepBodies = policy.capture === 'full';
-    const spender = { dialect, asked, record, request, ticket, pricing };
+    const spender = { dialect, parsedRequest, record, request, ticket, pricing };
     const given = { ...spender, target, client, keepBodies, pendingResponse, open, archive, log, responseNotStored };
     return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
   },
@@ -72,8 +72,8 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   const isOthers = outcome.plan.dialect === 'responses' && (await isTaken(outcome, exchange));
   const responseId = isOthers ? undefined : recordResponse(outcome, exchange);
   if (outcome.kind === 'whole' || outcome.kind === 'streamed') {
-    const { dialect, asked, request } = exchange;
-    await noteConversationTurn(dialect, asked, outcome.relay, record, request.caller.sight);
+    const { dialect, parsedRequest, request } = exchange;
+    await noteConversationTurn(dialect, parsedRequest, outcome.relay, record, request.caller.sight);
   }
   switch (outcome.kind) {
     case 'whole': {
@@ -188,8 +188,8 @@ function recordUsage(
 
 /** @returns the id under which the response is stored; undefined when it is not */
 function recordResponse({ relay, received, plan }: Answered, exchange: Completing): string | undefined {
-  const { dialect, asked, target, record } = exchange;
-  if (received.chunks === 0 || dialect.keeps?.(asked) !== true) return undefined;
+  const { dialect, parsedRequest, target, record } = exchange;
+  if (received.chunks === 0 || dialect.keeps?.(parsedRequest) !== true) return undefined;
   const stored = relay.response?.();
   if (stored === undefined) return undefined;
   const { provider, model } = target;
@@ -198,8 +198,8 @@ function recordResponse({ relay, received, plan }: Answered, exchange: Completin
     providerType: provider.type,
     model,
     native: isProvidersOwn({ plan }, exchange),
-    previousResponseId: previousResponseOf(asked),
-    inputItems: dialect.inputItems?.(asked, stored.id) ?? '[]',
+    previousResponseId: previousResponseOf(parsedRequest),
+    inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
   });
   return stored.id;
 }
@@ -213,8 +213,8 @@ function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Completing
  * Whether another owner has a response with this id. A provider that uses an id twice must not replace that response.
  */
 async function isTaken({ relay }: Answered, exchange: Completing): Promise<boolean> {
-  const { dialect, asked, record, archive } = exchange;
-  const id = dialect.keeps?.(asked) === true ? relay.response?.()?.id : undefined;
+  const { dialect, parsedRequest, record, archive } = exchange;
+  const id = dialect.keeps?.(parsedRequest) === true ? relay.response?.()?.id : undefined;
   const earlier = id === undefined ? undefined : await archive.find(id, everything);
   if (earlier === undefined || haveSameOwner(earlier, record.owner)) return false;
   exchange.responseNotStored(exchange.target.provider);

@@ -1,6 +1,6 @@
 /** The result of each step of the pipeline: one type per stage, which extends the one before. */
 import type { Ticket } from '../../model-request/admission.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Route } from '../../model-request/routing-types.ts';
 import type { EarlierTurns } from '../history.ts';
 import type { ExchangePolicy } from '../policy.ts';
@@ -12,7 +12,7 @@ export interface Arrived {
 }
 
 export interface RequestParsed extends Arrived {
-  readonly asked: Asked;
+  readonly parsedRequest: ParsedRequest;
 }
 
 export interface KeyLookedUp extends RequestParsed {

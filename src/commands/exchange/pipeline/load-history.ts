@@ -5,8 +5,8 @@ import type { Step } from './step.ts';
 export const loadHistory: Step<Recorded, WithHistory> = {
   name: 'loadHistory',
   run(context) {
-    const { exchange, asked } = context;
-    const loading = exchange.dialect.loadHistory?.({ asked, sight: exchange.request.caller.sight });
+    const { exchange, parsedRequest } = context;
+    const loading = exchange.dialect.loadHistory?.({ parsedRequest, sight: exchange.request.caller.sight });
     if (loading === undefined) return { ...context, history: undefined };
     return loading.then((history) => ({ ...context, history }));
   },

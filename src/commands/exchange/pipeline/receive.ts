@@ -15,7 +15,7 @@ export const receive: Step<Arrived, RequestParsed> = {
     const { dialect, request, resumed } = exchange;
     if (resumed !== undefined) {
       if (resumed.refused !== undefined) throw resumed.refused;
-      return { exchange, asked: resumed.asked };
+      return { exchange, parsedRequest: resumed.parsedRequest };
     }
     const read = dialect.take === undefined ? readJson(dialect, request.body) : dialect.take(request);
     return read instanceof Promise
@@ -28,13 +28,13 @@ export const receive: Step<Arrived, RequestParsed> = {
 function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDependencies): RequestParsed {
   const { dialect, request } = exchange;
   if (!read.ok) throw read.refusal;
-  const { asked } = read;
-  request.sessionId ??= deps.sessions?.inBody(asked.json, request.caller.userPath);
+  const { parsedRequest } = read;
+  request.sessionId ??= deps.sessions?.inBody(parsedRequest.json, request.caller.userPath);
   // Values of a passthrough request are checked by its provider.
-  const refusal = dialect.name === 'passthrough' ? undefined : limitsRefusal(dialect.endpoint, asked.json);
+  const refusal = dialect.name === 'passthrough' ? undefined : limitsRefusal(dialect.endpoint, parsedRequest.json);
   if (refusal !== undefined) {
-    noteReceived(exchange, asked, deps.policyOf(request, undefined));
+    noteReceived(exchange, parsedRequest, deps.policyOf(request, undefined));
     throw refusal;
   }
-  return { exchange, asked };
+  return { exchange, parsedRequest };
 }

@@ -3,7 +3,7 @@
  * gateway.
  */
 import { modelResolved, requestReceived } from '../../../events/catalogue/exchange.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Governed, Recorded } from './context.ts';
 import type { RunningExchange } from './running-exchange.ts';
@@ -12,8 +12,8 @@ import type { Step } from './step.ts';
 export const record: Step<Governed, Recorded> = {
   name: 'record',
   run(context) {
-    const { exchange, asked, policy, isByModel } = context;
-    if (exchange.resumed === undefined) noteReceived(exchange, asked, policy);
+    const { exchange, parsedRequest, policy, isByModel } = context;
+    if (exchange.resumed === undefined) noteReceived(exchange, parsedRequest, policy);
     if (isByModel) noteResolved(context);
     return { ...context, isRecorded: true };
   },
@@ -22,9 +22,13 @@ export const record: Step<Governed, Recorded> = {
 /**
  * Notes `request.received`, unless it is noted already. Refusals before the step `record` and answers from the record
  * note it themselves.
- * @param asked undefined for a body that was refused
+ * @param parsedRequest undefined for a body that was refused
  */
-export function noteReceived(exchange: RunningExchange, asked: Asked | undefined, { capture }: ExchangePolicy): void {
+export function noteReceived(
+  exchange: RunningExchange,
+  parsedRequest: ParsedRequest | undefined,
+  { capture }: ExchangePolicy,
+): void {
   const { dialect, request, record } = exchange;
   if (record.isReceived) return;
   const { method, path, headers, clientIp, caller, labels, sessionId, body } = request;
@@ -33,8 +37,8 @@ export function noteReceived(exchange: RunningExchange, asked: Asked | undefined
     method,
     path,
     headers,
-    model: asked?.model || undefined,
-    stream: asked?.stream ?? false,
+    model: parsedRequest?.model || undefined,
+    stream: parsedRequest?.stream ?? false,
     clientIp,
     authMethod: caller.authMethod,
     capture,
@@ -45,11 +49,11 @@ export function noteReceived(exchange: RunningExchange, asked: Asked | undefined
   record.noteReceived(requestReceived.create(facts, record.context, isKept ? body : undefined));
 }
 
-function noteResolved({ exchange, asked, route: { candidates, through } }: Governed): void {
+function noteResolved({ exchange, parsedRequest, route: { candidates, through } }: Governed): void {
   const [first] = candidates;
   if (first === undefined) return;
   const { provider, model } = first;
-  const facts = { requested: asked.model, provider: provider.name, providerType: provider.type, model };
+  const facts = { requested: parsedRequest.model, provider: provider.name, providerType: provider.type, model };
   const { record } = exchange;
   record.note(modelResolved.create(through.length === 0 ? facts : { ...facts, through }, record.context));
 }

@@ -1,6 +1,6 @@
 /** The end of an exchange that a step refused, or that failed for a reason other than a provider. */
 import { LogUnavailable } from '../../../events/log.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { noteOutcome } from '../background/announce-pending-response.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
@@ -12,19 +12,19 @@ import type { RunningExchange } from './running-exchange.ts';
 import { sendError } from './send-error.ts';
 
 /**
- * @param asked the parsed request; undefined when there is none
+ * @param parsedRequest the parsed request; undefined when there is none
  * @returns the status of the error
  */
 export async function refuseExchange(
   exchange: RunningExchange,
   error: unknown,
-  asked: Asked | undefined,
+  parsedRequest: ParsedRequest | undefined,
   deps: ExchangeDependencies,
 ): Promise<number> {
   const { dialect, record, request, client, pendingResponse } = exchange;
   const refusal = refusalOf(error, record);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
-  noteReceived(exchange, asked, deps.policyOf(request, undefined));
+  noteReceived(exchange, parsedRequest, deps.policyOf(request, undefined));
   if (!record.flushed && isOfRequest(refusal)) {
     const refused = { caller: request.caller, endpoint: dialect.endpoint, durationMs: record.elapsed() };
     if (!deps.refused.recordsAlone(refused, refusal)) {

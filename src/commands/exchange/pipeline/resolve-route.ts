@@ -7,19 +7,19 @@ import type { Step } from './step.ts';
 export const resolveRoute: Step<KeyLookedUp, Routed> = {
   name: 'resolveRoute',
   run(context, { router }) {
-    const { asked, exchange } = context;
+    const { parsedRequest, exchange } = context;
     const { dialect, request } = exchange;
-    const given = dialect.target?.(asked);
+    const given = dialect.target?.(parsedRequest);
     if (given !== undefined) {
       const routed = (route: Route): Routed => ({ ...context, route, isByModel: false });
       return given instanceof Promise ? given.then((target) => routed(oneTarget(target))) : routed(oneTarget(given));
     }
     const routed = (route: Route): Routed => {
-      if (route.candidates.length === 0) throw refusals.modelNotFound(asked.model);
+      if (route.candidates.length === 0) throw refusals.modelNotFound(parsedRequest.model);
       return { ...context, route, isByModel: true };
     };
     const { caller, labels, sessionId } = request;
-    const { model: selector, provider, stream } = asked;
+    const { model: selector, provider, stream } = parsedRequest;
     const found = router.route({ selector, provider, caller, labels, sessionId, stream });
     return found instanceof Promise ? found.then(routed) : routed(found);
   },

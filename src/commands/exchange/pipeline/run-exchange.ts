@@ -2,7 +2,7 @@
 import { LogUnavailable } from '../../../events/log.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Answer, DeliveredAnswer } from '../answer-source.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
@@ -33,7 +33,7 @@ export function runExchange(
 export async function runPipeline(exchange: RunningExchange, deps: ExchangeDependencies): Promise<void> {
   const { record, scope } = exchange;
   let reached: Stage | Answer = { exchange };
-  let asked: Asked | undefined;
+  let parsedRequest: ParsedRequest | undefined;
   let delivered: DeliveredAnswer | undefined;
   let isRecorded = false;
   let status: number;
@@ -43,7 +43,7 @@ export async function runPipeline(exchange: RunningExchange, deps: ExchangeDepen
       const next: ReturnType<typeof step.run> = step.run(reached as never, deps);
       reached = next instanceof Promise ? await next : next;
       if (isAnswer(reached)) break;
-      if ('asked' in reached) asked = reached.asked;
+      if ('parsedRequest' in reached) parsedRequest = reached.parsedRequest;
     }
     if (!isAnswer(reached)) throw new Error('the last step of the pipeline returned no answer');
     delivered = await deliver.run(reached, exchange);
@@ -51,24 +51,24 @@ export async function runPipeline(exchange: RunningExchange, deps: ExchangeDepen
     isRecorded = true;
   } catch (error) {
     if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange, deps);
-    status = await refuseExchange(exchange, error, asked, deps);
+    status = await refuseExchange(exchange, error, parsedRequest, deps);
   }
   scope.end(isRecorded);
   deps.open.over(record.stream);
   if (exchange.pendingResponse !== undefined) deps.detached.over(exchange.pendingResponse.id);
-  deps.ended(summaryOf(exchange, asked, delivered, status));
+  deps.ended(summaryOf(exchange, parsedRequest, delivered, status));
 }
 
 /** An answer was received and its end cannot be recorded. */
 function notStored(delivered: DeliveredAnswer, { dialect }: RunningExchange, deps: ExchangeDependencies): void {
   if (delivered.source !== 'provider') return;
-  const { asked, target } = delivered.answer;
-  if (dialect.keeps?.(asked)) deps.responseNotStored(target.provider);
+  const { parsedRequest, target } = delivered.answer;
+  if (dialect.keeps?.(parsedRequest)) deps.responseNotStored(target.provider);
 }
 
 function summaryOf(
   { dialect, record, target }: RunningExchange,
-  asked: Asked | undefined,
+  parsedRequest: ParsedRequest | undefined,
   delivered: DeliveredAnswer | undefined,
   status: number,
 ) {
@@ -79,7 +79,7 @@ function summaryOf(
     provider: target?.provider.name,
     model: target?.model || undefined,
     status,
-    stream: asked?.stream ?? false,
+    stream: parsedRequest?.stream ?? false,
     durationMs: record.elapsed(),
     firstByteMs: answered?.received.firstByteMs,
     usage: answered?.relay.usage(),

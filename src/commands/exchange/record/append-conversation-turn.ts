@@ -1,4 +1,4 @@
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Sight } from '../../visibility.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
@@ -7,13 +7,13 @@ import type { Relay } from '../relay.ts';
 /** Notes the conversation turn of a completed exchange, to be appended with its end. */
 export async function noteConversationTurn(
   dialect: ExchangeDialect | undefined,
-  asked: Asked,
+  parsedRequest: ParsedRequest,
   relay: Relay,
   record: ExchangeRecord,
   sight: Sight,
 ): Promise<void> {
   const { id, context } = record;
-  const writes = dialect?.turn?.(asked, relay, { id, context, sight });
+  const writes = dialect?.turn?.(parsedRequest, relay, { id, context, sight });
   if (writes === undefined) return;
   for (const write of await writes) record.noteElsewhere(write);
 }

@@ -8,7 +8,7 @@ import { untilMoved } from '../../../events/newest-event.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import type { TokenUsage } from '../../model-request/usage.ts';
@@ -20,7 +20,7 @@ import { OutputCount } from './output-count.ts';
 
 export interface Estimating {
   readonly dialect: Pick<ExchangeDialect, 'mayBeFree'>;
-  readonly asked: Pick<Asked, 'json'>;
+  readonly parsedRequest: Pick<ParsedRequest, 'json'>;
   readonly request: Pick<ModelRequest, 'method'>;
   readonly record: Pick<ExchangeRecord, 'stream'>;
   readonly log: EventLog;
@@ -47,11 +47,11 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
   if (received.chunks === 0) {
     return end.kind === 'abandoned'
-      ? { inputTokens: promptTokens(sentTo(plan) ?? exchange.asked.json), outputTokens: 0 }
+      ? { inputTokens: promptTokens(sentTo(plan) ?? exchange.parsedRequest.json), outputTokens: 0 }
       : undefined;
   }
   const recorded = await readRecorded(end, exchange);
-  const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(recorded.upload) ?? exchange.asked.json);
+  const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(recorded.upload) ?? exchange.parsedRequest.json);
   return missingTokens(usage, inputTokens, recorded.output.tokens(received));
 }
 

@@ -18,7 +18,7 @@ import {
 import { idOf, type RecordedEvent, type StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
@@ -118,12 +118,15 @@ export function earlyEndOf({ reason, refusal }: NonNullable<ReturnType<typeof re
 }
 
 /** The request parsed again from the record; undefined when its body was not kept or no given dialect reads it. */
-export function askedAgain({ request, received }: RecordedExchange, dialects: Dialects): Asked | undefined {
+export function parsedRequestOf(
+  { request, received }: RecordedExchange,
+  dialects: Dialects,
+): ParsedRequest | undefined {
   const dialect = dialects.get(request.dialect);
   if (dialect === undefined || received.body === undefined) return undefined;
   try {
     const read = dialect.read(parseExactly(new TextDecoder().decode(received.body)));
-    return read.ok ? read.asked : undefined;
+    return read.ok ? read.parsedRequest : undefined;
   } catch {
     return undefined;
   }
@@ -132,7 +135,7 @@ export function askedAgain({ request, received }: RecordedExchange, dialects: Di
 /** A new relay in the state in which the last attempt began. */
 export function relayAgain(
   { id, received, request, attempt, historyReplayed }: RecordedExchange,
-  asked: Asked,
+  parsedRequest: ParsedRequest,
   dialects: Dialects,
   /** Unix seconds at which the answer ended, once that is known. */
   completedAt?: () => number | undefined,
@@ -141,7 +144,7 @@ export function relayAgain(
   if (dialect === undefined || attempt === undefined) return undefined;
   const createdAt = Math.floor(received.at / 1000);
   return dialect.relayAgain({
-    asked,
+    parsedRequest,
     exchangeId: id,
     createdAt,
     provider: { name: attempt.provider },

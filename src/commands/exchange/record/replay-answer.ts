@@ -8,16 +8,16 @@ import type { EventLog } from '../../../events/log.ts';
 import type { Frame, FrameSplitter } from '../../../providers/sse.ts';
 import { createSplitter, recordedFormat } from '../../../providers/stream-splitter.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { earlyEnd } from '../../model-request/stream-refusals.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { everything } from '../../visibility.ts';
 import type { Relay } from '../relay.ts';
 import {
-  askedAgain,
   type Dialects,
   earlyEndOf,
+  parsedRequestOf,
   type RecordedExchange,
   recordedFailure,
   relayAgain,
@@ -46,16 +46,16 @@ export async function* replayAnswer(
   signal: AbortSignal,
 ): AsyncGenerator<AnswerPart> {
   let told: RecordedExchange | undefined;
-  let asked: Asked | undefined;
+  let parsedRequest: ParsedRequest | undefined;
   let stream: StreamAgain | undefined;
   for await (const event of eventsOfExchange(streamName('exchange', exchangeId), deps.log, signal)) {
     const attemptBefore = told?.attempt;
     told = withEvent(told, event);
     if (told === undefined) continue;
-    asked ??= askedAgain(told, deps.dialects);
+    parsedRequest ??= parsedRequestOf(told, deps.dialects);
     if (told.attempt !== attemptBefore) stream = undefined;
-    if (asked?.stream === true && event.body !== undefined && told.chunks.at(-1) === event) {
-      stream ??= new StreamAgain(told, asked, deps.dialects);
+    if (parsedRequest?.stream === true && event.body !== undefined && told.chunks.at(-1) === event) {
+      stream ??= new StreamAgain(told, parsedRequest, deps.dialects);
       const bytes = stream.push(event.body);
       // The relay keeps the state that it needs, so that clients that follow a long answer do not hold all of it in
       // memory.
@@ -69,7 +69,7 @@ export async function* replayAnswer(
       stream !== undefined
         ? stream.end(told, final)
         : complete && !told.request.stream
-          ? wholeAgain(told, asked, deps.dialects, final)
+          ? wholeAgain(told, parsedRequest, deps.dialects, final)
           : undefined;
     if (last !== undefined && last.length > 0) yield { kind: 'bytes', bytes: last };
     yield { kind: 'end', complete, exchange: told };
@@ -102,8 +102,8 @@ class StreamAgain {
   /** The failure that the provider reported; later parts of its stream were not passed on. */
   #refusal: Refusal | undefined;
 
-  constructor(told: RecordedExchange, asked: Asked, dialects: Dialects) {
-    this.#relay = relayAgain(told, asked, dialects, () => this.#completedAt);
+  constructor(told: RecordedExchange, parsedRequest: ParsedRequest, dialects: Dialects) {
+    this.#relay = relayAgain(told, parsedRequest, dialects, () => this.#completedAt);
     this.#splitter = createSplitter(recordedFormat(told.attempt?.dialect));
   }
 
@@ -143,15 +143,15 @@ class StreamAgain {
 
 function wholeAgain(
   told: RecordedExchange,
-  asked: Asked | undefined,
+  parsedRequest: ParsedRequest | undefined,
   dialects: Dialects,
   final: Record<string, unknown> | undefined,
 ): Buffer | undefined {
   if (final !== undefined) return Buffer.from(JSON.stringify(final));
   const chunk = told.chunks[0]?.body;
-  if (chunk === undefined || asked === undefined) return undefined;
+  if (chunk === undefined || parsedRequest === undefined) return undefined;
   const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-  return relayAgain(told, asked, dialects)?.whole(bytes, parseChunk(bytes.toString()));
+  return relayAgain(told, parsedRequest, dialects)?.whole(bytes, parseChunk(bytes.toString()));
 }
 
 /** The final answer of the client, when it differs from the provider's: the stored response, or the recorded answer. */

@@ -3,7 +3,7 @@
 import type { Ticket } from '../../model-request/admission.ts';
 import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
 import { expectedOutput, promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
@@ -15,7 +15,7 @@ import { noteDeferred, noteUsage } from './end-events.ts';
 
 export interface Spender {
   readonly dialect: ExchangeDialect;
-  readonly asked: Asked;
+  readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly ticket: Ticket;
@@ -32,7 +32,7 @@ export interface SpendingFacts {
 
 /** @param target the target that was called, which the ticket has entered */
 export function noteSpending(
-  { dialect, asked, record, request, ticket, pricing }: Spender,
+  { dialect, parsedRequest, record, request, ticket, pricing }: Spender,
   { provider, model }: Target,
   relay: Pick<Relay, 'usage' | 'model' | 'answerId'>,
   { isPartial, failedAttempt, estimate }: SpendingFacts,
@@ -45,7 +45,7 @@ export function noteSpending(
     endpoint: endpointOf(dialect, request.path),
     answerId: relay.answerId?.(),
     usage,
-    units: dialect.units?.(asked),
+    units: dialect.units?.(parsedRequest),
     isPartial,
   };
   const { charged, cost } = priced(spent, estimate, pricing);
@@ -77,7 +77,7 @@ export function priced(
  * then.
  */
 export function noteDeferral(
-  { dialect, asked, record, request, ticket }: Spender,
+  { dialect, parsedRequest, record, request, ticket }: Spender,
   { provider, model }: Target,
   work: DeferredWork,
   relay: Pick<Relay, 'model'>,
@@ -90,7 +90,7 @@ export function noteDeferral(
     endpoint: endpointOf(dialect, request.path),
     reserved: ticket.defer(),
   };
-  const parts = work.parts ?? (work.kind === 'response' ? [partOf(named, asked.json)] : undefined);
+  const parts = work.parts ?? (work.kind === 'response' ? [partOf(named, parsedRequest.json)] : undefined);
   noteDeferred(record, { ...work, parts }, facts, request);
 }
 

@@ -52,9 +52,9 @@ const budgets: ReadonlyMap<string, number> = new Map([
 const nothing: Thinking = { ok: true, members: {}, budget: 0 };
 
 export function thinkingMembers(chat: JsonObject, facts: ThinkingFacts): Thinking | Refused {
-  const asked = askedEffort(chat);
-  if ('ok' in asked) return asked;
-  const { effort, param } = asked;
+  const effortRead = effortIn(chat);
+  if ('ok' in effortRead) return effortRead;
+  const { effort, param } = effortRead;
   // A client that sends Anthropic's own `thinking` decides by itself.
   if (effort === undefined || isObject(chat['thinking'])) return nothing;
   if (effort === 'none') return { ok: true, members: { thinking: { type: 'disabled' } }, budget: 0 };
@@ -94,7 +94,7 @@ interface AskedEffort {
   readonly param: string;
 }
 
-function askedEffort(chat: JsonObject): AskedEffort | Refused {
+function effortIn(chat: JsonObject): AskedEffort | Refused {
   const { reasoning, reasoning_effort: flat } = chat;
   if (isObject(reasoning)) {
     const { effort: _effort, summary: _summary, generate_summary: _older, ...rest } = reasoning;

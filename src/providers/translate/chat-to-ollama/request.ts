@@ -124,9 +124,9 @@ function optionMembers(chat: JsonObject): JsonObject {
 }
 
 function thinkOf({ reasoning, reasoning_effort: flat }: JsonObject): string | boolean | undefined {
-  const asked = filled(flat) ?? (isObject(reasoning) ? filled(reasoning['effort']) : undefined);
-  if (asked === undefined) return undefined;
-  return asked === 'none' ? false : loweredEffort(asked, ollamaEfforts);
+  const requestedEffort = filled(flat) ?? (isObject(reasoning) ? filled(reasoning['effort']) : undefined);
+  if (requestedEffort === undefined) return undefined;
+  return requestedEffort === 'none' ? false : loweredEffort(requestedEffort, ollamaEfforts);
 }
 
 type Members = { readonly ok: true; readonly members: JsonObject } | Refused;

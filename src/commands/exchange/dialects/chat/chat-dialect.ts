@@ -8,7 +8,7 @@ import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { ChatAnswerFacts } from '../../../../providers/translate/chat-adapter.ts';
 import { parseChatRequest } from '../../../chat/chat-request.ts';
-import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import { translatedRelay } from '../../answer/translated-relay.ts';
 import { unchangedRelay } from '../../answer/unchanged-relay.ts';
@@ -34,11 +34,11 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
     endpoint: '/v1/chat/completions',
     read: (json) => readWith(parseChatRequest(json)),
     plan(input: PlanInput): Plan {
-      const { asked, body, target, record, createdAt } = input;
-      const wantsUsage = clientWantsUsage(asked);
+      const { parsedRequest, body, target, record, createdAt } = input;
+      const wantsUsage = clientWantsUsage(parsedRequest);
       if (chatDialectOf(target.provider.type) !== 'chat') {
-        const { provider: _hint, ...chat } = asked.json;
-        const upstream = upstreamChat({ ...chat, model: target.model }, target, asked.stream);
+        const { provider: _hint, ...chat } = parsedRequest.json;
+        const upstream = upstreamChat({ ...chat, model: target.model }, target, parsedRequest.stream);
         const facts = chatAnswerFacts(record.id, target.model, createdAt);
         return {
           kind: 'model',
@@ -47,11 +47,11 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         };
       }
       const changes = memberChanges(input);
-      if (asked.stream && enforceUsage && !wantsUsage) {
-        const options = isObject(asked.json.stream_options) ? asked.json.stream_options : {};
+      if (parsedRequest.stream && enforceUsage && !wantsUsage) {
+        const options = isObject(parsedRequest.json.stream_options) ? parsedRequest.json.stream_options : {};
         changes.stream_options = JSON.stringify({ ...options, include_usage: true });
       }
-      Object.assign(changes, adjustChatBody(target.provider.type, target.model, asked.json));
+      Object.assign(changes, adjustChatBody(target.provider.type, target.model, parsedRequest.json));
       return {
         kind: 'model',
         dialect: 'chat',
@@ -59,8 +59,8 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         relay: () => unchanged(target.provider, wantsUsage || !enforceUsage),
       };
     },
-    relayAgain({ asked, model, provider, dialect, exchangeId, createdAt }) {
-      const wantsUsage = clientWantsUsage(asked);
+    relayAgain({ parsedRequest, model, provider, dialect, exchangeId, createdAt }) {
+      const wantsUsage = clientWantsUsage(parsedRequest);
       if (dialect === 'chat') return unchanged(provider, wantsUsage || !enforceUsage);
       return translated(provider, dialect, chatAnswerFacts(exchangeId, model, createdAt), wantsUsage);
     },
@@ -81,6 +81,6 @@ function translated(provider: Answering, dialect: string, facts: ChatAnswerFacts
 }
 
 /** Whether a streaming client requested the usage chunk. */
-export function clientWantsUsage({ json }: Asked): boolean {
+export function clientWantsUsage({ json }: ParsedRequest): boolean {
   return isObject(json.stream_options) && json.stream_options.include_usage === true;
 }

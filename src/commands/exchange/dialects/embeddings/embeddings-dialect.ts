@@ -6,7 +6,7 @@ import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseEmbeddingsRequest } from '../../../embeddings/embeddings-request.ts';
-import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
@@ -26,13 +26,13 @@ export const embeddingsDialect: ExchangeDialect = {
   read(json) {
     const read = readWith(parseEmbeddingsRequest(json));
     // Embeddings are never streamed; a `stream` member has no effect.
-    return read.ok ? { ok: true, asked: { ...read.asked, stream: false } } : read;
+    return read.ok ? { ok: true, parsedRequest: { ...read.parsedRequest, stream: false } } : read;
   },
-  relayAgain: ({ asked, provider, model, dialect }) => relayFor(dialect, provider, asked, model),
+  relayAgain: ({ parsedRequest, provider, model, dialect }) => relayFor(dialect, provider, parsedRequest, model),
   plan(input) {
-    const { asked, body, target } = input;
+    const { parsedRequest, body, target } = input;
     const row = providerType(target.provider.type);
-    if (row?.embeddingsDialect === 'ollama_embed') return ollamaPlan(asked, target);
+    if (row?.embeddingsDialect === 'ollama_embed') return ollamaPlan(parsedRequest, target);
     if (row?.paths !== undefined && row.paths.embeddings === undefined) {
       throw refusals.unsupportedEndpoint(`The provider '${target.provider.name}' makes no embeddings.`);
     }
@@ -46,15 +46,15 @@ export const embeddingsDialect: ExchangeDialect = {
   },
 };
 
-function ollamaPlan(asked: Asked, target: Target): Plan {
-  const translated = embedRequestFromOpenAi(asked.json, target.model);
+function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan {
+  const translated = embedRequestFromOpenAi(parsedRequest.json, target.model);
   if (!translated.ok) throw refusedInTranslation(translated.refusal);
   const dialect = 'ollama_embed';
   const body = Buffer.from(JSON.stringify(translated.body));
-  return { kind: 'model', dialect, body, relay: () => relayFor(dialect, target.provider, asked, target.model) };
+  return { kind: 'model', dialect, body, relay: () => relayFor(dialect, target.provider, parsedRequest, target.model) };
 }
 
-function relayFor(dialect: string, provider: Answering, asked: Asked, model: string): Relay {
+function relayFor(dialect: string, provider: Answering, parsedRequest: ParsedRequest, model: string): Relay {
   if (dialect !== 'ollama_embed') return passthroughRelay();
-  return translatedRelay(new OllamaEmbeddingsReader(asked, model), new EmbeddingsWriter(provider.name));
+  return translatedRelay(new OllamaEmbeddingsReader(parsedRequest, model), new EmbeddingsWriter(provider.name));
 }

@@ -37,7 +37,12 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
       const json = Object.fromEntries(fields);
       return {
         ok: true,
-        asked: { model, provider: fields.get('provider') || undefined, stream: fields.get('stream') === 'true', json },
+        parsedRequest: {
+          model,
+          provider: fields.get('provider') || undefined,
+          stream: fields.get('stream') === 'true',
+          json,
+        },
       };
     },
     plan(input) {

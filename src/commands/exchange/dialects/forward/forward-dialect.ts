@@ -32,10 +32,10 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
     read: (json) => readForward(json),
     units: ({ json }) => unitsAsked(operation, json),
     async plan(input) {
-      const { asked, body } = input;
+      const { parsedRequest, body } = input;
       const head = forwardPlan(operation, options, input);
       const changes = { ...memberChanges(input), ...(await options.changes?.(input)) };
-      for (const name of operation.without ?? []) if (name in asked.json) changes[name] = undefined;
+      for (const name of operation.without ?? []) if (name in parsedRequest.json) changes[name] = undefined;
       return {
         ...head,
         call: { ...head.call, headers: jsonHeaders(input) },
@@ -71,8 +71,11 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
 }
 
 /** The gateway cannot replay these answers from its record, so a client's idempotency key is passed to the provider. */
-export function jsonHeaders({ asked, headers }: Pick<PlanInput, 'asked' | 'headers'>): Record<string, string> {
-  const accept = asked.stream ? 'text/event-stream' : '*/*';
+export function jsonHeaders({
+  parsedRequest,
+  headers,
+}: Pick<PlanInput, 'parsedRequest' | 'headers'>): Record<string, string> {
+  const accept = parsedRequest.stream ? 'text/event-stream' : '*/*';
   const key = headers['idempotency-key'];
   return { 'content-type': 'application/json', accept, ...(key === undefined ? {} : { 'idempotency-key': key }) };
 }

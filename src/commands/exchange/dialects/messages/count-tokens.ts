@@ -14,7 +14,7 @@ import { speaksMessages } from './messages-dialect.ts';
 export async function estimatedCount(body: Buffer, caller: Asker, router: Reach): Promise<number | undefined> {
   const read = readJson(countTokensDialect, body);
   if (!read.ok) throw read.refusal;
-  const { model, provider, json } = read.asked;
+  const { model, provider, json } = read.parsedRequest;
   const reached = await router.reach({ selector: model, provider, caller });
   if (reached.some((target) => speaksMessages(target.provider.type))) return undefined;
   return estimateInputTokens(json);

@@ -6,7 +6,7 @@ import { asAnthropicTakesThem, thoughtsFor } from '../../../../providers/transla
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseMessagesRequest } from '../../../messages/messages-request.ts';
-import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import { refusedInTranslation } from '../../../refusal.ts';
 import { translatedRelay } from '../../answer/translated-relay.ts';
@@ -51,10 +51,10 @@ function native(input: PlanInput): Plan {
  * The client's bytes without the routing hint, with the provider's model, and without what the gateway added to
  * earlier answers.
  */
-export function nativeBody(input: Pick<PlanInput, 'asked' | 'body' | 'target'>): Buffer {
-  const { asked, body } = input;
+export function nativeBody(input: Pick<PlanInput, 'parsedRequest' | 'body' | 'target'>): Buffer {
+  const { parsedRequest, body } = input;
   const changes = memberChanges(input);
-  const messages = asAnthropicTakesThem(asked.json.messages);
+  const messages = asAnthropicTakesThem(parsedRequest.json.messages);
   if (messages !== undefined) changes.messages = JSON.stringify(messages);
   return hasMembers(changes) ? rewriteMembers(body, changes) : body;
 }
@@ -70,24 +70,31 @@ export function anthropicHeaders(headers: Readonly<Record<string, string>>): Rec
 }
 
 /** @throws Refusal when a chat provider cannot honour the request */
-function translated({ asked, target, record, createdAt }: PlanInput): Plan {
+function translated({ parsedRequest, target, record, createdAt }: PlanInput): Plan {
   const { provider, model } = target;
-  const chat = chatRequestFromMessages(asked.json, {
+  const chat = chatRequestFromMessages(parsedRequest.json, {
     model,
     reasoningStyle: providerType(provider.type)?.reasoning ?? plainReasoning,
   });
   if (!chat.ok) throw refusedInTranslation(chat.refusal);
-  const upstream = upstreamChat(chat.body, target, asked.stream);
-  const attempt = { asked, exchangeId: record.id, createdAt, provider, model, dialect: upstream.dialect };
+  const upstream = upstreamChat(chat.body, target, parsedRequest.stream);
+  const attempt = {
+    parsedRequest,
+    exchangeId: record.id,
+    createdAt,
+    provider,
+    model,
+    dialect: upstream.dialect,
+  };
   return { kind: 'model', ...upstream, relay: () => relayAgain(attempt) };
 }
 
-type Attempt = Pick<PastAttempt, 'asked' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;
+type Attempt = Pick<PastAttempt, 'parsedRequest' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;
 
-function relayAgain({ asked, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
+function relayAgain({ parsedRequest, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
   if (dialect === 'messages') return unchanged(provider);
   const reader = new ChatAnswerReader(provider, chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt)));
-  return translatedRelay(reader, new MessagesFromChatWriter(provider.name, shellOf(asked, exchangeId, model)));
+  return translatedRelay(reader, new MessagesFromChatWriter(provider.name, shellOf(parsedRequest, exchangeId, model)));
 }
 
 function unchanged(provider: Answering): Relay {
@@ -95,7 +102,7 @@ function unchanged(provider: Answering): Relay {
   return unchangedRelay(new MessagesObserver(provider, message), new MessagesWriter(provider.name, message));
 }
 
-function shellOf({ json }: Asked, exchangeId: string, model: string): MessageShell {
+function shellOf({ json }: ParsedRequest, exchangeId: string, model: string): MessageShell {
   const { stop_sequences: sequences } = json;
   return {
     id: `msg_${exchangeId.replaceAll('-', '')}`,

@@ -51,7 +51,10 @@ export function passthroughDialect(given: Passthrough): ExchangeDialect {
   const { request, provider, path, headers, bodyLimitBytes } = given;
   const { method, body, bodyPieces } = request;
   const begins = begunBy(method, path);
-  const asItIs = (): ReadResult => ({ ok: true, asked: { model: '', provider: undefined, stream: false, json: {} } });
+  const asItIs = (): ReadResult => ({
+    ok: true,
+    parsedRequest: { model: '', provider: undefined, stream: false, json: {} },
+  });
   return {
     name: 'passthrough',
     endpoint: '/p',

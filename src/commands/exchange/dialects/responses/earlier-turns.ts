@@ -22,12 +22,12 @@ export interface Stored {
 
 /** Undefined when the request continues nothing. */
 export function loadEarlierTurns(
-  { asked, sight }: Pick<PlanInput, 'asked' | 'sight'>,
+  { parsedRequest, sight }: Pick<PlanInput, 'parsedRequest' | 'sight'>,
   stored: Stored,
 ): Promise<EarlierTurns> | undefined {
-  const conversation = conversationNamed(asked.json);
-  if (conversation !== undefined) return conversationTurns(conversation, asked.json.input, sight, stored.log);
-  const previous = previousResponseOf(asked);
+  const conversation = conversationNamed(parsedRequest.json);
+  if (conversation !== undefined) return conversationTurns(conversation, parsedRequest.json.input, sight, stored.log);
+  const previous = previousResponseOf(parsedRequest);
   return previous === null ? undefined : responseTurns(previous, sight, stored.archive);
 }
 
@@ -66,7 +66,7 @@ export async function turnsFor(
 
 async function responseTurnsFor(
   { previousId, head, chain }: Extract<EarlierTurns, { kind: 'response' }>,
-  { asked, target, record, sight, ticket }: PlanInput,
+  { parsedRequest, target, record, sight, ticket }: PlanInput,
   archive: ResponseArchive,
 ): Promise<TurnInput | undefined> {
   if (target.provider.capabilities.responseLifecycle === 'yes') {
@@ -82,8 +82,8 @@ async function responseTurnsFor(
   }
   const responses = await chain();
   const turns = responses.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
-  const input = mergeHistory(turns, asked.json.input);
-  const earlier = input.length - inputItems(asked.json.input).length;
+  const input = mergeHistory(turns, parsedRequest.json.input);
+  const earlier = input.length - inputItems(parsedRequest.json.input).length;
   if (ticket.isMetered) ticket.expectEarlierTurns(promptTokens(input.slice(0, earlier)));
   const facts = { responses: responses.map(({ id }) => id), items: input.length };
   record.note(historyReplayed.create(facts, record.context));

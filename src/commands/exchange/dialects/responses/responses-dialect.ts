@@ -9,7 +9,7 @@ import { chatRequestFromResponses } from '../../../../providers/translate/respon
 import { providerType } from '../../../../providers/types.ts';
 import { conversationIn, type TurnInput, turnWrites } from '../../../conversations/turn.ts';
 import { isRouteMissing } from '../../../model-request/forward-operations.ts';
-import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
 import type { ResponseArchive } from '../../../responses/archive.ts';
@@ -96,15 +96,15 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
       const turn = { conversationId, exchangeId, responseId, input: json.input, output, context, sight };
       return turnWrites(turn, log, findItem(sight));
     },
-    background({ asked, target, record, createdAt }) {
-      if (!isRunHere(asked, target.provider.type)) return undefined;
-      if (asked.json.store === false) {
+    background({ parsedRequest, target, record, createdAt }) {
+      if (!isRunHere(parsedRequest, target.provider.type)) return undefined;
+      if (parsedRequest.json.store === false) {
         throw refusals.unsupportedParameter('store', 'a background response is fetched later, so it has to be stored');
       }
       const id = responseIdOf(record.id);
       return {
         id,
-        shell: shellOf(asked, {
+        shell: shellOf(parsedRequest, {
           id,
           createdAt,
           model: target.model,
@@ -117,16 +117,17 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
 }
 
 /** Whether the gateway generates this response in the background, because its provider does not keep responses. */
-export function isRunHere({ json }: Asked, type: string): boolean {
+export function isRunHere({ json }: ParsedRequest, type: string): boolean {
   return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
 }
 
-function relayAgain(past: PastAttempt): Relay {
-  const { asked, exchangeId, createdAt, provider, providerType: type, model, dialect, now } = past;
-  const shell = () => shellOf(asked, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
+function relayAgain(attempt: PastAttempt): Relay {
+  const { parsedRequest, exchangeId, createdAt, provider, providerType: type, model, dialect, now } = attempt;
+  const shell = () =>
+    shellOf(parsedRequest, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
   if (dialect === 'responses') {
-    const providerRuns = asked.json.background === true && !isRunHere(asked, type);
-    const echo = echoOf(past);
+    const providerRuns = parsedRequest.json.background === true && !isRunHere(parsedRequest, type);
+    const echo = echoOf(attempt);
     const response = new ObservedResponse(new ResponseFacts(provider.name, providerRuns));
     return unchangedRelay(
       new ResponsesObserver(new ResponsesReader(provider, echo, response.facts), response),
@@ -141,12 +142,12 @@ function relayAgain(past: PastAttempt): Relay {
  * Members of the response that the provider cannot know: the turns that the gateway put in front, and the gateway's
  * id.
  */
-function echoOf({ asked, exchangeId, providerType: type, historyReplayed }: PastAttempt) {
+function echoOf({ parsedRequest, exchangeId, providerType: type, historyReplayed }: PastAttempt) {
   const echo: Record<string, unknown> = {};
-  if (historyReplayed) echo.previous_response_id = previousResponseOf(asked);
-  const conversation = conversationIn(asked.json);
+  if (historyReplayed) echo.previous_response_id = previousResponseOf(parsedRequest);
+  const conversation = conversationIn(parsedRequest.json);
   if (conversation !== undefined) echo.conversation = { id: conversation };
-  if (isRunHere(asked, type)) Object.assign(echo, { id: responseIdOf(exchangeId), background: true });
+  if (isRunHere(parsedRequest, type)) Object.assign(echo, { id: responseIdOf(exchangeId), background: true });
   return hasMembers(echo) ? echo : undefined;
 }
 
@@ -171,19 +172,19 @@ export async function nativeChanges(
   turns: TurnInput | undefined,
   find: FindItem,
 ): Promise<Record<string, string | undefined>> {
-  const { asked, target } = planned;
+  const { parsedRequest, target } = planned;
   const changes = memberChanges(planned);
-  if (isRunHere(asked, target.provider.type)) changes.background = undefined;
-  const { input: given, earlier } = turns ?? { input: asked.json.input, earlier: 0 };
+  if (isRunHere(parsedRequest, target.provider.type)) changes.background = undefined;
+  const { input: given, earlier } = turns ?? { input: parsedRequest.json.input, earlier: 0 };
   const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
   const input = await withReferencedItems(given, { find, stays, form: replayed, earlier });
-  const isChanged = input !== asked.json.input;
+  const isChanged = input !== parsedRequest.json.input;
   const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
   const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
   await checkNamedItems(sent, planned, find);
-  if (sent !== asked.json.input) changes.input = JSON.stringify(sent);
+  if (sent !== parsedRequest.json.input) changes.input = JSON.stringify(sent);
   if (turns !== undefined) changes.previous_response_id = undefined;
-  if (conversationIn(asked.json) !== undefined) changes.conversation = undefined;
+  if (conversationIn(parsedRequest.json) !== undefined) changes.conversation = undefined;
   return changes;
 }
 
@@ -191,10 +192,10 @@ export async function nativeChanges(
  * Whether the provider can look up an item itself: an item of its own responses, or one that this gateway has not
  * stored. The owner of the latter is unknown, and a conversation has to hold the content of its items.
  */
-function isKnownTo({ asked, target, sight }: PlanInput, found: FoundItem | undefined): boolean {
+function isKnownTo({ parsedRequest, target, sight }: PlanInput, found: FoundItem | undefined): boolean {
   if (target.provider.capabilities.responseLifecycle !== 'yes') return false;
   if (found !== undefined) return found.provider === target.provider.name;
-  return seesEverything(sight) && conversationIn(asked.json) === undefined;
+  return seesEverything(sight) && conversationIn(parsedRequest.json) === undefined;
 }
 
 /**
@@ -224,8 +225,8 @@ async function translated(
   contextWindow: number | undefined,
   now: () => number,
 ): Promise<Plan> {
-  const { asked, target } = planned;
-  const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = asked.json;
+  const { parsedRequest, target } = planned;
+  const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = parsedRequest.json;
   const { input: given, earlier: before } = turns ?? { input: request.input, earlier: 0 };
   const whole = await withReferencedItems(given, { find, earlier: before });
   const isCut = request.truncation === 'auto' && contextWindow !== undefined && Array.isArray(whole);
@@ -236,12 +237,12 @@ async function translated(
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
   });
   if (!chat.ok) throw refusedInTranslation(ofNewInput(chat.refusal, earlier));
-  const upstream = upstreamChat(chat.body, target, asked.stream, inResponsesWords);
+  const upstream = upstreamChat(chat.body, target, parsedRequest.stream, inResponsesWords);
   return { kind: 'model', ...upstream, relay: () => relayAgain(attemptOf(planned, upstream.dialect, turns, now)) };
 }
 
 function attemptOf(
-  { asked, target, record, createdAt }: PlanInput,
+  { parsedRequest, target, record, createdAt }: PlanInput,
   dialect: string,
   turns: TurnInput | undefined,
   now: () => number,
@@ -249,7 +250,7 @@ function attemptOf(
   const { provider } = target;
   const historyReplayed = turns !== undefined;
   return {
-    asked,
+    parsedRequest,
     exchangeId: record.id,
     createdAt,
     provider,
@@ -262,6 +263,6 @@ function attemptOf(
 }
 
 /** The response without any output: every member that the request determines. */
-export function shellOf(asked: Asked, facts: ShellFacts) {
-  return responseShell(asked.json as CreateResponseRequest, facts);
+export function shellOf(parsedRequest: ParsedRequest, facts: ShellFacts) {
+  return responseShell(parsedRequest.json as CreateResponseRequest, facts);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { virtualModelFrom, type WrittenVirtualModel } from '../../src/commands/virtual-models/written.ts';
+import { virtualModelFrom, type WrittenVirtualModel } from '../../src/commands/virtual-models/virtual-model-input.ts';
 import type { UserPath } from '../../src/events/event.ts';
 
 const providers = {

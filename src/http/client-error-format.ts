@@ -2,18 +2,18 @@
 import { messagesErrorBody } from '../commands/messages/error-object.ts';
 import type { Refusal } from '../commands/refusal.ts';
 
-export interface Manners {
+export interface ClientErrorFormat {
   errorBody(refusal: Refusal, requestId: string | undefined): object;
   /** The headers of an answer, including `x-request-id`. */
   headers(headers: Record<string, string>): Record<string, string>;
 }
 
-const openAi: Manners = {
+const openAi: ClientErrorFormat = {
   errorBody: (refusal) => refusal.envelope(),
   headers: (headers) => headers,
 };
 
-const anthropic: Manners = {
+const anthropic: ClientErrorFormat = {
   errorBody: messagesErrorBody,
   // Anthropic's clients read the id of a request from this header.
   headers(headers) {
@@ -26,7 +26,7 @@ const MESSAGES_PATH = /^\/v1\/messages(?:[/?]|$)/;
 const MODELS_PATH = /^\/v1\/models(?:[/?]|$)/;
 
 /** Chosen by the address, so that it also works for an unknown route and before authentication. */
-export function mannersOf(request: { readonly url: string; readonly headers: object }): Manners {
+export function clientErrorFormatOf(request: { readonly url: string; readonly headers: object }): ClientErrorFormat {
   if (MESSAGES_PATH.test(request.url)) return anthropic;
   return MODELS_PATH.test(request.url) && isAnthropicClient(request) ? anthropic : openAi;
 }

@@ -11,7 +11,7 @@ import { virtualModelsView } from '../../projections/virtual-models.ts';
 import type { Registry } from '../../providers/registry.ts';
 
 /** The policies set at that moment. The configuration and the available models are always the current ones. */
-export interface PoliciesThen {
+export interface PoliciesAsOf {
   readonly moment: Moment;
   readonly keys: KeysState;
   readonly users: UsersState;
@@ -20,7 +20,7 @@ export interface PoliciesThen {
   readonly effective: EffectiveModels;
 }
 
-export interface PoliciesThenOptions {
+export interface PoliciesAsOfOptions {
   readonly asOf: AsOf;
   readonly registry: Pick<Registry, 'list'>;
   readonly declared: DeclaredPolicies;
@@ -29,9 +29,9 @@ export interface PoliciesThenOptions {
 }
 
 /** Resolves with undefined without `as_of` in the request. @throws Refusal 400, as `AsOf.moment` does */
-export type ReadPoliciesThen = (request: FastifyRequest) => Promise<PoliciesThen | undefined>;
+export type ReadPoliciesAsOf = (request: FastifyRequest) => Promise<PoliciesAsOf | undefined>;
 
-export function policiesThen(options: PoliciesThenOptions): ReadPoliciesThen {
+export function createPoliciesAsOf(options: PoliciesAsOfOptions): ReadPoliciesAsOf {
   const { asOf, registry, declared, declaredVirtualModels, enabledByDefault } = options;
   return async (request) => {
     const moment = await asOf.moment(request);
