@@ -66,98 +66,79 @@ const toXhigh = reasoningEfforts.filter((effort) => effort !== 'max');
 /** OpenAI's own models do not return their reasoning, so none can be sent back. */
 const openAiReasoning: ReasoningStyle = { effort: 'flat', levels: toXhigh, replay: 'omit' };
 
+/** What most hosted providers have in common. */
+const hosted = {
+  keyless: false,
+  requiresBaseUrl: false,
+  auth: 'bearer',
+  responses: 'no',
+  responseLifecycle: 'no',
+  embeddings: 'yes',
+  passthrough: false,
+} as const;
+
+/** What most local servers have in common. */
+const local = { ...hosted, keyless: true, isLocal: true, responses: 'unknown', passthrough: true } as const;
+
 const rows = {
   /** llama.cpp's server, and any plain OpenAI-compatible local server. No default: its usual port is the gateway's. */
   llamacpp: {
-    keyless: true,
-    isLocal: true,
+    ...local,
     requiresBaseUrl: true,
-    auth: 'bearer',
-    responses: 'unknown',
-    responseLifecycle: 'no',
-    embeddings: 'yes',
     serves: ['completions'],
-    passthrough: true,
     servedFromBase: openAiShaped,
     reasoning: plainReasoning,
     chatAsSent: true,
   },
   openai: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://api.openai.com/v1',
-    auth: 'bearer',
     responses: 'yes',
     responseLifecycle: 'yes',
-    embeddings: 'yes',
     serves: openAiFamilies,
     passthrough: true,
     reasoning: openAiReasoning,
     openAiReasoningModels: true,
   },
   vllm: {
-    keyless: true,
-    isLocal: true,
-    requiresBaseUrl: false,
+    ...local,
     defaultBaseUrl: 'http://localhost:8000/v1',
-    auth: 'bearer',
-    responses: 'unknown',
-    responseLifecycle: 'no',
-    embeddings: 'yes',
     // Its omni models provide speech and images.
     serves: ['completions', 'transcriptions', 'speech', 'images'],
-    passthrough: true,
     servedFromBase: [...openAiShaped, 'audio/transcriptions', 'audio/translations'],
     reasoning: { effort: 'flat', levels: lowToHigh, replay: 'reasoning_content' },
   },
   sglang: {
-    keyless: true,
-    isLocal: true,
-    requiresBaseUrl: false,
+    ...local,
     defaultBaseUrl: 'http://localhost:30000/v1',
-    auth: 'bearer',
-    responses: 'unknown',
-    responseLifecycle: 'no',
-    embeddings: 'yes',
     serves: ['completions', 'transcriptions', 'images'],
-    passthrough: true,
     servedFromBase: openAiShaped,
     reasoning: { effort: 'flat', levels: lowToHigh, replay: 'reasoning_content' },
   },
   groq: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://api.groq.com/openai/v1',
     defaultPath: '/openai/v1',
-    auth: 'bearer',
     responses: 'yes',
     // Its Responses API is stateless: nothing is stored under an id.
     responseLifecycle: 'no',
     embeddings: 'unknown',
     serves: ['speech', 'transcriptions', 'files', 'batches'],
-    passthrough: false,
     reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning' },
   },
   xai: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://api.x.ai/v1',
-    auth: 'bearer',
     responses: 'yes',
     responseLifecycle: 'yes',
     embeddings: 'unknown',
     // Its batches have another format.
     serves: ['images', 'files'],
-    passthrough: false,
     reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning_content' },
   },
   deepseek: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://api.deepseek.com/v1',
-    auth: 'bearer',
-    responses: 'no',
-    responseLifecycle: 'no',
     embeddings: 'no',
     // Completions are part of its beta, below another base URL.
     serves: [],
@@ -167,16 +148,13 @@ const rows = {
     maxTokensOnly: true,
   },
   openrouter: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://openrouter.ai/api/v1',
     defaultPath: '/api/v1',
     extra: { SITE_URL: 'siteUrl', APP_NAME: 'appName' },
-    auth: 'bearer',
     responses: 'yes',
     // Its Responses API is stateless: nothing is stored under an id.
     responseLifecycle: 'no',
-    embeddings: 'yes',
     // Its transcriptions accept JSON, not a form.
     serves: ['completions', 'speech'],
     passthrough: true,
@@ -186,16 +164,10 @@ const rows = {
     optionHeaders: { 'http-referer': 'siteUrl', 'x-title': 'appName' },
   },
   mistral: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://api.mistral.ai/v1',
-    auth: 'bearer',
-    responses: 'no',
-    responseLifecycle: 'no',
-    embeddings: 'yes',
     // Its batches have another format, and completions only fill in the middle.
     serves: ['transcriptions', 'files'],
-    passthrough: false,
     reasoning: { effort: 'flat', levels: ['none', 'high'], replay: 'omit', extraContent: 'omit' },
     // Unknown members are refused with 422.
     maxTokensOnly: true,
@@ -203,31 +175,23 @@ const rows = {
   },
   /** Google's OpenAI-compatible endpoint. */
   gemini: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
     defaultPath: '/v1beta/openai',
-    auth: 'bearer',
-    responses: 'no',
-    responseLifecycle: 'no',
-    embeddings: 'yes',
     // Files are uploaded in its own API.
     serves: ['images', 'batches'],
-    passthrough: false,
     modelIdPrefix: 'models/',
     reasoning: { ...plainReasoning, replay: 'omit' },
   },
   azure: {
-    keyless: false,
+    ...hosted,
     requiresBaseUrl: true,
     defaultPath: '/openai/v1',
     extra: { API_VERSION: 'apiVersion' },
     auth: 'api-key',
     responses: 'yes',
     responseLifecycle: 'yes',
-    embeddings: 'yes',
     serves: openAiFamilies,
-    passthrough: false,
     reasoning: openAiReasoning,
     openAiReasoningModels: true,
     // Its listing contains deployable models, not the deployments.
@@ -235,16 +199,13 @@ const rows = {
   },
   /** Anthropic's Messages API, and other servers with it. */
   anthropic: {
-    keyless: false,
-    requiresBaseUrl: false,
+    ...hosted,
     defaultBaseUrl: 'https://api.anthropic.com/v1',
     extra: { DEFAULT_MAX_TOKENS: 'defaultMaxTokens' },
     auth: 'x-api-key',
     headers: { 'anthropic-version': '2023-06-01' },
     paths: { messages: '/messages' },
     chatDialect: 'messages',
-    responses: 'no',
-    responseLifecycle: 'no',
     embeddings: 'no',
     serves: ['message_batches'],
     passthrough: true,
@@ -253,31 +214,23 @@ const rows = {
   },
   /** Ollama's own API. Its routes begin at the server's root, OpenAI's among them below `/v1`. */
   ollama: {
-    keyless: true,
-    isLocal: true,
-    requiresBaseUrl: false,
+    ...local,
     defaultBaseUrl: 'http://localhost:11434',
     defaultPath: '',
-    auth: 'bearer',
     paths: { ollama_chat: '/api/chat', ollama_embed: '/api/embed' },
     chatDialect: 'ollama_chat',
     embeddingsDialect: 'ollama_embed',
     responses: 'no',
-    responseLifecycle: 'no',
-    embeddings: 'yes',
     serves: ['completions'],
-    passthrough: true,
     servedFromBase: [],
     reasoning: { effort: 'flat', levels: ollamaEfforts, replay: 'reasoning_content' },
   },
   /** The demonstration's own upstream. */
   simulated: {
+    ...hosted,
     keyless: true,
     requiresBaseUrl: true,
-    auth: 'bearer',
     responses: 'unknown',
-    responseLifecycle: 'no',
-    embeddings: 'yes',
     passthrough: true,
     reasoning: plainReasoning,
     chatAsSent: true,
@@ -291,24 +244,5 @@ export function providerType(type: string): ProviderType | undefined {
   return table.get(type);
 }
 
-export interface RegistrationFacts {
-  readonly keyless: boolean;
-  readonly requiresBaseUrl: boolean;
-  readonly isLocal?: boolean;
-  readonly defaultBaseUrl?: string;
-  readonly extra?: Readonly<Record<string, string>>;
-}
-
-/** The facts that the configuration loader needs to register a provider, as plain data. */
-export const providerTypes: Readonly<Record<string, RegistrationFacts>> = Object.fromEntries(
-  [...table].map(([type, { keyless, requiresBaseUrl, isLocal, defaultBaseUrl, extra }]) => [
-    type,
-    {
-      keyless,
-      requiresBaseUrl,
-      ...(isLocal === undefined ? {} : { isLocal }),
-      ...(defaultBaseUrl === undefined ? {} : { defaultBaseUrl }),
-      ...(extra === undefined ? {} : { extra }),
-    },
-  ]),
-);
+/** Every type with its row. */
+export const providerTypes: Readonly<Record<string, ProviderType>> = rows;

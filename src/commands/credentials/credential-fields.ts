@@ -1,6 +1,6 @@
 /** The fields of a provider's settings, by its type, for the form of the dashboard and for the check. */
 import { z } from 'zod';
-import { providerType, providerTypes, type RegistrationFacts } from '../../providers/types.ts';
+import { type ProviderType, providerType, providerTypes } from '../../providers/types.ts';
 
 export interface CredentialField {
   readonly name: string;
@@ -35,7 +35,7 @@ export const credentialTypes: readonly CredentialType[] = Object.entries(provide
   }))
   .sort((a, b) => (a.type < b.type ? -1 : 1));
 
-function fieldsOf(type: string, { keyless, requiresBaseUrl }: RegistrationFacts): CredentialField[] {
+function fieldsOf(type: string, { keyless, requiresBaseUrl }: ProviderType): CredentialField[] {
   return [
     { name: 'api_keys', required: !keyless, advanced: false },
     { name: 'base_url', required: requiresBaseUrl, advanced: !requiresBaseUrl && !keyless },
