@@ -30,52 +30,49 @@ export interface Table {
   readonly projections?: Readonly<Record<string, string>>;
 }
 
-const name = 'LowCardinality(String)';
+const few = 'LowCardinality(String)';
 const time = "DateTime64(6, 'UTC')";
 const delta = 'Delta, LZ4';
 /** Reports read these columns of every row: ZSTD makes them no smaller, and reads take two and a half times as long. */
 const summed = 'T64, LZ4';
 const count = 'Int64';
 
-const position: Column = {
-  name: 'position',
-  type: 'UInt64',
-  codec: delta,
-  about: 'place in the log of the event that made the row; unique in its table',
-};
-const retention: Column = {
-  name: '_retention_days',
-  type: 'UInt16',
-  codec: 'ZSTD(1)',
-  about: 'days after which the row is deleted, counted from its time; 0 keeps it without limit',
-};
-const actor: Column = { name: 'actor', type: name, about: '`master`, `system` or `key:<id>`' };
-const keyId: Column = { name: 'auth_key_id', type: name, about: 'id of the managed key; empty when there was none' };
-const userPath: Column = {
-  name: 'user_path',
-  type: name,
-  about: 'such as `/team/alice`; `/` for callers without a user path',
-};
-const recordedPath: Column = {
-  name: 'user_path',
-  type: 'LowCardinality(Nullable(String))',
-  about: 'the recorded user path, such as `/team/alice`; NULL when there was none',
-};
-const requestId: Column = { name: 'request_id', type: 'String', codec: 'LZ4', about: "the client's, or the gateway's" };
-const labels: Column = {
-  name: 'labels',
-  type: 'Array(LowCardinality(String))',
-  about: 'of the key and of tagging headers',
-};
-const sessionId: Column = {
-  name: 'session_id',
-  type: 'String',
-  codec: 'LZ4',
-  about: "id of the client's session; or empty",
-};
-const provider: Column = { name: 'provider', type: name, about: 'name of the provider; empty when none was reached' };
-const providerType: Column = { name: 'provider_type', type: name, about: 'such as `openai`' };
-const model: Column = { name: 'model', type: name, about: "the provider's model id" };
+const column = (name: string, type: string, about: string, codec?: string): Column => ({ name, type, codec, about });
+/** Of few different values. */
+const word = (name: string, about: string) => column(name, few, about);
+const text = (name: string, about: string) => column(name, 'String', about, 'ZSTD(1)');
+const longText = (name: string, about: string) => column(name, 'String', about, 'ZSTD(3)');
+/** Reports read it often, so it is compressed less. */
+const plainText = (name: string, about: string) => column(name, 'String', about, 'LZ4');
+const uuid = (name: string, about: string) => column(name, 'UUID', about, 'ZSTD(1)');
+const moment = (name: string, about: string) => column(name, time, about, delta);
+
+const position = column(
+  'position',
+  'UInt64',
+  'place in the log of the event that made the row; unique in its table',
+  delta,
+);
+const retention = column(
+  '_retention_days',
+  'UInt16',
+  'days after which the row is deleted, counted from its time; 0 keeps it without limit',
+  'ZSTD(1)',
+);
+const actor = word('actor', '`master`, `system` or `key:<id>`');
+const keyId = word('auth_key_id', 'id of the managed key; empty when there was none');
+const userPath = word('user_path', 'such as `/team/alice`; `/` for callers without a user path');
+const recordedPath = column(
+  'user_path',
+  'LowCardinality(Nullable(String))',
+  'the recorded user path, such as `/team/alice`; NULL when there was none',
+);
+const requestId = plainText('request_id', "the client's, or the gateway's");
+const labels = column('labels', 'Array(LowCardinality(String))', 'of the key and of tagging headers');
+const sessionId = plainText('session_id', "id of the client's session; or empty");
+const provider = word('provider', 'name of the provider; empty when none was reached');
+const providerType = word('provider_type', 'such as `openai`');
+const model = word('model', "the provider's model id");
 
 export const tokenColumns: readonly Column[] = [
   ['input_tokens', 'including those read from or written to a prompt cache'],
@@ -91,25 +88,16 @@ export const tokenColumns: readonly Column[] = [
   ['image_output_tokens', 'of the output'],
   ['accepted_prediction_tokens', 'of the output'],
   ['rejected_prediction_tokens', 'of the output'],
-].map(([column = '', about = '']) => ({
-  name: column,
-  type: count,
-  codec: summed,
-  about: `${about}; 0 when not reported`,
-}));
+].map(([name = '', about = '']) => column(name, count, `${about}; 0 when not reported`, summed));
 
 /** Their sums over any rows are exact: a correction is a row of differences. */
 export const costColumns: readonly Column[] = [
-  { name: 'input_cost', type: count, codec: summed, about: 'nano-dollars (1 USD is 1e9); see `input_priced`' },
-  { name: 'output_cost', type: count, codec: summed, about: 'nano-dollars; see `output_priced`' },
-  { name: 'total_cost', type: count, codec: summed, about: 'nano-dollars; see `priced`' },
-  {
-    name: 'input_priced',
-    type: 'Int8',
-    about: 'requests whose `input_cost` is known; a sum of 0 means unknown, not free',
-  },
-  { name: 'output_priced', type: 'Int8', about: 'likewise for `output_cost`' },
-  { name: 'priced', type: 'Int8', about: 'likewise for `total_cost`' },
+  column('input_cost', count, 'nano-dollars (1 USD is 1e9); see `input_priced`', summed),
+  column('output_cost', count, 'nano-dollars; see `output_priced`', summed),
+  column('total_cost', count, 'nano-dollars; see `priced`', summed),
+  column('input_priced', 'Int8', 'requests whose `input_cost` is known; a sum of 0 means unknown, not free'),
+  column('output_priced', 'Int8', 'likewise for `output_cost`'),
+  column('priced', 'Int8', 'likewise for `total_cost`'),
 ];
 
 const near = (column: string) => `${column} TYPE minmax GRANULARITY 1`;
@@ -123,56 +111,39 @@ const events: Table = {
   indexes: { near_position: near('position'), of_stream: equals('stream'), of_request: equals('request_id') },
   columns: [
     position,
-    { name: 'id', type: 'UUID', codec: 'ZSTD(1)', about: 'UUIDv7 of the event' },
-    { name: 'type', type: name, about: 'such as `request.received`; see docs/events.md' },
-    {
-      name: 'schema',
-      type: 'UInt16',
-      codec: 'ZSTD(1)',
-      about: 'version of `data`; always the newest this build knows',
-    },
-    { name: 'category', type: name, about: 'of the stream: its name before the first `-`' },
-    { name: 'stream', type: 'String', codec: 'ZSTD(1)', about: 'such as `exchange-<id>`' },
-    { name: 'revision', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'place in the stream, from 0' },
-    { name: 'at', type: time, codec: delta, about: 'when it happened, in UTC' },
+    uuid('id', 'UUIDv7 of the event'),
+    word('type', 'such as `request.received`; see docs/events.md'),
+    column('schema', 'UInt16', 'version of `data`; always the newest this build knows', 'ZSTD(1)'),
+    word('category', 'of the stream: its name before the first `-`'),
+    text('stream', 'such as `exchange-<id>`'),
+    column('revision', 'UInt64', 'place in the stream, from 0', 'T64, ZSTD(1)'),
+    moment('at', 'when it happened, in UTC'),
     actor,
     keyId,
     recordedPath,
     requestId,
-    { name: 'correlation_id', type: 'String', codec: 'ZSTD(1)', about: 'or empty' },
-    { name: 'causation_id', type: 'String', codec: 'ZSTD(1)', about: 'or empty' },
-    { name: 'traceparent', type: 'String', codec: 'ZSTD(1)', about: 'W3C trace context; or empty' },
-    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON; read members with JSONExtract…' },
-    { name: 'body', type: 'String', codec: 'ZSTD(3)', about: "raw bytes of the event's body, the first MiB" },
-    { name: 'body_bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'size of the body in the log' },
+    text('correlation_id', 'or empty'),
+    text('causation_id', 'or empty'),
+    text('traceparent', 'W3C trace context; or empty'),
+    longText('data', 'JSON; read members with JSONExtract…'),
+    longText('body', "raw bytes of the event's body, the first MiB"),
+    column('body_bytes', 'UInt64', 'size of the body in the log', 'T64, ZSTD(1)'),
     retention,
   ],
 };
 
 const attempts: readonly Column[] = [
-  { name: 'attempts.number', type: 'Array(UInt16)', about: '1 for the first call to a provider' },
-  {
-    name: 'attempts.kind',
-    type: 'Array(LowCardinality(String))',
-    about: '`primary`, `retry`, `translation` or `failover`',
-  },
-  { name: 'attempts.provider', type: 'Array(LowCardinality(String))', about: 'name of the provider' },
-  { name: 'attempts.provider_type', type: 'Array(LowCardinality(String))', about: 'its type' },
-  { name: 'attempts.model', type: 'Array(LowCardinality(String))', about: "the provider's model id; or empty" },
-  { name: 'attempts.dialect', type: 'Array(LowCardinality(String))', about: 'format of the request to the provider' },
-  { name: 'attempts.started_ms', type: 'Array(Float64)', about: 'milliseconds after the request was received' },
-  { name: 'attempts.failed', type: 'Array(UInt8)', about: '1 when the attempt failed' },
-  {
-    name: 'attempts.status',
-    type: 'Array(UInt16)',
-    about: "of a failed attempt, the provider's status; 0 without one",
-  },
-  {
-    name: 'attempts.code',
-    type: 'Array(LowCardinality(String))',
-    about: 'of a failed attempt, its error code; or empty',
-  },
-  { name: 'attempts.message', type: 'Array(String)', codec: 'ZSTD(3)', about: 'of a failed attempt; or empty' },
+  column('attempts.number', 'Array(UInt16)', '1 for the first call to a provider'),
+  column('attempts.kind', 'Array(LowCardinality(String))', '`primary`, `retry`, `translation` or `failover`'),
+  column('attempts.provider', 'Array(LowCardinality(String))', 'name of the provider'),
+  column('attempts.provider_type', 'Array(LowCardinality(String))', 'its type'),
+  column('attempts.model', 'Array(LowCardinality(String))', "the provider's model id; or empty"),
+  column('attempts.dialect', 'Array(LowCardinality(String))', 'format of the request to the provider'),
+  column('attempts.started_ms', 'Array(Float64)', 'milliseconds after the request was received'),
+  column('attempts.failed', 'Array(UInt8)', '1 when the attempt failed'),
+  column('attempts.status', 'Array(UInt16)', "of a failed attempt, the provider's status; 0 without one"),
+  column('attempts.code', 'Array(LowCardinality(String))', 'of a failed attempt, its error code; or empty'),
+  column('attempts.message', 'Array(String)', 'of a failed attempt; or empty', 'ZSTD(3)'),
 ];
 
 const exchanges: Table = {
@@ -191,78 +162,60 @@ const exchanges: Table = {
   },
   columns: [
     position,
-    {
-      name: 'id',
-      type: 'String',
-      codec: 'ZSTD(1)',
-      about:
-        'of the exchange, whose events are in stream `exchange-<id>`; for requests counted in one event, of that event',
-    },
-    { name: 'at', type: time, codec: delta, about: 'when the request was received' },
-    { name: 'ended_at', type: time, codec: delta, about: 'when it ended' },
+    text(
+      'id',
+      'of the exchange, whose events are in stream `exchange-<id>`; for requests counted in one event, of that event',
+    ),
+    moment('at', 'when the request was received'),
+    moment('ended_at', 'when it ended'),
     requestId,
     actor,
     keyId,
-    { name: 'auth_method', type: name, about: '`master_key`, `api_key` or `no_key`' },
+    word('auth_method', '`master_key`, `api_key` or `no_key`'),
     userPath,
     sessionId,
     labels,
-    { name: 'dialect', type: name, about: "format of the client's request, such as `chat` or `responses`" },
-    { name: 'method', type: name, about: 'HTTP method' },
-    { name: 'path', type: 'String', codec: 'LZ4', about: 'path and query' },
-    { name: 'endpoint', type: name, about: 'the path alone' },
-    { name: 'client_ip', type: name, about: 'or empty' },
-    { name: 'user_agent', type: name, about: 'or empty' },
-    { name: 'stream', type: 'UInt8', about: '1 when the client requested a stream' },
-    { name: 'capture', type: name, about: '`full` when bodies are kept, else `metadata`' },
-    { name: 'requested_model', type: name, about: "in the client's spelling; or empty" },
+    word('dialect', "format of the client's request, such as `chat` or `responses`"),
+    word('method', 'HTTP method'),
+    plainText('path', 'path and query'),
+    word('endpoint', 'the path alone'),
+    word('client_ip', 'or empty'),
+    word('user_agent', 'or empty'),
+    column('stream', 'UInt8', '1 when the client requested a stream'),
+    word('capture', '`full` when bodies are kept, else `metadata`'),
+    word('requested_model', "in the client's spelling; or empty"),
     provider,
     providerType,
     model,
-    { name: 'through', type: 'Array(LowCardinality(String))', about: 'resolved virtual models, outermost first' },
-    { name: 'outcome', type: name, about: '`completed`, `failed`, `refused` or `disconnected`' },
-    {
-      name: 'status',
-      type: 'UInt16',
-      about: 'the HTTP status the client got; 499 when it disconnected, 0 when it got none',
-    },
-    { name: 'error_type', type: name, about: 'or empty' },
-    { name: 'error_code', type: name, about: 'or empty' },
-    { name: 'error_message', type: 'String', codec: 'ZSTD(3)', about: 'or empty' },
-    { name: 'failure_reason', type: name, about: 'such as `provider_error` or `stream_broken`; or empty' },
-    { name: 'finish_reason', type: name, about: 'as reported by the provider; or empty' },
-    { name: 'first_byte_ms', type: 'Nullable(Float64)', about: 'from received to the first byte of the answer' },
-    {
-      name: 'duration_ms',
-      type: 'Float64',
-      about: 'from received to the end; the mean of requests counted in one event',
-    },
-    { name: 'chunks', type: 'UInt32', codec: 'T64, ZSTD(1)', about: 'pieces of the answer' },
-    { name: 'bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: "size of the provider's answer" },
-    { name: 'response_id', type: 'String', codec: 'ZSTD(1)', about: 'of the stored response; or empty' },
-    {
-      name: 'replayed_from',
-      type: 'String',
-      codec: 'LZ4',
-      about: 'exchange whose answer was returned again; or empty',
-    },
-    { name: 'history_items', type: 'UInt32', about: 'items of earlier turns put in front of the input' },
-    { name: 'resumed', type: 'UInt8', about: 'how often a background response was resumed' },
-    { name: 'attempt_count', type: 'UInt16', about: 'calls to providers' },
+    column('through', 'Array(LowCardinality(String))', 'resolved virtual models, outermost first'),
+    word('outcome', '`completed`, `failed`, `refused` or `disconnected`'),
+    column('status', 'UInt16', 'the HTTP status the client got; 499 when it disconnected, 0 when it got none'),
+    word('error_type', 'or empty'),
+    word('error_code', 'or empty'),
+    longText('error_message', 'or empty'),
+    word('failure_reason', 'such as `provider_error` or `stream_broken`; or empty'),
+    word('finish_reason', 'as reported by the provider; or empty'),
+    column('first_byte_ms', 'Nullable(Float64)', 'from received to the first byte of the answer'),
+    column('duration_ms', 'Float64', 'from received to the end; the mean of requests counted in one event'),
+    column('chunks', 'UInt32', 'pieces of the answer', 'T64, ZSTD(1)'),
+    column('bytes', 'UInt64', "size of the provider's answer", 'T64, ZSTD(1)'),
+    text('response_id', 'of the stored response; or empty'),
+    plainText('replayed_from', 'exchange whose answer was returned again; or empty'),
+    column('history_items', 'UInt32', 'items of earlier turns put in front of the input'),
+    column('resumed', 'UInt8', 'how often a background response was resumed'),
+    column('attempt_count', 'UInt16', 'calls to providers'),
     ...attempts,
     ...tokenColumns.slice(0, 7),
-    { name: 'usage_known', type: 'UInt8', about: '1 when the provider reported tokens' },
-    { name: 'cache_type', type: name, about: '`exact` or `semantic` when answered from a cache; or empty' },
+    column('usage_known', 'UInt8', '1 when the provider reported tokens'),
+    word('cache_type', '`exact` or `semantic` when answered from a cache; or empty'),
+    column('recorded_cost', 'Nullable(Int64)', 'nano-dollars as first recorded; `usage` has the corrected cost'),
     {
-      name: 'recorded_cost',
-      type: 'Nullable(Int64)',
-      about: 'nano-dollars as first recorded; `usage` has the corrected cost',
-    },
-    {
-      name: 'requests',
-      type: 'UInt32',
+      ...column(
+        'requests',
+        'UInt32',
+        'number of requests in this row: 1, or more for refused requests that are counted in one event',
+      ),
       before: '1',
-      about: 'number of requests in this row: 1, or more for refused requests that are counted in one event',
     },
     retention,
   ],
@@ -291,11 +244,11 @@ const usage: Table = {
   },
   columns: [
     position,
-    { name: 'kind', type: name, about: '`recorded` or `corrected`' },
-    { name: 'usage_id', type: 'UUID', codec: 'ZSTD(1)', about: 'id of the `usage.recorded`, also of its corrections' },
-    { name: 'at', type: time, codec: delta, about: 'when the usage was recorded' },
-    { name: 'known_at', type: time, codec: delta, about: 'when this row became known: later for corrections' },
-    { name: 'exchange_id', type: 'String', codec: 'ZSTD(1)', about: 'id in `exchanges`' },
+    word('kind', '`recorded` or `corrected`'),
+    uuid('usage_id', 'id of the `usage.recorded`, also of its corrections'),
+    moment('at', 'when the usage was recorded'),
+    moment('known_at', 'when this row became known: later for corrections'),
+    text('exchange_id', 'id in `exchanges`'),
     requestId,
     actor,
     keyId,
@@ -305,56 +258,38 @@ const usage: Table = {
     provider,
     providerType,
     model,
-    {
-      name: 'endpoint',
-      type: name,
-      about:
-        "such as `/v1/chat/completions`; the whole path on a provider's own API, except in rows of earlier versions",
-    },
-    { name: 'cache_type', type: name, about: '`exact` or `semantic` when answered from a cache; or empty' },
-    { name: 'source', type: name, about: '`provider`, or `unknown` when the provider reported nothing' },
-    {
-      name: 'requests',
-      type: 'Int8',
-      about: '1, and 0 for corrections and for attempts that failed: its sum counts requests',
-    },
+    word(
+      'endpoint',
+      "such as `/v1/chat/completions`; the whole path on a provider's own API, except in rows of earlier versions",
+    ),
+    word('cache_type', '`exact` or `semantic` when answered from a cache; or empty'),
+    word('source', '`provider`, or `unknown` when the provider reported nothing'),
+    column('requests', 'Int8', '1, and 0 for corrections and for attempts that failed: its sum counts requests'),
     ...tokenColumns,
-    { name: 'input_seconds', type: 'Float64', about: 'of audio, where the provider counts seconds' },
-    { name: 'input_characters', type: count, about: 'of the text of a speech request' },
-    { name: 'output_images', type: count, about: 'number of requested images' },
+    column('input_seconds', 'Float64', 'of audio, where the provider counts seconds'),
+    column('input_characters', count, 'of the text of a speech request'),
+    column('output_images', count, 'number of requested images'),
     ...costColumns,
-    {
-      name: 'price_source',
-      type: name,
-      about: '`override:…`, `config`, `snapshot:<date>`, `provider_reported`; or empty',
-    },
-    { name: 'price', type: 'String', codec: 'ZSTD(3)', about: 'JSON: the rates in US dollars that applied; or empty' },
-    { name: 'caveat', type: 'String', codec: 'ZSTD(1)', about: 'what the cost leaves out; or empty' },
-    { name: 'raw', type: 'String', codec: 'ZSTD(3)', about: 'JSON: the usage as the provider reported it; or empty' },
-    {
-      name: 'estimated',
-      type: 'UInt8',
-      about: '1 when the cost is that of estimated tokens, because the provider reported incomplete usage',
-    },
-    { name: 'estimated_input_tokens', type: count, about: 'input tokens that an estimated cost is computed from' },
-    { name: 'estimated_output_tokens', type: count, about: 'output tokens that an estimated cost is computed from' },
-    {
-      name: 'answers',
-      type: 'UInt32',
-      about: 'of a batch: number of its answers in these sums; else 1; 0 for corrections',
-    },
-    {
-      name: 'provider_id',
-      type: 'String',
-      codec: 'ZSTD(1)',
-      about: "the provider's own id of the answer, response or batch; empty when it gave none, and for corrections",
-    },
+    word('price_source', '`override:…`, `config`, `snapshot:<date>`, `provider_reported`; or empty'),
+    longText('price', 'JSON: the rates in US dollars that applied; or empty'),
+    text('caveat', 'what the cost leaves out; or empty'),
+    longText('raw', 'JSON: the usage as the provider reported it; or empty'),
+    column(
+      'estimated',
+      'UInt8',
+      '1 when the cost is that of estimated tokens, because the provider reported incomplete usage',
+    ),
+    column('estimated_input_tokens', count, 'input tokens that an estimated cost is computed from'),
+    column('estimated_output_tokens', count, 'output tokens that an estimated cost is computed from'),
+    column('answers', 'UInt32', 'of a batch: number of its answers in these sums; else 1; 0 for corrections'),
+    text(
+      'provider_id',
+      "the provider's own id of the answer, response or batch; empty when it gave none, and for corrections",
+    ),
     retention,
     {
-      name: 'label_set',
-      type: name,
+      ...word('label_set', 'JSON: all `labels` as one value, which is faster in GROUP BY; not part of `SELECT *`'),
       madeOf: 'toJSONString(labels)',
-      about: 'JSON: all `labels` as one value, which is faster in GROUP BY; not part of `SELECT *`',
     },
   ],
 };
@@ -368,17 +303,17 @@ const adminChanges: Table = {
   indexes: { near_position: near('position'), of_subject: equals('subject') },
   columns: [
     position,
-    { name: 'id', type: 'UUID', codec: 'ZSTD(1)', about: 'of the event' },
-    { name: 'at', type: time, codec: delta, about: 'time of the change' },
-    { name: 'type', type: name, about: 'such as `key.created`' },
-    { name: 'category', type: name, about: 'kind of the changed object, such as `key` or `budget`' },
-    { name: 'subject', type: 'String', codec: 'ZSTD(1)', about: 'the id, path or name in the stream name' },
-    { name: 'revision', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'number of the change in its stream, from 0' },
+    uuid('id', 'of the event'),
+    moment('at', 'time of the change'),
+    word('type', 'such as `key.created`'),
+    word('category', 'kind of the changed object, such as `key` or `budget`'),
+    text('subject', 'the id, path or name in the stream name'),
+    column('revision', 'UInt64', 'number of the change in its stream, from 0', 'T64, ZSTD(1)'),
     actor,
     keyId,
     recordedPath,
     requestId,
-    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: data of the event' },
+    longText('data', 'JSON: data of the event'),
     retention,
   ],
 };
@@ -391,18 +326,18 @@ const guardrailVerdicts: Table = {
   indexes: { near_position: near('position'), of_exchange: equals('exchange_id') },
   columns: [
     position,
-    { name: 'at', type: time, codec: delta, about: 'time of the verdict' },
-    { name: 'type', type: name, about: 'of the event' },
-    { name: 'exchange_id', type: 'String', codec: 'ZSTD(1)', about: 'id in `exchanges`' },
+    moment('at', 'time of the verdict'),
+    word('type', 'of the event'),
+    text('exchange_id', 'id in `exchanges`'),
     requestId,
     actor,
     keyId,
     userPath,
-    { name: 'guardrail', type: name, about: 'its name' },
-    { name: 'phase', type: name, about: 'phase of the exchange in which it ran; or empty' },
-    { name: 'verdict', type: name, about: 'its decision; or empty' },
-    { name: 'reason', type: 'String', codec: 'ZSTD(3)', about: 'why; or empty' },
-    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: data of the event' },
+    word('guardrail', 'its name'),
+    word('phase', 'phase of the exchange in which it ran; or empty'),
+    word('verdict', 'its decision; or empty'),
+    longText('reason', 'why; or empty'),
+    longText('data', 'JSON: data of the event'),
     retention,
   ],
 };
