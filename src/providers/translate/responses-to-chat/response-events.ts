@@ -29,96 +29,6 @@ interface OfSummary extends OfItem {
 
 export type TerminalEventType = 'response.completed' | 'response.incomplete' | 'response.failed';
 
-export interface LifecycleEvent extends Numbered {
-  readonly type: 'response.created' | 'response.in_progress' | TerminalEventType;
-  readonly response: ResponseObject;
-}
-
-export interface OutputItemEvent extends Numbered {
-  readonly type: 'response.output_item.added' | 'response.output_item.done';
-  readonly output_index: number;
-  readonly item: OutputItem;
-}
-
-export interface ContentPartEvent extends OfPart {
-  readonly type: 'response.content_part.added' | 'response.content_part.done';
-  readonly part: MessagePart | ReasoningText;
-}
-
-export interface TextDeltaEvent extends OfPart {
-  readonly type: 'response.output_text.delta';
-  readonly delta: string;
-  readonly logprobs: readonly Logprob[];
-}
-
-export interface TextDoneEvent extends OfPart {
-  readonly type: 'response.output_text.done';
-  readonly text: string;
-  readonly logprobs: readonly Logprob[];
-}
-
-export interface AnnotationEvent extends OfPart {
-  readonly type: 'response.output_text.annotation.added';
-  readonly annotation_index: number;
-  readonly annotation: JsonObject;
-}
-
-export interface RefusalDeltaEvent extends OfPart {
-  readonly type: 'response.refusal.delta';
-  readonly delta: string;
-}
-
-export interface RefusalDoneEvent extends OfPart {
-  readonly type: 'response.refusal.done';
-  readonly refusal: string;
-}
-
-export interface SummaryPartEvent extends OfSummary {
-  readonly type: 'response.reasoning_summary_part.added' | 'response.reasoning_summary_part.done';
-  readonly part: SummaryText;
-}
-
-export interface SummaryDeltaEvent extends OfSummary {
-  readonly type: 'response.reasoning_summary_text.delta';
-  readonly delta: string;
-}
-
-export interface SummaryDoneEvent extends OfSummary {
-  readonly type: 'response.reasoning_summary_text.done';
-  readonly text: string;
-}
-
-export interface ReasoningTextDeltaEvent extends OfPart {
-  readonly type: 'response.reasoning_text.delta';
-  readonly delta: string;
-}
-
-export interface ReasoningTextDoneEvent extends OfPart {
-  readonly type: 'response.reasoning_text.done';
-  readonly text: string;
-}
-
-export interface ArgumentsDeltaEvent extends OfItem {
-  readonly type: 'response.function_call_arguments.delta';
-  readonly delta: string;
-}
-
-export interface ArgumentsDoneEvent extends OfItem {
-  readonly type: 'response.function_call_arguments.done';
-  readonly name: string;
-  readonly arguments: string;
-}
-
-export interface CustomInputDeltaEvent extends OfItem {
-  readonly type: 'response.custom_tool_call_input.delta';
-  readonly delta: string;
-}
-
-export interface CustomInputDoneEvent extends OfItem {
-  readonly type: 'response.custom_tool_call_input.done';
-  readonly input: string;
-}
-
 export interface EnvelopeError {
   readonly type: string;
   readonly code: string | null;
@@ -127,34 +37,61 @@ export interface EnvelopeError {
   readonly provider?: string;
 }
 
-/** Flat as in OpenAI's API, and nested as in Open Responses: some clients fail on either one alone. */
-export interface ErrorEvent extends Numbered {
-  readonly type: 'error';
-  readonly code: string | null;
-  readonly message: string;
-  readonly param: string | null;
-  readonly error: EnvelopeError;
-}
-
 export type ResponseEvent =
-  | LifecycleEvent
-  | OutputItemEvent
-  | ContentPartEvent
-  | TextDeltaEvent
-  | TextDoneEvent
-  | AnnotationEvent
-  | RefusalDeltaEvent
-  | RefusalDoneEvent
-  | SummaryPartEvent
-  | SummaryDeltaEvent
-  | SummaryDoneEvent
-  | ReasoningTextDeltaEvent
-  | ReasoningTextDoneEvent
-  | ArgumentsDeltaEvent
-  | ArgumentsDoneEvent
-  | CustomInputDeltaEvent
-  | CustomInputDoneEvent
-  | ErrorEvent;
+  | (Numbered & {
+      readonly type: 'response.created' | 'response.in_progress' | TerminalEventType;
+      readonly response: ResponseObject;
+    })
+  | (Numbered & {
+      readonly type: 'response.output_item.added' | 'response.output_item.done';
+      readonly output_index: number;
+      readonly item: OutputItem;
+    })
+  | (OfPart & {
+      readonly type: 'response.content_part.added' | 'response.content_part.done';
+      readonly part: MessagePart | ReasoningText;
+    })
+  | (OfPart & {
+      readonly type: 'response.output_text.delta';
+      readonly delta: string;
+      readonly logprobs: readonly Logprob[];
+    })
+  | (OfPart & {
+      readonly type: 'response.output_text.done';
+      readonly text: string;
+      readonly logprobs: readonly Logprob[];
+    })
+  | (OfPart & {
+      readonly type: 'response.output_text.annotation.added';
+      readonly annotation_index: number;
+      readonly annotation: JsonObject;
+    })
+  | (OfPart & { readonly type: 'response.refusal.delta'; readonly delta: string })
+  | (OfPart & { readonly type: 'response.refusal.done'; readonly refusal: string })
+  | (OfSummary & {
+      readonly type: 'response.reasoning_summary_part.added' | 'response.reasoning_summary_part.done';
+      readonly part: SummaryText;
+    })
+  | (OfSummary & { readonly type: 'response.reasoning_summary_text.delta'; readonly delta: string })
+  | (OfSummary & { readonly type: 'response.reasoning_summary_text.done'; readonly text: string })
+  | (OfPart & { readonly type: 'response.reasoning_text.delta'; readonly delta: string })
+  | (OfPart & { readonly type: 'response.reasoning_text.done'; readonly text: string })
+  | (OfItem & { readonly type: 'response.function_call_arguments.delta'; readonly delta: string })
+  | (OfItem & {
+      readonly type: 'response.function_call_arguments.done';
+      readonly name: string;
+      readonly arguments: string;
+    })
+  | (OfItem & { readonly type: 'response.custom_tool_call_input.delta'; readonly delta: string })
+  | (OfItem & { readonly type: 'response.custom_tool_call_input.done'; readonly input: string })
+  /** Flat as in OpenAI's API, and nested as in Open Responses: some clients fail on either one alone. */
+  | (Numbered & {
+      readonly type: 'error';
+      readonly code: string | null;
+      readonly message: string;
+      readonly param: string | null;
+      readonly error: EnvelopeError;
+    });
 
 /** One whole server-sent event, for a single write to the socket: some clients drop events that are split. */
 export function encodeResponseEvent(event: ResponseEvent): Buffer {
