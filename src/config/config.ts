@@ -1,219 +1,70 @@
 /** The gateway's configuration as plain values. Only `main.ts` and the `config` command read it. */
 import { join, resolve } from 'node:path';
-import { type BudgetConfig, budgetConfig, type RateLimitConfig, rateLimitConfig } from './limits-schema.ts';
+import { budgetConfig, rateLimitConfig } from './limits-schema.ts';
 import type { ProviderTimeouts } from './provider-timeouts.ts';
-import { type ResilienceConfig, resilienceOf } from './resilience.ts';
+import { resilienceOf } from './resilience.ts';
 import type { ProviderConfig } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
 
-export interface AnalyticsConfig {
-  readonly enabled: boolean;
-  readonly httpPort: number;
-  readonly analystPassword: string | undefined;
-  /** The sandbox of its process. `auto`: where the system has one. */
-  readonly sandbox: 'auto' | 'required' | 'off';
-  /** Without a URL: the embedded ClickHouse. */
-  readonly clickhouse: {
-    readonly url: string | undefined;
-    readonly user: string;
-    readonly password: string | undefined;
-    readonly database: string;
-    /** Of a server: the user that runs analysts' SQL. Not the user that writes. */
-    readonly analyst: { readonly user: string; readonly password: string } | undefined;
-  };
-  /** Days; 0 is without limit. */
-  readonly retention: { readonly audit: number; readonly usage: number };
-}
-
 /** Times ending in `Ms` are milliseconds, those ending in `Seconds` seconds. */
-export interface Config {
-  readonly server: {
-    readonly host: string;
-    readonly port: number;
-    /** Further host names under which clients reach a gateway without keys. */
-    readonly allowedHosts: readonly string[];
-    /** Of web pages that may use the gateway; `*`: all. */
-    readonly corsOrigins: readonly string[];
-    /** Bytes, by the kind of body that a route accepts. */
-    readonly bodyLimits: {
-      readonly model: number;
-      readonly audio: number;
-      readonly image: number;
-      readonly file: number;
-      readonly other: number;
-    };
-    readonly maxHeaderBytes: number;
-    /** How long a client may take to send its head, and its whole request. */
-    readonly requestTimeouts: { readonly headersMs: number; readonly requestMs: number };
-    readonly drainSeconds: number;
-    /** Model requests at the same time. */
-    readonly maxConcurrentRequests: number;
-    /** Total bytes of large request bodies in memory at the same time. */
-    readonly maxBodyMemoryBytes: number;
-  };
-  /** Absolute. */
-  readonly dataDir: string;
-  readonly masterKey: string | undefined;
-  readonly unsafeOpen: boolean;
-  readonly userPathHeader: string;
-  readonly userPathHeaderEnabled: boolean;
-  readonly log: { readonly url: string; readonly durability: 'standard' | 'strict' | 'relaxed' };
-  readonly http: {
-    /** How long a streaming client may read nothing. */
-    readonly stallTimeoutMs: number;
-  };
-  readonly retry: ResilienceConfig['retry'];
-  readonly circuitBreaker: ResilienceConfig['circuitBreaker'];
-  readonly registry: {
-    readonly refreshSeconds: number;
-    readonly recheckSeconds: number;
-    readonly modelsMode: 'fallback' | 'allowlist' | 'merge';
-    /** Whether providers created at run time may use loopback, link-local and cloud metadata addresses. */
-    readonly allowLocalProviders: boolean;
-  };
-  readonly passthrough: {
-    readonly enabled: boolean;
-    readonly v1Alias: boolean;
-    /** The provider types with passthrough. Undefined: the types that declare it. */
-    readonly types: readonly string[] | undefined;
-    /** Further routes that do not touch objects stored at a provider: `METHOD /path`. */
-    readonly statelessRoutes: readonly string[] | undefined;
-  };
-  readonly liveLogs: { readonly enabled: boolean; readonly heartbeatSeconds: number; readonly replayLimit: number };
-  readonly metrics: {
-    readonly enabled: boolean;
-    readonly endpoint: string;
-    readonly isPublic: boolean;
-    readonly key: string | undefined;
-  };
-  readonly analytics: AnalyticsConfig;
-  readonly usageEnabled: boolean;
-  /** Off too when usage is not counted. */
-  readonly budgets: BudgetConfig;
-  readonly rateLimits: RateLimitConfig;
-  readonly enforceUsage: boolean;
-  readonly pricingRecalculationEnabled: boolean;
-  readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-  readonly logFormat: 'auto' | 'text' | 'json';
-  readonly logging: {
-    readonly enabled: boolean;
-    readonly capture: 'full' | 'metadata';
-    /** Refused requests of one key that are recorded one by one in a minute. */
-    readonly refusalsPerMinute: number;
-    /** Whether the bytes of audio and of images are kept too. */
-    readonly keeps: { readonly audio: boolean; readonly image: boolean };
-  };
-  /** The keys that encrypt the secrets of providers created at run time; both undefined: a key in `dataDir`. */
-  readonly credentials: { readonly key: string | undefined; readonly keyFile: string | undefined };
-  readonly tagging: readonly {
-    /** Lower case. */
-    readonly header: string;
-    readonly prefix: string;
-    readonly delimiter: string;
-    readonly doNotPass: boolean;
-  }[];
-  readonly session: {
-    readonly enabled: boolean;
-    readonly autoDetect: boolean;
-    readonly builtinRules: boolean;
-    readonly headers: readonly { readonly header: string; readonly transform: 'session-uuid' | undefined }[];
-  };
-  readonly admin: { readonly endpointsEnabled: boolean; readonly uiEnabled: boolean };
-  /** Policies of user paths; paths and selectors are not normalised. */
-  readonly users: readonly {
-    readonly path: string;
-    readonly allowedModels: readonly string[];
-    readonly description: string | undefined;
-  }[];
-  readonly models: { readonly enabledByDefault: boolean; readonly listOnlyVirtual: boolean };
-  readonly failover: {
-    readonly enabled: boolean;
-    /** 0: all there are. */
-    readonly maxModels: number;
-    /** Ascending. */
-    readonly statuses: readonly number[];
-    /** Undefined: the built-in ones. */
-    readonly phrases: readonly string[] | undefined;
-  };
-  /** Targets, selectors and paths are not normalised. */
-  readonly virtualModels: readonly DeclaredVirtualModel[];
-  readonly pluginsEnabled: boolean;
-  readonly guardrailsEnabled: boolean;
-  readonly providers: readonly ProviderConfig[];
-  /** By type, of providers created at run time. */
-  readonly timeoutsByType: Readonly<Record<string, ProviderTimeouts>>;
-  /** Messages for the start of the gateway: providers left out, variables ignored. */
-  readonly notices: readonly string[];
-}
+export type Config = Readonly<ReturnType<typeof configOf>>;
 
-export interface DeclaredVirtualModel {
-  readonly source: string;
-  readonly targetModel: string | undefined;
-  readonly targets:
-    | readonly {
-        readonly provider?: string | undefined;
-        readonly model: string;
-        readonly weight?: number | undefined;
-      }[]
-    | undefined;
-  readonly strategy: string | undefined;
-  readonly sessionAffinity: boolean | undefined;
-  readonly failover:
-    | boolean
-    | {
-        readonly enabled?: boolean | undefined;
-        readonly statuses?: readonly number[] | undefined;
-        readonly phrases?: readonly string[] | undefined;
-      }
-    | undefined;
-  readonly userPaths: readonly string[] | undefined;
-  readonly description: string | undefined;
-  readonly enabled: boolean | undefined;
-}
-
-/** Gives every setting its name in the program. Relative folders are resolved against `cwd`. */
+/**
+ * Gives every setting its name in the program. Relative folders are resolved against `cwd`.
+ * @param timeoutsByType of providers created at run time
+ * @param notices for the start of the gateway: providers left out, variables ignored
+ */
 export function configOf(
   settings: FileSettings,
   providers: readonly ProviderConfig[],
-  timeoutsByType: Config['timeoutsByType'],
+  timeoutsByType: Readonly<Record<string, ProviderTimeouts>>,
   notices: readonly string[],
   cwd: string,
-): Config {
+) {
   const { server, registry, passthrough, live_logs, logging, admin } = settings;
   const dataDir = resolve(cwd, settings.data_dir);
   return {
     server: {
       host: server.host,
       port: server.port,
+      /** Further host names under which clients reach a gateway without keys. */
       allowedHosts: server.allowed_hosts ?? [],
+      /** Of web pages that may use the gateway; `*`: all. */
       corsOrigins: server.cors_origins,
+      /** Bytes, by the kind of body that a route accepts. */
       bodyLimits: bodyLimitsOf(server),
       maxHeaderBytes: server.max_header_size,
+      /** How long a client may take to send its head, and its whole request. */
       requestTimeouts: { headersMs: server.headers_timeout, requestMs: server.request_timeout },
       drainSeconds: server.drain_timeout / 1000,
+      /** Model requests at the same time. */
       maxConcurrentRequests: server.max_concurrent_requests,
+      /** Total bytes of large request bodies in memory at the same time. */
       maxBodyMemoryBytes: server.max_body_memory,
     },
+    /** Absolute. */
     dataDir,
     masterKey: server.master_key,
     unsafeOpen: server.unsafe_open,
     userPathHeader: server.user_path_header,
     userPathHeaderEnabled: server.user_path_header_enabled,
     log: { url: settings.log.url ?? `file:${join(dataDir, 'log')}`, durability: settings.log.durability },
-    http: {
-      stallTimeoutMs: server.stream_stall_timeout,
-    },
+    /** How long a streaming client may read nothing. */
+    http: { stallTimeoutMs: server.stream_stall_timeout },
     ...resilienceOf(settings.resilience),
     registry: {
       refreshSeconds: registry.refresh_interval / 1000,
       recheckSeconds: registry.recheck_interval / 1000,
       modelsMode: registry.models_mode,
+      /** Whether providers created at run time may use loopback, link-local and cloud metadata addresses. */
       allowLocalProviders: registry.allow_private_providers,
     },
     passthrough: {
       enabled: passthrough.enabled,
       v1Alias: passthrough.v1_alias,
+      /** The provider types with passthrough. Undefined: the types that declare it. */
       types: passthrough.types,
+      /** Further routes that do not touch objects stored at a provider: `METHOD /path`. */
       statelessRoutes: passthrough.stateless_routes,
     },
     liveLogs: {
@@ -229,6 +80,7 @@ export function configOf(
     },
     analytics: analyticsOf(settings),
     usageEnabled: settings.usage.enabled,
+    /** Off too when usage is not counted. */
     budgets: budgetConfig({ ...settings.budgets, enabled: settings.budgets.enabled && settings.usage.enabled }),
     rateLimits: rateLimitConfig(settings.rate_limits),
     enforceUsage: settings.usage.enforce_returning_usage_data,
@@ -237,10 +89,13 @@ export function configOf(
     logFormat: logging.format,
     logging: {
       enabled: logging.enabled,
-      capture: logging.bodies ? 'full' : 'metadata',
+      capture: logging.bodies ? ('full' as const) : ('metadata' as const),
+      /** Refused requests of one key that are recorded one by one in a minute. */
       refusalsPerMinute: logging.refusals_per_minute,
+      /** Whether the bytes of audio and of images are kept too. */
       keeps: { audio: logging.audio_bodies, image: logging.image_bodies },
     },
+    /** The keys that encrypt the secrets of providers created at run time; both undefined: a key in `dataDir`. */
     credentials: {
       key: settings.credentials.key,
       keyFile: settings.credentials.key_file && resolve(cwd, settings.credentials.key_file),
@@ -260,21 +115,24 @@ export function configOf(
       endpointsEnabled: admin.endpoints_enabled,
       uiEnabled: admin.ui_enabled && admin.endpoints_enabled,
     },
-    users: settings.users.map(({ path, allowed_models: allowedModels, description }) => ({
-      path,
-      allowedModels,
-      description,
-    })),
+    /** Policies of user paths; paths and selectors are not normalised. */
+    users: settings.users.map(({ path, allowed_models: allowedModels, description }) => {
+      return { path, allowedModels, description };
+    }),
     models: {
       enabledByDefault: settings.models.enabled_by_default,
       listOnlyVirtual: settings.models.list_only_virtual,
     },
     failover: {
       enabled: settings.failover.enabled,
+      /** 0: all there are. */
       maxModels: settings.failover.max_attempts,
+      /** Ascending. */
       statuses: settings.failover.retry_on_statuses,
+      /** Undefined: the built-in ones. */
       phrases: settings.failover.retry_on_errors,
     },
+    /** Targets, selectors and paths are not normalised. */
     virtualModels: settings.virtual_models.map((row) => ({
       source: row.source,
       targetModel: row.target_model,
@@ -297,7 +155,7 @@ export function configOf(
 const MIB = 1024 * 1024;
 
 /** The limits of vendors: recordings of 25 MB, images and messages of 32 to 50 MB, files of 512 MB. */
-function bodyLimitsOf(server: FileSettings['server']): Config['server']['bodyLimits'] {
+function bodyLimitsOf(server: FileSettings['server']) {
   const { body_size_limit: all } = server;
   return {
     model: server.model_body_size_limit ?? all ?? 50 * MIB,
@@ -308,21 +166,25 @@ function bodyLimitsOf(server: FileSettings['server']): Config['server']['bodyLim
   };
 }
 
-function analyticsOf({ analytics, logging, usage }: FileSettings): AnalyticsConfig {
+function analyticsOf({ analytics, logging, usage }: FileSettings) {
   const { url, user, password, database, analyst_user, analyst_password } = analytics.clickhouse;
   const hasAnalyst = analyst_user !== undefined && analyst_password !== undefined;
   return {
     enabled: analytics.enabled,
     httpPort: analytics.http_port,
     analystPassword: analytics.analyst_password,
+    /** The sandbox of its process. `auto`: where the system has one. */
     sandbox: analytics.sandbox,
     clickhouse: {
+      /** Undefined: the embedded ClickHouse. */
       url,
       user,
       password,
       database,
+      /** Of a server: the user that runs analysts' SQL. Not the user that writes. */
       analyst: hasAnalyst ? { user: analyst_user, password: analyst_password } : undefined,
     },
+    /** Days; 0 is without limit. */
     retention: { audit: logging.retention_days, usage: usage.retention_days },
   };
 }

@@ -80,31 +80,11 @@ export const rateLimitSection = section({
   models: rowsOf({ model: text('a model, or provider/model', /\S/), limits: rows(rateLimit) }),
 });
 
-/** Subjects and periods are not normalised. */
-export interface BudgetConfig {
-  readonly enabled: boolean;
-  readonly declared: readonly {
-    readonly scope: 'user_path' | 'label';
-    readonly subject: string;
-    readonly period: string;
-    /** US dollars. */
-    readonly amount: number;
-  }[];
-}
+export type BudgetConfig = ReturnType<typeof budgetConfig>;
+export type RateLimitConfig = ReturnType<typeof rateLimitConfig>;
 
-/** Subjects and periods are not normalised. */
-export interface RateLimitConfig {
-  readonly enabled: boolean;
-  readonly declared: readonly {
-    readonly scope: 'user_path' | 'provider' | 'model';
-    readonly subject: string;
-    readonly period: string;
-    readonly maxRequests: number | null;
-    readonly maxTokens: number | null;
-  }[];
-}
-
-export function budgetConfig({ enabled, user_paths, labels }: z.output<typeof budgetSection>): BudgetConfig {
+/** Subjects and periods are not normalised; amounts are US dollars. */
+export function budgetConfig({ enabled, user_paths, labels }: z.output<typeof budgetSection>) {
   const declared = [
     ...(user_paths ?? []).map(({ path, limits }) => ({ scope: 'user_path' as const, subject: path, limits })),
     ...(labels ?? []).map(({ label, limits }) => ({ scope: 'label' as const, subject: label, limits })),
@@ -117,7 +97,8 @@ export function budgetConfig({ enabled, user_paths, labels }: z.output<typeof bu
   };
 }
 
-export function rateLimitConfig(settings: z.output<typeof rateLimitSection>): RateLimitConfig {
+/** Subjects and periods are not normalised. */
+export function rateLimitConfig(settings: z.output<typeof rateLimitSection>) {
   const { enabled, user_paths, providers, models } = settings;
   const declared = [
     ...(user_paths ?? []).map(({ path, limits }) => ({ scope: 'user_path' as const, subject: path, limits })),
