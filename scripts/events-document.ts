@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { families } from '../src/events/catalogue/catalogue.ts';
 import type { EventDefinition } from '../src/events/catalogue/define.ts';
+import { type JsonSchema, rowsOf } from './schema-rows.ts';
 
 export const eventsDocumentPath = 'docs/events.md';
 
@@ -52,41 +53,7 @@ function eventSection(event: EventDefinition): string {
   return lines.join('\n');
 }
 
-type JsonSchema = z.core.JSONSchema.BaseSchema;
-
 function fieldRows(data: z.ZodObject): string[] {
   const schema: JsonSchema = z.toJSONSchema(data, { io: 'input', unrepresentable: 'any' });
   return rowsOf(schema, '');
-}
-
-/** One row for each member; the members of nested objects follow with a dotted name. */
-function rowsOf(schema: JsonSchema, prefix: string): string[] {
-  const required = schema.required ?? [];
-  return Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
-    if (typeof member === 'boolean') return [];
-    const optional = required.includes(name) ? '' : ', optional';
-    const row = `| \`${prefix}${name}\` | ${typeText(member)}${optional} | ${cell(member.description ?? '')} |`;
-    return [row, ...rowsOf(member, `${prefix}${name}.`), ...rowsOf(itemsOf(member), `${prefix}${name}[].`)];
-  });
-}
-
-function itemsOf(schema: JsonSchema): JsonSchema {
-  return typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : {};
-}
-
-function typeText(schema: JsonSchema): string {
-  if (schema.const !== undefined) return code(schema.const);
-  if (schema.enum !== undefined) return schema.enum.map(code).join(', ');
-  const alternatives = schema.anyOf ?? schema.oneOf;
-  if (alternatives !== undefined) return alternatives.map((one) => typeText(one)).join(' or ');
-  if (schema.type === 'array') return `list of ${typeText(itemsOf(schema))}`;
-  return [schema.type ?? 'any'].flat().join(' or ');
-}
-
-function code(value: unknown): string {
-  return `\`${String(value)}\``;
-}
-
-function cell(text: string): string {
-  return text.replaceAll('|', '\\|').replace(/\s*\n\s*/g, ' ');
 }

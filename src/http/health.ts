@@ -1,5 +1,5 @@
 /** `GET /health` states that the process is alive, `GET /health/ready` whether it can serve requests. */
-import type { FastifyInstance } from 'fastify';
+import type { Routes } from './api/route-schema.ts';
 
 export interface Readiness {
   /** Whether the log can be written; `degraded`: it can, but full segments are not replaced or compressed. */
@@ -11,7 +11,7 @@ export interface Readiness {
   analytics?(): 'ok' | 'behind' | 'down' | 'off';
 }
 
-export function registerHealth(app: FastifyInstance, readiness: Readiness): void {
+export function registerHealth(app: Routes, readiness: Readiness): void {
   const open = { config: { access: 'public' } } as const;
   app.get('/health', open, () => ({ status: 'ok' }));
   app.get('/health/ready', open, (_request, reply) => {

@@ -2,10 +2,11 @@
  * The gateway's metrics, for Prometheus. Recording an exchange costs the request path about two microseconds; values
  * that can be read at a scrape are not recorded.
  */
-import type { FastifyInstance } from 'fastify';
+
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
 import type { ExchangeSummary } from '../commands/exchange/pipeline/dependencies.ts';
+import type { Routes } from './api/route-schema.ts';
 
 /** Sources read at a scrape. A source that is absent or throws leaves its metrics out. */
 export interface MetricSources {
@@ -285,7 +286,7 @@ export interface MetricsRoute {
   readonly isPublic: boolean;
 }
 
-export function registerMetrics(app: FastifyInstance, metrics: Metrics, { path, isPublic }: MetricsRoute): void {
+export function registerMetrics(app: Routes, metrics: Metrics, { path, isPublic }: MetricsRoute): void {
   app.get(metricsPath(path), { config: { access: isPublic ? 'public' : 'metrics' } }, async (_request, reply) => {
     return reply.type(metrics.contentType).send(await metrics.text());
   });

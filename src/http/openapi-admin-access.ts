@@ -1,8 +1,6 @@
 /** OpenAPI operations of access, managed keys and users. */
 import { z } from 'zod';
-import { asOf, ifMatchHeader, json, listPage, type Operation, query } from './openapi-operation.ts';
-
-const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
+import { asOf, ifMatchHeader, json, listPage, type Operation } from './openapi-operation.ts';
 
 const keyMembers = {
   id: z.string(),
@@ -33,34 +31,9 @@ const key = z.object(keyMembers);
 const keyRow = z.object({ ...keyMembers, restricted: z.boolean(), effective_models: z.array(z.string()) });
 const newKey = z.object({ ...keyMembers, value: z.string().describe('the whole key, shown this once') });
 
-const user = z.object({
-  user_path: z.string(),
-  allowed_models: z.array(z.string()),
-  description: z.string().optional(),
-  configured: z.boolean(),
-  key_count: z.number().int(),
-  inherited_from: z.array(z.string()),
-  restricted: z.boolean(),
-  effective_models: z.array(z.string()),
-  created_at: z.string().optional(),
-  updated_at: z.string().optional(),
-  revision: z.string().optional(),
-  managed: z.boolean(),
-});
-const users = z.object({ users: z.array(user) });
-
 const ofOneKey = { id: 'The id of the key, which is not the key itself' };
 
 export const accessOperations: readonly Operation[] = [
-  {
-    operationId: 'getAdminAccess',
-    methods: ['GET'],
-    path: '/admin/access',
-    summary: 'What the caller may administer',
-    tag: 'admin',
-    success: { description: 'Everything, or one subtree', content: json(access) },
-    errors: [401, 403],
-  },
   {
     operationId: 'listAuthKeys',
     methods: ['GET'],
@@ -191,55 +164,6 @@ export const accessOperations: readonly Operation[] = [
     pathParameters: ofOneKey,
     parameters: [ifMatchHeader],
     success: { description: 'The key, as it is now', content: json(key) },
-    errors: [400, 401, 403, 404, 409, 503],
-  },
-  {
-    operationId: 'listUsers',
-    methods: ['GET'],
-    path: '/admin/users',
-    summary: 'List the user paths and what may be used there',
-    tag: 'admin',
-    parameters: [asOf, ...listPage],
-    success: { description: 'Sorted by path; all, or a page of them', content: json(users) },
-    errors: [400, 401, 403],
-  },
-  {
-    operationId: 'getUser',
-    methods: ['GET'],
-    path: '/admin/users/{user_path}',
-    summary: 'One user path and what may be used there',
-    tag: 'admin',
-    pathParameters: { user_path: 'A user path, with its slashes as `%2F`' },
-    parameters: [asOf],
-    success: { description: 'It; `ETag` is the revision of its policy', content: json(user) },
-    errors: [400, 401, 403, 404],
-  },
-  {
-    operationId: 'setUserPolicy',
-    methods: ['PUT'],
-    path: '/admin/users',
-    summary: 'Say which models a user path, and all below it, may use',
-    tag: 'admin',
-    parameters: [ifMatchHeader],
-    request: {
-      required: true,
-      schema: z.object({
-        user_path: z.string().optional().describe('needed, but for who administers a subtree: then its root'),
-        allowed_models: z.array(z.string()),
-        description: z.string().optional(),
-      }),
-    },
-    success: { description: 'All user paths, as they are now', content: json(users) },
-    errors: [400, 401, 403, 409, 503],
-  },
-  {
-    operationId: 'removeUserPolicy',
-    methods: ['DELETE'],
-    path: '/admin/users',
-    summary: 'Remove what is set for a user path',
-    tag: 'admin',
-    parameters: [query('user_path', 'The path whose policy goes'), ifMatchHeader],
-    success: { description: 'All user paths, as they are now', content: json(users) },
     errors: [400, 401, 403, 404, 409, 503],
   },
 ];

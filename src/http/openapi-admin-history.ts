@@ -2,24 +2,6 @@
 import { z } from 'zod';
 import { json, type Operation, query } from './openapi-operation.ts';
 
-const value = z.record(z.string(), z.unknown()).nullable();
-
-const change = z.object({
-  position: z.string().describe('its place in the log: what `before`, `after` and `as_of` take'),
-  revision: z.string().describe('its place among the changes of its subject'),
-  at: z.iso.datetime(),
-  actor: z.string().describe('`master`, `key:<id>` or `system`'),
-  user_path: z.string().nullable().describe('of who did it'),
-  request_id: z.string().nullable(),
-  subject: z.string(),
-  type: z.string(),
-  before: value.describe('secrets masked; null when it was not there'),
-  after: value,
-  changed: z.array(z.string()),
-});
-
-const history = z.object({ entries: z.array(change), limit: z.int(), has_more: z.boolean() });
-
 const explanation = z.object({
   allowed: z.boolean(),
   model: z.string(),
@@ -51,28 +33,6 @@ const explanation = z.object({
 });
 
 export const adminHistoryOperations: readonly Operation[] = [
-  {
-    operationId: 'adminHistory',
-    methods: ['GET'],
-    path: '/admin/history',
-    summary: 'Who changed what, when, from what to what',
-    description:
-      'Newest first, but with `after` alone the page begins there. An administrator of a subtree names a `subject` within it.',
-    tag: 'admin',
-    parameters: [
-      query(
-        'subject',
-        'One thing: `key:<id>`, `user:<path>`, `virtual-model:<source>`, `price:<selector>`, `budget:<path>`, `rate-limit:<scope>:<subject>`, `credential:<name>`, `settings:<name>`, `provider:<name>`, `audit:reads`. Absent: everything',
-      ),
-      query('limit', 'At most 200', z.int().min(1).max(200).default(50)),
-      query('before', 'Only what is older than this position'),
-      query('after', 'Only what is newer than this position'),
-      query('start', 'Only from this time on'),
-      query('end', 'Only up to this time'),
-    ],
-    success: { description: 'A page of changes', content: json(history) },
-    errors: [400, 401, 403, 404],
-  },
   {
     operationId: 'adminExplain',
     methods: ['GET'],

@@ -1,7 +1,9 @@
 /** The OpenAPI 3.1 description, built from the zod schemas that check the requests. */
-import type { FastifyInstance } from 'fastify';
+
 import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
+import { apiDocument } from './api/openapi.ts';
+import type { Routes } from './api/route-schema.ts';
 import type { Operation } from './openapi-operation.ts';
 import { operations } from './openapi-operations.ts';
 
@@ -180,8 +182,17 @@ function shape(path: string): string {
   return path.replace(/:\w+|\*|\{\w+\}/g, '{}');
 }
 
-export function registerOpenApi(app: FastifyInstance): void {
+export function registerOpenApi(app: Routes): void {
   app.get('/openapi.json', { config: { access: 'public' } }, async (_request, reply) => {
-    return reply.type('application/json; charset=utf-8').send(openApiDocument());
+    return reply.type('application/json; charset=utf-8').send(merged(app));
   });
+}
+
+/** Declared routes, and those that are still described apart from their declaration. */
+function merged(app: Routes): Json {
+  const declared = apiDocument(app.declaredRoutes);
+  const apart = openApiDocument() as { paths: Record<string, object> };
+  const paths: Record<string, object> = { ...apart.paths };
+  for (const [path, item] of Object.entries(declared.paths)) paths[path] = { ...paths[path], ...item };
+  return { ...declared, paths };
 }

@@ -1,6 +1,7 @@
 /** `ANY /p/{provider}/…`. */
+
 import { IncomingMessage } from 'node:http';
-import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import type { CheckBody } from '../commands/files/named-files.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
@@ -8,6 +9,7 @@ import type { Client } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything } from '../commands/visibility.ts';
+import type { Routes } from './api/route-schema.ts';
 import { checkEncoding, withoutByteOrderMark } from './content-encoding.ts';
 import { forwardedHeaders } from './forwarded-headers.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
@@ -50,7 +52,7 @@ export interface PassthroughOptions {
 /** A body up to this size is read completely first; a larger one, or one of unknown size, is streamed. */
 const WHOLE_BODY_BYTES = 64 * 1024;
 
-export function registerPassthrough(app: FastifyInstance, options: PassthroughOptions): void {
+export function registerPassthrough(app: Routes, options: PassthroughOptions): void {
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => payload);
@@ -58,7 +60,7 @@ export function registerPassthrough(app: FastifyInstance, options: PassthroughOp
   });
 }
 
-function registerRoute(app: FastifyInstance, options: PassthroughOptions): void {
+function registerRoute(app: Routes, options: PassthroughOptions): void {
   const userPathHeader = options.userPathHeader.toLowerCase();
   const { limits, tags } = options;
   const isRemoved = (name: string) => name === userPathHeader || tags.isRemoved(name);

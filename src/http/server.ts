@@ -1,13 +1,16 @@
 /** The HTTP server with the rules for all routes. Each route is in a file of its own. */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
+import Fastify, { type FastifyRequest } from 'fastify';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
 import { requireAccessClass } from './access-class.ts';
+import { collectRoutes, type Registered } from './api/openapi.ts';
+import type { Routes, ZodTypes } from './api/route-schema.ts';
+import { validateNothing } from './api/validation.ts';
 import type { Authenticator } from './auth.ts';
 import { type BodyLimits, limitOfRoute } from './body-limits.ts';
 import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
@@ -33,6 +36,8 @@ declare module 'fastify' {
   }
   interface FastifyInstance {
     readonly bodyMemory: BodyMemory;
+    /** The declared routes, without the older addresses of the admin API. */
+    readonly declaredRoutes: readonly Registered[];
   }
   interface FastifyContextConfig {
     /**
@@ -66,7 +71,7 @@ export interface ServerOptions {
 /** Fastify answers 415 to an unknown content type, but bodies are bytes here and their type does not matter. */
 const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(;|$)/;
 
-export function createServer(options: ServerOptions): FastifyInstance {
+export function createServer(options: ServerOptions): Routes {
   const { bodyLimits, authenticator } = options;
   const app = Fastify({
     logger: false,
@@ -101,11 +106,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
       if (recorded === undefined) answer();
       else recorded.then(answer, answer);
     },
-  });
+  }).withTypeProvider<ZodTypes>();
   const handleError = createErrorHandler((error, request) =>
     options.logError(error, { method: request.method, url: redactUrl(request.url), requestId: String(request.id) }),
   );
   app.setErrorHandler(handleError);
+  app.setValidatorCompiler(validateNothing);
+  app.setSerializerCompiler(() => JSON.stringify);
   const routes = new RouteMethods();
   app.setNotFoundHandler((request, reply) => {
     const path = pathOf(request);
@@ -139,6 +146,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.decorateRequest('refusal', undefined);
   app.decorateRequest('response', undefined);
   app.decorate('bodyMemory', new BodyMemory(options.bodyMemoryBytes));
+  app.decorate('declaredRoutes', collectRoutes(app));
   app.addHook('onRoute', requireAccessClass);
   app.addHook('onRoute', (route) => {
     routes.add(route.url, route.method, route.config?.access === 'public');

@@ -1,6 +1,6 @@
 /** Wiring of keys, users and policies: authentication and access to models. */
+
 import { hostname } from 'node:os';
-import type { FastifyInstance } from 'fastify';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
 import { type CurrentUserLists, createAuthorizer } from '../commands/access/authorizer.ts';
 import { EffectiveModels } from '../commands/access/effective-models.ts';
@@ -15,6 +15,7 @@ import type { EventLog } from '../events/log.ts';
 import { registerAccess } from '../http/admin/access.ts';
 import { registerAuthKeys } from '../http/admin/auth-keys.ts';
 import { registerUsers } from '../http/admin/users.ts';
+import type { Routes } from '../http/api/route-schema.ts';
 import { type Authenticator, createAuthenticator } from '../http/auth.ts';
 import { parseUserPath } from '../http/user-path.ts';
 import { type KeysState, keysView } from '../projections/keys.ts';
@@ -114,7 +115,7 @@ export function controlAccess(
 }
 
 export function registerAccessRoutes(
-  admin: FastifyInstance,
+  admin: Routes,
   { keys, users }: KnownAccess,
   { declared, effective, isProvider }: AccessControl,
   log: EventLog,

@@ -1,5 +1,5 @@
 /** Wiring of budgets and rate limits: spending, counters and admission. */
-import type { FastifyInstance } from 'fastify';
+
 import type { KeyDirectory } from '../commands/access/key-directory.ts';
 import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { CostForecaster } from '../commands/admission/cost-forecast.ts';
@@ -16,6 +16,7 @@ import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { type BudgetBooks, registerBudgets } from '../http/admin/budgets.ts';
 import { type RateLimitBooks, registerRateLimits } from '../http/admin/rate-limits.ts';
+import type { Routes } from '../http/api/route-schema.ts';
 import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/usage.ts';
 import { type Meter, readMeter } from '../projections/budget-meter.ts';
 import { isA } from '../projections/known-event.ts';
@@ -57,8 +58,8 @@ export interface Limits {
    * awaited before the first request, and after open exchanges of the last run are closed.
    */
   begin(): Promise<void>;
-  registerAdmin(admin: FastifyInstance, parts: AdminParts): void;
-  registerUsage(app: FastifyInstance, figures: UsageFigures): void;
+  registerAdmin(admin: Routes, parts: AdminParts): void;
+  registerUsage(app: Routes, figures: UsageFigures): void;
   /** Saves the counters. */
   stop(): Promise<void>;
 }

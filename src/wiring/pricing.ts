@@ -1,5 +1,5 @@
 /** Wiring of prices: prices of models, their administration, and recalculated costs of the past. */
-import type { FastifyInstance } from 'fastify';
+
 import { configuredPrices } from '../commands/pricing/configured-prices.ts';
 import { PriceBook } from '../commands/pricing/price-book.ts';
 import { priceSnapshot } from '../commands/pricing/price-snapshot.ts';
@@ -11,6 +11,7 @@ import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { registerPricingOverrides } from '../http/admin/model-pricing-overrides.ts';
 import { registerRecalculation } from '../http/admin/recalculate-pricing.ts';
+import type { Routes } from '../http/api/route-schema.ts';
 import { priceOverridesView } from '../projections/price-overrides.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { Registry } from '../providers/registry.ts';
@@ -38,7 +39,7 @@ export interface GatewayPricing {
   /** Resolves when all price events in the log have been read. */
   readonly caughtUp: Promise<void>;
   /** Called once for each prefix of the admin API. */
-  register(admin: FastifyInstance, routes: PricingRoutes): void;
+  register(admin: Routes, routes: PricingRoutes): void;
 }
 
 /** @throws Error when the configuration declares an invalid price */

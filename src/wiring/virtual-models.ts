@@ -1,5 +1,5 @@
 /** Wiring of virtual models: resolution of names, access policies, and routing. */
-import type { FastifyInstance } from 'fastify';
+
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import type { VisibleModels } from '../commands/access/visible-models.ts';
@@ -21,6 +21,7 @@ import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { type RowFacts, registerVirtualModels } from '../http/admin/virtual-models.ts';
+import type { Routes } from '../http/api/route-schema.ts';
 import { parseUserPath } from '../http/user-path.ts';
 import type { RunningProjection } from '../projections/runner.ts';
 import type { VirtualModelsState } from '../projections/virtual-models.ts';
@@ -42,7 +43,7 @@ export interface VirtualModels {
   router(options: RouterParts): Router & Reach;
   /** The models that a caller sees, including virtual models. */
   listed(models: VisibleModels<Entry>, access: ModelAccess): VisibleModels<Entry>;
-  register(admin: FastifyInstance, asOf: Pick<AsOf, 'moment' | 'fold'>): void;
+  register(admin: Routes, asOf: Pick<AsOf, 'moment' | 'fold'>): void;
 }
 
 /** The router's dependencies beside the virtual models. */

@@ -1,12 +1,12 @@
 /** Every admin route with a body, from the description of the API: invalid input changes nothing. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openApiDocument } from '../../src/http/openapi.ts';
+import { servedApiDocument } from '../../scripts/api-document.ts';
 import type { Answered } from '../support/answered.ts';
 import { errorOf, json, withGateway } from '../support/with-gateway.ts';
 
 const gateway = withGateway();
 
-const document: Answered = openApiDocument();
+const document: Answered = await servedApiDocument();
 const routes = Object.entries<Record<string, Answered>>(document.paths).flatMap(([path, item]) =>
   Object.entries(item)
     .filter(([, { requestBody }]) => path.startsWith('/admin/') && requestBody !== undefined)

@@ -1,11 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { missingFromOpenApi, openApiDocument, type RegisteredRoute } from '../../src/http/openapi.ts';
+import { servedApiDocument } from '../../scripts/api-document.ts';
+import { missingFromOpenApi, type RegisteredRoute } from '../../src/http/openapi.ts';
 import type { Answered } from '../support/answered.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 
-const document: Answered = openApiDocument();
+const document: Answered = await servedApiDocument();
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
 function operations(): { path: string; method: string; operation: Answered }[] {
@@ -94,7 +95,7 @@ describe('the OpenAPI document', () => {
 
   test('requires a key except on open routes', () => {
     const open = operations().filter(({ operation }) => operation.security?.length === 0);
-    expect(open.map(({ path }) => path)).toEqual(['/health', '/health/ready', '/openapi.json']);
+    expect(open.map(({ path }) => path).sort()).toEqual(['/health', '/health/ready', '/openapi.json'].sort());
     expect(document.security).toEqual([{ bearer: [] }]);
     expect(document.components.securitySchemes.bearer).toMatchObject({ type: 'http', scheme: 'bearer' });
     for (const { path, operation } of operations()) {
@@ -159,7 +160,7 @@ describe('a running gateway', () => {
   test('has exactly the documented routes', () => {
     const routes = servers.find((one) => one.some(({ url }) => url === '/openapi.json')) ?? [];
     expect(routes.length).toBeGreaterThan(10);
-    expect(missingFromOpenApi(routes)).toEqual({ undocumented: [], unregistered: [] });
+    expect(missingFromOpenApi(routes, document)).toEqual({ undocumented: [], unregistered: [] });
   });
 
   test('serves the document without a key', async () => {

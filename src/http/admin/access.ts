@@ -1,10 +1,24 @@
-/** `GET /admin/access`: what the caller may administer. */
-import type { FastifyInstance } from 'fastify';
+/** `GET /admin/access`: the scope that the caller administers. */
+import { z } from 'zod';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { scopeOf } from './mount.ts';
 
-export function registerAccess(admin: FastifyInstance): void {
-  admin.get('/access', { config: { access: 'scoped-admin' } }, (request) => {
-    const scope = scopeOf(request);
-    return scope === undefined ? { scope: 'global' } : { scope: 'user_path', user_path: scope };
-  });
+const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
+
+export function registerAccess(admin: Routes): void {
+  admin.get(
+    '/access',
+    {
+      config: { access: 'scoped-admin' },
+      schema: {
+        operationId: 'getAdminAccess',
+        summary: 'The scope that the caller administers',
+        response: { 200: jsonAnswer('Everything, or one subtree', access) },
+      },
+    },
+    (request) => {
+      const scope = scopeOf(request);
+      return scope === undefined ? { scope: 'global' } : { scope: 'user_path', user_path: scope };
+    },
+  );
 }

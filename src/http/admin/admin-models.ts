@@ -1,11 +1,13 @@
 /** `GET /admin/models`: every model, with the user paths that may use it, and the number of models per category. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import type { Asker } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { callerOf } from '../server.ts';
 import { pathsVisibleTo, scopeOf } from './mount.ts';
-import { pageOf } from './page.ts';
+import { pageOf, requestedPage } from './page.ts';
 
 /** In display order, each with its display name. */
 const categories = {
@@ -53,7 +55,7 @@ export interface AdminModelsOptions {
   policy(provider: string, model: string): ModelPolicy | undefined;
 }
 
-export function registerAdminModels(admin: FastifyInstance, options: AdminModelsOptions): void {
+export function registerAdminModels(admin: Routes, options: AdminModelsOptions): void {
   const route = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
 
   admin.get<{ Querystring: { category?: unknown } }>('/models', route, (request, reply) => {
@@ -61,7 +63,7 @@ export function registerAdminModels(admin: FastifyInstance, options: AdminModels
     const scope = scopeOf(request);
     const asker = askerOf(request);
     const wanted = options.list().filter((model) => category === 'all' || model.category === category);
-    const page = pageOf(wanted, ({ id }) => id, { request, reply });
+    const page = pageOf(wanted, ({ id }) => id, requestedPage(request), reply);
     return page.map((model) => toWire(model, asker, scope, options));
   });
 

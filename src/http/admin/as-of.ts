@@ -1,5 +1,4 @@
 /** `?as_of=<time or position>`: a list as of that moment, folded from the log by the fold that maintains it. */
-import type { FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import type { Position } from '../../events/event.ts';
 import { type EventLog, START } from '../../events/log.ts';
@@ -10,7 +9,6 @@ import type { Projection } from '../../projections/projection.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { dayOrTime } from '../dates.ts';
 import { logPosition } from '../paging.ts';
-import { queryOf, single } from '../query.ts';
 
 export interface AsOfDependencies {
   readonly log: EventLog;
@@ -27,15 +25,18 @@ export interface Moment {
 }
 
 export interface AsOf {
-  /** @returns undefined without `as_of` in the request. @throws Refusal 400 for an invalid value or a future moment */
-  moment(request: FastifyRequest): Promise<Moment | undefined>;
+  /**
+   * @param given `as_of` of a query
+   * @returns undefined without it
+   * @throws Refusal 400 for an invalid value or a future moment
+   */
+  moment(given: string | undefined): Promise<Moment | undefined>;
   /** The state of an admin projection at that moment. */
   fold<State>(projection: Projection<State>, moment: Moment): Promise<State>;
 }
 
 export function createAsOf({ log, journal, now }: AsOfDependencies): AsOf {
-  async function moment(request: FastifyRequest): Promise<Moment | undefined> {
-    const given = single(queryOf(request)['as_of']);
+  async function moment(given: string | undefined): Promise<Moment | undefined> {
     if (given === undefined) return undefined;
     const head = await log.head();
     await journal.whenProcessed(head);

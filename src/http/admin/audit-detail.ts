@@ -1,5 +1,6 @@
 /** `GET /admin/audit/detail` and `/conversation`: requests with their bodies, read from the log. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import { refusals } from '../../commands/refusal.ts';
@@ -7,6 +8,7 @@ import { type StreamName, streamName, type UserPath } from '../../events/event.t
 import { idOfResponse, idsOfSession } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { rowInLog } from '../../projections/analytics/request-in-log.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
 import { queryOf, single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -24,7 +26,7 @@ const TURNS = { usual: 40, most: 200 };
 /** Total size of the bodies in a conversation. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
-export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails): void {
+export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
   const { audit, recorded } = deps;
 
   admin.get('/audit/detail', { config: { access: 'scoped-admin' } }, async (request) => {

@@ -1,6 +1,7 @@
 /** `GET /admin/audit/export`: all requests that a filter finds, as a file, sent as they are found. */
+
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
@@ -12,6 +13,7 @@ import {
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { oneOf, queryOf } from '../query.ts';
 import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
@@ -40,7 +42,7 @@ const types = {
 type ExportFormat = keyof typeof types;
 type TextFormat = Exclude<ExportFormat, 'parquet'>;
 
-export function registerAuditExport(admin: FastifyInstance, deps: AuditExport): void {
+export function registerAuditExport(admin: Routes, deps: AuditExport): void {
   const { db, audit, files, isKept, isOn, now } = deps;
   admin.get('/audit/export', { config: { access: 'scoped-admin' }, exposeHeadRoute: false }, async (request, reply) => {
     const filter = auditFilterOf(request, now());

@@ -1,5 +1,5 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
-import type { FastifyInstance } from 'fastify';
+
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import {
   auditPage,
@@ -8,6 +8,7 @@ import {
   cursorOf,
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { auditCursorIn, auditCursorText, offsetPageIn } from '../paging.ts';
 import { queryOf } from '../query.ts';
 import { slimEntry } from './audit-entry.ts';
@@ -25,7 +26,7 @@ export interface AuditReports {
 
 const sizes = { usual: 25, most: 100 };
 
-export function registerAuditLog(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
+export function registerAuditLog(admin: Routes, { db, isKept, now }: AuditReports): void {
   admin.get('/audit/log', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const filter = auditFilterOf(request, now());
     const { limit, offset } = offsetPageIn(queryOf(request), sizes);

@@ -1,5 +1,5 @@
 /** `GET /admin/audit/stats`: outcomes of requests by hour or by day. */
-import type { FastifyInstance } from 'fastify';
+
 import {
   type AuditStats,
   auditStats,
@@ -8,6 +8,7 @@ import {
   type ProviderCount,
   sumOf,
 } from '../../projections/analytics/audit-stats.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { dayStarts, type ReportRange, reportRangeOf } from '../date-range.ts';
 import { timeText } from '../time-text.ts';
 import type { AuditReports } from './audit-log.ts';
@@ -18,7 +19,7 @@ const HOUR_MS = 3_600_000;
 /** Ranges of up to this many days have hourly buckets. */
 const DAYS_BY_HOUR = 3;
 
-export function registerAuditStats(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
+export function registerAuditStats(admin: Routes, { db, isKept, now }: AuditReports): void {
   admin.get('/audit/stats', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const at = now();
     const range = reportRangeOf(request, at);

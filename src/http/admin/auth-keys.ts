@@ -1,6 +1,7 @@
 /** `/admin/auth-keys`: creates, lists, changes and deactivates managed keys. */
+
 import { randomUUID } from 'node:crypto';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityOf } from '../../commands/access/authority.ts';
 import { whyNotAccepted } from '../../commands/access/key-directory.ts';
@@ -16,6 +17,7 @@ import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { timeOf } from '../dates.ts';
 import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -24,7 +26,7 @@ import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
-import { pageOf } from './page.ts';
+import { pageOf, requestedAsOf, requestedPage } from './page.ts';
 import { readBody } from './read-body.ts';
 
 /** Effective access of a key, computed by the authorizer that model requests use. */
@@ -46,7 +48,7 @@ export interface AuthKeysOptions {
   /** Current effective access; for one answer. */
   effective(): EffectiveAccess;
   /** The keys at the request's `as_of`; undefined without one. @throws Refusal 400 */
-  asOf(request: FastifyRequest): Promise<KeysAsOf | undefined>;
+  asOf(asOf: string | undefined): Promise<KeysAsOf | undefined>;
   isProvider(name: string): boolean;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
@@ -108,7 +110,7 @@ const scoped = { config: { access: 'scoped-admin' } } as const;
 const shown = { config: { access: 'scoped-admin', etag: true } } as const;
 const changes = { config: { access: 'scoped-admin', ifMatch: '/auth-keys/:id' } } as const;
 
-export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOptions): void {
+export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void {
   const { log, keys, now = Date.now } = options;
 
   /** @throws Refusal 404 for an unknown key, and for one outside the caller's scope */
@@ -121,7 +123,11 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
 
   /** The current keys, or the keys at the request's `as_of`. */
   const keysAsOf = async (request: FastifyRequest): Promise<KeysAsOf> =>
-    (await options.asOf(request)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
+    (await options.asOf(requestedAsOf(request))) ?? {
+      keys: keys.state,
+      effective: options.effective(),
+      moment: { at: now() },
+    };
 
   /** @returns the key after the command, at the revision sent as `ETag` */
   async function execute(command: KeyCommand, request: FastifyRequest, reply: FastifyReply): Promise<KeyRecord> {
@@ -175,7 +181,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     const { keys, effective, moment } = await keysAsOf(request);
     const scope = scopeOf(request);
     const visible = [...keys.byId.values()].filter(({ userPath }) => isWithin(scope, userPath)).sort(newestFirst);
-    const page = pageOf(visible, ({ id }) => id, { request, reply });
+    const page = pageOf(visible, ({ id }) => id, requestedPage(request), reply);
     return sendRows(reply, keyRows(page, effective, moment.at));
   });
 

@@ -1,5 +1,6 @@
 /** `/admin/budgets`: spending limits by user path or label. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';
 import type { KeyDirectory } from '../../commands/access/key-directory.ts';
@@ -14,6 +15,7 @@ import type { EventLog } from '../../events/log.ts';
 import { defaultAnchors } from '../../projections/budget-period.ts';
 import { type BudgetSettings, type BudgetsState, budgetsView, settingsRevision } from '../../projections/budgets.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import type { Routes } from '../api/route-schema.ts';
 import type { Query } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
@@ -22,6 +24,7 @@ import { budgetRows, oneBudget, type ReadSpent } from './budget-rows.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { periodIn, periodMembers, subjectIn, subjectMembers, subjectOfPath } from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
+import { requestedAsOf } from './page.ts';
 import { readBody } from './read-body.ts';
 import { confirmed, resetRequest } from './reset-request.ts';
 
@@ -78,7 +81,7 @@ interface Named {
   readonly period: string;
 }
 
-export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions): void {
+export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
   const { log, asOf, keys, now } = options;
 
   /** @throws Refusal 503 while budgets are off */
@@ -117,7 +120,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   });
 
   admin.get('/budgets', scoped, async (request) => {
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     if (moment === undefined) return list(request);
     books();
     const state = await asOf.fold(budgetsView, moment);
@@ -127,7 +130,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
 
   admin.get<{ Params: Named; Querystring: Query }>('/budgets/:user_path/:period', shown, async (request, reply) => {
     const { of, periodSeconds } = named(request);
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     const { state, spent } = books();
     const row =
       moment === undefined

@@ -1,8 +1,9 @@
 /** `GET /admin/cache/overview`: hits of the gateway's caches and the cost they saved. */
-import type { FastifyInstance } from 'fastify';
+
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type CacheDay, type CacheFigure, cacheByDay } from '../../projections/analytics/usage-queries.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { untilGone } from './report-db.ts';
 import { costOf, type Interval, periodOf } from './usage-answers.ts';
 import { filterOf, intervalOf } from './usage-request.ts';
@@ -15,7 +16,7 @@ export interface CacheOverviewOptions {
   now(): number;
 }
 
-export function registerCacheOverview(admin: FastifyInstance, { db, enabled, now }: CacheOverviewOptions): void {
+export function registerCacheOverview(admin: Routes, { db, enabled, now }: CacheOverviewOptions): void {
   admin.get('/cache/overview', { config: { access: 'global-admin' } }, async (request, reply) => {
     const { filter, timeZone } = filterOf(request, now());
     const interval = intervalOf(request);

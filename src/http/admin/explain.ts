@@ -1,5 +1,6 @@
 /** `GET /admin/explain`: whether a key or a user path may use a model, and the event that decided it. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import type { UserLists } from '../../commands/access/authorizer.ts';
 import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
 import type { Target } from '../../commands/model-request/target.ts';
@@ -13,11 +14,13 @@ import type { Position, RecordedEvent, StreamName, UserPath } from '../../events
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { type Query, queryOf, single } from '../query.ts';
 import { timeText } from '../time-text.ts';
 import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
 import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './mount.ts';
+import { requestedAsOf } from './page.ts';
 
 /** The policies in force at a moment. */
 export interface PoliciesAt {
@@ -30,19 +33,19 @@ export interface ExplainOptions {
   readonly log: EventLog;
   readonly now: PoliciesAt;
   /** The policies at the request's `as_of`; undefined without one. @throws Refusal 400 */
-  asOf(request: FastifyRequest): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
+  asOf(asOf: string | undefined): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
   readonly declared: DeclaredPolicies;
   resolve(model: string, provider: string | undefined): Target | undefined;
 }
 
-export function registerExplain(admin: FastifyInstance, options: ExplainOptions): void {
+export function registerExplain(admin: Routes, options: ExplainOptions): void {
   const { log, declared, resolve } = options;
 
   admin.get('/explain', { config: { access: 'scoped-admin' } }, async (request) => {
     const query = queryOf(request);
     const model = single(query['model']);
     if (model === undefined) throw refusals.missingParameter('model');
-    const policies = await options.asOf(request);
+    const policies = await options.asOf(requestedAsOf(request));
     const { keys, lists, virtualModels } = policies ?? options.now;
     const key = keyIn(request, query, keys);
     const userPath = pathIn(request, query, key);

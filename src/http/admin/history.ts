@@ -1,7 +1,9 @@
 /** `GET /admin/history`: admin changes with actor, time, and the values before and after. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
-import type { UserPath } from '../../events/event.ts';
+import type { Position, UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { AdminJournal } from '../../projections/admin-journal.ts';
 import { parseSubject, type Subject, subjectKinds, subjectText } from '../../projections/admin-subjects.ts';
@@ -13,9 +15,10 @@ import {
   subjectHistory,
 } from '../../projections/read-history.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dayOrTime } from '../dates.ts';
 import { entryPositionIn, limitIn } from '../paging.ts';
-import { type Query, queryOf, single } from '../query.ts';
 import { parseUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
 
@@ -26,11 +29,56 @@ export interface HistoryDependencies {
 
 const PAGE = { usual: 50, most: 200 };
 
-export function registerHistory(admin: FastifyInstance, { log, journal }: HistoryDependencies): void {
-  admin.get('/history', { config: { access: 'scoped-admin' } }, async (request) => {
-    const query = queryOf(request);
-    const page = readPage(query);
-    const subject = subjectIn(query);
+const position = (name: 'before' | 'after', description: string): QueryParameter<Position | undefined> => ({
+  description,
+  schema: { type: 'string' },
+  read: (query) => entryPositionIn(query, name),
+});
+
+const historyQuery = queryOfParameters({
+  subject: textParameter(`\`<kind>:<id>\`; kinds: ${subjectKinds.join(', ')}. Default: all, for global administrators`),
+  start: textParameter('First moment: a date, or a time with its zone'),
+  end: textParameter('Last moment: a date, or a time with its zone'),
+  limit: {
+    description: 'Entries of the page',
+    schema: { type: 'integer', minimum: 1, maximum: PAGE.most, default: PAGE.usual },
+    read: (query) => limitIn(query, PAGE),
+  } satisfies QueryParameter<number>,
+  before: position('before', 'Only entries before this position'),
+  after: position('after', 'Only entries after this position; alone, the page begins there'),
+});
+
+const value = z.record(z.string(), z.unknown()).nullable();
+
+const change = z.object({
+  position: z.string().describe('Position in the log, as `before`, `after` and `as_of` accept it'),
+  revision: z.string().describe('Number of the change in its stream'),
+  at: z.iso.datetime(),
+  actor: z.string().describe('`master`, `key:<id>` or `system`'),
+  user_path: z.string().nullable().describe('User path of the actor'),
+  request_id: z.string().nullable(),
+  subject: z.string(),
+  type: z.string(),
+  before: value.describe('Secrets are masked; null when the subject did not exist'),
+  after: value,
+  changed: z.array(z.string()),
+});
+
+const historyPage = z.object({ entries: z.array(change), limit: z.int(), has_more: z.boolean() });
+
+const getHistory = {
+  operationId: 'adminHistory',
+  summary: 'List admin changes with actor, time, and the values before and after',
+  description: 'Newest first. An administrator of a subtree names a `subject` within it.',
+  querystring: historyQuery,
+  response: { 200: jsonAnswer('A page of changes', historyPage) },
+  errors: [404],
+};
+
+export function registerHistory(admin: Routes, { log, journal }: HistoryDependencies): void {
+  admin.get('/history', { config: { access: 'scoped-admin' }, schema: getHistory }, async (request) => {
+    const page = readPage(request.query);
+    const subject = subjectIn(request.query.subject);
     if (subject === undefined) {
       // Subjects of the whole gateway are visible only to administrators of all of it.
       if (scopeOf(request) !== undefined) throw refusals.adminScopeDenied();
@@ -76,8 +124,7 @@ function noHistory(subject: Subject) {
 }
 
 /** @throws Refusal 400 */
-function subjectIn(query: Query): Subject | undefined {
-  const given = single(query['subject']);
+function subjectIn(given: string | undefined): Subject | undefined {
   if (given === undefined) return undefined;
   const subject = parseSubject(given);
   if (subject === undefined) {
@@ -101,14 +148,12 @@ function canonicalId({ kind, id }: Subject): string {
 }
 
 /** @throws Refusal 400 */
-function readPage(query: Query): HistoryQuery {
-  const from = single(query['start']);
-  const to = single(query['end']);
+function readPage({ start, end, limit, before, after }: z.output<typeof historyQuery>): HistoryQuery {
   return {
-    limit: limitIn(query, PAGE),
-    before: entryPositionIn(query, 'before'),
-    after: entryPositionIn(query, 'after'),
-    from: from === undefined ? undefined : dayOrTime(from, 'start'),
-    to: to === undefined ? undefined : dayOrTime(to, 'end'),
+    limit,
+    before,
+    after,
+    from: start === undefined ? undefined : dayOrTime(start, 'start'),
+    to: end === undefined ? undefined : dayOrTime(end, 'end'),
   };
 }

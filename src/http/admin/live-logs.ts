@@ -6,8 +6,9 @@
  * log itself and has no limit. Without a cursor a client gets the requests in flight and then new events. An
  * administrator of a subtree gets the exchanges of that subtree.
  */
+
 import type { ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
@@ -19,6 +20,7 @@ import { controlBytes, type LiveFilter, snapshotBytes, wanted } from '../../proj
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { logPosition } from '../paging.ts';
 import { queryOf, single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -48,7 +50,7 @@ export interface LiveLogsOptions {
 
 export interface LiveLogs {
   /** Adds the route; all mounts share the same clients. */
-  register(admin: FastifyInstance): void;
+  register(admin: Routes): void;
   /** Number of connected clients. */
   clients(): number;
   /** Bytes held for all clients: written, and not yet accepted by the operating system. */

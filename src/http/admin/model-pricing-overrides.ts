@@ -1,5 +1,6 @@
 /** `/admin/model-pricing-overrides`: model prices that replace those of the configuration or the snapshot. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
@@ -9,11 +10,13 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../projections/price-overrides.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { type Query, single } from '../query.ts';
 import { sendRows } from '../send-rows.ts';
 import { bodyOf, eventContextOf } from '../server.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
+import { requestedAsOf } from './page.ts';
 import { readBody } from './read-body.ts';
 
 export interface PricingOverridesOptions {
@@ -34,7 +37,7 @@ const route = { exposeHeadRoute: false, config: { access: 'global-admin' } } as 
 const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
 const change = { config: { access: 'global-admin', ifMatch: '/model-pricing-overrides/:selector' } } as const;
 
-export function registerPricingOverrides(admin: FastifyInstance, options: PricingOverridesOptions): void {
+export function registerPricingOverrides(admin: Routes, options: PricingOverridesOptions): void {
   const { log, overrides, asOf } = options;
 
   async function execute(command: PriceOverrideCommand, request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -46,14 +49,14 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
   }
 
   admin.get('/model-pricing-overrides', route, async (request, reply) => {
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     const state = moment === undefined ? overrides.state : await asOf.fold(priceOverridesView, moment);
     return sendRows(reply, overrideRows(state));
   });
 
   admin.get<{ Params: { selector: string } }>('/model-pricing-overrides/:selector', shown, async (request, reply) => {
     const selector = canonical(request.params.selector, () => true);
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     const { bySelector } = moment === undefined ? overrides.state : await asOf.fold(priceOverridesView, moment);
     const override = bySelector.get(selector);
     if (override === undefined) throw refusals.notFound('pricing override', selector);

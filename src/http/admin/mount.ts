@@ -3,12 +3,14 @@
  *
  * `guardAdmin` checks the access class of a route before its body is read.
  */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { whyNotAdministrator } from '../../commands/access/administration.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
+import type { Routes, ZodTypes } from '../api/route-schema.ts';
+import { validateBySchema } from '../api/validation.ts';
 import { callerOf } from '../server.ts';
 import { requireETags } from './conditional.ts';
 
@@ -19,10 +21,12 @@ const LEGACY = {
 };
 
 /** @param register gives each route its path below `/admin`, and its access class. It is called twice. */
-export function mountAdmin(app: FastifyInstance, register: (admin: FastifyInstance) => void): void {
+export function mountAdmin(app: Routes, register: (admin: Routes) => void): void {
   const mount = (prefix: string, headers: Record<string, string> | undefined) =>
     app.register(
-      async (admin) => {
+      async (plugin) => {
+        const admin = plugin.withTypeProvider<ZodTypes>();
+        admin.setValidatorCompiler(validateBySchema);
         admin.addHook('onRequest', async (request, reply) => {
           if (headers !== undefined) reply.headers(headers);
           guardAdmin(request);

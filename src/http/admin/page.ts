@@ -7,29 +7,28 @@ import { refusals } from '../../commands/refusal.ts';
 import { optionalLimitIn } from '../paging.ts';
 import { queryOf, single } from '../query.ts';
 
-const MAX_LIMIT = 1000;
-
-interface Paged {
-  readonly request: FastifyRequest;
-  readonly reply: FastifyReply;
+/** The values of `listPageParameters`. */
+export interface ListPage {
+  readonly limit?: number | undefined;
+  readonly after?: string | undefined;
 }
 
 /**
  * The rows of the requested page, in the given order.
- * @throws Refusal 400 for an invalid limit, and for an `after` that is not in the list
+ * @throws Refusal 400 for an `after` that is not in the list
  */
 export function pageOf<Row>(
   rows: readonly Row[],
   idOf: (row: Row) => string,
-  { request, reply }: Paged,
+  { limit, after }: ListPage,
+  reply: FastifyReply,
 ): readonly Row[] {
-  const query = queryOf(request);
-  const limit = optionalLimitIn(query, MAX_LIMIT);
-  const after = single(query['after']);
   const start = after === undefined ? 0 : placeOf(rows, idOf, after) + 1;
   const page = rows.slice(start, limit === undefined ? undefined : start + limit);
   const last = page.at(-1);
-  if (last !== undefined && start + page.length < rows.length) reply.header('link', nextLink(request, idOf(last)));
+  if (last !== undefined && start + page.length < rows.length) {
+    reply.header('link', nextLink(reply.request.url, idOf(last)));
+  }
   return page;
 }
 
@@ -40,9 +39,18 @@ function placeOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, after: s
 }
 
 /** The same request for the page after that row; relative, since the gateway may run behind a proxy. */
-function nextLink({ url }: FastifyRequest, after: string): string {
+function nextLink(url: string, after: string): string {
   const [path = '', query] = url.split('?');
   const parameters = new URLSearchParams(query);
   parameters.set('after', after);
   return `<${path}?${parameters}>; rel="next"`;
 }
+
+/** For routes without a schema of their query. */
+export function requestedPage(request: FastifyRequest): ListPage {
+  const query = queryOf(request);
+  return { limit: optionalLimitIn(query, 1000), after: single(query['after']) };
+}
+
+/** For routes without a schema of their query. */
+export const requestedAsOf = (request: FastifyRequest) => single(queryOf(request)['as_of']);

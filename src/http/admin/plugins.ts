@@ -1,6 +1,8 @@
 /** The endpoints of plugins and guardrails. There are none yet, so each answers 503 `feature_unavailable`. */
-import type { FastifyInstance, HTTPMethods } from 'fastify';
+
+import type { HTTPMethods } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
+import type { Routes } from '../api/route-schema.ts';
 
 const endpoints: readonly (readonly [method: HTTPMethods, url: string])[] = [
   ['GET', '/plugins'],
@@ -12,7 +14,7 @@ const endpoints: readonly (readonly [method: HTTPMethods, url: string])[] = [
 ];
 
 /** @param isOn whether the configuration enables plugins or guardrails */
-export function registerPlugins(admin: FastifyInstance, isOn: boolean): void {
+export function registerPlugins(admin: Routes, isOn: boolean): void {
   const message = isOn
     ? 'This version has no plugins and no guardrails. PLUGINS_ENABLED and GUARDRAILS_ENABLED have no effect.'
     : 'Plugins and guardrails are switched off: PLUGINS_ENABLED=false and GUARDRAILS_ENABLED=false.';

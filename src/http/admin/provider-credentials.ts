@@ -1,5 +1,6 @@
 /** `/admin/provider-credentials`: the providers that administrators set up, next to those of the configuration. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import type { CheckAddresses } from '../../commands/credentials/check-address.ts';
 import {
   type Credential,
@@ -14,6 +15,7 @@ import { refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { StoredCredentials } from '../../projections/provider-credentials.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { type ManagedProvider, managedRow, storedRow } from './credential-rows.ts';
@@ -33,7 +35,7 @@ export interface ProviderCredentialsOptions {
   problems(): ReadonlyMap<string, string>;
 }
 
-export function registerProviderCredentials(admin: FastifyInstance, options: ProviderCredentialsOptions): void {
+export function registerProviderCredentials(admin: Routes, options: ProviderCredentialsOptions): void {
   const { log, stored, sealers, checkAddresses, problems } = options;
   const managed = new Map(options.managed.map((one) => [one.name, one]));
   const route = { exposeHeadRoute: false, config: { access: 'global-admin' } } as const;

@@ -1,5 +1,5 @@
 /** `GET /admin/providers/status`: the state of each provider and its source. It contains no keys. */
-import type { FastifyInstance } from 'fastify';
+import type { Routes } from '../api/route-schema.ts';
 
 /** A provider that is in force or should be. */
 export interface ProviderFacts {
@@ -52,7 +52,7 @@ interface Verdict {
   readonly status_reason: string;
 }
 
-export function registerProvidersStatus(admin: FastifyInstance, providers: () => readonly ProviderFacts[]): void {
+export function registerProvidersStatus(admin: Routes, providers: () => readonly ProviderFacts[]): void {
   const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   admin.get('/providers/status', route, () => providersStatus(providers()));
 }

@@ -1,5 +1,6 @@
 /** `/admin/rate-limits`: limits on requests and tokens by user path, provider and model. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';
 import type { KeyDirectory } from '../../commands/access/key-directory.ts';
@@ -18,12 +19,14 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
+import { requestedAsOf } from './page.ts';
 import { oneRateLimit, type ReadGauge, rateLimitRows } from './rate-limit-rows.ts';
 import { readBody } from './read-body.ts';
 import { confirmed, resetRequest } from './reset-request.ts';
@@ -64,7 +67,7 @@ interface Named {
   readonly period: string;
 }
 
-export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOptions): void {
+export function registerRateLimits(admin: Routes, options: RateLimitsOptions): void {
   const { log, asOf, keys, now, isProvider } = options;
 
   /** @throws Refusal 503 while rate limits are off */
@@ -97,7 +100,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
   });
 
   admin.get('/rate-limits', scoped, async (request) => {
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     if (moment === undefined) return list(request);
     books();
     const state = await asOf.fold(rateLimitsView, moment);
@@ -111,7 +114,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
       ...subjectIn(request, { scope, subject }, scopes),
       periodSeconds: periodIn({ period }, rateLimitPeriod),
     };
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     const { state, gauge } = books();
     const row =
       moment === undefined

@@ -1,8 +1,9 @@
 /** `POST /admin/usage/recalculate-pricing`: prices recorded usage again at today's prices. */
-import type { FastifyInstance } from 'fastify';
+
 import { z } from 'zod';
 import type { Recalculated, Recalculation } from '../../commands/pricing/recalculate.ts';
 import { refusals } from '../../commands/refusal.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { dateRange, timeZoneOf } from '../date-range.ts';
 import { eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
@@ -41,7 +42,7 @@ const recalculationBody = z
     error: "expected 'recalculate'",
   });
 
-export function registerRecalculation(admin: FastifyInstance, options: RecalculationOptions): void {
+export function registerRecalculation(admin: Routes, options: RecalculationOptions): void {
   const { enabled, recalculate, modelsOf, now, limitMs } = options;
 
   admin.post('/usage/recalculate-pricing', { config: { access: 'global-admin' } }, async (request, reply) => {

@@ -1,7 +1,8 @@
 /** `/admin/runtime`: the settings that the dashboard shows, and the refresh of all state. */
-import type { FastifyInstance } from 'fastify';
+
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { readBody } from './read-body.ts';
 import type { RefreshReport } from './runtime-refresh.ts';
 
@@ -14,7 +15,7 @@ export interface RuntimeOptions {
 
 const settingSchema = z.strictObject({ value: z.string() });
 
-export function registerRuntime(admin: FastifyInstance, { flags, refresh }: RuntimeOptions): void {
+export function registerRuntime(admin: Routes, { flags, refresh }: RuntimeOptions): void {
   const open = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
   const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   const config = () => {

@@ -1,11 +1,12 @@
 /** `POST /admin/sql`: a SQL query by a read-only user, recorded before it is executed. */
-import type { FastifyInstance } from 'fastify';
+
 import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
 import { askSql, SqlRefused } from '../../projections/analytics/sql-query.ts';
 import { printable } from '../../projections/printable.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { ClickHouseException } from '../clickhouse/embedded-clickhouse.ts';
 import { LONGEST_QUERY, withoutScope } from '../clickhouse/normal-form.ts';
 import { NotForReaders } from '../clickhouse/not-for-readers.ts';
@@ -55,7 +56,7 @@ const tooMuch = new Set([158, 159, 160, 241, 307, 396]);
 /** ClickHouse's codes for wrong credentials, which the client cannot correct. */
 const notLetIn = new Set([192, 193, 194, 516]);
 
-export function registerSql(admin: FastifyInstance, { audit, address, isServer, whyNot }: SqlDependencies): void {
+export function registerSql(admin: Routes, { audit, address, isServer, whyNot }: SqlDependencies): void {
   const ask = isServer ? createQueryServer() : askSql;
   admin.post('/sql', { config: { access: 'global-admin' } }, async (request, reply) => {
     const { query, format } = readBody(request, sqlQuestion);

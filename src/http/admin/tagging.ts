@@ -1,5 +1,5 @@
 /** `/admin/tagging/settings`: which request headers become labels. */
-import type { FastifyInstance } from 'fastify';
+
 import { z } from 'zod';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { taggingDecider, taggingStream } from '../../commands/tagging/tagging.ts';
@@ -7,6 +7,7 @@ import type { TaggingRule } from '../../commands/tagging/tagging-rules.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { TaggingState } from '../../projections/tagging.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { readBody } from './read-body.ts';
@@ -33,7 +34,7 @@ export interface TaggingOptions {
   readonly managed: readonly TaggingRule[];
 }
 
-export function registerTagging(admin: FastifyInstance, { log, set, managed }: TaggingOptions): void {
+export function registerTagging(admin: Routes, { log, set, managed }: TaggingOptions): void {
   const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
   const change = { config: { access: 'global-admin', ifMatch: '/tagging/settings' } } as const;
   const view = () => ({

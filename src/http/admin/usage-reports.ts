@@ -1,5 +1,6 @@
 /** `GET /admin/usage/…`: usage and its cost, by caller and time. */
-import type { FastifyInstance, FastifyReply } from 'fastify';
+
+import type { FastifyReply } from 'fastify';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import type { Question } from '../../projections/analytics/usage-filter.ts';
 import {
@@ -26,6 +27,7 @@ import {
   usageByUserPath,
   usageTotals,
 } from '../../projections/analytics/usage-queries.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { offsetPageIn } from '../paging.ts';
 import { queryOf, textIn } from '../query.ts';
 import { untilGone } from './report-db.ts';
@@ -53,7 +55,7 @@ export interface UsageReportOptions {
 const SESSIONS = { usual: 50, most: 200, capped: true };
 const ENTRIES = { usual: 50, most: 200 };
 
-export function registerUsageReports(admin: FastifyInstance, { db, enabled, now }: UsageReportOptions): void {
+export function registerUsageReports(admin: Routes, { db, enabled, now }: UsageReportOptions): void {
   const scoped = { config: { access: 'scoped-admin' as const } };
   const ask = async <Row>({ sql, parameters }: Question, signal: AbortSignal): Promise<Row[]> =>
     enabled ? db.rows<Row>(sql, parameters, signal) : [];

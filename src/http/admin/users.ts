@@ -1,5 +1,6 @@
 /** `/admin/users`: the models that may be used at each user path. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt } from '../../commands/access/authority.ts';
 import type { EffectiveModels } from '../../commands/access/effective-models.ts';
@@ -15,14 +16,15 @@ import { newestEvent } from '../../events/newest-event.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { UsersState } from '../../projections/users.ts';
-import { type Query, single } from '../query.ts';
+import { queryOfParameters, textParameter } from '../api/parameters.ts';
+import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { optionalUserPath, parseUserPath } from '../user-path.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
-import { pageOf } from './page.ts';
-import { readBody } from './read-body.ts';
+import { type ListPage, pageOf } from './page.ts';
+import { asOfParameter, listPageParameters } from './parameters.ts';
 
 /** The policies at a moment, and the effective access they result in. */
 export interface UsersAt {
@@ -38,8 +40,8 @@ export interface UsersOptions {
   readonly declared: DeclaredPolicies;
   /** Current effective access; for one answer. */
   effective(): EffectiveModels;
-  /** The policies at the request's `as_of`; undefined without one. @throws Refusal 400 */
-  asOf(request: FastifyRequest): Promise<UsersAt | undefined>;
+  /** The policies as of the `as_of` of a query; undefined without one. @throws Refusal 400 */
+  asOf(asOf: string | undefined): Promise<UsersAt | undefined>;
   isProvider(name: string): boolean;
 }
 
@@ -49,23 +51,80 @@ const newPolicy = z.strictObject({
   description: z.string().max(2000).nullish(),
 });
 
-const scoped = { config: { access: 'scoped-admin' } } as const;
-const shown = { config: { access: 'scoped-admin', etag: true } } as const;
-const changes = { config: { access: 'scoped-admin', ifMatch: '/users/:user_path' } } as const;
+const user = z.object({
+  user_path: z.string(),
+  allowed_models: z.array(z.string()),
+  description: z.string().optional(),
+  configured: z.boolean(),
+  key_count: z.int(),
+  inherited_from: z.array(z.string()),
+  restricted: z.boolean(),
+  effective_models: z.array(z.string()),
+  created_at: z.string().optional(),
+  updated_at: z.string().optional(),
+  revision: z.string().optional(),
+  managed: z.boolean(),
+});
+const tree = z.object({ users: z.array(user) });
+const changes = { access: 'scoped-admin', ifMatch: '/users/:user_path' } as const;
 
-export function registerUsers(admin: FastifyInstance, options: UsersOptions): void {
+const listUsers = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'listUsers',
+    summary: 'List user paths with their model policies',
+    querystring: queryOfParameters({ as_of: asOfParameter, ...listPageParameters }),
+    response: { 200: jsonAnswer('Every path in the scope of the caller, or a page of them', tree) },
+  },
+} as const;
+
+const getUser = {
+  config: { access: 'scoped-admin', etag: true },
+  schema: {
+    operationId: 'getUser',
+    summary: 'Get one user path with its model policy',
+    params: pathParameters({ user_path: 'The user path, percent-encoded' }),
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response: { 200: jsonAnswer('The path with its effective models', user) },
+    errors: [404],
+  },
+} as const;
+
+const setUser = {
+  config: changes,
+  schema: {
+    operationId: 'setUserPolicy',
+    summary: 'Set the models that may be used at a user path',
+    body: newPolicy,
+    example: { user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
+    response: { 200: jsonAnswer('Every path in the scope of the caller', tree) },
+  },
+} as const;
+
+const deleteUser = {
+  config: changes,
+  schema: {
+    operationId: 'removeUserPolicy',
+    summary: 'Delete the model policy of a user path',
+    querystring: queryOfParameters({ user_path: textParameter("Default: the root of the caller's scope") }),
+    response: { 200: jsonAnswer('Every path in the scope of the caller', tree) },
+    errors: [404, 409],
+  },
+} as const;
+
+export function registerUsers(admin: Routes, options: UsersOptions): void {
   const { log, users, keys, declared } = options;
 
   const now = (): UsersAt => ({ users: users.state, keys: keys.state, effective: options.effective() });
   const treeOf = ({ users: stored, keys, effective }: UsersAt): UserTree =>
     userTree({ stored, declared, keys: keys.byId.values(), effective });
 
-  /** All paths in the caller's scope, or the requested page of them for a GET. */
-  function sendTree(request: FastifyRequest, reply: FastifyReply, state = now()): FastifyReply {
+  /** All paths in the caller's scope, or the requested page of them. */
+  function sendTree(request: FastifyRequest, reply: FastifyReply, page: ListPage = {}, state = now()): FastifyReply {
     const tree = treeOf(state);
     const scope = scopeOf(request);
     const visible = tree.paths.filter((path) => isWithin(scope, path));
-    const paths = request.method === 'GET' ? pageOf(visible, (path) => path, { request, reply }) : visible;
+    const paths = pageOf(visible, (path) => path, page, reply);
     return sendRows(reply, nodesAt(tree, paths), ['{"users":', '}']);
   }
 
@@ -86,24 +145,24 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     authority: authorityAt(userPath, callerOf(request), directory),
   });
 
-  admin.get('/users', scoped, async (request, reply) =>
-    sendTree(request, reply, (await options.asOf(request)) ?? now()),
+  admin.get('/users', listUsers, async (request, reply) =>
+    sendTree(request, reply, request.query, (await options.asOf(request.query.as_of)) ?? now()),
   );
 
-  admin.get<{ Params: { user_path: string } }>('/users/:user_path', shown, async (request, reply) => {
+  admin.get('/users/:user_path', getUser, async (request, reply) => {
     const path = parseUserPath(request.params.user_path, 'user_path');
     pathInScope(scopeOf(request), path);
     // Read before the policy: an ETag newer than its content would let a change overwrite another.
     const newest = await newestEvent(userStream(path), log);
-    const { paths, node } = treeOf((await options.asOf(request)) ?? now());
+    const { paths, node } = treeOf((await options.asOf(request.query.as_of)) ?? now());
     if (!paths.includes(path)) throw refusals.notFound('user path', path);
     const user = node(path);
     if (!user.managed) sendETag(reply, user.revision ?? newest?.revision ?? 'noStream');
     return user;
   });
 
-  admin.put('/users', changes, async (request, reply) => {
-    const input = readBody(request, newPolicy);
+  admin.put('/users', setUser, async (request, reply) => {
+    const input = request.body;
     const userPath = userPathIn(request, input.user_path);
     const allowedModels = canonicalSelectors(input.allowed_models, options.isProvider, 'allowed_models');
     if (allowedModels instanceof Refusal) throw allowedModels;
@@ -113,8 +172,8 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     return sendTree(request, reply);
   });
 
-  admin.delete<{ Querystring: Query }>('/users', changes, async (request, reply) => {
-    const userPath = userPathIn(request, single(request.query['user_path']));
+  admin.delete('/users', deleteUser, async (request, reply) => {
+    const userPath = userPathIn(request, request.query.user_path);
     await execute({ kind: 'remove', userPath, ...byOf(request, userPath) }, request, reply);
     return sendTree(request, reply);
   });

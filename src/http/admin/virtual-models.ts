@@ -1,5 +1,5 @@
 /** `/admin/virtual-models`: aliases of other models, and access policies of models. */
-import type { FastifyInstance } from 'fastify';
+
 import { z } from 'zod';
 import { parseSelector } from '../../commands/access/selector.ts';
 import type { Target } from '../../commands/model-request/target.ts';
@@ -15,10 +15,12 @@ import { isRedirect, type VirtualModel } from '../../commands/virtual-models/vir
 import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/virtual-model-input.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
+import { requestedAsOf } from './page.ts';
 import { readBody } from './read-body.ts';
 
 export interface VirtualModelRoutesOptions {
@@ -78,17 +80,17 @@ const global = { config: { access: 'global-admin' } } as const;
 const shown = { config: { access: 'global-admin', etag: true } } as const;
 const change = { config: { access: 'global-admin', ifMatch: '/virtual-models/:source' } } as const;
 
-export function registerVirtualModels(admin: FastifyInstance, options: VirtualModelRoutesOptions): void {
+export function registerVirtualModels(admin: Routes, options: VirtualModelRoutesOptions): void {
   const { view, changes, providers, facts, asOf } = options;
 
   admin.get('/virtual-models', global, async (request) => {
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     return virtualModelRows(moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment), facts);
   });
 
   admin.get<{ Params: { source: string } }>('/virtual-models/:source', shown, async (request, reply) => {
     const name = nameOf(request.params.source);
-    const moment = await asOf.moment(request);
+    const moment = await asOf.moment(requestedAsOf(request));
     const stored = moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment);
     const row = virtualModelRows(stored, facts).find(({ source }) => source === name);
     if (row === undefined) throw refusals.notFound('virtual model', name);

@@ -1,5 +1,6 @@
 /** Routes of `/v1/conversations`. The gateway stores conversations itself, for every provider. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import {
   type AtConversation,
@@ -15,6 +16,7 @@ import {
 } from '../../commands/conversations/conversations.ts';
 import { conversationStream } from '../../commands/conversations/load-conversation.ts';
 import { anyKey } from '../access-class.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { openAiPageIn } from '../paging.ts';
 import type { Query } from '../query.ts';
 import { bodyOf, callerOf, requesterOf } from '../server.ts';
@@ -33,7 +35,7 @@ const CONVERSATION = `${CONVERSATIONS}/:id`;
 const ITEMS = `${CONVERSATION}/items`;
 const ITEM = `${ITEMS}/:item`;
 
-export function registerConversations(app: FastifyInstance, deps: ConversationDependencies, audit: ReadAudit): void {
+export function registerConversations(app: Routes, deps: ConversationDependencies, audit: ReadAudit): void {
   /** Called before the items are sent, after the check that the caller may read them. */
   const noteRead = (request: FastifyRequest<{ Params: { id: string } }>) => {
     const { id, context } = at(request);

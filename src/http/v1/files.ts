@@ -1,5 +1,6 @@
 /** `/v1/files` and `/v1/batches`: objects stored at providers, with the providers' own ids. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { batchResults } from '../../commands/files/batch-results.ts';
@@ -24,6 +25,7 @@ import type { ModelRequest } from '../../commands/model-request/model-request.ts
 import { batches, files, type ObjectKind } from '../../commands/provider-objects/tracked.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
+import type { Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
@@ -46,7 +48,7 @@ export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
-export function registerFiles(app: FastifyInstance, options: FilesOptions): void {
+export function registerFiles(app: Routes, options: FilesOptions): void {
   const run = (request: FastifyRequest, reply: FastifyReply, dialect: ExchangeDialect): Promise<void> =>
     options.exchanges.run(request, reply, (modelRequest, client) =>
       options.run(dialect, { ...modelRequest, ...formOf(request) }, client),

@@ -1,6 +1,7 @@
 /** `/v1/messages/batches`: Anthropic's batches, at providers with Anthropic's API or OpenAI's. */
+
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { listMessageBatches } from '../../commands/files/list-message-batches.ts';
 import { messageBatchDialect } from '../../commands/files/message-batch-dialect.ts';
 import {
@@ -13,6 +14,7 @@ import type { MessageResult } from '../../commands/files/message-results.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -27,7 +29,7 @@ import {
 
 const PATH = '/v1/messages/batches';
 
-export function registerMessageBatches(app: FastifyInstance, options: FilesOptions): void {
+export function registerMessageBatches(app: Routes, options: FilesOptions): void {
   const deps = (request: FastifyRequest) => dependenciesOf(request, options);
   const noteRead = (request: FastifyRequest<ById>): Promise<void> =>
     options.audit.stored('batch', streamName('batch', request.params.id), callerOf(request), eventContextOf(request));

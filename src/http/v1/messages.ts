@@ -1,5 +1,5 @@
 /** `POST /v1/messages/count_tokens`. `POST /v1/messages` is a model route like the others. */
-import type { FastifyInstance } from 'fastify';
+
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { estimatedCount } from '../../commands/exchange/dialects/messages/count-tokens.ts';
 import { countTokensDialect } from '../../commands/exchange/dialects/messages/count-tokens-dialect.ts';
@@ -7,6 +7,7 @@ import type { Caller } from '../../commands/model-request/caller.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import type { Reach } from '../../commands/model-request/routing-types.ts';
+import type { Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyOf, callerOf } from '../server.ts';
 
@@ -18,7 +19,7 @@ export interface CountTokensOptions {
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
-export function registerCountTokens(app: FastifyInstance, options: CountTokensOptions): void {
+export function registerCountTokens(app: Routes, options: CountTokensOptions): void {
   const { router, admitRequest, exchanges, run } = options;
   app.post(
     countTokensDialect.endpoint,

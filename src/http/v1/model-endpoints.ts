@@ -1,6 +1,7 @@
 /** Model endpoints that are forwarded: each passes its body to the exchange, and a form as a stream. */
+
 import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { type FormOptions, formDialect } from '../../commands/exchange/dialects/forward/form-dialect.ts';
 import { createForwardDialect, type ForwardOptions } from '../../commands/exchange/dialects/forward/forward-dialect.ts';
@@ -9,6 +10,7 @@ import type { CheckFiles } from '../../commands/model-request/check-files.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import { forwardOperations } from '../../commands/model-request/forward-operations.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { decodedStream } from '../content-encoding.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyLimitOf } from '../server.ts';
@@ -22,7 +24,7 @@ export interface ModelEndpointOptions {
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
-export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpointOptions): void {
+export function registerModelEndpoints(app: Routes, options: ModelEndpointOptions): void {
   app.register(async (scope) => {
     acceptUnparsedForms(scope);
     for (const operation of forwardOperations) {
@@ -47,7 +49,7 @@ export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpo
 }
 
 /** Registers a parser that leaves forms unread. */
-export function acceptUnparsedForms(scope: FastifyInstance): void {
+export function acceptUnparsedForms(scope: Routes): void {
   scope.addContentTypeParser(/^multipart\/form-data\b/i, (request, payload, done) =>
     done(null, decodedStream(request.headers, payload)),
   );

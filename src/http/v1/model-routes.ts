@@ -1,12 +1,13 @@
 /** The model routes: each passes its body's bytes to the exchange in its own dialect. */
-import type { FastifyInstance } from 'fastify';
+
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
+import type { Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 
 export function registerModelRoutes(
-  app: FastifyInstance,
+  app: Routes,
   options: {
     readonly dialects: readonly ExchangeDialect[];
     readonly exchanges: OpenExchanges;

@@ -1,8 +1,9 @@
 /** `GET /v1/models` and `GET /v1/models/{selector}`, in OpenAI's format or, for Anthropic's clients, in Anthropic's. */
-import type { FastifyInstance } from 'fastify';
+
 import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { anyKey } from '../access-class.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { isAnthropicClient } from '../client-error-format.ts';
 import type { Query } from '../query.ts';
 import { callerOf } from '../server.ts';
@@ -10,7 +11,7 @@ import type { ModelListEntry } from './listed-model.ts';
 import { modelInfo, pageOfModels } from './messages-models.ts';
 
 /** @param models without those that the caller may not use */
-export function registerModels(app: FastifyInstance, models: VisibleModels<ModelListEntry>): void {
+export function registerModels(app: Routes, models: VisibleModels<ModelListEntry>): void {
   app.get<{ Querystring: Query }>('/v1/models', anyKey, (request) => {
     const listed = models.list(callerOf(request));
     if (isAnthropicClient(request)) return pageOfModels(listed, request.query);

@@ -1,5 +1,6 @@
 /** The routes below `/v1/responses/{id}`. Creation is a model route. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
 import {
@@ -14,6 +15,7 @@ import {
 import { itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
+import type { Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn, startingAfterIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
@@ -26,7 +28,7 @@ interface ById {
 }
 
 export function registerResponses(
-  app: FastifyInstance,
+  app: Routes,
   deps: LifecycleDependencies,
   open: Pick<OpenExchanges, 'serve'>,
   audit: ReadAudit,

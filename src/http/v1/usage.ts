@@ -1,5 +1,5 @@
 /** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
-import type { FastifyInstance } from 'fastify';
+
 import { usdOf } from '../../commands/budgets/money.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
@@ -8,6 +8,7 @@ import type { UserPath } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import { ruleMembers } from '../admin/limit-subject.ts';
 import type { Counted } from '../admin/rate-limit-rows.ts';
+import type { Routes } from '../api/route-schema.ts';
 import { type ReportRange, reportRange } from '../date-range.ts';
 import { type Query, single, wholeNumber } from '../query.ts';
 import { callerOf } from '../server.ts';
@@ -57,7 +58,7 @@ export interface UsageFiguresQuery {
   readonly until: number;
 }
 
-export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
+export function registerUsage(app: Routes, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
   app.get<{ Querystring: Query }>('/v1/usage', anyKey, async (request) => {
     const caller = callerOf(request);
     const { userPath = '/', key } = caller;

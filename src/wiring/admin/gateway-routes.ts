@@ -1,5 +1,5 @@
 /** The admin routes for the gateway itself: its providers, models, settings and tags. */
-import type { FastifyInstance } from 'fastify';
+
 import { addressesCheck } from '../../commands/credentials/check-address.ts';
 import { publicUrl } from '../../commands/credentials/masked-url.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
@@ -12,6 +12,7 @@ import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/pr
 import { type RuntimeOptions, registerRuntime } from '../../http/admin/runtime.ts';
 import { createRefresh, type RefreshPlan, type StepOutcome } from '../../http/admin/runtime-refresh.ts';
 import { registerTagging } from '../../http/admin/tagging.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import type { StoredCredentials } from '../../projections/provider-credentials.ts';
 import type { ProviderMemory } from '../../projections/provider-memory.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
@@ -33,7 +34,7 @@ export interface GatewayAdminOptions {
 }
 
 /** @returns a function that registers the routes; called once for each prefix of the API */
-export function gatewayAdmin(options: GatewayAdminOptions): (admin: FastifyInstance) => void {
+export function gatewayAdmin(options: GatewayAdminOptions): (admin: Routes) => void {
   const { config, log, providers, stored, tagging, sealers, models, flags } = options;
   const { registry } = providers;
   // One refresh at a time, across all prefixes of the API.

@@ -1,10 +1,11 @@
 /** The admin routes that read earlier states: history, lists at another time (`as_of`), and the explanation of a decision. */
-import type { FastifyInstance } from 'fastify';
+
 import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type AsOf, createAsOf } from '../../http/admin/as-of.ts';
 import { registerExplain } from '../../http/admin/explain.ts';
 import { registerHistory } from '../../http/admin/history.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { Registry } from '../../providers/registry.ts';
@@ -23,7 +24,7 @@ export interface AdminHistoryOptions {
 export interface AdminHistory {
   readonly asOf: AsOf;
   readonly policies: ReadPoliciesAsOf;
-  register(admin: FastifyInstance): void;
+  register(admin: Routes): void;
 }
 
 export function adminHistory(options: AdminHistoryOptions): AdminHistory {

@@ -1,5 +1,4 @@
 /** The limits of users and models at another time: the current rules over what administrators had set by then. */
-import type { FastifyRequest } from 'fastify';
 import type { UserLists } from '../../commands/access/authorizer.ts';
 import { EffectiveModels } from '../../commands/access/effective-models.ts';
 import { type DeclaredPolicies, userLists } from '../../commands/users/policies-in-force.ts';
@@ -28,13 +27,13 @@ export interface PoliciesAsOfOptions {
   readonly enabledByDefault: boolean;
 }
 
-/** Resolves with undefined without `as_of` in the request. @throws Refusal 400, as `AsOf.moment` does */
-export type ReadPoliciesAsOf = (request: FastifyRequest) => Promise<PoliciesAsOf | undefined>;
+/** Resolves with undefined without an `as_of`. @throws Refusal 400, as `AsOf.moment` does */
+export type ReadPoliciesAsOf = (asOf: string | undefined) => Promise<PoliciesAsOf | undefined>;
 
 export function createPoliciesAsOf(options: PoliciesAsOfOptions): ReadPoliciesAsOf {
   const { asOf, registry, declared, declaredVirtualModels, enabledByDefault } = options;
-  return async (request) => {
-    const moment = await asOf.moment(request);
+  return async (given) => {
+    const moment = await asOf.moment(given);
     if (moment === undefined) return undefined;
     const [keys, users, stored] = await Promise.all([
       asOf.fold(keysView, moment),

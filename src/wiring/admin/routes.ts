@@ -1,5 +1,5 @@
 /** The admin API under all its prefixes: each component registers its own routes. */
-import type { FastifyInstance } from 'fastify';
+
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
 import type { Config } from '../../config/config.ts';
@@ -7,6 +7,7 @@ import type { EventLog } from '../../events/log.ts';
 import { createLiveLogs } from '../../http/admin/live-logs.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
 import { registerPlugins } from '../../http/admin/plugins.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import { type AccessControl, type KnownAccess, registerAccessRoutes } from '../access.ts';
@@ -37,7 +38,7 @@ export interface AdminRoutes {
 }
 
 /** Does nothing while the admin API is off. */
-export function registerAdminRoutes(app: FastifyInstance, routes: AdminRoutes): void {
+export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
   const { config, log, views, knownKeys, control, virtualModels, pricing, limits, reports } = routes;
   if (!config.admin.endpointsEnabled) return;
   const { registry } = routes.providers;

@@ -1,5 +1,5 @@
 /** Wiring of the audit log's routes: lists and figures from analytics, request and response bodies from the log. */
-import type { FastifyInstance } from 'fastify';
+
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import { registerAuditDetail } from '../../http/admin/audit-detail.ts';
@@ -8,6 +8,7 @@ import { registerAuditLog } from '../../http/admin/audit-log.ts';
 import { registerAuditStats } from '../../http/admin/audit-stats.ts';
 import type { AnalyticsState } from '../../http/admin/report-db.ts';
 import { registerSql } from '../../http/admin/sql.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import type { AnalyticsAddress, AnalyticsDb, AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
 
 export interface AuditRecords {
@@ -31,7 +32,7 @@ export interface AuditReportsWiring extends AuditRecords {
   now(): number;
 }
 
-export function registerAuditReports(admin: FastifyInstance, wiring: AuditReportsWiring): void {
+export function registerAuditReports(admin: Routes, wiring: AuditReportsWiring): void {
   const { audit, recorded, db, files, isKept, state, administrator, isServer, whyNoSql, now } = wiring;
   const reports = { db, isKept, now };
   registerAuditLog(admin, reports);

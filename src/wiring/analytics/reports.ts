@@ -1,10 +1,11 @@
 /** Wiring of analytics: the reports that query the other process. */
-import type { FastifyInstance } from 'fastify';
+
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { Config } from '../../config/config.ts';
 import { registerCacheOverview } from '../../http/admin/cache-overview.ts';
 import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/report-db.ts';
 import { registerUsageReports } from '../../http/admin/usage-reports.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import type { UsageFigures } from '../../http/v1/usage.ts';
 import { type AnalyticsDb, createAnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type AuditRecords, registerAuditReports } from './audit-reports.ts';
@@ -25,7 +26,7 @@ export interface Analytics {
   /** For `GET /v1/usage`. */
   readonly usageFigures: UsageFigures;
   /** Called once for each prefix of the admin API. */
-  register(admin: FastifyInstance): void;
+  register(admin: Routes): void;
   close(): Promise<void>;
 }
 

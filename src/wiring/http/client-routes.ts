@@ -1,5 +1,5 @@
 /** The routes of clients under `/v1`, except usage: models, model requests, files, batches, responses, conversations. */
-import type { FastifyInstance } from 'fastify';
+
 import type { ModelAccess } from '../../commands/access/model-access.ts';
 import { visibleModels } from '../../commands/access/visible-models.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
@@ -10,6 +10,7 @@ import { usableProviders } from '../../commands/files/usable-providers.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
 import type { Config } from '../../config/config.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
 import type { RequestRecorder } from '../../http/request-recorder.ts';
 import { registerConversations } from '../../http/v1/conversations.ts';
@@ -42,7 +43,7 @@ export interface ClientRoutes {
   readonly recorder: RequestRecorder;
 }
 
-export function registerClientRoutes(app: FastifyInstance, routes: ClientRoutes): void {
+export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
   const { recorded, stored, audit, registry, virtualModels, access, router, recorder } = routes;
   const { log, dialects, archive } = recorded;
   const { findItem, tracked } = stored;

@@ -1,6 +1,7 @@
 /** The figures that a scrape of the metrics reads from the components, and their route. */
-import type { FastifyInstance } from 'fastify';
+
 import type { Config } from '../../config/config.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import { type Metrics, registerMetrics } from '../../http/metrics.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
 import type { ProjectionRunner } from '../../projections/runner.ts';
@@ -21,7 +22,7 @@ export interface MetricsRoutes {
   readonly analytics: AskedAnalytics | undefined;
 }
 
-export function registerMetricsRoute(app: FastifyInstance, routes: MetricsRoutes): void {
+export function registerMetricsRoute(app: Routes, routes: MetricsRoutes): void {
   const { metrics, log, projections, exchanges, limits, providers, analytics } = routes;
   const { enabled, endpoint: path, isPublic } = routes.config.metrics;
   metrics.watch({

@@ -1,5 +1,5 @@
 /** `/p/{provider}/…`: a provider's own API, through the exchange pipeline. */
-import type { FastifyInstance } from 'fastify';
+
 import type { ModelAccess } from '../../commands/access/model-access.ts';
 import {
   passthroughDialect,
@@ -9,6 +9,7 @@ import { checkNamedInBody } from '../../commands/files/named-files.ts';
 import type { TrackedObjects } from '../../commands/provider-objects/tracked.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import { registerPassthrough } from '../../http/passthrough.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
@@ -26,7 +27,7 @@ export interface PassthroughRoutes {
 }
 
 /** Does nothing while passthrough is off. */
-export function registerPassthroughRoutes(app: FastifyInstance, routes: PassthroughRoutes): void {
+export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes): void {
   const { config, log, registry, access, tracked, requests } = routes;
   const { enabled, v1Alias, types, statelessRoutes } = config.passthrough;
   if (!enabled) return;

@@ -1,10 +1,11 @@
 /** The HTTP server of the gateway, with its health checks and without other routes. */
+
 import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
-import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { mintEventId } from '../../events/event-id.ts';
+import type { Routes } from '../../http/api/route-schema.ts';
 import { registerHealth } from '../../http/health.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import { createRequestRecorder, type RequestRecorder } from '../../http/request-recorder.ts';
@@ -25,7 +26,7 @@ export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator
 }
 
 export interface GatewayServer {
-  readonly app: FastifyInstance;
+  readonly app: Routes;
   readonly recorder: RequestRecorder;
   /** @returns its URL, for example `http://127.0.0.1:8080` */
   listen(): Promise<string>;

@@ -1,0 +1,175 @@
+/** The OpenAPI 3.1 document, built from the declarations of the registered routes. */
+import type { FastifyInstance, RouteOptions } from 'fastify';
+import { z } from 'zod';
+import * as answers from '../answer-schemas.ts';
+import { errorsOf, errorTexts } from './route-errors.ts';
+import type { AnswerSchema, JsonSchema, Tag } from './route-schema.ts';
+
+export type ApiDocument = Readonly<Record<string, unknown>> & {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, unknown>>>>>>;
+};
+
+/** A registered route. */
+export type Registered = Pick<RouteOptions, 'method' | 'url' | 'config' | 'schema'>;
+
+const tags: Readonly<Record<Tag, string>> = {
+  models: 'Model requests',
+  responses: 'Stored responses',
+  conversations: 'Items that responses of any provider share',
+  files: 'Files and batches, stored at their providers',
+  passthrough: "A provider's own API",
+  admin: 'Administration, reports and the record',
+  operations: 'Health, metrics and this document',
+};
+
+/** Header of every request: its id in the answer, in the record and at the provider. */
+const requestId = z.string().max(200).describe('Id of the request: default is a new one');
+const ifMatch = z.string().describe('The `ETag` of an answer: 409 when the object was changed since');
+const eTag = { description: 'Revision of the object', schema: { type: 'string' } };
+
+export function apiDocument(routes: readonly Registered[]): ApiDocument {
+  const paths: Record<string, Record<string, JsonSchema>> = {};
+  for (const route of routes) {
+    const path = pathOf(route);
+    const methods = [route.method].flat();
+    for (const method of methods) {
+      paths[path] = { ...paths[path], [method.toLowerCase()]: operation(route, method, methods.length > 1) };
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Chancery',
+      // Version of the API, not of the program.
+      version: '1.0',
+      description: "An AI gateway with OpenAI's /v1 API, many model providers, and a complete record.",
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ bearer: [] }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
+    paths: Object.fromEntries(Object.entries(paths).sort(([a], [b]) => (a < b ? -1 : 1))),
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The master key or a managed key; `x-api-key` is accepted too',
+        },
+      },
+      schemas: {
+        Error: schemaOf(answers.errorEnvelope, 'output'),
+        MessagesError: schemaOf(answers.messagesErrorSchema, 'output'),
+      },
+    },
+  };
+}
+
+/** In OpenAPI's form: `/v1/responses/{id}`, `/p/{provider}/{path}`. */
+function pathOf({ url, schema }: Registered): string {
+  const names = schema?.params instanceof z.ZodObject ? Object.keys(schema.params.shape) : [];
+  return url.replace(/:(\w+)/g, '{$1}').replace('*', `{${names.find((name) => !url.includes(`:${name}`)) ?? 'path'}}`);
+}
+
+function operation(route: Registered, method: string, isOneOfSeveral: boolean): JsonSchema {
+  const { schema = {}, config, url } = route;
+  const id = schema.operationId ?? operationIdOf(method, url);
+  const parameters = [
+    ...describedIn('path', schema.params),
+    ...describedIn('query', schema.querystring),
+    ...Object.entries({
+      ...(url.startsWith('/v1/') ? { 'X-Request-ID': requestId } : {}),
+      ...schema.requestHeaders,
+      ...(config?.ifMatch === undefined ? {} : { 'If-Match': ifMatch }),
+    }).map(([name, one]) => parameter('header', name, schemaOf(one, 'input'), false)),
+  ];
+  const hasBody = schema.body !== undefined && !['GET', 'HEAD'].includes(method);
+  return {
+    operationId: isOneOfSeveral ? `${id}_${method.toLowerCase()}` : id,
+    summary: schema.summary,
+    ...(schema.description === undefined ? {} : { description: schema.description }),
+    tags: [schema.tag ?? 'admin'],
+    'x-access': config?.access,
+    ...(config?.access === 'public' ? { security: [] } : {}),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(hasBody ? { requestBody: requestBody(schema) } : {}),
+    responses: responsesOf(route),
+  };
+}
+
+/** `GET /admin/auth-keys/:id` becomes `getAdminAuthKeysById`. */
+function operationIdOf(method: string, url: string): string {
+  const words = url.replace(/:(\w+)/g, 'by-$1').split(/[^A-Za-z0-9]+/);
+  return method.toLowerCase() + words.map((one) => one.charAt(0).toUpperCase() + one.slice(1)).join('');
+}
+
+function describedIn(place: 'path' | 'query', schema: unknown): JsonSchema[] {
+  if (!(schema instanceof z.ZodType)) return [];
+  const { properties = {} } = schemaOf(schema, 'input') as { properties?: Record<string, JsonSchema> };
+  return Object.entries(properties).map(([name, one]) => parameter(place, name, one, place === 'path'));
+}
+
+function parameter(place: string, name: string, schema: JsonSchema, required: boolean): JsonSchema {
+  const { description, ...rest } = schema;
+  return { name, in: place, description, ...(required ? { required } : {}), schema: rest };
+}
+
+function requestBody({ body, bodyType, example }: NonNullable<Registered['schema']>): JsonSchema {
+  const isSchema = body instanceof z.ZodType;
+  const content = {
+    schema: isSchema ? schemaOf(body, 'input') : body,
+    ...(example === undefined ? {} : { example }),
+  };
+  const required = !(isSchema && body.safeParse(undefined).success);
+  return { required, content: { [bodyType ?? 'application/json']: content } };
+}
+
+function responsesOf(route: Registered): JsonSchema {
+  const { schema, config, url } = route;
+  const responses: Record<string, JsonSchema> = {};
+  for (const [status, { description, content }] of Object.entries(answersOf(route))) {
+    const described = Object.entries(content ?? {}).map(([type, { schema: one }]) => [
+      type,
+      { schema: one instanceof z.ZodType ? schemaOf(one, 'output') : one },
+    ]);
+    responses[status] = {
+      description,
+      ...(config?.etag === true ? { headers: { ETag: eTag } } : {}),
+      ...(described.length === 0 ? {} : { content: Object.fromEntries(described) }),
+    };
+  }
+  const envelope = url.startsWith('/v1/messages') ? 'MessagesError' : 'Error';
+  for (const status of errorsOf({ ...route, schema })) {
+    responses[status] ??= {
+      description: errorTexts[status] ?? 'An error',
+      content: { 'application/json': { schema: { $ref: `#/components/schemas/${envelope}` } } },
+    };
+  }
+  return responses;
+}
+
+/** The declared answers of a route by status. */
+export function answersOf({ schema }: Registered): Readonly<Record<string, AnswerSchema>> {
+  return (schema?.response ?? {}) as Readonly<Record<string, AnswerSchema>>;
+}
+
+function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
+  // OpenAPI 3.1 schemas are JSON Schema 2020-12 by default, so they omit `$schema`.
+  const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+  return rest;
+}
+
+/**
+ * Collects the routes that are registered on the instance from now on, without the HEAD routes that Fastify adds and the
+ * older addresses of the admin API.
+ */
+export function collectRoutes(app: Pick<FastifyInstance, 'addHook'>): readonly Registered[] {
+  const routes: Registered[] = [];
+  app.addHook('onRoute', ({ method, url, config = {}, schema = {} }) => {
+    const isAdded = method === 'HEAD' && routes.some((one) => one.url === url && [one.method].flat().includes('GET'));
+    if (isAdded || url.startsWith('/admin/api/v1/')) return;
+    if (schema.summary === undefined) return;
+    routes.push({ method, url, config, schema });
+  });
+  return routes;
+}

@@ -1,0 +1,80 @@
+/**
+ * The declaration of a route: Fastify's route options with zod schemas. Each route declares once its method and path,
+ * the schemas of its query, body and answers, its errors, its access class and an example. Validation, the types of its
+ * handler, the OpenAPI document, the reference in `docs/api.md` and the checks of the tests derive from it.
+ *
+ * On admin routes, body and query are validated before the handler runs, and the handler receives the parsed values. On
+ * all other routes they only describe the request: the bytes of the body and the text of the query stay as they are.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServerDefault } from 'fastify';
+import { z } from 'zod';
+
+/** The types of a handler's request, derived from the schemas of its route. Answers are checked by the tests. */
+export interface ZodTypes extends FastifyTypeProvider {
+  validator: this['schema'] extends z.ZodType ? z.output<this['schema']> : unknown;
+  serializer: unknown;
+}
+
+/** The instance on which routes are registered. */
+export type Routes = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, ZodTypes>;
+
+export type Tag = 'models' | 'responses' | 'conversations' | 'files' | 'passthrough' | 'admin' | 'operations';
+
+/** An answer: its description, and the schema of its body by media type. */
+export interface AnswerSchema {
+  readonly description: string;
+  /** Absent when the answer has no body. A plain object is a JSON schema. */
+  readonly content?: Readonly<Record<string, { readonly schema: z.ZodType | JsonSchema }>>;
+}
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+declare module 'fastify' {
+  interface FastifySchema {
+    /** In camel case, unique; default: derived from method and path. */
+    operationId?: string;
+    /** One line, without a period. */
+    summary?: string;
+    description?: string;
+    /** Default: `admin` for admin routes. */
+    tag?: Tag;
+    /** Request headers that the route reads, by name. They are described and not validated. */
+    requestHeaders?: Readonly<Record<string, z.ZodType>>;
+    /** Statuses with the error envelope beside those that every such route has (`errorsOf`). */
+    errors?: readonly number[];
+    /** Media type of the request's body; default: JSON. */
+    bodyType?: string;
+    /** A body as an example; it satisfies the schema of the body. */
+    example?: unknown;
+  }
+}
+
+/** A JSON answer. */
+export const jsonAnswer = (description: string, schema: z.ZodType | JsonSchema): AnswerSchema => ({
+  description,
+  content: { 'application/json': { schema } },
+});
+
+/** An answer that is JSON, or a stream of events when the request says so. */
+export const jsonOrEventsAnswer = (description: string, schema: z.ZodType): AnswerSchema => ({
+  description,
+  content: { 'application/json': { schema }, 'text/event-stream': { schema: { type: 'string' } } },
+});
+
+/** An answer of another media type. */
+export const mediaAnswer = (description: string, type: string, schema: JsonSchema = {}): AnswerSchema => ({
+  description,
+  content: { [type]: { schema } },
+});
+
+/** An answer without a body. */
+export const emptyAnswer = (description: string): AnswerSchema => ({ description });
+
+/** Parameters in the path, with their descriptions. */
+export function pathParameters<Name extends string>(
+  described: Readonly<Record<Name, string>>,
+): z.ZodType<Record<Name, string>> {
+  const members = Object.entries<string>(described).map(([name, text]) => [name, z.string().describe(text)]);
+  return z.object(Object.fromEntries(members)) as never;
+}
