@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    setupFiles: ['test/support/declared-answers.ts'],
     // A process per file: tests open logs, listen on ports and send themselves signals.
     pool: 'forks',
     maxWorkers: 2,

@@ -5,10 +5,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { servedApiDocument } from '../../scripts/api-document.ts';
 import type { AccessClass } from '../../src/http/access-class.ts';
-import { operations } from '../../src/http/openapi-operations.ts';
 import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, json, modelsListed } from '../support/with-gateway.ts';
@@ -17,6 +16,7 @@ import { passthroughRoutes } from './route-access/passthrough-routes.ts';
 import { type CallerName, callers, type Row } from './route-access/row.ts';
 import { v1Routes } from './route-access/v1-routes.ts';
 
+const document = await servedApiDocument();
 const table: readonly Row[] = [...v1Routes, ...passthroughRoutes, ...adminRoutes];
 
 interface Registered {
@@ -162,20 +162,12 @@ async function expectRefusal(answer: Response, status: number): Promise<void> {
   if (status === 403) expect(code).toMatch(reasons);
 }
 
-/** The answer is documented in the description of the API, with all its members and no other. */
-async function expectAsDescribed(route: string, answer: Response): Promise<void> {
+/** The answer has a status that the route declares. Its body is compared with the schema by the test gateway. */
+function expectAsDeclared(route: string, answer: Response): void {
   const [method = '', url = ''] = route.split(' ');
   if (!url.startsWith('/admin/')) return;
-  const path = url.replaceAll(/:(\w+)/g, '{$1}');
-  const operation = operations.find((one) => one.path === path && one.methods.includes(method));
-  const { success, otherAnswers = {}, errors = [] } = operation ?? {};
-  const statuses = [success?.status ?? 200, ...Object.keys(otherAnswers).map(Number), ...errors];
-  expect(statuses, route).toContain(answer.status);
-  const schema = success?.content?.['application/json'];
-  if (!answer.ok || !(schema instanceof z.ZodType)) return;
-  const body = await json(answer);
-  // Parsing drops members that are not in the schema.
-  expect(schema.parse(body), route).toEqual(body);
+  const operation = document.paths[url.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()];
+  expect(Object.keys(operation?.['responses'] ?? {}), route).toContain(String(answer.status));
 }
 
 describe.each(table.map((row) => [`${row.route}${row.about === undefined ? '' : ` (${row.about})`}`, row] as const))(
@@ -192,7 +184,7 @@ describe.each(table.map((row) => [`${row.route}${row.about === undefined ? '' : 
         if (row.shows !== undefined) expect(text.includes(id), text).toBe(row.shows[place]);
         if (row.route.startsWith('HEAD ') || row.route.includes(' /v1/messages')) return;
         if ([401, 403, 404].includes(status)) await expectRefusal(answer, status);
-        else await expectAsDescribed(row.route, answer);
+        else expectAsDeclared(row.route, answer);
       },
     );
 

@@ -24,18 +24,15 @@ type Declared = Pick<RouteOptions, 'method' | 'url' | 'config' | 'schema'>;
 
 const READING = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** In ascending order. */
+/** In ascending order. A request is refused with 400 also for its query and headers (`checkQuery`). */
 export function errorsOf({ method, config, schema }: Declared): readonly number[] {
   const statuses = new Set(schema?.errors ?? []);
   const access = config?.access;
-  if (access !== 'public') for (const status of [401, 503]) statuses.add(status);
-  if (access === 'scoped-admin' || access === 'global-admin' || access === 'passthrough' || access === 'metrics') {
-    statuses.add(403);
-  }
+  if (access !== 'public') for (const status of [400, 401, 503]) statuses.add(status);
+  if (access !== 'public' && access !== 'any-key') statuses.add(403);
+  if (config?.ifMatch !== undefined) statuses.add(409);
   const writes = [method].flat().some((one) => !READING.has(one));
-  if (schema?.body !== undefined) for (const status of [400, 413, 415]) statuses.add(status);
-  if (schema?.params !== undefined || schema?.querystring !== undefined) statuses.add(400);
-  if (config?.ifMatch !== undefined) for (const status of [400, 409]) statuses.add(status);
+  if (writes) for (const status of [413, 415]) statuses.add(status);
   if (writes && access === 'any-key') statuses.add(429);
   return [...statuses].sort((a, b) => a - b);
 }

@@ -1,0 +1,64 @@
+/**
+ * Compares every JSON answer of the gateways in a test with the schema that its route declares: status, members and
+ * types. Differences are thrown when the test file ends. Loaded for every test file (`vitest.config.ts`).
+ */
+import { subscribe } from 'node:diagnostics_channel';
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { afterAll } from 'vitest';
+
+const differences = new Set<string>();
+
+subscribe('fastify.initialization', (message) => {
+  const { fastify } = message as { fastify: FastifyInstance };
+  fastify.addHook('onSend', async (_request, reply, payload) => {
+    if (reply.request.routeOptions.schema?.summary === undefined || reply.request.method === 'HEAD') return payload;
+    const text = payload instanceof Readable && isJson(reply) ? await textOf(payload) : payload;
+    const difference = await differenceOf(reply, text);
+    if (difference !== undefined) differences.add(difference);
+    return text;
+  });
+});
+
+afterAll(() => {
+  if (differences.size > 0) throw new Error(`answers that differ from their schema:\n${[...differences].join('\n')}`);
+});
+
+const isJson = (reply: FastifyReply) => String(reply.getHeader('content-type')).startsWith('application/json');
+
+async function textOf(payload: Readable): Promise<string> {
+  const pieces: Buffer[] = [];
+  for await (const piece of payload) pieces.push(Buffer.from(piece));
+  return Buffer.concat(pieces).toString();
+}
+
+async function differenceOf(reply: FastifyReply, payload: unknown): Promise<string | undefined> {
+  // Imported when the first answer is compared: most test files start no gateway.
+  const { z } = await import('zod');
+  const { answersOf } = await import('../../src/http/api/openapi.ts');
+  const { errorsOf } = await import('../../src/http/api/route-errors.ts');
+  const { schema, config, url = '', method } = reply.request.routeOptions;
+  const status = reply.statusCode;
+  const place = `${reply.request.method} ${url} ${status}`;
+  const route = { method: method ?? 'GET', url, config, schema };
+  const declared = answersOf(route)[String(status)];
+  if (declared === undefined) {
+    return status === 500 || errorsOf(route).includes(status) ? undefined : `${place}: the status is not declared`;
+  }
+  const body = declared.content?.['application/json']?.schema;
+  if (!(body instanceof z.ZodType) || !isJson(reply) || typeof payload !== 'string') return undefined;
+  const value: unknown = JSON.parse(payload);
+  const parsed = body.safeParse(value);
+  if (!parsed.success) return `${place}: ${z.prettifyError(parsed.error).slice(0, 500)}`;
+  // Parsing drops members that are not in the schema.
+  return same(parsed.data, value)
+    ? undefined
+    : `${place}: members that the schema does not have: ${payload.slice(0, 800)}`;
+}
+
+function same(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return Object.is(a, b);
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => same((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]));
+}
