@@ -36,9 +36,9 @@ export function readableLine(json: string): string {
   const { level, time, msg, err, ...others }: Record<string, unknown> = JSON.parse(json);
   const label = pino.levels.labels[Number(level)] ?? String(level);
   const { message, stack } = isObject(err) ? err : {};
-  const told = [...new Set([msg, message])].filter((each) => typeof each === 'string' && each !== '').join(': ');
+  const summary = [...new Set([msg, message])].filter((each) => typeof each === 'string' && each !== '').join(': ');
   const members = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
-  const line = [String(time), label.toUpperCase().padEnd(5), told, ...members].join(' ').trimEnd();
+  const line = [String(time), label.toUpperCase().padEnd(5), summary, ...members].join(' ').trimEnd();
   const frames = typeof stack === 'string' ? stack.split('\n').filter((each) => /^\s+at /.test(each)) : [];
   return [line, ...frames].map((each) => `${printable(each.replaceAll(/[\t\n]/g, ' '))}\n`).join('');
 }

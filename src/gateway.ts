@@ -14,7 +14,7 @@ import { exchangesLeftOpen } from './projections/open-exchanges-view.ts';
 import { controlAccess, knownAccess } from './wiring/access.ts';
 import { registerAdminRoutes } from './wiring/admin/routes.ts';
 import { recordQueriesIn } from './wiring/analytics/recorded-queries.ts';
-import { type AskedAnalytics, createAnalytics } from './wiring/analytics/reports.ts';
+import { type AnalyticsQueries, createAnalytics } from './wiring/analytics/reports.ts';
 import { credentialsKey } from './wiring/credentials-key.ts';
 import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { modelDialects } from './wiring/dialects.ts';
@@ -47,15 +47,15 @@ export interface Gateway {
 }
 
 /** A process beside the gateway, whose queries and state the gateway shows. */
-export interface Beside {
-  readonly analytics?: AskedAnalytics | undefined;
+export interface GatewayCompanions {
+  readonly analytics?: AnalyticsQueries | undefined;
 }
 
 export async function startGateway(
   config: Config,
   masterKey: string | undefined,
   logger: Logger,
-  { analytics }: Beside = {},
+  { analytics }: GatewayCompanions = {},
 ): Promise<Gateway> {
   const onError = (error: unknown) => logger.error(error);
   const warn = (message: string) => logger.warn(message);

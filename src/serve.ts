@@ -56,7 +56,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
         'set LLAMACPP_BASE_URL=http://HOST:PORT/v1, OPENAI_API_KEY=… or another to have a real one.',
     );
   }
-  if (created && masterKey !== undefined) tellFirstStart(gateway.url, masterKey, gateway.demo);
+  if (created && masterKey !== undefined) printFirstStart(gateway.url, masterKey, gateway.demo);
   analytics?.start(gateway.recordQuery);
 
   const reason = await Promise.race([first, unexpected.first]);
@@ -85,7 +85,7 @@ const durability = {
   relaxed: 'synced every 100 ms: a power cut may lose the last moments',
 };
 
-function tellFirstStart(url: string, masterKey: string, demo: boolean): void {
+function printFirstStart(url: string, masterKey: string, demo: boolean): void {
   const model = demo ? 'demo/simulated-small' : 'PROVIDER/MODEL';
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] });
   print(`\nThis is the first start. The master key, shown only now and kept in the data folder:\n\n  ${masterKey}\n`);

@@ -68,7 +68,7 @@ export async function measureLag(
   return { behindMs, load: result, eventsPerSecond: events / (warmUpSeconds + seconds), eventMicros };
 }
 
-export interface Beside {
+export interface GatewayCompanions {
   readonly describe: string;
   /** Answers per second; medians. */
   readonly rates: { readonly with: number; readonly without: number };
@@ -86,7 +86,12 @@ export interface Both {
 }
 
 /** The same work with and without analytics, in alternating rounds. Each begins when analytics has caught up. */
-export async function measureBeside(work: AnalyticsWork, rounds: number, seconds: number, both: Both): Promise<Beside> {
+export async function measureBeside(
+  work: AnalyticsWork,
+  rounds: number,
+  seconds: number,
+  both: Both,
+): Promise<GatewayCompanions> {
   const rates: Record<'with' | 'without', number[]> = { with: [], without: [] };
   if (both.apart) separate(both);
   else for (const pid of all(both)) pin(pid, 0, cpus().length - 1);

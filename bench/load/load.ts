@@ -58,7 +58,7 @@ export interface Quantiles {
 }
 
 /** How long an answer may take after the measured time. */
-const PATIENCE_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 const MARK = STAMP_MARK.charCodeAt(0);
 /** Each read is processed before the next one. */
 const readBuffer = Buffer.allocUnsafeSlow(256 * 1024);
@@ -166,7 +166,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
           fail('no answer in time');
           socket.destroy();
         },
-        countTo - performance.now() + PATIENCE_MS,
+        countTo - performance.now() + TIMEOUT_MS,
       );
       socket.on('close', () => {
         clearTimeout(patience);

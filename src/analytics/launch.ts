@@ -15,14 +15,14 @@ import { programFiles, projectRoot, type SandboxAccess, type SandboxCommand } fr
 const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=8'];
 
 /** glibc (for Node) and jemalloc (for ClickHouse) return memory sooner. An operator may override it. */
-const frugal: Readonly<Record<string, string>> = {
+const memorySavingVariables: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '2',
   JE_MALLOC_CONF: 'dirty_decay_ms:300,tcache_max:4096,prof:false',
   UV_THREADPOOL_SIZE: '12',
 };
 
 /** Variables of the gateway's environment that are passed on: they hold no secrets. */
-const passedOn = [...Object.keys(frugal), 'NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS', 'TZ'];
+const inheritedVariables = [...Object.keys(memorySavingVariables), 'NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS', 'TZ'];
 
 const analyticsProgram = join(import.meta.dirname, 'worker.ts');
 
@@ -58,11 +58,11 @@ export function spawnAnalytics(sandbox: SandboxCommand | undefined, program = an
 }
 
 function environment(): Record<string, string> {
-  const given = passedOn.flatMap((name) => {
+  const given = inheritedVariables.flatMap((name) => {
     const value = process.env[name];
     return value === undefined ? [] : [[name, value]];
   });
-  return { ...frugal, ...Object.fromEntries(given) };
+  return { ...memorySavingVariables, ...Object.fromEntries(given) };
 }
 
 function jobOf(config: Config, administratorPassword: string): AnalyticsJob {

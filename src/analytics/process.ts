@@ -205,8 +205,8 @@ class Supervised implements AnalyticsProcess {
       if (query.success) return void this.#recordQuery(child, query.data);
       const report = analyticsReport.safeParse(message);
       if (!report.success) return;
-      watchdog.heard();
-      this.#heard(child, report.data);
+      watchdog.noteSignal();
+      this.#receiveReport(child, report.data);
     });
     child.once('exit', (code, signal) => over(`it ended (${code ?? signal})`, code ?? 1));
     child.once('error', (error) => {
@@ -231,7 +231,7 @@ class Supervised implements AnalyticsProcess {
     child.kill('SIGKILL');
   }
 
-  #heard(child: ChildProcess, report: AnalyticsReport): void {
+  #receiveReport(child: ChildProcess, report: AnalyticsReport): void {
     const isFirst = this.#report === undefined;
     this.#report = report;
     if (isFirst) this.#introduce();

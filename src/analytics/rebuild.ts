@@ -36,10 +36,10 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
       databases: [database, beside, before],
       drop: true,
     });
-    const told = await openLog(where.url, { readOnly: true });
+    const sourceLog = await openLog(where.url, { readOnly: true });
     try {
-      const head = await told.head();
-      const logId = await logIdOf(told);
+      const head = await sourceLog.head();
+      const logId = await logIdOf(sourceLog);
       if (logId === undefined) throw new Error('the log is empty: there is nothing to make tables of');
       const say = async (query: string) => void (await client.command({ query }));
       await say(`DROP DATABASE IF EXISTS ${beside}`);
@@ -53,7 +53,7 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
         await copyTables(client, { store, from: database, into: beside, upTo: from });
       }
       const projector = startProjector({
-        log: told,
+        log: sourceLog,
         store: createBatchStore(client, beside),
         retention: analytics.retention,
         onStored: ({ to }) => onProgress(formatPosition(to), head),
@@ -74,7 +74,7 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
       await say(`DROP DATABASE ${before}`);
       return head;
     } finally {
-      await told.close();
+      await sourceLog.close();
       await close();
     }
   } finally {

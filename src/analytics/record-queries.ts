@@ -11,10 +11,10 @@ export interface GatewayChannel {
 }
 
 /** Without an answer after this time, a query is refused. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 /** @returns a function that rejects without a gateway, when it cannot write the log, and when it does not answer */
-export function recordThroughGateway(gateway: GatewayChannel, patienceMs = PATIENCE_MS): RecordQuery {
+export function recordThroughGateway(gateway: GatewayChannel, patienceMs = TIMEOUT_MS): RecordQuery {
   const waiting = new Map<number, (answer: Pick<QueryRecorded, 'error'>) => void>();
   let last = 0;
   gateway.on('message', (message) => {

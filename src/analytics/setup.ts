@@ -5,7 +5,7 @@ import { allowedNames, analystAccount, refusedQueries } from '../http/clickhouse
 import { writeToServer } from './writing-access.ts';
 
 /** The message names the missing setting. */
-class NothingToSetUp extends Error {
+class NoAnalyticsServer extends Error {
   readonly code = 'analytics_setup';
 }
 
@@ -19,16 +19,18 @@ export interface SetupOptions {
 /** ClickHouse's codes for missing rights: 497 has no grant, 164 only reads, 164 and 392 no table function. */
 const refusals = new Set(['164', '392', '497']);
 
-/** Resolves to the account's forbidden rights: empty when there are none. @throws NothingToSetUp, ClickHouseError */
+/** Resolves to the account's forbidden rights: empty when there are none. @throws NoAnalyticsServer, ClickHouseError */
 export async function setUpAnalyst({ analytics }: Config, { admin, onStep }: SetupOptions): Promise<readonly string[]> {
   const { url, user, password = '', database, analyst } = analytics.clickhouse;
   if (url === undefined) {
-    throw new NothingToSetUp(
+    throw new NoAnalyticsServer(
       'CLICKHOUSE_URL is not set: the embedded ClickHouse makes the user "analyst" by itself, and there is nothing to set up',
     );
   }
   if (analyst === undefined) {
-    throw new NothingToSetUp('set CLICKHOUSE_ANALYST_USER and CLICKHOUSE_ANALYST_PASSWORD to the account to be made');
+    throw new NoAnalyticsServer(
+      'set CLICKHOUSE_ANALYST_USER and CLICKHOUSE_ANALYST_PASSWORD to the account to be made',
+    );
   }
   const managing = writeToServer({ url, ...(admin ?? { user, password }) });
   try {

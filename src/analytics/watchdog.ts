@@ -27,7 +27,7 @@ const SHORT_MS = 3000;
 export class Watchdog {
   readonly #watched: Watched;
   readonly #patience: Required<Patience>;
-  #heardAt: number;
+  #lastSignalAt: number;
   #started = false;
   /** Its processor time when it was first found silent. */
   #processorThen: number | undefined;
@@ -35,18 +35,18 @@ export class Watchdog {
   constructor(watched: Watched, { processorMs = 15_000, silentMs = 120_000, startMs = 600_000 }: Patience = {}) {
     this.#watched = watched;
     this.#patience = { processorMs, silentMs, startMs };
-    this.#heardAt = watched.now();
+    this.#lastSignalAt = watched.now();
   }
 
   /** The process has answered. */
-  heard(): void {
+  noteSignal(): void {
     this.#started = true;
-    this.#heardAt = this.#watched.now();
+    this.#lastSignalAt = this.#watched.now();
     this.#processorThen = undefined;
   }
 
   get silentMs(): number {
-    return this.#watched.now() - this.#heardAt;
+    return this.#watched.now() - this.#lastSignalAt;
   }
 
   /** Called each second. Why the process counts as hanging; undefined while it does not. */

@@ -140,15 +140,15 @@ async function clickHouseOf(
   });
   serveOn(socket, readers);
   const writing = await writeToEngine(engine, onError);
-  const heart = engine.connect({ role: 'reader', readOnly: true });
+  const heartbeatConnection = engine.connect({ role: 'reader', readOnly: true });
   return {
     writing,
-    answers: async () => void (await heart.query('SELECT 1', 'TabSeparated')),
+    answers: async () => void (await heartbeatConnection.query('SELECT 1', 'TabSeparated')),
     async close() {
       socket.close();
       readers.closeAllConnections();
       await writing.close();
-      heart.close();
+      heartbeatConnection.close();
       await engine.close();
     },
   };

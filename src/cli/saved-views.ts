@@ -10,7 +10,7 @@ import { providerCredentialsView } from '../projections/provider-credentials.ts'
 import { providerMemory } from '../projections/provider-memory.ts';
 import { rateLimitsView } from '../projections/rate-limits.ts';
 import { logIdOf } from '../projections/runner.ts';
-import { PoisonedEvent, skippedBy, skippedEvents } from '../projections/skipped-events.ts';
+import { skippedBy, skippedEvents, UnprocessableEvent } from '../projections/skipped-events.ts';
 import { spendView } from '../projections/spend.ts';
 import { taggingView } from '../projections/tagging.ts';
 import { usersView } from '../projections/users.ts';
@@ -23,7 +23,7 @@ export interface SavedView {
   readonly about: string;
   /**
    * The snapshot at the end of the log, folded from its beginning; undefined while the log is empty.
-   * @throws PoisonedEvent; AbortError
+   * @throws UnprocessableEvent; AbortError
    */
   fold(log: EventLog, options: FoldOptions): Promise<Snapshot | undefined>;
 }
@@ -66,7 +66,7 @@ function saved<State>(projection: Projection<State>, about: string): SavedView {
         try {
           if (!skipped.has(event.position)) state = projection.apply(state, event);
         } catch (error) {
-          throw new PoisonedEvent(name, event, error);
+          throw new UnprocessableEvent(name, event, error);
         }
         position = event.position;
         onEvent?.(event);

@@ -108,7 +108,7 @@ function lag(position: string, head: string): number | null {
 
 function textOf(head: string, statuses: readonly ViewStatus[]): string {
   const rows = statuses.flatMap(({ name, position, lagEvents, savedAt, size, note, skipped }) => {
-    const told = [
+    const parts = [
       position === null ? undefined : `at ${position}`,
       lagEvents === null ? undefined : `${count(lagEvents, 'event')} behind`,
       savedAt === null ? undefined : `saved ${savedAt}`,
@@ -116,7 +116,7 @@ function textOf(head: string, statuses: readonly ViewStatus[]): string {
       note ?? undefined,
     ].filter((one) => one !== undefined);
     return [
-      [name, told.join(', ')] as const,
+      [name, parts.join(', ')] as const,
       ...skipped.map(
         (one) => ['', `without event ${one.position} (${one.eventType}): ${one.reason}; ${one.by}`] as const,
       ),

@@ -4,7 +4,7 @@
  */
 import type { NewEvent, Position, RecordedEvent, StreamName } from '../events/event.ts';
 import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../events/log.ts';
-import { untilMoved } from '../events/newest-event.ts';
+import { whenNewerEvent } from '../events/newest-event.ts';
 import { Refusal, refusals } from './refusal.ts';
 
 /** An event as a fold sees it, recorded or not yet. */
@@ -32,7 +32,7 @@ export interface HandleOptions<State> {
    */
   readonly ifRevision?: bigint | 'noStream' | undefined;
   /** Writes to other streams that go into the same append. */
-  alongside?(events: readonly NewEvent[], before: State): readonly StreamWrite[];
+  alsoWrite?(events: readonly NewEvent[], before: State): readonly StreamWrite[];
 }
 
 /** Attempts after concurrent appends by others, before the caller gets 409. */
@@ -79,7 +79,7 @@ export async function handleCommand<State, Command>(
 export async function executeCommand<State, Command>(
   decider: Decider<State, Command>,
   command: Command,
-  { log, stream, ifRevision, alongside }: HandleOptions<State>,
+  { log, stream, ifRevision, alsoWrite }: HandleOptions<State>,
 ): Promise<Handled<State>> {
   for (let attempt = 1; ; attempt++) {
     const { state, revision } = await loadState(decider, stream, log);
@@ -88,7 +88,7 @@ export async function executeCommand<State, Command>(
     if (decided instanceof Refusal) throw decided;
     if (decided.length === 0) return { state, revision, position: undefined };
     try {
-      const others = alongside?.(decided, state) ?? [];
+      const others = alsoWrite?.(decided, state) ?? [];
       const { position, revisions } = await log.append([
         { stream, events: decided, expectedRevision: revision },
         ...others,
@@ -100,7 +100,7 @@ export async function executeCommand<State, Command>(
       if (!(error instanceof WrongExpectedRevision)) throw error;
       if (attempt === MAX_ATTEMPTS) throw refusals.changedMeanwhile(stream);
       // The concurrent append cannot be read yet; a retry before that would fail again.
-      await untilMoved(stream, revision === 'noStream' ? undefined : revision, log);
+      await whenNewerEvent(stream, revision === 'noStream' ? undefined : revision, log);
     }
   }
 }

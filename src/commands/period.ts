@@ -30,8 +30,8 @@ const LIMIT_LABELS = new Map([
 ]);
 
 /** @returns seconds, from a word or a number in text; undefined when it is not a period of a budget */
-export function budgetPeriod(written: string): number | undefined {
-  return BUDGET_WORDS.get(written.trim().toLowerCase()) ?? secondsIn(written, 1);
+export function budgetPeriod(given: string): number | undefined {
+  return BUDGET_WORDS.get(given.trim().toLowerCase()) ?? secondsIn(given, 1);
 }
 
 /** `daily`, or `5400s`. */
@@ -43,8 +43,8 @@ export function budgetPeriodLabel(seconds: number): string {
  * @returns seconds, from a word or a number in text, 0 for `concurrent`; undefined when it is not a period of a rate
  * limit
  */
-export function rateLimitPeriod(written: string): number | undefined {
-  return LIMIT_WORDS.get(written.trim().toLowerCase()) ?? secondsIn(written, 0);
+export function rateLimitPeriod(given: string): number | undefined {
+  return LIMIT_WORDS.get(given.trim().toLowerCase()) ?? secondsIn(given, 0);
 }
 
 /** `minute`, `concurrent`, or `90s`. */
@@ -52,8 +52,8 @@ export function rateLimitPeriodLabel(seconds: number): string {
   return LIMIT_LABELS.get(seconds) ?? `${seconds}s`;
 }
 
-function secondsIn(written: string, least: number): number | undefined {
-  const text = written.trim();
+function secondsIn(given: string, least: number): number | undefined {
+  const text = given.trim();
   const seconds = Number(text);
   return /^\d{1,9}$/.test(text) && seconds >= least && seconds <= MAX_PERIOD_SECONDS ? seconds : undefined;
 }

@@ -106,7 +106,7 @@ export function seesEverything(sight: Sight): boolean {
 }
 
 /** Whether callers that see the objects of one owner also see those of the other. */
-export function haveSameOwner(one: Owner, other: Owner): boolean {
+export function isSameOwner(one: Owner, other: Owner): boolean {
   return one.userPath === other.userPath && one.createdBy === other.createdBy;
 }
 

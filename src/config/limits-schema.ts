@@ -21,12 +21,12 @@ function periodKinds(words: RegExp, expected: string, least: number) {
   return { period: text(expected, words).optional(), period_seconds: whole(least, LONGEST_SECONDS).optional() };
 }
 
-interface WrittenPeriod {
+interface PeriodInput {
   readonly period?: string | undefined;
   readonly period_seconds?: number | undefined;
 }
 
-function hasOnePeriod({ period, period_seconds }: WrittenPeriod): boolean {
+function hasOnePeriod({ period, period_seconds }: PeriodInput): boolean {
   return (period === undefined) !== (period_seconds === undefined);
 }
 
@@ -118,6 +118,6 @@ export function rateLimitConfig(settings: z.output<typeof rateLimitSection>) {
   };
 }
 
-function periodOf({ period, period_seconds }: WrittenPeriod): string {
+function periodOf({ period, period_seconds }: PeriodInput): string {
   return period ?? String(period_seconds);
 }

@@ -107,11 +107,11 @@ export function misplacedOptions(raw: RawSettings, types: ProviderTypes): Proble
   return Object.entries(isMapping(providers) ? providers : {}).flatMap(([name, written]) => {
     const type = isMapping(written) ? String(written['type']) : '';
     const own = Object.keys(types[type]?.extra ?? {}).map((option) => option.toLowerCase());
-    const strange = options.filter(
+    const unknown = options.filter(
       (option) => !own.includes(option) && raw.get(['providers', name, option]) !== undefined,
     );
     if (types[type] === undefined) return [];
-    return [...new Set(strange)].map((option) => ({
+    return [...new Set(unknown)].map((option) => ({
       ...raw.origin(['providers', name, option]),
       path: `providers.${name}.${option}`,
       message: `providers of type ${type} have no such option`,
@@ -140,7 +140,7 @@ export function resolveProviders(
     if (facts === undefined) continue;
     const variables = fromEnvironment.find((provider) => provider.name === name);
     const apiKeys = [written.api_key, ...(written.api_keys ?? [])].filter((key) => key !== undefined);
-    const lacking = whatIsLacking(written, facts, apiKeys, unresolved(name, 'base_url', missing));
+    const lacking = missingMember(written, facts, apiKeys, unresolved(name, 'base_url', missing));
     if (lacking !== undefined) {
       const inFile = unresolved(name, lacking.member, missing);
       const cure = inFile ?? (variables && `${variablePrefix(name)}_${lacking.field}`);
@@ -164,10 +164,10 @@ export function resolveProviders(
   return { providers, notices };
 }
 
-type WrittenProvider = FileSettings['providers'][string];
+type ProviderInput = FileSettings['providers'][string];
 
-function whatIsLacking(
-  written: WrittenProvider,
+function missingMember(
+  written: ProviderInput,
   facts: ProviderTypeFacts,
   apiKeys: readonly string[],
   unresolvedBaseUrl: string | undefined,
@@ -193,7 +193,7 @@ function modelsOf(models: readonly (string | ConfiguredModel)[]): ConfiguredMode
   return [...byId.values()];
 }
 
-function optionsOf(written: WrittenProvider, facts: ProviderTypeFacts): Record<string, string> {
+function optionsOf(written: ProviderInput, facts: ProviderTypeFacts): Record<string, string> {
   const found = Object.entries(facts.extra ?? {}).map(([field, option]) => {
     return [option, Reflect.get(written, field.toLowerCase())] as const;
   });

@@ -30,24 +30,24 @@ export interface CloudEvent {
 }
 
 export function eventToCloudEvent(event: RecordedEvent, source: string): CloudEvent {
-  const { data, body, body_base64, ...told } = eventToJson(event);
+  const { data, body, body_base64, ...json } = eventToJson(event);
   return {
     specversion: '1.0',
-    id: told.id,
+    id: json.id,
     source,
-    type: told.type,
-    subject: told.stream,
-    time: told.at,
+    type: json.type,
+    subject: json.stream,
+    time: json.at,
     datacontenttype: 'application/json',
-    sequence: told.position,
-    traceparent: told.traceparent,
-    dataversion: String(told.schema),
-    revision: told.revision,
-    actor: told.actor,
-    userpath: told.userPath,
-    requestid: told.requestId,
-    correlationid: told.correlationId,
-    causationid: told.causationId,
+    sequence: json.position,
+    traceparent: json.traceparent,
+    dataversion: String(json.schema),
+    revision: json.revision,
+    actor: json.actor,
+    userpath: json.userPath,
+    requestid: json.requestId,
+    correlationid: json.correlationId,
+    causationid: json.causationId,
     data: {
       data,
       ...(body === undefined ? {} : { body }),

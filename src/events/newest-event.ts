@@ -3,7 +3,7 @@ import type { RecordedEvent, StreamName } from './event.ts';
 import type { EventLog } from './log.ts';
 
 /** Longest wait for a change before the stream is read again: the log may have refused the change. */
-const LOOK_AGAIN_MS = 500;
+const MAX_WAIT_MS = 500;
 
 /** The stream's last event; undefined when there is no such stream. */
 export async function newestEvent(
@@ -18,7 +18,7 @@ export async function newestEvent(
  * Resolves once the stream's newest event is another one than `from`, or after half a second. A writer whose append
  * failed because of another writer's event waits here before it reads again.
  */
-export async function untilMoved(
+export async function whenNewerEvent(
   stream: StreamName,
   from: bigint | undefined,
   log: EventLog,
@@ -26,7 +26,7 @@ export async function untilMoved(
 ): Promise<void> {
   const head = await log.head();
   if ((await newestEvent(stream, log))?.revision !== from) return;
-  const timeout = AbortSignal.timeout(LOOK_AGAIN_MS);
+  const timeout = AbortSignal.timeout(MAX_WAIT_MS);
   const signal = ended === undefined ? timeout : AbortSignal.any([ended, timeout]);
   for await (const said of log.subscribe({ after: head, filter: { streams: [stream] }, signal })) {
     if (said.type !== '$caughtUp') return;

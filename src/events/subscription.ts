@@ -81,17 +81,17 @@ export class SubscriptionHub {
       for (const subscription of this.#live.wanting(batch.type(index))) subscription.offer(batch, index);
     }
     const last = batch.first + batch.count - 1;
-    let someoneIdle = false;
+    let hasIdle = false;
     for (const subscription of this.#live) {
-      if (!subscription.offeredUpTo(last)) someoneIdle = true;
+      if (!subscription.offeredUpTo(last)) hasIdle = true;
     }
-    if (someoneIdle) {
+    if (hasIdle) {
       // It keeps the process alive: a start may wait for nothing else.
-      this.#progress ??= setTimeout(() => this.#tellProgress(), this.#limits.progressMs);
+      this.#progress ??= setTimeout(() => this.#reportProgress(), this.#limits.progressMs);
     }
   }
 
-  #tellProgress(): void {
+  #reportProgress(): void {
     this.#progress = undefined;
     for (const subscription of this.#live) subscription.wake();
   }
@@ -195,7 +195,7 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     if (!filter.anyStream && !filter.acceptsStream(batch.stream(index))) return;
     if (this.#queuedBytes >= queueBytes) {
       this.#cursor = Math.max(this.#cursor, batch.first + index - 1);
-      this.#fallBehind();
+      this.#switchToLog();
       return;
     }
     this.#queue.push(batch.event(index));
@@ -278,7 +278,7 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     live.add(this);
   }
 
-  #fallBehind(): void {
+  #switchToLog(): void {
     this.#behind = true;
     this.#parts.live.delete(this);
     this.wake();

@@ -40,10 +40,10 @@ export function changedPartOf({ type, data }: Pick<RecordedEvent, 'type' | 'data
 /** The value after an event, with its secrets. The event's data is merged into the earlier value. */
 export function valueAfter(before: Value, event: RecordedEvent): Value {
   const { type, data } = event;
-  const told = inSnakeCase(data);
+  const changes = inSnakeCase(data);
   const evolve = special[type];
-  if (evolve !== undefined) return evolve(before, told, event);
-  return type.endsWith('removed') ? null : { ...before, ...told };
+  if (evolve !== undefined) return evolve(before, changes, event);
+  return type.endsWith('removed') ? null : { ...before, ...changes };
 }
 
 /** An event without a value: it has none before it, and the next event does not depend on it. */
@@ -51,22 +51,22 @@ export function isNote({ type }: Pick<RecordedEvent, 'type'>): boolean {
   return type === auditRead.type;
 }
 
-type Evolve = (before: Value, told: Readonly<Record<string, unknown>>, event: RecordedEvent) => Value;
+type Evolve = (before: Value, changes: Readonly<Record<string, unknown>>, event: RecordedEvent) => Value;
 
-const wasReset: Evolve = (before, _told, { at }) =>
+const wasReset: Evolve = (before, _changes, { at }) =>
   before === null ? null : { ...before, last_reset_at: new Date(at).toISOString() };
 
 /** The events whose data are not members of the value. */
 const special: Readonly<Record<string, Evolve>> = {
-  'key.created': (_before, told) => ({ ...told, active: true }),
+  'key.created': (_before, changes) => ({ ...changes, active: true }),
   'key.deactivated': (before) => ({ ...before, active: false }),
   'key.reactivated': (before) => ({ ...before, active: true }),
   // The event contains the complete value: members that it leaves out are removed.
-  'user.policy_set': (_before, told) => told,
-  'virtual_model.saved': (_before, told) => told,
-  'provider_credential.saved': (_before, told) => told,
-  'price.override_set': (_before, told) => told,
-  'budget.set': (before, told) => ({ ...before, ...told, amount: dollars(told['amount']) }),
+  'user.policy_set': (_before, changes) => changes,
+  'virtual_model.saved': (_before, changes) => changes,
+  'provider_credential.saved': (_before, changes) => changes,
+  'price.override_set': (_before, changes) => changes,
+  'budget.set': (before, changes) => ({ ...before, ...changes, amount: dollars(changes['amount']) }),
   'budget.reset': wasReset,
   'rate_limit.reset': wasReset,
   'provider.models_listed': (before, { models }) => ({ ...before, models: ids(models) }),

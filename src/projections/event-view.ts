@@ -26,7 +26,7 @@ class EventFold implements LiveFold {
   apply(event: RecordedEvent): LiveFrame | Promise<LiveFrame> {
     if (categoryOf(event.stream) !== 'exchange') return frameOf(event, undefined);
     if (isA(event, requestReceived)) this.#remember(event.stream, event.data.path);
-    else if (!this.#paths.has(event.stream)) return this.#recall(event);
+    else if (!this.#paths.has(event.stream)) return this.#frameFromLog(event);
     return frameOf(event, this.#paths.get(event.stream));
   }
 
@@ -34,7 +34,7 @@ class EventFold implements LiveFold {
     return [];
   }
 
-  async #recall(event: RecordedEvent): Promise<LiveFrame> {
+  async #frameFromLog(event: RecordedEvent): Promise<LiveFrame> {
     let path: string | undefined;
     for await (const first of this.#log.readStream(event.stream, { maxCount: 1 })) {
       if (isA(first, requestReceived)) path = first.data.path;

@@ -30,7 +30,7 @@ export interface CatchUpStep {
   readonly position: Position;
 }
 
-export interface Seat {
+export interface TailSubscription {
   /** Everything up to here has been handed over. */
   readonly position: Position;
   leave(): void;
@@ -61,8 +61,8 @@ export class LiveTail {
   #position: Position = START;
   #lastNumber = 0;
   /** Everything up to here has been handed over. */
-  #handedOver: Position = START;
-  #handedOverNumber = 0;
+  #delivered: Position = START;
+  #deliveredNumber = 0;
   #listeners = 0;
 
   constructor(log: EventLog, view: LiveView) {
@@ -72,8 +72,8 @@ export class LiveTail {
       connect((frames) => frames.pipe(buffer(frames.pipe(auditTime(BATCH_MS))))),
       filter((batch) => batch.length > 0),
       tap((batch) => {
-        this.#handedOver = this.#position;
-        this.#handedOverNumber = batch.at(-1)?.number ?? this.#handedOverNumber;
+        this.#delivered = this.#position;
+        this.#deliveredNumber = batch.at(-1)?.number ?? this.#deliveredNumber;
       }),
       share(),
     );
@@ -107,14 +107,14 @@ export class LiveTail {
    * A seat for a listener that has got everything up to `position`. Undefined when some later frames are not kept any
    * more: the listener must catch up first.
    */
-  join(position: Position, listener: Listener): Seat | undefined {
+  join(position: Position, listener: Listener): TailSubscription | undefined {
     if (this.#listeners === 0) this.#restart(position);
     if (position < this.#keptSince) return undefined;
     this.#listeners += 1;
-    let seated = true;
+    let isSubscribed = true;
     const leave = () => {
-      if (!seated) return;
-      seated = false;
+      if (!isSubscribed) return;
+      isSubscribed = false;
       this.#listeners -= 1;
       subscription.unsubscribe();
       // Frames are kept for listeners that join; the last listener has left.
@@ -126,7 +126,7 @@ export class LiveTail {
       next: (batch) => {
         // The shared tail may be behind this listener when it joins.
         const fresh = batch.filter(({ number, frame }) => number > from && frame.position > position);
-        if (seated && fresh.length > 0) listener.frames(fresh.map(({ frame }) => frame));
+        if (isSubscribed && fresh.length > 0) listener.frames(fresh.map(({ frame }) => frame));
       },
       error: (error: unknown) => {
         leave();
@@ -134,11 +134,11 @@ export class LiveTail {
       },
     });
     if (missed.length > 0) listener.frames(missed);
-    const toldSoFar = () => (this.#handedOverNumber === this.#lastNumber ? this.#position : this.#handedOver);
+    const sentSoFar = () => (this.#deliveredNumber === this.#lastNumber ? this.#position : this.#delivered);
     return {
       get position() {
-        const told = toldSoFar();
-        return told > position ? told : position;
+        const sent = sentSoFar();
+        return sent > position ? sent : position;
       },
       leave,
     };
@@ -149,8 +149,8 @@ export class LiveTail {
     this.#keptBytes = 0;
     this.#keptSince = position;
     this.#position = position;
-    this.#handedOver = position;
-    this.#handedOverNumber = this.#lastNumber;
+    this.#delivered = position;
+    this.#deliveredNumber = this.#lastNumber;
   }
 
   /** Runs while there are subscribers, and begins at the position that `#restart` set. */
@@ -158,20 +158,20 @@ export class LiveTail {
     return new Observable((subscriber) => {
       const stopping = new AbortController();
       const fold = this.view.begin();
-      const tell = (frame: LiveFrame) => subscriber.next(this.#keep(frame));
-      this.#follow(fold, tell, stopping.signal).catch((error: unknown) => {
+      const emit = (frame: LiveFrame) => subscriber.next(this.#keep(frame));
+      this.#follow(fold, emit, stopping.signal).catch((error: unknown) => {
         if (!stopping.signal.aborted) subscriber.error(error);
       });
       subscriber.add(
         interval(DUE_EVERY_MS).subscribe(() => {
-          for (const frame of fold.due(Date.now(), this.#position)) tell(frame);
+          for (const frame of fold.due(Date.now(), this.#position)) emit(frame);
         }),
       );
       subscriber.add(() => stopping.abort());
     });
   }
 
-  async #follow(fold: LiveFold, tell: (frame: LiveFrame) => void, signal: AbortSignal): Promise<void> {
+  async #follow(fold: LiveFold, emit: (frame: LiveFrame) => void, signal: AbortSignal): Promise<void> {
     for await (const event of this.#log.subscribe({ after: this.#position, filter: this.view.filter, signal })) {
       if (signal.aborted) return;
       if (isCaughtUp(event)) {
@@ -182,7 +182,7 @@ export class LiveTail {
       const frame = made instanceof Promise ? await made : made;
       if (signal.aborted) return;
       this.#position = event.position;
-      if (frame !== undefined) tell(frame);
+      if (frame !== undefined) emit(frame);
     }
     // The log ended the subscription without an abort: it is closing.
     if (!signal.aborted) throw new Error('the log was closed');

@@ -31,9 +31,9 @@ import {
   type Ending,
   MAX_PREVIEW_BODY_BYTES,
   nanoseconds,
+  type PreviewOptions,
   type RequestSoFar,
   snapshotPreview,
-  type Told,
   weightOf,
 } from './request-preview.ts';
 import { usagePreview } from './usage-preview.ts';
@@ -105,21 +105,23 @@ class PreviewFold implements LiveFold {
   apply(event: RecordedEvent): LiveFrame | undefined | Promise<LiveFrame | undefined> {
     if (isA(event, requestReceived)) this.#open.set(event.stream, beginPreview(event));
     const request = this.#open.get(event.stream);
-    if (request !== undefined) return this.#tell(request, event);
-    return this.#recall(event).then((recalled) => (recalled === undefined ? undefined : this.#tell(recalled, event)));
+    if (request !== undefined) return this.#frameFor(request, event);
+    return this.#readRequest(event).then((request) =>
+      request === undefined ? undefined : this.#frameFor(request, event),
+    );
   }
 
   due(now: number, position: Position): LiveFrame[] {
     const frames: LiveFrame[] = [];
     for (const [stream, request] of this.#growing) {
-      if (now - request.answerToldAt < ANSWER_EVERY_MS) continue;
-      frames.push(this.#tellAnswer(request, stream, position, now));
+      if (now - request.answerSentAt < ANSWER_EVERY_MS) continue;
+      frames.push(this.#answerFrame(request, stream, position, now));
     }
     return frames;
   }
 
   /** Reads the events of the request before this event, which is the first one that the fold gets. */
-  async #recall(event: RecordedEvent): Promise<RequestSoFar | undefined> {
+  async #readRequest(event: RecordedEvent): Promise<RequestSoFar | undefined> {
     let request: RequestSoFar | undefined;
     const before = { maxCount: Number(event.revision) };
     if (before.maxCount === 0) return undefined;
@@ -131,7 +133,7 @@ class PreviewFold implements LiveFold {
     return request;
   }
 
-  #tell(request: RequestSoFar, event: RecordedEvent): LiveFrame | undefined {
+  #frameFor(request: RequestSoFar, event: RecordedEvent): LiveFrame | undefined {
     const { stream, position, at } = event;
     const type = previewTypes.get(event.type);
     if (type === undefined) return undefined;
@@ -142,28 +144,28 @@ class PreviewFold implements LiveFold {
     learn(request, event);
     if (event.type === chunkReceived.type) {
       if (!request.answerGrew) return undefined;
-      if (at - request.answerToldAt >= ANSWER_EVERY_MS) return this.#tellAnswer(request, stream, position, at);
+      if (at - request.answerSentAt >= ANSWER_EVERY_MS) return this.#answerFrame(request, stream, position, at);
       this.#growing.set(stream, request);
       return undefined;
     }
-    let told: Told;
+    let options: PreviewOptions;
     if (endsExchange(event.type)) {
       this.#open.delete(stream);
       this.#growing.delete(stream);
-      told = { liveState: type, pending: false, ending: endingOf(event), requestBody: true, answer: 'whole' };
+      options = { liveState: type, pending: false, ending: endingOf(event), requestBody: true, answer: 'whole' };
     } else {
       // The body is sent once, with `model.resolved`: a list merges previews by id.
-      told = { liveState: type, pending: true, requestBody: event.type === modelResolved.type };
+      options = { liveState: type, pending: true, requestBody: event.type === modelResolved.type };
     }
-    return frameOf(request, told, event.type, stream, position, at);
+    return frameOf(request, options, event.type, stream, position, at);
   }
 
-  #tellAnswer(request: RequestSoFar, stream: StreamName, position: Position, at: number): LiveFrame {
-    request.answerToldAt = at;
+  #answerFrame(request: RequestSoFar, stream: StreamName, position: Position, at: number): LiveFrame {
+    request.answerSentAt = at;
     request.answerGrew = false;
     this.#growing.delete(stream);
-    const told: Told = { liveState: 'audit.stream', pending: true, answer: 'partial' };
-    return frameOf(request, told, chunkReceived.type, stream, position, at);
+    const options: PreviewOptions = { liveState: 'audit.stream', pending: true, answer: 'partial' };
+    return frameOf(request, options, chunkReceived.type, stream, position, at);
   }
 }
 
@@ -214,7 +216,7 @@ function endingOf(event: RecordedEvent): Ending | undefined {
 
 function frameOf(
   request: RequestSoFar,
-  told: Told,
+  options: PreviewOptions,
   alias: string,
   stream: StreamName,
   position: Position,
@@ -222,12 +224,12 @@ function frameOf(
 ): LiveFrame {
   return {
     ...placeOf(request, stream),
-    type: told.liveState,
+    type: options.liveState,
     alias,
     position,
     at,
-    data: auditPreview(idOf(stream), request, told),
-    weight: weightOf(request, told),
+    data: auditPreview(idOf(stream), request, options),
+    weight: weightOf(request, options),
   };
 }
 

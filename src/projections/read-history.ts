@@ -28,7 +28,7 @@ export async function subjectHistory(
   let known = false;
   for await (const { event, from, to } of changesOf(log, streamOf(subject))) {
     known = true;
-    if (!isAskedFor(event, query)) continue;
+    if (!isInRange(event, query)) continue;
     found.push(changeOf(event, from, to));
     if (found.length <= limit + 1) continue;
     if (oldestFirst) break;
@@ -82,7 +82,7 @@ async function* changesOf(
   }
 }
 
-function isAskedFor({ position, at }: RecordedEvent, { before, after, from, to }: HistoryQuery): boolean {
+function isInRange({ position, at }: RecordedEvent, { before, after, from, to }: HistoryQuery): boolean {
   if (before !== undefined && position >= before) return false;
   if (after !== undefined && position <= after) return false;
   return (from === undefined || at >= from) && (to === undefined || Math.floor(at) <= to);

@@ -31,7 +31,7 @@ export interface RequestSoFar {
   attemptStartedAt: number;
   answer: AnswerText;
   /** When the answer so far was last sent, and whether it has grown since. */
-  answerToldAt: number;
+  answerSentAt: number;
   answerGrew: boolean;
 }
 
@@ -41,7 +41,7 @@ export function beginPreview(received: RequestSoFar['received']): RequestSoFar {
     attempts: [],
     attemptStartedAt: received.at,
     answer: new AnswerText(MAX_PREVIEW_BODY_BYTES),
-    answerToldAt: Number.NEGATIVE_INFINITY,
+    answerSentAt: Number.NEGATIVE_INFINITY,
     answerGrew: false,
   };
 }
@@ -55,7 +55,7 @@ export interface Ending {
   readonly answer?: Uint8Array;
 }
 
-export interface Told {
+export interface PreviewOptions {
   readonly liveState: string;
   readonly pending: boolean;
   readonly ending?: Ending;
@@ -64,10 +64,10 @@ export interface Told {
 }
 
 /** Later events do not change it. Its details are computed when it is serialised, except for a partial answer. */
-export function auditPreview(id: string, request: RequestSoFar, told: Told): object {
+export function auditPreview(id: string, request: RequestSoFar, options: PreviewOptions): object {
   const { received, resolved, answer } = request;
   const { data, context } = received;
-  const { ending } = told;
+  const { ending } = options;
   const attempts = request.attempts.length === 0 ? undefined : [...request.attempts];
   const details = () => ({
     user_agent: data.headers['user-agent'],
@@ -75,8 +75,8 @@ export function auditPreview(id: string, request: RequestSoFar, told: Told): obj
     attempts,
     error_code: ending?.errorCode,
     error_message: ending?.errorMessage,
-    ...(told.requestBody === true ? requestBody(received.body) : {}),
-    ...(told.answer === undefined ? {} : answerBody(answer, told.answer, ending?.answer)),
+    ...(options.requestBody === true ? requestBody(received.body) : {}),
+    ...(options.answer === undefined ? {} : answerBody(answer, options.answer, ending?.answer)),
   });
   return {
     id,
@@ -99,20 +99,20 @@ export function auditPreview(id: string, request: RequestSoFar, told: Told): obj
     stream: data.stream,
     error_type: ending?.errorType,
     error_message: ending?.errorMessage,
-    _live_state: told.liveState,
-    _live_pending: told.pending,
-    data: told.answer === 'partial' ? details() : { toJSON: details },
+    _live_state: options.liveState,
+    _live_pending: options.pending,
+    data: options.answer === 'partial' ? details() : { toJSON: details },
   };
 }
 
 /** About how many bytes a preview keeps alive. */
-export function weightOf(request: RequestSoFar, told: Told): number {
+export function weightOf(request: RequestSoFar, options: PreviewOptions): number {
   const { body } = request.received;
-  const requestBody = told.requestBody === true && body !== undefined ? body.length : 0;
+  const requestBody = options.requestBody === true && body !== undefined ? body.length : 0;
   return (
     2_000 +
     requestBody +
-    (told.answer === undefined ? 0 : request.answer.bytesKept + (told.ending?.answer?.length ?? 0))
+    (options.answer === undefined ? 0 : request.answer.bytesKept + (options.ending?.answer?.length ?? 0))
   );
 }
 

@@ -10,7 +10,7 @@ import { type EventLog, START } from '../events/log.ts';
 import { isCaughtUp } from './known-event.ts';
 import type { Projection } from './projection.ts';
 import { SharedReading } from './shared-reading.ts';
-import { PoisonedEvent, type Skipped, skippedBy, skippedEvents } from './skipped-events.ts';
+import { type Skipped, skippedBy, skippedEvents, UnprocessableEvent } from './skipped-events.ts';
 import type { MovedSnapshot, Snapshot, ViewStore } from './view-store.ts';
 
 export interface ProjectionStatus {
@@ -203,7 +203,7 @@ function start<State>(
       try {
         state = projection.apply(state, event);
       } catch (error) {
-        throw new PoisonedEvent(name, event, error);
+        throw new UnprocessableEvent(name, event, error);
       }
     }
     position = event.position;

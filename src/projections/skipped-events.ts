@@ -30,7 +30,7 @@ export function skippedBy(view: string, skipped: readonly Skipped[]): ReadonlySe
 }
 
 /** An event on which a projection stops. The message names the event, and what an operator can do. */
-export class PoisonedEvent extends Error {
+export class UnprocessableEvent extends Error {
   readonly code = 'poisoned_event';
   constructor(view: string, { position, type, stream }: RecordedEvent, cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);

@@ -33,13 +33,13 @@ function declared({ id, metadata }: ConfiguredModel, listed: ProviderModel | und
 /** Declared metadata wins, member by member, and capability by capability. */
 function mergeMetadata(
   reported: ModelMetadata | undefined,
-  declaredToo: ModelMetadata | undefined,
+  alsoDeclared: ModelMetadata | undefined,
 ): ModelMetadata | undefined {
-  if (reported === undefined || declaredToo === undefined) return declaredToo ?? reported;
-  const capabilities = { ...reported.capabilities, ...declaredToo.capabilities };
+  if (reported === undefined || alsoDeclared === undefined) return alsoDeclared ?? reported;
+  const capabilities = { ...reported.capabilities, ...alsoDeclared.capabilities };
   return {
     ...reported,
-    ...declaredToo,
+    ...alsoDeclared,
     ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
   };
 }

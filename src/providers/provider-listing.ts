@@ -172,9 +172,9 @@ export class ProviderListing {
 
   #failed(message: string): void {
     if (this.#closing.signal.aborted) return;
-    const news = this.#state !== 'unavailable';
+    const hasChanged = this.#state !== 'unavailable';
     this.#state = 'unavailable';
     this.#lastError = message;
-    if (news) this.#options.onUnavailable(this.provider.name, message);
+    if (hasChanged) this.#options.onUnavailable(this.provider.name, message);
   }
 }

@@ -145,7 +145,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     return unlisted(candidates, models.at(-1) ?? selector);
   };
 
-  const inQuestion = (selector: string, hint: string | undefined): readonly ProviderListing[] => {
+  const candidateListings = (selector: string, hint: string | undefined): readonly ProviderListing[] => {
     if (hint !== undefined) return meant(hint);
     // A bare id may belong to any provider; only lists that are not complete yet are worth a read.
     return split(selector)?.candidates ?? listings.filter((listing) => !listing.complete);
@@ -172,7 +172,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     async resolveOrRefresh(selector, hint) {
       const known = resolve(selector, hint);
       if (known !== undefined) return known;
-      const refreshes = inQuestion(selector, hint).map((listing) => listing.refreshForRequest());
+      const refreshes = candidateListings(selector, hint).map((listing) => listing.refreshForRequest());
       await atMost(requestWaitMs, Promise.all(refreshes));
       return resolve(selector, hint);
     },

@@ -19,7 +19,7 @@ const DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d\d:\d\d:\d\d/;
  * @param now milliseconds since the epoch
  * @returns whole seconds, at most `MAX_RETRY_AFTER_SECONDS`; undefined when the header is absent or invalid
  */
-export function secondsToWait(retryAfter: string | undefined, now: number): number | undefined {
+export function retryAfterSecondsIn(retryAfter: string | undefined, now: number): number | undefined {
   let longest: number | undefined;
   for (const value of retryAfter?.split(BETWEEN_VALUES) ?? []) {
     const seconds = secondsOf(value.trim(), now);

@@ -47,7 +47,7 @@ export function unreachable(provider: string, error: Error): ProviderFailure {
  * The request was sent, and the answer did not arrive completely.
  * @param arrived bytes of the answer's body
  */
-export function brokenOff(provider: string, error: Error, idle: TimeLimit, arrived: number): ProviderFailure {
+export function streamCut(provider: string, error: Error, idle: TimeLimit, arrived: number): ProviderFailure {
   const code = codeOf(error);
   if (code === 'UND_ERR_BODY_TIMEOUT') {
     const message = `it sent nothing for ${inSeconds(idle)}, ${soFar(arrived)}`;

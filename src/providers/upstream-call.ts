@@ -4,7 +4,7 @@ import { decodedBody } from './decoded-body.ts';
 import type { ProviderFailure, ProviderReply, ReplyBody } from './provider.ts';
 import { pieceReader, type Reader, type SteeredCall, wholeReader } from './reply-readers.ts';
 import type { TimeLimit } from './time-limit.ts';
-import { brokenOff, cancelled, lateAnswer, tooLarge, unreachable } from './transport-failure.ts';
+import { cancelled, lateAnswer, streamCut, tooLarge, unreachable } from './transport-failure.ts';
 
 /** Bytes buffered before the body is read; then the socket is paused. */
 const READ_AHEAD_BYTES = 64 * 1024;
@@ -112,7 +112,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     const { provider, idle } = this.#options;
     const isSent = this.#controller !== undefined;
-    this.fail(isSent ? brokenOff(provider, error, idle, this.#arrived) : unreachable(provider, error));
+    this.fail(isSent ? streamCut(provider, error, idle, this.#arrived) : unreachable(provider, error));
   }
 
   // Methods for the exchange.

@@ -111,8 +111,8 @@ function errorOfChoice({ choices }: Record<string, unknown>): Record<string, unk
 /** The status of the answer; for a 2xx answer, the one in its body; else 502. */
 function statusFor(status: number, said: Said): number {
   if (status >= 400 && status <= 599) return status;
-  const told = [Number(said.code), said.status, statusOfCode.get(said.code)].find(isErrorStatus);
-  return status >= 200 && status <= 299 && told !== undefined ? told : 502;
+  const reportedStatus = [Number(said.code), said.status, statusOfCode.get(said.code)].find(isErrorStatus);
+  return status >= 200 && status <= 299 && reportedStatus !== undefined ? reportedStatus : 502;
 }
 
 function isErrorStatus(status: number | undefined): status is number {
@@ -166,9 +166,9 @@ function readError(text: string, headers: Readonly<Record<string, string>>): Sai
 /** The message of a JSON error that was cut off. */
 function messageIn(text: string): string | undefined {
   if (!text.startsWith('{')) return undefined;
-  const told = /"message"\s*:\s*"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}){1,4000})/.exec(text)?.[1];
+  const matched = /"message"\s*:\s*"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}){1,4000})/.exec(text)?.[1];
   try {
-    return told === undefined ? undefined : String(parseExactly(`"${told}"`));
+    return matched === undefined ? undefined : String(parseExactly(`"${matched}"`));
   } catch {
     return undefined;
   }
@@ -204,8 +204,8 @@ function readMembers(error: Record<string, unknown>): Said {
   const { param, type } = error;
   const code = errorCodeOf(error);
   const status = statusOfErrorType(type) ?? statusOfType.get(type);
-  const told = error['message'] ?? error['detail'] ?? error['msg'];
-  const message = isObject(told) && 'detail' in told ? told['detail'] : told;
+  const errorMessage = error['message'] ?? error['detail'] ?? error['msg'];
+  const message = isObject(errorMessage) && 'detail' in errorMessage ? errorMessage['detail'] : errorMessage;
   return {
     ...(message === undefined || message === null || message === '' ? {} : { message: sentence(message) }),
     ...(code === undefined ? {} : { code }),

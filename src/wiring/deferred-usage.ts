@@ -2,7 +2,7 @@
 import { DeferredUsage } from '../commands/deferred/deferred-usage.ts';
 import type { OpenWork } from '../commands/deferred/open-work.ts';
 import type { Pricing } from '../commands/pricing/pricing.ts';
-import { type LookDependencies, lookAtWork } from '../commands/work-follower/look-at-work.ts';
+import { type CheckDependencies, checkWork } from '../commands/work-follower/check-work.ts';
 import { WorkFollower } from '../commands/work-follower/work-follower.ts';
 import type { StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
@@ -24,7 +24,7 @@ export interface GatewayDeferredUsage {
   /** Resolves when all events about such work in the log have been read. */
   readonly caughtUp: Promise<void>;
   /** Starts to query providers. */
-  follow(deps: Omit<LookDependencies, 'deferred'>): void;
+  follow(deps: Omit<CheckDependencies, 'deferred'>): void;
   stop(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export function gatewayDeferredUsage({
     follow(deps) {
       follower = new WorkFollower({
         open,
-        look: (work, isTooOld, signal) => lookAtWork(work, isTooOld, signal, { ...deps, deferred: usage }),
+        look: (work, isTooOld, signal) => checkWork(work, isTooOld, signal, { ...deps, deferred: usage }),
         now: Date.now,
         onError,
       });

@@ -3,7 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { type Authority, authorityAt, authorityOf, highest } from '../../src/commands/access/authority.ts';
 import type { KnownKey } from '../../src/commands/access/key-directory.ts';
 import { covers, selectorList } from '../../src/commands/access/selector.ts';
-import { bindingWord, type Words, withWord } from '../../src/commands/access/words.ts';
+import {
+  bindingValue,
+  type ValuesByAdministrator,
+  withValue,
+} from '../../src/commands/access/values-by-administrator.ts';
 import type { Caller } from '../../src/commands/model-request/caller.ts';
 import { sightOf } from '../../src/commands/visibility.ts';
 import type { Actor, UserPath } from '../../src/events/event.ts';
@@ -75,21 +79,21 @@ describe('actors above a caller', () => {
 
 describe('the binding setting', () => {
   const under = (...actors: Actor[]): Authority => ({ isUnder: (actor) => actors.includes(actor) });
-  const said = (...words: [Actor, number | undefined][]): Words<number> =>
-    words.reduce<Words<number>>((before, [by, value]) => withWord(before, by, value), []);
+  const said = (...words: [Actor, number | undefined][]): ValuesByAdministrator<number> =>
+    words.reduce<ValuesByAdministrator<number>>((before, [by, value]) => withValue(before, by, value), []);
 
   it('is the newest one of the actors above, also when another actor set it later', () => {
     const words = said(['master', 1], ['key:org', 2], ['key:team', 3]);
-    expect(bindingWord(words, under('master', 'key:org'))).toBe(2);
-    expect(bindingWord(words, under('master'))).toBe(1);
-    expect(bindingWord(words, highest)).toBeUndefined();
-    expect(bindingWord(said(['key:org', 2], ['master', 1]), under('master', 'key:org'))).toBe(1);
+    expect(bindingValue(words, under('master', 'key:org'))).toBe(2);
+    expect(bindingValue(words, under('master'))).toBe(1);
+    expect(bindingValue(words, highest)).toBeUndefined();
+    expect(bindingValue(said(['key:org', 2], ['master', 1]), under('master', 'key:org'))).toBe(1);
   });
 
   it('is none after an actor above removed it, and is kept when an actor below did', () => {
-    expect(bindingWord(said(['master', 1], ['key:org', undefined]), under('master', 'key:org'))).toBeUndefined();
-    expect(bindingWord(said(['master', 1], ['key:team', undefined]), under('master'))).toBe(1);
-    expect(bindingWord(said(['master', 1], ['master', undefined], ['master', 4]), under('master'))).toBe(4);
+    expect(bindingValue(said(['master', 1], ['key:org', undefined]), under('master', 'key:org'))).toBeUndefined();
+    expect(bindingValue(said(['master', 1], ['key:team', undefined]), under('master'))).toBe(1);
+    expect(bindingValue(said(['master', 1], ['master', undefined], ['master', 4]), under('master'))).toBe(4);
   });
 
   it('equals a fold of the whole history, and has one entry for each actor', () => {
@@ -100,7 +104,7 @@ describe('the binding setting', () => {
         let expected: number | undefined;
         for (const [by, value] of history) if (above.includes(by)) expected = value;
         const words = said(...history);
-        expect(bindingWord(words, under(...above))).toBe(expected);
+        expect(bindingValue(words, under(...above))).toBe(expected);
         expect(words.length).toBeLessThanOrEqual(3);
       }),
     );

@@ -13,7 +13,7 @@ function watched(log: EventLog = new MemoryLog()) {
     errors,
     later(milliseconds: number) {
       now += milliseconds;
-      refused.tell();
+      refused.writeDue();
     },
     async told() {
       await refused.stop();

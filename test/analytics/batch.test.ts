@@ -5,7 +5,7 @@ import type { RecordedEvent } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { BatchBuilder, type RowBatch } from '../../src/projections/analytics/batch.ts';
-import { type TableKey, tableKeys, tables, toldColumns } from '../../src/projections/analytics/tables.ts';
+import { type TableKey, tableKeys, tables, valueColumns } from '../../src/projections/analytics/tables.ts';
 import { isA } from '../../src/projections/known-event.ts';
 import { writeHistory } from './generated-history.ts';
 
@@ -104,7 +104,7 @@ describe('a batch', () => {
     const batches = await batchesOf(await historyOf(200, 11), [500]);
     for (const key of tableKeys) {
       for (const row of textOf(batches, key).split('\n').slice(0, -1)) {
-        expect(row.split('\t')).toHaveLength(toldColumns(tables[key]).length);
+        expect(row.split('\t')).toHaveLength(valueColumns(tables[key]).length);
       }
     }
   });

@@ -49,14 +49,14 @@ describe.skipIf(!hasChdb)('a rebuild of analytics', () => {
       const onProgress = (position: string) => seen.push(position);
       expect(await rebuildAnalytics(configOf(), { signal, onProgress })).toBe(await log.head());
       expect(seen.at(-1)).toBe(await log.head());
-      const told = await figuresOfLog(log);
-      expect(await figures()).toEqual({ databases: ['chancery'], tables: told, rollup: told });
+      const sourceLog = await figuresOfLog(log);
+      expect(await figures()).toEqual({ databases: ['chancery'], tables: sourceLog, rollup: sourceLog });
     }
-    const told = await figuresOfLog(log);
+    const sourceLog = await figuresOfLog(log);
     await writeHistory(log, { exchanges: 5, seed: 3 });
     const stopped = { signal: AbortSignal.abort(new Error('enough')), onProgress: () => {} };
     await expect(rebuildAnalytics(configOf(), stopped)).rejects.toThrow('enough');
-    expect((await figures()).tables).toEqual(told);
+    expect((await figures()).tables).toEqual(sourceLog);
     await log.close();
   });
 });

@@ -21,22 +21,22 @@ function watched() {
 describe('the watchdog', () => {
   test('ends a process that takes 15 s of processor time without an answer', () => {
     const { watchdog, pass } = watched();
-    watchdog.heard();
+    watchdog.noteSignal();
     expect(pass(17, 1000)).toBeUndefined();
     expect(pass(2, 1000)).toMatch(/while it took 15 s of processor time/);
   });
 
   test('does not end a process that gets no processor time', () => {
     const { watchdog, pass } = watched();
-    watchdog.heard();
+    watchdog.noteSignal();
     expect(pass(119, 15)).toBeUndefined();
-    watchdog.heard();
+    watchdog.noteSignal();
     expect(pass(119, 15)).toBeUndefined();
   });
 
   test('ends a process that has not answered for 120 s', () => {
     const { watchdog, pass } = watched();
-    watchdog.heard();
+    watchdog.noteSignal();
     expect(pass(119, 0)).toBeUndefined();
     expect(pass(1, 0)).toBe('it has not answered for 120 s');
   });
@@ -44,7 +44,7 @@ describe('the watchdog', () => {
   test('leaves a process alone that answers, however much processor time it takes', () => {
     const { watchdog, pass } = watched();
     for (let second = 0; second < 1000; second++) {
-      watchdog.heard();
+      watchdog.noteSignal();
       expect(pass(1, 12_000)).toBeUndefined();
     }
   });
@@ -58,7 +58,7 @@ describe('the watchdog', () => {
   test('uses the clock alone where processor times are unknown', () => {
     const { watchdog, pass, state } = watched();
     state.processor = undefined;
-    watchdog.heard();
+    watchdog.noteSignal();
     expect(pass(119, 0)).toBeUndefined();
     expect(pass(1, 0)).toBe('it has not answered for 120 s');
   });

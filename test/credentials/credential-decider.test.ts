@@ -30,10 +30,10 @@ const removed = providerCredentialRemoved.create({ name: 'mine' }, context);
 
 type Save = Extract<CredentialCommand, { kind: 'save' }>;
 
-function save(wish: Partial<Save['wish']> = {}): Save {
+function save(wish: Partial<Save['input']> = {}): Save {
   const { name, type, apiKeys, models, options } = plain;
   const whole = { name, type, apiKeys, models, options, enabled: undefined, baseUrl: undefined, proxyUrl: undefined };
-  return { kind: 'save', keyId: sealer.keyId, context, wish: { ...whole, ...wish } };
+  return { kind: 'save', keyId: sealer.keyId, context, input: { ...whole, ...wish } };
 }
 
 describe('a provider credential', () => {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createReportDb } from '../../src/http/admin/report-db.ts';
 import { AnalyticsUnavailable, QueryFailed } from '../../src/projections/analytics/analytics-db.ts';
-import type { AskedAnalytics } from '../../src/wiring/analytics/reports.ts';
+import type { AnalyticsQueries } from '../../src/wiring/analytics/reports.ts';
 import { createUsageFigures } from '../../src/wiring/analytics/usage-figures.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, json } from '../support/with-gateway.ts';
@@ -29,7 +29,7 @@ const asked = () => {
 interface Off {
   readonly why: string;
   readonly env?: Record<string, string>;
-  readonly analytics?: AskedAnalytics;
+  readonly analytics?: AnalyticsQueries;
 }
 
 const off: readonly Off[] = [

@@ -17,7 +17,7 @@ const ask = async (model: string, more: object = {}, headers: Record<string, str
   return answer;
 };
 /** The model name in the latest request to `b`. */
-const modelAsked = () => JSON.parse(asked('b').at(-1)?.body ?? '{}').model;
+const requestedModelIn = () => JSON.parse(asked('b').at(-1)?.body ?? '{}').model;
 const remove = (source: string) => gateway.fetch('/admin/virtual-models', { method: 'DELETE', json: { source } });
 
 /** How many of so many requests each provider received. */
@@ -42,7 +42,7 @@ describe('an alias', () => {
   test('resolves to the model of a provider, and the resolution is recorded', async () => {
     const answer = await ask('team/best');
     expect(answer.status).toBe(200);
-    expect(modelAsked()).toBe('large');
+    expect(requestedModelIn()).toBe('large');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.find(({ type }) => type === 'model.resolved')?.data).toEqual({
       requested: 'team/best',
@@ -68,7 +68,7 @@ describe('an alias', () => {
     expect({ status: answer.status, text: await answer.text() }).toMatchObject({ status: 200 });
     if (path.endsWith('count_tokens')) return;
     expect(asked('b')).toHaveLength(before + 1);
-    expect(modelAsked()).toBe('large');
+    expect(requestedModelIn()).toBe('large');
   });
 
   test('works for forms too', async () => {

@@ -1,6 +1,6 @@
 /** Numbers of any size from a client: the recorded ones are exact integers. */
 import { describe, expect, test } from 'vitest';
-import { forwardOperations, unitsAsked } from '../../src/commands/model-request/forward-operations.ts';
+import { forwardOperations, requestedUnits } from '../../src/commands/model-request/forward-operations.ts';
 import { expectedOutput, outputLimit, requestedAnswers } from '../../src/commands/model-request/token-estimate.ts';
 
 describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
@@ -19,7 +19,7 @@ describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
   test('of images is counted up to a bound', () => {
     const images = forwardOperations.find(({ family }) => family === 'images');
     if (images === undefined) throw new Error('no operation makes images');
-    expect(unitsAsked(images, { n: huge })).toEqual({ outputImages: 1_000_000 });
+    expect(requestedUnits(images, { n: huge })).toEqual({ outputImages: 1_000_000 });
   });
 });
 

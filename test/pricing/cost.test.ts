@@ -12,9 +12,9 @@ function priced(pricing: ModelPricing): Price {
   return price;
 }
 
-type Beside = Omit<PricedUsage, 'provider' | 'providerType' | 'model' | 'endpoint' | 'usage'>;
+type GatewayCompanions = Omit<PricedUsage, 'provider' | 'providerType' | 'model' | 'endpoint' | 'usage'>;
 
-function costOf(pricing: ModelPricing, usage: Partial<TokenUsage>, beside: Beside = {}) {
+function costOf(pricing: ModelPricing, usage: Partial<TokenUsage>, beside: GatewayCompanions = {}) {
   return costAt(priced(pricing), {
     endpoint: '/v1/chat/completions',
     usage: { ...unknownUsage, source: 'provider', ...usage },

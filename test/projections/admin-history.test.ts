@@ -206,16 +206,16 @@ test('pages of any size, of one subject or of everything, have every change once
       const user = (query: HistoryQuery) => subjectHistory(log, { kind: 'user', id: '/a' }, query);
       for (const read of [of, user]) {
         const whole = (await read({ limit: 10_000 }))?.changes ?? [];
-        const told: unknown[] = [];
+        const changes: unknown[] = [];
         for (let edge: Position | undefined = forwards ? ('0' as Position) : undefined; ; ) {
           const page = await read(forwards ? { limit, after: edge } : { limit, before: edge });
           if (page === undefined) break;
-          if (forwards) told.unshift(...page.changes);
-          else told.push(...page.changes);
+          if (forwards) changes.unshift(...page.changes);
+          else changes.push(...page.changes);
           if (!page.hasMore) break;
           edge = forwards ? page.changes[0]?.position : page.changes.at(-1)?.position;
         }
-        expect(told).toEqual(whole);
+        expect(changes).toEqual(whole);
       }
       await discard();
     }),

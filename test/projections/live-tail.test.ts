@@ -3,12 +3,12 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type NewEvent, type Position, streamName } from '../../src/events/event.ts';
 import { type EventLog, START } from '../../src/events/log.ts';
 import { eventView } from '../../src/projections/event-view.ts';
-import { LiveTail, type Seat } from '../../src/projections/live-tail.ts';
+import { LiveTail, type TailSubscription } from '../../src/projections/live-tail.ts';
 import { openTestLog, type TestLog } from './log-engines.ts';
 
 let opened: TestLog;
 let log: EventLog;
-let seats: Seat[];
+let seats: TailSubscription[];
 beforeEach(async () => {
   opened = await openTestLog('memory');
   ({ log } = opened);
@@ -31,14 +31,14 @@ const written = async (count: number, body?: Uint8Array): Promise<Position[]> =>
 
 /** A listener that keeps the positions it gets. */
 function sit(tail: LiveTail, position: Position) {
-  const told: Position[] = [];
+  const sent: Position[] = [];
   const failures: unknown[] = [];
   const seat = tail.join(position, {
-    frames: (frames) => told.push(...frames.map((frame) => frame.position)),
+    frames: (frames) => sent.push(...frames.map((frame) => frame.position)),
     failed: (error) => failures.push(error),
   });
   if (seat !== undefined) seats.push(seat);
-  return { seat, told, failures };
+  return { seat, told: sent, failures };
 }
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -133,11 +133,11 @@ test('wherever listeners join and leave, each gets exactly the events that follo
       const all: Position[] = [];
       let listeners: (ReturnType<typeof sit> & { from: number })[] = [];
       const check = () => {
-        for (const { seat, told, from } of listeners) {
-          expect(told).toEqual(all.slice(from, from + told.length));
+        for (const { seat, told: sent, from } of listeners) {
+          expect(sent).toEqual(all.slice(from, from + sent.length));
           // A listener that resumes from here must not miss anything.
           const claimed = all.filter((position) => position <= (seat?.position ?? START)).length;
-          expect(claimed).toBeLessThanOrEqual(from + told.length);
+          expect(claimed).toBeLessThanOrEqual(from + sent.length);
         }
       };
       for (const one of steps) {
@@ -155,8 +155,8 @@ test('wherever listeners join and leave, each gets exactly the events that follo
         }
         check();
       }
-      for (const { told, from } of listeners) {
-        await expect.poll(() => told.length, { interval: 2 }).toBe(all.length - from);
+      for (const { told: sent, from } of listeners) {
+        await expect.poll(() => sent.length, { interval: 2 }).toBe(all.length - from);
       }
       check();
       for (const { seat } of listeners) seat?.leave();

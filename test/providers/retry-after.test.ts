@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { retryAfterOf, secondsToWait } from '../../src/providers/retry-after.ts';
+import { retryAfterOf, retryAfterSecondsIn } from '../../src/providers/retry-after.ts';
 
 const now = Date.parse('Sun, 06 Nov 1994 08:49:00 GMT');
 
@@ -26,7 +26,7 @@ it.each<[string, number | undefined]>([
     [string, number | undefined]
   >((value) => [value, value === '2099' ? 300 : undefined]),
 ])('Retry-After: %j is %j seconds', (value, seconds) => {
-  expect(secondsToWait(value, now)).toBe(seconds);
+  expect(retryAfterSecondsIn(value, now)).toBe(seconds);
 });
 
 it.each([

@@ -11,7 +11,7 @@ import {
 import { loadConfig } from '../../src/config/load-config.ts';
 import { type Gateway, startGateway } from '../../src/gateway.ts';
 import { providerTypes } from '../../src/providers/types.ts';
-import type { AskedAnalytics } from '../../src/wiring/analytics/reports.ts';
+import type { AnalyticsQueries } from '../../src/wiring/analytics/reports.ts';
 
 export const MASTER_KEY = 'test-master-key';
 
@@ -24,7 +24,7 @@ export interface TestGatewayOptions {
   readonly register?: (url: string) => Record<string, string>;
   readonly dataDir?: string;
   /** The analytics that it queries for reports. */
-  readonly analytics?: AskedAnalytics;
+  readonly analytics?: AnalyticsQueries;
 }
 
 export interface TestGateway {

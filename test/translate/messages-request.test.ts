@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { chatRequestFromMessages } from '../../src/providers/translate/messages-to-chat/request.ts';
 import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';
-import { asAnthropicTakesThem } from '../../src/providers/translate/messages-to-chat/thinking.ts';
+import { anthropicMessages } from '../../src/providers/translate/messages-to-chat/thinking.ts';
 import {
   plainReasoning,
   type ReasoningStyle,
@@ -350,11 +350,11 @@ describe('the thinking of earlier turns', () => {
     };
     const events = [...translator.push({ choices: [{ index: 0, delta }] }), ...translator.finish()];
     const { role, content } = addedUp(events);
-    expect(asAnthropicTakesThem([...hi, { role, content }])).toEqual([
+    expect(anthropicMessages([...hi, { role, content }])).toEqual([
       ...hi,
       assistant(text('Yes.'), { type: 'tool_use', id: 'a', name: 'f', input: {} }),
     ]);
-    expect(asAnthropicTakesThem([...hi, assistant(...thought, text('Yes.'))])).toBeUndefined();
+    expect(anthropicMessages([...hi, assistant(...thought, text('Yes.'))])).toBeUndefined();
   });
 });
 

@@ -87,7 +87,7 @@ describe('round robin', () => {
     fc.assert(
       fc.property(weights, fc.integer({ min: 1, max: 3 }), (all, rounds) => {
         const turns = new RoundRobin<number>();
-        const among = all.map((weight, who) => ({ who, weight }));
+        const among = all.map((weight, entry) => ({ entry, weight }));
         const total = all.reduce((sum, weight) => sum + weight, 0);
         const counts = all.map(() => 0);
         for (let turn = 0; turn < total * rounds; turn++) {
@@ -104,7 +104,7 @@ describe('round robin', () => {
     fc.assert(
       fc.property(weights, (all) => {
         const turns = new RoundRobin<number>();
-        const among = all.map((weight, who) => ({ who, weight }));
+        const among = all.map((weight, entry) => ({ entry, weight }));
         const total = all.reduce((sum, weight) => sum + weight, 0);
         const counts = all.map(() => 0);
         for (let turn = 0; turn < 2000; turn++) {

@@ -1,7 +1,7 @@
 import { describe, test } from 'vitest';
 import {
-  type Surroundings,
   type VirtualModelCommand,
+  type VirtualModelContext,
   virtualModelDecider,
 } from '../../src/commands/virtual-models/decider.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
@@ -19,7 +19,11 @@ const saved = (model: VirtualModel, renamedFrom?: string) =>
   );
 const removed = (source: string) => virtualModelRemoved.create({ source }, context);
 
-const save = (model: VirtualModel, surroundings: Surroundings = around([]), renames?: string): VirtualModelCommand => ({
+const save = (
+  model: VirtualModel,
+  surroundings: VirtualModelContext = around([]),
+  renames?: string,
+): VirtualModelCommand => ({
   kind: 'save',
   source: model.source,
   model,
@@ -27,7 +31,7 @@ const save = (model: VirtualModel, surroundings: Surroundings = around([]), rena
   around: surroundings,
   context,
 });
-const remove = (source: string, surroundings: Surroundings): VirtualModelCommand => ({
+const remove = (source: string, surroundings: VirtualModelContext): VirtualModelCommand => ({
   kind: 'remove',
   source,
   around: surroundings,

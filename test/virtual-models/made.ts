@@ -1,6 +1,6 @@
 /** Virtual models, and their surroundings, for tests that need no gateway. */
 import type { Target } from '../../src/commands/model-request/target.ts';
-import type { Surroundings } from '../../src/commands/virtual-models/decider.ts';
+import type { VirtualModelContext } from '../../src/commands/virtual-models/decider.ts';
 import type { VirtualModel, VirtualTarget } from '../../src/commands/virtual-models/virtual-model.ts';
 
 type Written = Partial<Omit<VirtualModel, 'source' | 'targets'>>;
@@ -36,7 +36,7 @@ export function mapOf(models: readonly VirtualModel[]): ReadonlyMap<string, Virt
   return new Map(models.map((model) => [model.source, model]));
 }
 
-export function around(models: readonly VirtualModel[], more: Partial<Surroundings> = {}): Surroundings {
+export function around(models: readonly VirtualModel[], more: Partial<VirtualModelContext> = {}): VirtualModelContext {
   return { models: mapOf(models), isManaged: () => false, serves: () => true, enabledByDefault: true, ...more };
 }
 

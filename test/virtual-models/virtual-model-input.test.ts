@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { virtualModelFrom, type WrittenVirtualModel } from '../../src/commands/virtual-models/virtual-model-input.ts';
+import { type VirtualModelInput, virtualModelFrom } from '../../src/commands/virtual-models/virtual-model-input.ts';
 import type { UserPath } from '../../src/events/event.ts';
 
 const providers = {
   has: (name: string) => name === 'groq' || name === 'openai',
   knows: (name: string) => ['groq', 'openai', 'llamacpp'].includes(name),
 };
-const from = (written: WrittenVirtualModel) => virtualModelFrom(written, providers);
-const to = (targets: WrittenVirtualModel['targets'], more: Partial<WrittenVirtualModel> = {}) =>
+const from = (input: VirtualModelInput) => virtualModelFrom(input, providers);
+const to = (targets: VirtualModelInput['targets'], more: Partial<VirtualModelInput> = {}) =>
   from({ source: 'fast', targets, ...more });
 
 describe('the input for a virtual model', () => {

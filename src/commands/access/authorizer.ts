@@ -4,7 +4,7 @@
  */
 import type { UserPath } from '../../events/event.ts';
 import type { CallerKey } from '../model-request/caller.ts';
-import type { Asker, Denial, ModelAccess } from './model-access.ts';
+import type { Denial, ModelAccess, ModelCaller } from './model-access.ts';
 import type { ModelPolicies } from './model-policies.ts';
 import { type SelectorList, selectorList } from './selector.ts';
 
@@ -44,7 +44,7 @@ export interface Decision {
 }
 
 /** The decision of `ModelAccess`, step by step. Pure: works with the current policies or those of an earlier time. */
-export function decide(caller: Asker, provider: string, model: string, { users, models }: Policies): Decision {
+export function decide(caller: ModelCaller, provider: string, model: string, { users, models }: Policies): Decision {
   const { key, userPath } = caller;
   const steps: AccessStep[] = [
     {
@@ -100,7 +100,7 @@ export function createAuthorizer({ users, models }: Policies<CurrentUserLists>):
     return chain;
   }
 
-  function denial({ userPath, key }: Asker, provider: string, model: string): Denial | undefined {
+  function denial({ userPath, key }: ModelCaller, provider: string, model: string): Denial | undefined {
     if (models.any && !models.allows(userPath, provider, model)) return 'not available';
     for (const list of chainOf(userPath)) if (!list.has(provider, model)) return 'not available';
     return keyHas(key, provider, model) ? undefined : 'not available for this key';

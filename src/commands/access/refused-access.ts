@@ -41,7 +41,7 @@ export class RefusedAccess {
     this.#log = log;
     this.#now = now;
     this.#onError = onError;
-    this.#timer = setInterval(() => this.tell(), WINDOW_MS / 4);
+    this.#timer = setInterval(() => this.writeDue(), WINDOW_MS / 4);
     this.#timer.unref();
   }
 
@@ -61,7 +61,7 @@ export class RefusedAccess {
   }
 
   /** Records the counts that are due, and drops those without a new refusal for a minute. */
-  tell(): void {
+  writeDue(): void {
     const now = this.#now();
     const due: Counted[] = [];
     for (const [kind, counted] of this.#counted) {

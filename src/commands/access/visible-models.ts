@@ -1,5 +1,5 @@
 /** The listed models that one caller may use; others are left out. */
-import type { Asker, ModelAccess } from './model-access.ts';
+import type { ModelAccess, ModelCaller } from './model-access.ts';
 
 interface Listed {
   readonly provider: string;
@@ -14,12 +14,12 @@ interface Listing<Model> {
 }
 
 export interface VisibleModels<Model> {
-  list(caller: Asker): readonly Model[];
-  find(selector: string, caller: Asker): Model | undefined;
+  list(caller: ModelCaller): readonly Model[];
+  find(selector: string, caller: ModelCaller): Model | undefined;
 }
 
 export function visibleModels<Model extends Listed>(models: Listing<Model>, access: ModelAccess): VisibleModels<Model> {
-  const isVisible = (caller: Asker, { provider, model }: Model) => access.allows(caller, provider, model);
+  const isVisible = (caller: ModelCaller, { provider, model }: Model) => access.allows(caller, provider, model);
   return {
     list: (caller) =>
       access.restricts(caller) ? models.list().filter((model) => isVisible(caller, model)) : models.list(),

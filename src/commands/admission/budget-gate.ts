@@ -47,7 +47,7 @@ export interface BudgetHold {
   settle(isRecorded: boolean): void;
 }
 
-const SHARE_OF_THE_UNKNOWN = 10;
+const UNKNOWN_COST_DIVISOR = 10;
 
 export class BudgetGate {
   readonly #ledger: SpendLedger;
@@ -242,7 +242,7 @@ function completed(forecast: CostForecast, meters: readonly BudgetMeter[]): Comp
 
 /** A share of the smallest budget. It bounds the number of concurrent requests while their cost is unknown. */
 function shareOf(meters: readonly BudgetMeter[]): number {
-  return Math.min(...meters.map(({ amount }) => amount)) / SHARE_OF_THE_UNKNOWN;
+  return Math.min(...meters.map(({ amount }) => amount)) / UNKNOWN_COST_DIVISOR;
 }
 
 /**

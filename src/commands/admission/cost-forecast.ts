@@ -4,7 +4,7 @@
  */
 
 import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
-import { forwardOperations, unitsAsked } from '../model-request/forward-operations.ts';
+import { forwardOperations, requestedUnits } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
 import { expectedOutput, outputLimit, requestedAnswers } from '../model-request/token-estimate.ts';
 import { unknownUsage } from '../model-request/usage.ts';
@@ -40,14 +40,14 @@ interface Assumed extends Pick<AdmissionRequest, 'endpoint' | 'units'> {
 }
 
 /** Observations of one model: the recent maximum, which decays towards the average. */
-interface Seen {
+interface ObservedCosts {
   inputPerByte: number;
   outputTokens: number;
   /** For a model without a price whose provider reports the cost. */
   cost: number;
 }
 
-const FADING = 0.05;
+const DECAY = 0.05;
 /** When there are more models, the model observed first is dropped. */
 const MAX_MODELS = 10_000;
 /** English text has four or five bytes per token, plus the JSON around it. */
@@ -62,7 +62,7 @@ const freeForecast: CostForecast = { least: 0, likely: 0, most: 0, learned: true
 
 export class CostForecaster {
   readonly #pricing: Pricing;
-  readonly #seen = new Map<string, Seen>();
+  readonly #seen = new Map<string, ObservedCosts>();
 
   constructor(pricing: Pricing) {
     this.#pricing = pricing;
@@ -74,12 +74,12 @@ export class CostForecaster {
    */
   forecast(request: AdmissionRequest, earlierTokens = 0): CostForecast {
     if (request.endpoint === COUNTING) return freeForecast;
-    let dearest: CostForecast | undefined;
+    let highest: CostForecast | undefined;
     for (const target of request.candidates) {
       const one = this.#forecastFor(target, request, earlierTokens);
-      if (dearest === undefined || isDearer(one, dearest)) dearest = one;
+      if (highest === undefined || costsMore(one, highest)) highest = one;
     }
-    return dearest ?? freeForecast;
+    return highest ?? freeForecast;
   }
 
   /**
@@ -92,7 +92,7 @@ export class CostForecaster {
     const outputTokens = endpoint === EMBEDDINGS ? 0 : expectedOutput(json, usual);
     const inputTokens = Math.ceil(bytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN));
     const operation = forwardOperations.find((one) => one.endpoint === endpoint);
-    const units = operation === undefined ? undefined : unitsAsked(operation, json);
+    const units = operation === undefined ? undefined : requestedUnits(operation, json);
     const cost = this.#costOf(target, { endpoint: BATCHES, units, inputTokens, outputTokens });
     return { inputTokens, outputTokens, cost };
   }
@@ -114,9 +114,9 @@ export class CostForecaster {
       if (this.#seen.size >= MAX_MODELS && first !== undefined) this.#seen.delete(first);
       this.#seen.set(key, { inputPerByte, outputTokens, cost });
     } else {
-      seen.inputPerByte = faded(seen.inputPerByte, inputPerByte);
-      seen.outputTokens = faded(seen.outputTokens, outputTokens);
-      seen.cost = faded(seen.cost, cost);
+      seen.inputPerByte = decayed(seen.inputPerByte, inputPerByte);
+      seen.outputTokens = decayed(seen.outputTokens, outputTokens);
+      seen.cost = decayed(seen.cost, cost);
     }
   }
 
@@ -159,10 +159,10 @@ function keyOf({ provider, model }: Target, endpoint: string): string {
 }
 
 /** A target without a known price counts as the most expensive. */
-function isDearer(one: CostForecast, other: CostForecast): boolean {
+function costsMore(one: CostForecast, other: CostForecast): boolean {
   return (one.likely ?? Number.POSITIVE_INFINITY) > (other.likely ?? Number.POSITIVE_INFINITY);
 }
 
-function faded(most: number, now: number): number {
-  return now >= most ? now : most + (now - most) * FADING;
+function decayed(most: number, now: number): number {
+  return now >= most ? now : most + (now - most) * DECAY;
 }

@@ -68,7 +68,7 @@ export class Gauge {
   }
 
   /** Removes a request that this limit admitted at that time and another limit refused. */
-  takeBackRequest(at: number): void {
+  revertRequest(at: number): void {
     if (at >= (this.rule.lastResetAt ?? 0)) this.requests?.add(at, -1);
   }
 

@@ -13,7 +13,7 @@ import type { BudgetGate, BudgetHold } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
 import { countedTokens } from './counted-tokens.ts';
 import { rateLimitHeaders } from './rate-limit-headers.ts';
-import type { Passed, RateLimiter } from './rate-limiter.ts';
+import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
 
 export interface LimitAdmissionParts {
   readonly budgets: BudgetGate;
@@ -78,7 +78,7 @@ interface TicketParts extends LimitAdmissionParts {
   readonly request: AdmissionRequest;
   /** When the request was admitted. */
   readonly at: number;
-  readonly path: Passed;
+  readonly path: RequestGauges;
   readonly hold: BudgetHold | undefined;
   over(): void;
 }
@@ -87,7 +87,7 @@ class LimitTicket implements Ticket {
   readonly #parts: TicketParts;
   #target: Target | undefined;
   /** The gauges of the target. */
-  #entered: Passed = [];
+  #entered: RequestGauges = [];
   #enteredAt = 0;
   #settled = false;
 
@@ -163,8 +163,8 @@ class LimitTicket implements Ticket {
     this.#settled = true;
     const { limits, hold, at, path, over } = this.#parts;
     if (!wasCalled) {
-      limits.takeBack(path, at);
-      limits.takeBack(this.#entered, this.#enteredAt);
+      limits.revert(path, at);
+      limits.revert(this.#entered, this.#enteredAt);
     }
     limits.leave(path);
     limits.leave(this.#entered);

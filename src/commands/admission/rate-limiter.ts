@@ -23,9 +23,9 @@ export interface RateLimitRules {
 type Limited = Pick<Caller, 'userPath' | 'key'>;
 
 /** The gauges that a request passes. */
-export type Passed = readonly Gauge[];
+export type RequestGauges = readonly Gauge[];
 
-const NONE: Passed = [];
+const NONE: RequestGauges = [];
 /** Maximum number of user paths whose gauges are cached. */
 const MAX_CHAINS = 10_000;
 
@@ -36,7 +36,7 @@ export class RateLimiter {
   #gauges = new Map<string, Gauge>();
   /** By `<scope>:<subject>`. */
   #bySubject = new Map<string, Gauge[]>();
-  readonly #chains = new Map<string, Passed>();
+  readonly #chains = new Map<string, RequestGauges>();
 
   /** @param now milliseconds since the epoch */
   constructor(rules: () => RateLimitRules, now: () => number) {
@@ -50,12 +50,12 @@ export class RateLimiter {
   }
 
   /** The gauges of the caller's path and of the paths above it. @throws Refusal 429 `rate_limit_exceeded` */
-  admit(caller: Limited, at: number): Passed {
+  admit(caller: Limited, at: number): RequestGauges {
     this.#follow();
     const chain = this.#chain(caller.userPath ?? '/');
     const refusal = refusalOf(chain, caller, at);
     if (refusal !== undefined) throw refusal;
-    enterAll(chain, at);
+    countRequest(chain, at);
     return chain;
   }
 
@@ -69,25 +69,25 @@ export class RateLimiter {
   }
 
   /** The gauges of the provider and of the model. @returns a refusal when one of them has no room */
-  enter(target: Target, caller: Limited, at: number): Passed | Refusal {
+  enter(target: Target, caller: Limited, at: number): RequestGauges | Refusal {
     this.#follow();
     const gauges = this.#of(target);
     const refusal = refusalOf(gauges, caller, at);
     if (refusal !== undefined) return refusal;
-    enterAll(gauges, at);
+    countRequest(gauges, at);
     return gauges;
   }
 
-  leave(gauges: Passed): void {
+  leave(gauges: RequestGauges): void {
     for (const gauge of gauges) gauge.leave();
   }
 
   /** Removes a request for which no target could be called. @param at when it was admitted */
-  takeBack(gauges: Passed, at: number): void {
-    for (const gauge of gauges) gauge.takeBackRequest(at);
+  revert(gauges: RequestGauges, at: number): void {
+    for (const gauge of gauges) gauge.revertRequest(at);
   }
 
-  countTokens(gauges: Passed, tokens: number): void {
+  countTokens(gauges: RequestGauges, tokens: number): void {
     const at = this.#now();
     for (const gauge of gauges) gauge.countTokens(at, tokens);
   }
@@ -99,7 +99,7 @@ export class RateLimiter {
   }
 
   /** The gauges of the path and of the paths above it, without passing them. */
-  on(userPath: string): Passed {
+  on(userPath: string): RequestGauges {
     this.#follow();
     return this.#chain(userPath);
   }
@@ -154,7 +154,7 @@ export class RateLimiter {
     this.#chains.clear();
   }
 
-  #chain(userPath: string): Passed {
+  #chain(userPath: string): RequestGauges {
     let chain = this.#chains.get(userPath);
     if (chain === undefined) {
       chain = pathsAbove(userPath).flatMap((path) => this.#bySubject.get(`user_path:${path}`) ?? NONE);
@@ -164,11 +164,11 @@ export class RateLimiter {
     return chain;
   }
 
-  #of({ provider, model }: Target): Passed {
+  #of({ provider, model }: Target): RequestGauges {
     return this.#named(provider.name, model);
   }
 
-  #named(provider: string, model: string): Passed {
+  #named(provider: string, model: string): RequestGauges {
     const ofProvider = this.#bySubject.get(`provider:${provider}`);
     const exactly = this.#bySubject.get(`model:${provider}/${model}`);
     const byModel = this.#bySubject.get(`model:${model}`);
@@ -183,7 +183,7 @@ interface Names {
 }
 
 /** The refusal of the full gauge that takes longest to have room again; undefined when all have room. */
-function refusalOf(gauges: Passed, caller: Limited, at: number): Refusal | undefined {
+function refusalOf(gauges: RequestGauges, caller: Limited, at: number): Refusal | undefined {
   let full: Gauge | undefined;
   let longest = 0;
   for (const gauge of gauges) {
@@ -198,7 +198,7 @@ function refusalOf(gauges: Passed, caller: Limited, at: number): Refusal | undef
   return refusals.rateLimitExceeded(message, Math.ceil(longest / 1000));
 }
 
-function enterAll(gauges: Passed, at: number): void {
+function countRequest(gauges: RequestGauges, at: number): void {
   for (const gauge of gauges) gauge.enter(at);
 }
 
@@ -208,12 +208,12 @@ function messageOf(
   { scope, subject, periodSeconds, maxRequests, maxTokens }: RateLimitRule,
   namesAmounts: boolean,
 ): string {
-  const whose = `The rate limit of the ${SCOPES[scope]} '${subject}' is reached`;
-  if (!namesAmounts) return `${whose}.`;
-  if (periodSeconds === 0) return `${whose}: ${maxRequests} requests at the same time.`;
+  const subjectReached = `The rate limit of the ${SCOPES[scope]} '${subject}' is reached`;
+  if (!namesAmounts) return `${subjectReached}.`;
+  if (periodSeconds === 0) return `${subjectReached}: ${maxRequests} requests at the same time.`;
   const limits = [
     ...(maxRequests === null ? [] : [`${maxRequests} requests`]),
     ...(maxTokens === null ? [] : [`${maxTokens} tokens`]),
   ];
-  return `${whose}: ${limits.join(' and ')} per ${rateLimitPeriodLabel(periodSeconds)}.`;
+  return `${subjectReached}: ${limits.join(' and ')} per ${rateLimitPeriodLabel(periodSeconds)}.`;
 }

@@ -3,7 +3,7 @@ import { budgetRemoved, budgetReset, budgetSet } from '../../events/catalogue/bu
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { Authority } from '../access/authority.ts';
-import { bindingWord, type Words, withWord } from '../access/words.ts';
+import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { Decider } from '../handle-command.ts';
 import { budgetPeriodLabel } from '../period.ts';
 import { refusals } from '../refusal.ts';
@@ -19,7 +19,7 @@ interface PeriodBudget {
   /** Undefined when there is none. */
   readonly current: { readonly amount: string; readonly source: 'manual' | 'config' } | undefined;
   /** The amounts that administrators set. */
-  readonly words: Words<string>;
+  readonly words: ValuesByAdministrator<string>;
 }
 
 /** The budgets of a subject by the seconds of their period, including removed ones. */
@@ -54,7 +54,7 @@ export const budgetDecider: Decider<SubjectBudgets, BudgetCommand> = {
     const { periodSeconds, authority } = command;
     const { current: existing, words } = state.get(periodSeconds) ?? none;
     const name = `${of.subject} ${budgetPeriodLabel(periodSeconds)}`;
-    const bound = bindingWord(words, authority);
+    const bound = bindingValue(words, authority);
     const tooLoose = () =>
       refusals.setByHigherAdministrator(`The budget ${name}`, `${usdOf(Number(bound))} US dollars`);
     if (command.do === 'reset') {
@@ -76,7 +76,7 @@ export const budgetDecider: Decider<SubjectBudgets, BudgetCommand> = {
   evolve(state, event) {
     const next = new Map(state);
     const wordsOf = (periodSeconds: number, amount: string | undefined) =>
-      withWord(state.get(periodSeconds)?.words, event.context.actor, amount);
+      withValue(state.get(periodSeconds)?.words, event.context.actor, amount);
     if (event.type === budgetSet.type) {
       const { periodSeconds, amount, source } = budgetSet.data.parse(event.data);
       next.set(periodSeconds, { current: { amount, source }, words: wordsOf(periodSeconds, amount) });

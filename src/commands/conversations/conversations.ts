@@ -125,7 +125,7 @@ async function handle(command: ConversationCommand, { log }: ConversationDepende
   return handleCommand(conversationDecider, command, {
     log,
     stream: conversationStream(id),
-    alongside: (events, before) => {
+    alsoWrite: (events, before) => {
       const { userPath, actor: createdBy } = context;
       const owner = before.status === 'open' ? before.owner : { userPath, createdBy };
       return events.flatMap((event) => indexed(event, id, owner, context));

@@ -7,7 +7,7 @@ import { refusals } from '../refusal.ts';
 import type { CredentialBody } from './credential-fields.ts';
 
 /** Milliseconds to wait for name resolution. A name that is not resolved by then is checked when it is connected to. */
-const PATIENCE_MS = 3000;
+const CHECK_TIMEOUT_MS = 3000;
 
 export type CheckAddresses = (body: Pick<CredentialBody, 'type' | 'base_url' | 'proxy_url'>) => Promise<void>;
 
@@ -37,7 +37,7 @@ async function isLocal(url: string, lookup: LookupFunction): Promise<boolean> {
     return true;
   }
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(resolve, PATIENCE_MS, false);
+  const timer = setTimeout(resolve, CHECK_TIMEOUT_MS, false);
   lookup(hostOf(url), { all: true }, (error) => resolve(error?.code === LOCAL_ADDRESS));
   return promise.finally(() => clearTimeout(timer));
 }

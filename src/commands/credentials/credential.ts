@@ -12,28 +12,28 @@ export type Credential = z.infer<typeof providerCredentialSaved.data>;
 /** Keeps the stored secret: the client sent a mask in its place. */
 export const KEPT = { kept: true } as const;
 
-export interface WishedUrl {
+export interface UrlInput {
   /** The address as it may be shown. */
   readonly shown: string;
   /** The whole address, sealed, when a part of it may not be shown; `KEPT` when that part was masked. */
   readonly sealed: string | typeof KEPT | undefined;
 }
 
-export type WishedCredential = Omit<
+export type CredentialInput = Omit<
   Credential,
   'enabled' | 'apiKeys' | 'baseUrl' | 'sealedBaseUrl' | 'proxyUrl' | 'sealedProxyUrl'
 > & {
   /** Undefined keeps the value; true for a new provider. */
   readonly enabled: boolean | undefined;
   readonly apiKeys: readonly (string | typeof KEPT)[];
-  readonly baseUrl: WishedUrl | undefined;
-  readonly proxyUrl: WishedUrl | undefined;
+  readonly baseUrl: UrlInput | undefined;
+  readonly proxyUrl: UrlInput | undefined;
 };
 
 export type CredentialCommand = { readonly context: EventContext } & (
   | {
       readonly kind: 'save';
-      readonly wish: WishedCredential;
+      readonly input: CredentialInput;
       /** The key that seals secrets now; secrets sealed with another key cannot be kept. */
       readonly keyId: string;
     }
@@ -56,7 +56,7 @@ function decide(command: CredentialCommand, state: Credential | undefined): read
     if (state === undefined) return refusals.notFound('provider credential', command.name);
     return [providerCredentialRemoved.create({ name: command.name }, context)];
   }
-  const saved = merged(command.wish, state, command.keyId);
+  const saved = merged(command.input, state, command.keyId);
   if (saved instanceof Refusal) return saved;
   return isSame(saved, state) ? [] : [providerCredentialSaved.create(saved, context)];
 }
@@ -66,27 +66,27 @@ function evolve(state: Credential | undefined, event: DecidedEvent): Credential 
   return event.type === providerCredentialRemoved.type ? undefined : state;
 }
 
-function merged(wish: WishedCredential, state: Credential | undefined, keyId: string): Credential | Refusal {
+function merged(input: CredentialInput, state: Credential | undefined, keyId: string): Credential | Refusal {
   const apiKeys: string[] = [];
-  for (const [place, key] of wish.apiKeys.entries()) {
+  for (const [place, key] of input.apiKeys.entries()) {
     const stored = key === KEPT ? state?.apiKeys[place] : key;
     if (typeof stored !== 'string') return nothingStored(`api_keys.${place}`);
     if (keyIdOf(stored) !== keyId) return lost(`api_keys.${place}`);
     apiKeys.push(stored);
   }
-  const baseUrl = mergedUrl(wish.baseUrl, state?.baseUrl, state?.sealedBaseUrl, 'base_url', keyId);
+  const baseUrl = mergedUrl(input.baseUrl, state?.baseUrl, state?.sealedBaseUrl, 'base_url', keyId);
   if (baseUrl instanceof Refusal) return baseUrl;
-  const proxyUrl = mergedUrl(wish.proxyUrl, state?.proxyUrl, state?.sealedProxyUrl, 'proxy_url', keyId);
+  const proxyUrl = mergedUrl(input.proxyUrl, state?.proxyUrl, state?.sealedProxyUrl, 'proxy_url', keyId);
   if (proxyUrl instanceof Refusal) return proxyUrl;
-  const { name, type, models, modelsMode, options } = wish;
+  const { name, type, models, modelsMode, options } = input;
   return {
     name,
     type,
-    enabled: wish.enabled ?? state?.enabled ?? true,
+    enabled: input.enabled ?? state?.enabled ?? true,
     apiKeys,
-    ...(wish.baseUrl === undefined ? {} : { baseUrl: wish.baseUrl.shown }),
+    ...(input.baseUrl === undefined ? {} : { baseUrl: input.baseUrl.shown }),
     ...(baseUrl === undefined ? {} : { sealedBaseUrl: baseUrl }),
-    ...(wish.proxyUrl === undefined ? {} : { proxyUrl: wish.proxyUrl.shown }),
+    ...(input.proxyUrl === undefined ? {} : { proxyUrl: input.proxyUrl.shown }),
     ...(proxyUrl === undefined ? {} : { sealedProxyUrl: proxyUrl }),
     models,
     ...(modelsMode === undefined ? {} : { modelsMode }),
@@ -98,14 +98,14 @@ function merged(wish: WishedCredential, state: Credential | undefined, keyId: st
  * A masked address must equal the stored one in all visible parts, so that its password is not sent to another host.
  */
 function mergedUrl(
-  wish: WishedUrl | undefined,
+  input: UrlInput | undefined,
   shown: string | undefined,
   sealed: string | undefined,
   param: string,
   keyId: string,
 ): string | undefined | Refusal {
-  if (typeof wish?.sealed !== 'object') return wish?.sealed;
-  if (sealed === undefined || wish.shown !== shown) return nothingStored(param);
+  if (typeof input?.sealed !== 'object') return input?.sealed;
+  if (sealed === undefined || input.shown !== shown) return nothingStored(param);
   return keyIdOf(sealed) === keyId ? sealed : lost(param);
 }
 

@@ -7,7 +7,7 @@ import { createProvider } from '../../providers/create-provider.ts';
 import type { ProviderConfig } from '../../providers/provider-config.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusals } from '../refusal.ts';
-import { type Credential, type CredentialCommand, KEPT, type WishedUrl } from './credential.ts';
+import { type Credential, type CredentialCommand, KEPT, type UrlInput } from './credential.ts';
 import { type CredentialBody, ownFields } from './credential-fields.ts';
 import { isMask, readUrl } from './masked-url.ts';
 import type { Sealer } from './seal.ts';
@@ -42,8 +42,8 @@ export function saveCommand(body: CredentialBody, source: SealerSource, context:
   }
   const options = optionsOf(body);
   const sealer = orUnavailable(() => source.toSeal());
-  const url = (field: 'base_url' | 'proxy_url') => wishedUrl(name, field, body[field], sealer);
-  const wish = {
+  const url = (field: 'base_url' | 'proxy_url') => urlInput(name, field, body[field], sealer);
+  const input = {
     name,
     type,
     enabled: body.enabled,
@@ -54,8 +54,8 @@ export function saveCommand(body: CredentialBody, source: SealerSource, context:
     ...(modelsMode === undefined ? {} : { modelsMode }),
     options,
   };
-  checkOptions(wish, facts.defaultBaseUrl);
-  return { kind: 'save', wish, keyId: sealer.keyId, context };
+  checkOptions(input, facts.defaultBaseUrl);
+  return { kind: 'save', input, keyId: sealer.keyId, context };
 }
 
 /** The settings of the type itself, without empty ones. @throws Refusal for a setting of another type */
@@ -74,7 +74,7 @@ function optionsOf(body: CredentialBody): Record<string, string> {
 
 const commonFields: ReadonlySet<string> = new Set(['name', 'type', 'base_url', 'proxy_url', 'models_mode']);
 
-function wishedUrl(provider: string, field: string, text: string | undefined, sealer: Sealer): WishedUrl | undefined {
+function urlInput(provider: string, field: string, text: string | undefined, sealer: Sealer): UrlInput | undefined {
   if (text === undefined || text === '') return undefined;
   const url = readUrl(text);
   if (url === undefined) {

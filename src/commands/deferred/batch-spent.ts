@@ -32,7 +32,7 @@ export async function batchSpent(
     const response = answerIn(line);
     if (!isObject(response?.body)) return;
     const { model: said, usage: raw } = response.body;
-    const model = modelAsked(work, typeof said === 'string' ? said : '');
+    const model = requestedModelIn(work, typeof said === 'string' ? said : '');
     const usage = readUsage(raw);
     if (usage.source === 'provider') add(sums, model, usage);
     else if (Number(response.status) < 400) unreported.set(model, (unreported.get(model) ?? 0) + 1);
@@ -61,7 +61,7 @@ function plus(one: number | null, other: number | null): number | null {
 }
 
 /** Answers name a version, such as `gpt-4o-2024-08-06`; prices are those of the requested model. */
-function modelAsked({ parts = [] }: OpenWork, said: string): string {
+function requestedModelIn({ parts = [] }: OpenWork, said: string): string {
   const [only] = parts;
   if (parts.length === 1 && only !== undefined) return only.model;
   const matchingModels = parts

@@ -55,7 +55,7 @@ export class DeferredUsage {
    * Records the cost of a batch that is over, before its client learns where its output is.
    * @throws Refusal when the output cannot be read now; LogUnavailable
    */
-  async batchSeen(provider: Provider, batch: Said, question: FileQuestion): Promise<void> {
+  async settleBatch(provider: Provider, batch: Said, question: FileQuestion): Promise<void> {
     const { id } = batch;
     const work = typeof id === 'string' ? this.#deps.works.find('batch', provider.name, id) : undefined;
     const outcome = outcomeIn(batch);
@@ -76,7 +76,7 @@ export class DeferredUsage {
   }
 
   /** The cost can no longer be determined: the estimate is charged. @throws LogUnavailable */
-  async giveUp(work: OpenWork, outcome: Extract<WorkOutcome, 'lost' | 'deleted'>): Promise<void> {
+  async settleAtEstimate(work: OpenWork, outcome: Extract<WorkOutcome, 'lost' | 'deleted'>): Promise<void> {
     await settleWork(work, outcome, spentUnknown(work), this.#deps);
   }
 

@@ -70,7 +70,7 @@ export interface ExchangeDialect {
   /** @throws Refusal when the request cannot be sent to this provider */
   plan(input: PlanInput): Plan | Promise<Plan>;
   /** The relay of a recorded attempt: the same bytes from the provider give the client the same bytes. */
-  relayAgain(attempt: PastAttempt): Relay;
+  relayOfRecorded(attempt: PastAttempt): Relay;
   /** The headers of the answer, except the ids of the exchange. Default: the content type alone. */
   answerHeaders?(reply: ProviderReply, request: ModelRequest): Record<string, string>;
   /** Units that are charged besides tokens, as far as the request states them. */

@@ -31,7 +31,7 @@ export class ExchangeRecord {
   readonly receivedAt: number;
   readonly #log: Pick<EventLog, 'append'>;
   #noted: NewEvent[] = [];
-  #elsewhere: StreamWrite[] = [];
+  #otherWrites: StreamWrite[] = [];
   #revision = -1;
   /** Whether a provider was called. */
   called = false;
@@ -83,11 +83,11 @@ export class ExchangeRecord {
   }
 
   /** Keeps a write to another stream, appended atomically with the events noted here. */
-  noteElsewhere(write: StreamWrite): void {
-    const at = this.#elsewhere.findIndex(({ stream }) => stream === write.stream);
-    const before = this.#elsewhere[at];
-    if (before === undefined) this.#elsewhere.push(write);
-    else this.#elsewhere[at] = { ...before, events: [...before.events, ...write.events] };
+  addWrite(write: StreamWrite): void {
+    const at = this.#otherWrites.findIndex(({ stream }) => stream === write.stream);
+    const before = this.#otherWrites[at];
+    if (before === undefined) this.#otherWrites.push(write);
+    else this.#otherWrites[at] = { ...before, events: [...before.events, ...write.events] };
   }
 
   /** Unix seconds, for objects with a creation time: the same whenever the record is read again. */
@@ -103,16 +103,16 @@ export class ExchangeRecord {
    */
   async flushIf(write: StreamWrite): Promise<boolean> {
     const noted = this.#noted;
-    const elsewhere = this.#elsewhere;
+    const otherWrites = this.#otherWrites;
     const revision = this.#revision;
-    this.#elsewhere = [...elsewhere, write];
+    this.#otherWrites = [...otherWrites, write];
     try {
       await this.flush('durable');
       return true;
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
       this.#noted = noted;
-      this.#elsewhere = elsewhere;
+      this.#otherWrites = otherWrites;
       this.#revision = revision;
       return false;
     }
@@ -120,16 +120,16 @@ export class ExchangeRecord {
 
   /** @throws LogUnavailable */
   flush(until: AppendStage): Promise<unknown> {
-    if (this.#noted.length === 0 && this.#elsewhere.length === 0) return NOTHING;
+    if (this.#noted.length === 0 && this.#otherWrites.length === 0) return NOTHING;
     const own: StreamWrite = {
       stream: this.stream,
       events: this.#noted,
       expectedRevision: this.#revision === -1 ? 'noStream' : BigInt(this.#revision),
     };
-    const writes = this.#elsewhere.length === 0 ? [own] : [own, ...this.#elsewhere];
+    const writes = this.#otherWrites.length === 0 ? [own] : [own, ...this.#otherWrites];
     this.#revision += this.#noted.length;
     this.#noted = [];
-    this.#elsewhere = [];
+    this.#otherWrites = [];
     return this.#log.append(writes, STAGES[until]);
   }
 }

@@ -43,7 +43,7 @@ export type AttemptEnd =
       readonly rest: Buffer[];
       readonly cut?: boolean;
       /** No provider was working on the request: the last had refused, and the next was not called yet. */
-      readonly unasked?: boolean;
+      readonly notCalled?: boolean;
     });
 
 export interface FailedAttempt {
@@ -57,7 +57,7 @@ export interface FailedAttempt {
   /** The relay of a failed answer that reports its usage. */
   readonly spent?: Relay | undefined;
   /** The provider answered and charged for it, but the answer is malformed: a retry would cost the same again. */
-  readonly senseless?: boolean;
+  readonly malformed?: boolean;
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Dialect, ForwardCall } from '../../providers/provider.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Relay } from './relay.ts';
 
-interface Way {
+interface PlanBase {
   /** A fresh relay for each attempt: it holds the state of one answer. */
   relay(): Relay;
   /** Another plan for the same request, used when the provider's refusal shows that it lacks the route of this one. */
@@ -12,7 +12,7 @@ interface Way {
 }
 
 /** A model request in a dialect that the provider speaks. */
-export interface ModelPlan extends Way {
+export interface ModelPlan extends PlanBase {
   readonly kind: 'model';
   /** The dialect spoken to the provider. */
   readonly dialect: Dialect;
@@ -22,7 +22,7 @@ export interface ModelPlan extends Way {
 }
 
 /** A request that is forwarded unchanged, and so is its answer, of any kind. */
-export interface ForwardPlan extends Way {
+export interface ForwardPlan extends PlanBase {
   readonly kind: 'forward';
   readonly dialect: 'forward' | 'passthrough';
   readonly call: Omit<ForwardCall, 'requestId' | 'signal' | 'body'>;

@@ -45,7 +45,7 @@ export interface Relay {
   abandon?(end: EarlyEnd): Buffer | undefined;
   usage(): TokenUsage;
   /** The work that the provider continues after this answer; undefined for nearly every answer. */
-  goesOn?(): DeferredWork | undefined;
+  deferredWork?(): DeferredWork | undefined;
   /** The model that the answer names, for requests in which the gateway does not read the model. */
   model?(): string | undefined;
   /** The id that the provider gave its answer; undefined when there is none. */

@@ -16,7 +16,7 @@ export interface Providers {
    * @param hint a provider's name or type
    * @throws Refusal when none does
    */
-  reaching(selector: string, hint: string | undefined): Promise<readonly Target[]>;
+  reachableTargets(selector: string, hint: string | undefined): Promise<readonly Target[]>;
   /** Whether the caller may use every model of the provider, including unlisted ones. */
   mayUseAll(provider: Provider): boolean;
   /** @throws Refusal when the model may not be used */

@@ -77,7 +77,7 @@ export async function routeOf(
   let shared: readonly Provider[] = [];
   for (const [at, selector] of selectors.entries()) {
     if (bySelector.has(selector)) continue;
-    const reached = await providers.reaching(selector, hint);
+    const reached = await providers.reachableTargets(selector, hint);
     const able = new Map(
       reached.filter(({ provider }) => serves(provider)).map(({ provider, model }) => [provider, model]),
     );

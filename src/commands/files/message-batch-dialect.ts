@@ -21,7 +21,7 @@ import { checkBatchLines } from './check-batch.ts';
 import { mayServe, takesInline } from './holders.ts';
 import { type InlineRoute, inlineLines, invalidRequest, routeOf, uploadLines } from './inline-batch.ts';
 import { messageBatchOf } from './message-batch-object.ts';
-import { createPlan, nothingAsked } from './object-plan.ts';
+import { createPlan, noModelRequest } from './object-plan.ts';
 import { objectRelay } from './relay-object.ts';
 import type { ObjectDependencies } from './stored-objects.ts';
 
@@ -36,7 +36,7 @@ export const messageBatchRequestSchema = z.looseObject({
   requests: z.array(messageRequest).min(1).max(MAX_REQUESTS),
 });
 
-interface AskedMessage {
+interface RequestedMessage {
   readonly customId: string;
   /** A selector. */
   readonly model: string;
@@ -45,7 +45,7 @@ interface AskedMessage {
 
 /** One dialect per request. */
 export function messageBatchDialect(provider: string | undefined, deps: ObjectDependencies): ExchangeDialect {
-  let requests: readonly AskedMessage[] = [];
+  let requests: readonly RequestedMessage[] = [];
   let route: InlineRoute | undefined;
   return {
     name: 'forward',
@@ -59,7 +59,7 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
       const read = readRequests(checked.request.requests);
       if (read instanceof Refusal) return { ok: false, refusal: read };
       requests = read;
-      return nothingAsked(checked.request, provider);
+      return noModelRequest(checked.request, provider);
     },
     async target(parsedRequest) {
       route = await routeOf(
@@ -91,13 +91,13 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
       const batch = { input_file_id, endpoint: CHAT, completion_window: '24h' };
       return { ...head, body: Buffer.from(JSON.stringify(batch)), repeatable: false };
     },
-    relayAgain: () => objectRelay(),
+    relayOfRecorded: () => objectRelay(),
   };
 }
 
-function readRequests(requests: z.infer<typeof messageBatchRequestSchema>['requests']): AskedMessage[] | Refusal {
+function readRequests(requests: z.infer<typeof messageBatchRequestSchema>['requests']): RequestedMessage[] | Refusal {
   const ids = new Set<string>();
-  const read: AskedMessage[] = [];
+  const read: RequestedMessage[] = [];
   for (const [at, { custom_id: customId, params }] of requests.entries()) {
     if (ids.has(customId)) return invalidRequest(at, `repeats the custom_id '${customId}'`, 'custom_id');
     ids.add(customId);
@@ -117,7 +117,7 @@ function readRequests(requests: z.infer<typeof messageBatchRequestSchema>['reque
 /** The requests byte for byte, except for members that the provider must not or cannot get. */
 function nativeBodies(
   { body, target }: PlanInput,
-  requests: readonly AskedMessage[],
+  requests: readonly RequestedMessage[],
   { models }: InlineRoute,
 ): Buffer[] {
   const written = membersIn(body).findLast(({ name }) => name === 'requests');
@@ -130,7 +130,7 @@ function nativeBodies(
 }
 
 /** @throws Refusal when a chat provider cannot honour a request */
-function chatBodies({ target }: PlanInput, requests: readonly AskedMessage[], { models }: InlineRoute): Buffer[] {
+function chatBodies({ target }: PlanInput, requests: readonly RequestedMessage[], { models }: InlineRoute): Buffer[] {
   const { provider } = target;
   const reasoningStyle = providerType(provider.type)?.reasoning ?? plainReasoning;
   return requests.map(({ model: selector, params }) => {
@@ -147,7 +147,7 @@ function lineOf(customId: string, url: string, body: Buffer): Buffer {
   return Buffer.from(line.toString().replaceAll(/[\r\n]+/g, ' '));
 }
 
-function nativeBatch(requests: readonly AskedMessage[], bodies: readonly Buffer[]): Buffer {
+function nativeBatch(requests: readonly RequestedMessage[], bodies: readonly Buffer[]): Buffer {
   const written = requests.map(
     ({ customId }, at) => `{"custom_id":${JSON.stringify(customId)},"params":${bodies[at]?.toString() ?? '{}'}}`,
   );

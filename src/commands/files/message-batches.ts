@@ -51,7 +51,7 @@ export async function cancelMessageBatch(
   const path = `${kind.endpoint}/${encodeURIComponent(own)}/cancel`;
   const batch = await askProvider(provider, { method: 'POST', path, ...callContext(request) });
   if (batch === undefined) throw kind.notFound(id);
-  await deps.deferred.batchSeen(provider, batch, request);
+  await deps.deferred.settleBatch(provider, batch, request);
   return messageBatchOf(kind, batch);
 }
 
@@ -110,7 +110,7 @@ async function heldBatch(id: string, request: ObjectRequest, deps: ObjectDepende
   const batch = holder.batch ?? (await askProvider(provider, { method: 'GET', path, ...callContext(request) }));
   if (batch === undefined) throw kind.notFound(id);
   // The usage is recorded before the client can have the output deleted.
-  await deps.deferred.batchSeen(provider, { ...batch, id: own }, request);
+  await deps.deferred.settleBatch(provider, { ...batch, id: own }, request);
   return { kind, provider, id: own, tracked: holder.tracked, batch };
 }
 

@@ -26,7 +26,7 @@ interface EndedBatch {
   readonly batch: Readonly<Record<string, unknown>>;
 }
 
-interface AskedChat {
+interface RequestedChat {
   readonly stopSequences: readonly string[];
   /** Whether the client requested the model's thinking. */
   readonly thinks: boolean;
@@ -39,8 +39,8 @@ export async function messageResults(
   question: FileQuestion,
 ): Promise<AsyncIterable<MessageResult>> {
   const { kind, provider, batch } = held;
-  if (kind === messageBatches) return resultLines(made, asItIs, provider, question);
-  const waiting = new Map<string, AskedChat>();
+  if (kind === messageBatches) return resultLines(made, resultAsSent, provider, question);
+  const waiting = new Map<string, RequestedChat>();
   if (typeof batch.input_file_id === 'string') {
     await readLines(provider, contentPath(batch.input_file_id), question, (line) => noteRequestedLine(line, waiting));
   }
@@ -62,12 +62,12 @@ export async function messageResults(
   return resultLines(made, turn, provider, question, rest);
 }
 
-function asItIs(line: unknown): MessageResult | undefined {
+function resultAsSent(line: unknown): MessageResult | undefined {
   if (!isObject(line) || !isObject(line.result)) return undefined;
   return { custom_id: typeof line.custom_id === 'string' ? line.custom_id : null, result: line.result };
 }
 
-function noteRequestedLine(line: unknown, waiting: Map<string, AskedChat>): void {
+function noteRequestedLine(line: unknown, waiting: Map<string, RequestedChat>): void {
   if (!isObject(line) || typeof line.custom_id !== 'string') return;
   const body = isObject(line.body) ? line.body : {};
   const stops = [body.stop].flat().filter((stop) => typeof stop === 'string');
@@ -75,7 +75,7 @@ function noteRequestedLine(line: unknown, waiting: Map<string, AskedChat>): void
   waiting.set(line.custom_id, { stopSequences: stops, thinks });
 }
 
-function resultOf(line: unknown, id: string | null, chat: AskedChat | undefined): MessageResult['result'] {
+function resultOf(line: unknown, id: string | null, chat: RequestedChat | undefined): MessageResult['result'] {
   const { status, body } = answerIn(line) ?? {};
   if (Number(status) < 400) {
     const said = isObject(body) ? body : {};

@@ -31,7 +31,7 @@ import {
   routeOf,
   uploadLines,
 } from './inline-batch.ts';
-import { createPlan, nothingAsked } from './object-plan.ts';
+import { createPlan, noModelRequest } from './object-plan.ts';
 import { objectRelay } from './relay-object.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
 
@@ -60,7 +60,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
       if (!opened.ok) return opened;
       form = opened.form;
       const { fields } = form;
-      return nothingAsked(Object.fromEntries(fields), fields.get('provider') || named);
+      return noModelRequest(Object.fromEntries(fields), fields.get('provider') || named);
     },
     target: (parsedRequest) => chosenTarget(files, parsedRequest, deps),
     plan(input) {
@@ -72,7 +72,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
       });
       return { ...createPlan(files, input, headers), ...upload };
     },
-    relayAgain: () => objectRelay(),
+    relayOfRecorded: () => objectRelay(),
   };
 }
 
@@ -101,14 +101,14 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
         return { ok: false, refusal: new Refusal({ ...checked.refusal, type: 'invalid_request_error' }) };
       }
       const { input_file_id: file, provider } = checked.request;
-      if (isInline && (file ?? null) !== null) return { ok: false, refusal: bothGiven() };
+      if (isInline && (file ?? null) !== null) return { ok: false, refusal: conflictingTargets() };
       requests = checked.request.requests ?? undefined;
       if (requests !== undefined) {
         const one = batchEndpointOf(requests, checked.request.endpoint ?? undefined);
         if (one instanceof Refusal) return { ok: false, refusal: one };
         endpoint = one;
       }
-      return nothingAsked(checked.request, provider || options.provider);
+      return noModelRequest(checked.request, provider || options.provider);
     },
     async target(parsedRequest) {
       if (requests !== undefined) {
@@ -151,11 +151,11 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       });
       return { ...head, body: rewriteMembers(input.body, changes), repeatable: false };
     },
-    relayAgain: () => objectRelay(),
+    relayOfRecorded: () => objectRelay(),
   };
 }
 
-function bothGiven(): Refusal {
+function conflictingTargets(): Refusal {
   return refusals.invalidRequest("A batch has either 'input_file_id' or 'requests', not both.", 'requests');
 }
 
@@ -170,13 +170,13 @@ export function contentDialect(
   noteRead: () => Promise<void>,
 ): ExchangeDialect {
   const path = `${files.endpoint}/${encodeURIComponent(id)}/content`;
-  const asItIs = (): ReadResult => nothingAsked({}, request.provider);
+  const unparsed = (): ReadResult => noModelRequest({}, request.provider);
   return {
     name: 'forward',
     endpoint: '/v1/files/{id}/content',
     mayBeFree: true,
-    read: asItIs,
-    take: asItIs,
+    read: unparsed,
+    take: unparsed,
     async target() {
       const { provider } = await holderOf(files, id, request, deps);
       await noteRead();
@@ -192,7 +192,7 @@ export function contentDialect(
       verbatim: true,
       relay: () => objectRelay(),
     }),
-    relayAgain: () => objectRelay(),
+    relayOfRecorded: () => objectRelay(),
     answerHeaders({ headers }) {
       const returned: Record<string, string> = {};
       for (const name of ['content-type', 'content-length', 'content-disposition', 'location']) {

@@ -12,7 +12,7 @@ import type { ReadResult } from '../model-request/parsed-request.ts';
 import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from '../provider-objects/tracked.ts';
 import { objectRelay } from './relay-object.ts';
 
-export function nothingAsked(json: Record<string, unknown>, provider: string | undefined): ReadResult {
+export function noModelRequest(json: Record<string, unknown>, provider: string | undefined): ReadResult {
   return { ok: true, parsedRequest: { model: '', provider, stream: false, json } };
 }
 
@@ -67,6 +67,6 @@ function remember(
   if (typeof id !== 'string' || !isObjectId(id)) return undefined;
   const { owner, context } = record;
   const origin = { owner, exchangeId: record.id, ...(dialect === undefined ? {} : { dialect }) };
-  record.noteElsewhere(trackingWrite(kind.name, id, provider, origin, context));
+  record.addWrite(trackingWrite(kind.name, id, provider, origin, context));
   return id;
 }

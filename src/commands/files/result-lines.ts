@@ -26,8 +26,8 @@ export async function resultLines<Line extends object>(
   const room = () => (lines.writableNeedDrain ? once(lines, 'drain', { signal }) : undefined);
   const read = async (): Promise<void> => {
     for (const { path, id } of made) {
-      const isThere = await readLines(provider, path, question, (line) => write(turn(line)), room);
-      if (!isThere) throw files.notFound(id ?? path);
+      const exists = await readLines(provider, path, question, (line) => write(turn(line)), room);
+      if (!exists) throw files.notFound(id ?? path);
     }
     for (const line of rest()) {
       write(line);
@@ -36,11 +36,11 @@ export async function resultLines<Line extends object>(
     lines.end();
   };
   read().catch((error: Error) => lines.destroy(error));
-  return begun<Line>(lines);
+  return opened<Line>(lines);
 }
 
 /** The values of the source, after the first one was read. @throws the errors of the source before that */
-async function begun<Value>(source: AsyncIterable<Value>): Promise<AsyncIterable<Value>> {
+async function opened<Value>(source: AsyncIterable<Value>): Promise<AsyncIterable<Value>> {
   const values = source[Symbol.asyncIterator]();
   const first = await values.next();
   return (async function* () {

@@ -24,7 +24,7 @@ export interface ObjectDependencies {
   readonly log: EventLog;
   readonly tracked: TrackedObjects;
   readonly providers: Providers;
-  readonly deferred: Pick<DeferredUsage, 'batchSeen'>;
+  readonly deferred: Pick<DeferredUsage, 'settleBatch'>;
   readonly forecast: BatchInputRules['forecast'];
 }
 
@@ -172,7 +172,7 @@ async function presentObject(
 ): Promise<object> {
   const { context } = request;
   // The usage is recorded before the client can have the output deleted.
-  if (kind.name === 'batch') await deps.deferred.batchSeen(provider, object, request);
+  if (kind.name === 'batch') await deps.deferred.settleBatch(provider, object, request);
   if (kind.name === 'batch' && tracked !== undefined) {
     for (const id of [object.output_file_id, object.error_file_id]) {
       if (typeof id !== 'string' || !isObjectId(id)) continue;

@@ -1,6 +1,6 @@
 /** The providers to which a caller's files and batches may be sent: those of which it may use at least one model. */
 import type { Provider } from '../../providers/provider.ts';
-import type { Asker, ModelAccess } from '../access/model-access.ts';
+import type { ModelAccess, ModelCaller } from '../access/model-access.ts';
 import type { Reach } from '../model-request/routing-types.ts';
 import { refusals } from '../refusal.ts';
 import type { Providers } from './holders.ts';
@@ -10,7 +10,7 @@ interface Known {
   providerByNameOrType(nameOrType: string): Provider | undefined;
 }
 
-export function usableProviders(known: Known, access: ModelAccess, router: Reach): (caller: Asker) => Providers {
+export function usableProviders(known: Known, access: ModelAccess, router: Reach): (caller: ModelCaller) => Providers {
   return (caller) => {
     const mayUse = ({ name }: Provider) => access.allowsProvider(caller, name, 'any');
     return {
@@ -24,7 +24,7 @@ export function usableProviders(known: Known, access: ModelAccess, router: Reach
         const [first] = await router.reach({ selector, provider: undefined, caller });
         return first?.provider;
       },
-      reaching: async (selector, provider) => router.reach({ selector, provider, caller }),
+      reachableTargets: async (selector, provider) => router.reach({ selector, provider, caller }),
       mayUseAll: ({ name }) => access.allowsProvider(caller, name, 'all'),
       checkModel({ name }, model) {
         const denial = access.denial(caller, name, model);

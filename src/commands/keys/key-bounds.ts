@@ -5,7 +5,7 @@
 import type { UserPath } from '../../events/event.ts';
 import type { Authority } from '../access/authority.ts';
 import { covers } from '../access/selector.ts';
-import { bindingWord, type Words } from '../access/words.ts';
+import { bindingValue, type ValuesByAdministrator } from '../access/values-by-administrator.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { subtreeOf } from '../visibility.ts';
 
@@ -37,8 +37,11 @@ export interface ByAdministrator {
 }
 
 /** The value that a higher administrator set on the caller's own key. */
-export function bindingOwn<Value>(words: Words<Value>, { id, by }: ByAdministrator): Value | undefined {
-  return by.key?.id === id ? bindingWord(words, by.authority) : undefined;
+export function bindingOwnValue<Value>(
+  values: ValuesByAdministrator<Value>,
+  { id, by }: ByAdministrator,
+): Value | undefined {
+  return by.key?.id === id ? bindingValue(values, by.authority) : undefined;
 }
 
 /**
@@ -48,11 +51,11 @@ export function bindingOwn<Value>(words: Words<Value>, { id, by }: ByAdministrat
 export function widerThanAllowed(
   requested: readonly string[],
   allowedModels: readonly string[],
-  words: Words<readonly string[]>,
+  values: ValuesByAdministrator<readonly string[]>,
   { id, by: { key, authority } }: ByAdministrator,
 ): Refusal | undefined {
   if (key === undefined || covers(allowedModels, requested)) return undefined;
-  const bound = bindingWord(words, authority);
+  const bound = bindingValue(values, authority);
   if (bound !== undefined && covers(bound, requested)) return undefined;
   if (key.id !== id) return covers(key.allowedModels, requested) ? undefined : beyondModels(key);
   return bound === undefined
@@ -60,15 +63,15 @@ export function widerThanAllowed(
     : refusals.setByHigherAdministrator(`The list of models of key ${id}`, JSON.stringify(bound));
 }
 
-/** The same rule for the expiry. @param words with `null` for a key that never expires */
+/** The same rule for the expiry. @param values with `null` for a key that never expires */
 export function laterThanAllowed(
   requested: number | undefined,
   expiresAt: number | undefined,
-  words: Words<number | null>,
+  values: ValuesByAdministrator<number | null>,
   { id, by: { key, authority } }: ByAdministrator,
 ): Refusal | undefined {
   if (key === undefined || !isLater(requested, expiresAt)) return undefined;
-  const bound = bindingWord(words, authority);
+  const bound = bindingValue(values, authority);
   if (bound !== undefined && !isLater(requested, bound ?? undefined)) return undefined;
   if (key.id !== id) return isLater(requested, key.expiresAt) ? beyondExpiry(key) : undefined;
   return bound === undefined || bound === null

@@ -12,14 +12,14 @@ import {
   keyUserPathHeaderChanged,
 } from '../../events/catalogue/key.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
-import { bindingWord, type Words, withWord } from '../access/words.ts';
+import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { isSameList } from '../same-list.ts';
 import {
   beyondCreator,
   beyondOwnAccess,
-  bindingOwn,
+  bindingOwnValue,
   type KeyAccess,
   type KeyAdministrator,
   laterThanAllowed,
@@ -36,12 +36,12 @@ interface PresentKey extends KeyAccess {
   readonly dashboardAccess: boolean;
   /** The last value that each administrator set. */
   readonly words: {
-    readonly labels: Words<readonly string[]>;
-    readonly allowedModels: Words<readonly string[]>;
-    readonly userPathHeader: Words<boolean>;
+    readonly labels: ValuesByAdministrator<readonly string[]>;
+    readonly allowedModels: ValuesByAdministrator<readonly string[]>;
+    readonly userPathHeader: ValuesByAdministrator<boolean>;
     /** `null` when it never expires. */
-    readonly expiresAt: Words<number | null>;
-    readonly status: Words<'active' | 'deactivated'>;
+    readonly expiresAt: ValuesByAdministrator<number | null>;
+    readonly status: ValuesByAdministrator<'active' | 'deactivated'>;
   };
 }
 
@@ -117,7 +117,7 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
     case 'set user path header': {
       const { userPathHeader } = command;
       if (userPathHeader === state.userPathHeader) return [];
-      if (userPathHeader && bindingOwn(state.words.userPathHeader, command) === false) {
+      if (userPathHeader && bindingOwnValue(state.words.userPathHeader, command) === false) {
         return refusals.setByHigherAdministrator(`The user path header of key ${id}`, 'false');
       }
       return [keyUserPathHeaderChanged.create({ userPathHeader }, context)];
@@ -143,7 +143,7 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
       return state.status === 'deactivated' ? [] : [keyDeactivated.create({}, context)];
     case 'reactivate':
       if (state.status === 'active') return [];
-      return bindingWord(state.words.status, command.by.authority) === 'deactivated'
+      return bindingValue(state.words.status, command.by.authority) === 'deactivated'
         ? refusals.setByHigherAdministrator(`Key ${id}`, 'deactivated')
         : [keyReactivated.create({}, context)];
   }
@@ -161,7 +161,7 @@ function labelled(
   command: KeyCommand,
 ): NewEvent[] | Refusal {
   if (isSameList(labels, before)) return [];
-  const bound = bindingOwn(words.labels, command) ?? [];
+  const bound = bindingOwnValue(words.labels, command) ?? [];
   if (!bound.every((label) => labels.includes(label))) {
     return refusals.setByHigherAdministrator(`The list of labels of key ${command.id}`, JSON.stringify(bound));
   }
@@ -173,11 +173,11 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
     const made = keyCreated.data.parse(data);
     const { name, description, labels, allowedModels, dashboardAccess, expiresAt, userPathHeader = true } = made;
     const words = {
-      labels: withWord([], actor, labels),
-      allowedModels: withWord([], actor, allowedModels),
-      userPathHeader: withWord([], actor, userPathHeader),
-      expiresAt: withWord<number | null>([], actor, expiresAt ?? null),
-      status: withWord<'active' | 'deactivated'>([], actor, 'active'),
+      labels: withValue([], actor, labels),
+      allowedModels: withValue([], actor, allowedModels),
+      userPathHeader: withValue([], actor, userPathHeader),
+      expiresAt: withValue<number | null>([], actor, expiresAt ?? null),
+      status: withValue<'active' | 'deactivated'>([], actor, 'active'),
     };
     const userPath = made.userPath as UserPath | undefined;
     const facts = { name, description, userPath, labels, allowedModels, dashboardAccess, userPathHeader, expiresAt };
@@ -188,18 +188,18 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
   switch (type) {
     case keyLabelsChanged.type: {
       const { labels } = keyLabelsChanged.data.parse(data);
-      return { ...state, labels, words: { ...words, labels: withWord(words.labels, actor, labels) } };
+      return { ...state, labels, words: { ...words, labels: withValue(words.labels, actor, labels) } };
     }
     case keyAllowedModelsChanged.type: {
       const { allowedModels } = keyAllowedModelsChanged.data.parse(data);
-      const said = withWord(words.allowedModels, actor, allowedModels);
+      const said = withValue(words.allowedModels, actor, allowedModels);
       return { ...state, allowedModels, words: { ...words, allowedModels: said } };
     }
     case keyDashboardAccessChanged.type:
       return { ...state, dashboardAccess: keyDashboardAccessChanged.data.parse(data).dashboardAccess };
     case keyUserPathHeaderChanged.type: {
       const { userPathHeader } = keyUserPathHeaderChanged.data.parse(data);
-      const said = withWord(words.userPathHeader, actor, userPathHeader);
+      const said = withValue(words.userPathHeader, actor, userPathHeader);
       return { ...state, userPathHeader, words: { ...words, userPathHeader: said } };
     }
     case keyRenamed.type: {
@@ -208,13 +208,13 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
     }
     case keyExpiryChanged.type: {
       const { expiresAt } = keyExpiryChanged.data.parse(data);
-      const said = withWord(words.expiresAt, actor, expiresAt);
+      const said = withValue(words.expiresAt, actor, expiresAt);
       return { ...state, expiresAt: expiresAt ?? undefined, words: { ...words, expiresAt: said } };
     }
     case keyDeactivated.type:
     case keyReactivated.type: {
       const status = type === keyDeactivated.type ? 'deactivated' : 'active';
-      return { ...state, status, words: { ...words, status: withWord(words.status, actor, status) } };
+      return { ...state, status, words: { ...words, status: withValue(words.status, actor, status) } };
     }
     default:
       return state;

@@ -13,7 +13,7 @@ export interface RenameLabel {
 }
 
 /** Appends are synced together, so concurrent ones take hardly longer than one. */
-const AT_ONCE = 64;
+const MAX_CONCURRENT = 64;
 
 /**
  * Renames key by key: if the gateway stops half-way, the same command completes the rest.
@@ -38,6 +38,6 @@ export async function renameLabel(
       if (newest === undefined || position > newest) newest = position;
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, renameNext));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, renameNext));
   return { renamed, position: newest };
 }

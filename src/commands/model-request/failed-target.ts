@@ -12,7 +12,7 @@ export interface RefusedTarget {
   /** How the call failed; undefined when the provider gave a status or was not called. */
   readonly failure?: FailureKind | undefined;
   /** The provider answered, but the answer is malformed. */
-  readonly isSenseless?: boolean;
+  readonly isMalformed?: boolean;
   /** The gateway has called this target more than once for the same request. */
   readonly isRetried?: boolean;
   /** The request cannot be repeated: its body arrived in pieces that are not kept. */

@@ -77,7 +77,7 @@ export const forwardOperations: readonly ForwardOperation[] = [
 const MAX_IMAGES = 1_000_000;
 
 /** The units of a request that are charged per piece: characters of speech input, generated images. */
-export function unitsAsked(
+export function requestedUnits(
   { family }: Pick<ForwardOperation, 'family'>,
   json: Readonly<Record<string, unknown>>,
 ): Units | undefined {

@@ -1,5 +1,5 @@
 import type { ProviderFailure } from '../../providers/provider.ts';
-import { secondsToWait } from '../../providers/retry-after.ts';
+import { retryAfterSecondsIn } from '../../providers/retry-after.ts';
 import type { MappedError } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
 
@@ -26,7 +26,7 @@ export function refusalFromUpstream(mapped: MappedError): Refusal {
 
 /** The error with the provider's status, including 401: for passthrough, whose clients use the provider's own API. */
 export function refusalAsSent({ retryAfter, ...mapped }: MappedError): Refusal {
-  return new Refusal({ ...mapped, retryAfterSeconds: secondsToWait(retryAfter, Date.now()) });
+  return new Refusal({ ...mapped, retryAfterSeconds: retryAfterSecondsIn(retryAfter, Date.now()) });
 }
 
 export function credentialsRefused(mapped: MappedError): Refusal {

@@ -54,15 +54,15 @@ const nothing: Json = Object.freeze({});
 export function readUsage(raw: unknown): TokenUsage {
   if (!isObject(raw)) return unknownUsage;
   const inputTokens = count(raw.prompt_tokens) ?? withCached(count(raw.input_tokens), raw);
-  const said = count(raw.completion_tokens) ?? count(raw.output_tokens);
+  const reported = count(raw.completion_tokens) ?? count(raw.output_tokens);
   const total = count(raw.total_tokens);
   const inputSeconds = secondsIn(raw);
-  if (inputTokens === null && said === null && total === null && inputSeconds === undefined) return unknownUsage;
+  if (inputTokens === null && reported === null && total === null && inputSeconds === undefined) return unknownUsage;
   const input = firstObject(raw.prompt_tokens_details, raw.input_tokens_details) ?? nothing;
   const output = firstObject(raw.completion_tokens_details, raw.output_tokens_details) ?? nothing;
   const reasoning = count(output.reasoning_tokens) ?? count(output.thinking_tokens) ?? count(raw.reasoning_tokens);
-  const beside = thoughtBeside(inputTokens, said, total, reasoning);
-  const outputTokens = said === null ? null : said + beside;
+  const unreported = unreportedThinking(inputTokens, reported, total, reasoning);
+  const outputTokens = reported === null ? null : reported + unreported;
   const usage: TokenUsage = {
     inputTokens,
     outputTokens,
@@ -77,7 +77,7 @@ export function readUsage(raw: unknown): TokenUsage {
       count(input.cache_write_tokens) ?? count(input.cache_creation_tokens) ?? count(raw.cache_creation_input_tokens),
     cacheWrite1hInputTokens:
       count(input.cache_write_1h_tokens) ?? count(firstObject(raw.cache_creation)?.ephemeral_1h_input_tokens),
-    reasoningTokens: reasoning ?? (beside > 0 ? beside : null),
+    reasoningTokens: reasoning ?? (unreported > 0 ? unreported : null),
     audioInputTokens: count(input.audio_tokens),
     audioOutputTokens: count(output.audio_tokens),
     imageInputTokens: count(input.image_tokens),
@@ -96,7 +96,7 @@ function withCached(uncached: number | null, raw: Json): number | null {
 }
 
 /** Thinking tokens that a provider counts only in the total: the total minus input and output. */
-function thoughtBeside(
+function unreportedThinking(
   input: number | null,
   output: number | null,
   total: number | null,

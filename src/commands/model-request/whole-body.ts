@@ -38,7 +38,7 @@ export const MAX_ERROR_BYTES = 64 * 1024;
 const CREDENTIAL_BYTES = 4096;
 /** Milliseconds from the headers of an error answer to the end of its body. */
 const ERROR_TIMEOUT_MS = 3_000;
-const ENOUGH = Symbol('enough');
+const LIMIT_REACHED = Symbol('enough');
 
 /**
  * The beginning of an error answer, up to `MAX_ERROR_BYTES` and a little more. The status states the error, so a body
@@ -57,10 +57,10 @@ export async function errorBody(reply: ProviderReply): Promise<Buffer> {
     await reply.body.pieces((piece) => {
       pieces.push(piece);
       bytes += piece.length;
-      if (bytes >= MAX_ERROR_BYTES + CREDENTIAL_BYTES) throw ENOUGH;
+      if (bytes >= MAX_ERROR_BYTES + CREDENTIAL_BYTES) throw LIMIT_REACHED;
     });
   } catch (error) {
-    if (error !== ENOUGH && !(error instanceof ProviderFailure)) throw error;
+    if (error !== LIMIT_REACHED && !(error instanceof ProviderFailure)) throw error;
     if (error instanceof ProviderFailure && error.kind === 'aborted' && !isLate) throw error;
   } finally {
     clearTimeout(timer);

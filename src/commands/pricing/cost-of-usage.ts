@@ -26,8 +26,8 @@ interface Side {
 export function costAt(price: Price, spent: Spent): UsageCost {
   const { usage, units, answers = 1 } = spent;
   const band = bandFor(price, usage.inputTokens === null ? null : usage.inputTokens / answers);
-  const { told, isFree } = band;
-  const facts = { price: told, priceSource: price.source };
+  const { prices, isFree } = band;
+  const facts = { price: prices, priceSource: price.source };
   if (isFree) return { inputCost: '0', outputCost: '0', totalCost: '0', ...facts };
   const isBatch = BATCHES.has(spent.endpoint) || usage.raw?.service_tier === 'batch';
   const rates = isBatch ? batchRates(band.rates) : band.rates;
@@ -65,42 +65,42 @@ function batchRates(rates: Rates): Rates {
 
 /** @param countsTokens whether plain tokens have a price, so that a missing count leaves the cost unknown */
 function inputSide(rates: Rates, { usage, units, answers = 1 }: Spent, countsTokens: boolean): Side {
-  const bill = new Bill();
-  bill.add(answers, rates.per_request);
-  bill.add(usage.inputSeconds, rates.per_second_input);
-  bill.add(units?.inputCharacters, rates.per_character_input);
+  const sum = new CostSum();
+  sum.add(answers, rates.per_request);
+  sum.add(usage.inputSeconds, rates.per_second_input);
+  sum.add(units?.inputCharacters, rates.per_character_input);
   const { inputTokens } = usage;
-  if (!countsTokens) return bill.side();
-  if (inputTokens === null) return bill.side(isCharged(rates.input_per_mtok));
+  if (!countsTokens) return sum.side();
+  if (inputTokens === null) return sum.side(isCharged(rates.input_per_mtok));
   const written = usage.cacheWriteInputTokens ?? 0;
   const forAnHour = Math.min(usage.cacheWrite1hInputTokens ?? 0, written);
   const apart =
-    bill.add(usage.cachedInputTokens, rates.cached_input_per_mtok) +
-    bill.add(written - forAnHour, rates.cache_write_per_mtok) +
-    bill.add(forAnHour, rates.cache_write_1h_per_mtok ?? rates.cache_write_per_mtok) +
-    bill.add(usage.audioInputTokens, rates.audio_input_per_mtok) +
-    bill.add(usage.imageInputTokens, rates.image_input_per_mtok);
-  return bill.rest(inputTokens - apart, rates.input_per_mtok);
+    sum.add(usage.cachedInputTokens, rates.cached_input_per_mtok) +
+    sum.add(written - forAnHour, rates.cache_write_per_mtok) +
+    sum.add(forAnHour, rates.cache_write_1h_per_mtok ?? rates.cache_write_per_mtok) +
+    sum.add(usage.audioInputTokens, rates.audio_input_per_mtok) +
+    sum.add(usage.imageInputTokens, rates.image_input_per_mtok);
+  return sum.rest(inputTokens - apart, rates.input_per_mtok);
 }
 
 function outputSide(rates: Rates, usage: TokenUsage, units: Units | undefined, countsTokens: boolean): Side {
-  const bill = new Bill();
-  bill.add(units?.outputImages, rates.per_image);
+  const sum = new CostSum();
+  sum.add(units?.outputImages, rates.per_image);
   const { outputTokens } = usage;
-  if (!countsTokens) return bill.side();
+  if (!countsTokens) return sum.side();
   // A provider that counts input, a total not above it, and no output has generated none, as for embeddings.
   if (outputTokens === null) {
     const isNone = usage.inputTokens !== null && (usage.totalTokens ?? 0) <= usage.inputTokens;
-    return bill.side(!isNone && isCharged(rates.output_per_mtok));
+    return sum.side(!isNone && isCharged(rates.output_per_mtok));
   }
   const apart =
-    bill.add(usage.reasoningTokens, rates.reasoning_output_per_mtok) +
-    bill.add(usage.audioOutputTokens, rates.audio_output_per_mtok) +
-    bill.add(usage.imageOutputTokens, rates.output_image_per_mtok);
-  return bill.rest(outputTokens - apart, rates.output_per_mtok);
+    sum.add(usage.reasoningTokens, rates.reasoning_output_per_mtok) +
+    sum.add(usage.audioOutputTokens, rates.audio_output_per_mtok) +
+    sum.add(usage.imageOutputTokens, rates.output_image_per_mtok);
+  return sum.rest(outputTokens - apart, rates.output_per_mtok);
 }
 
-class Bill {
+class CostSum {
   #amount = 0n;
   #charged = false;
 
@@ -151,7 +151,7 @@ function caveatOf(
   }
   if (isPartial === true && usage.source === 'provider') said.push('the answer broke off');
   if (hasBands && answers > 1) said.push(`priced by the average size of ${answers} answers`);
-  const plain = chargedAsPlain(usage, rates);
+  const plain = chargedAtBaseRate(usage, rates);
   if (plain.length > 0) said.push(`without a rate of their own: ${plain.join(', ')}`);
   const unmapped = unmappedFields(usage.raw);
   if (unmapped.length > 0) said.push(`not priced: ${unmapped.join(', ')}`);
@@ -168,7 +168,7 @@ function caveatOf(
 const UNCOUNTED = ['input_per_image', 'per_second_output', 'per_page'] as const;
 
 /** Counts without a rate of their own that every provider charges at a multiple of text. */
-function chargedAsPlain(usage: TokenUsage, rates: Rates): string[] {
+function chargedAtBaseRate(usage: TokenUsage, rates: Rates): string[] {
   const without = (count: number | null, rate: bigint | undefined) => rate === undefined && (count ?? 0) > 0;
   return [
     ...(without(usage.audioInputTokens, rates.audio_input_per_mtok) ? ['audio input tokens'] : []),

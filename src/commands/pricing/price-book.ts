@@ -64,9 +64,9 @@ export class PriceBook implements Pricing, ModelPrices {
 
   rates(provider: string, model: string): ModelRates | undefined {
     const type = this.#sources.typeOf(provider);
-    const told = type === undefined ? undefined : this.#priceOf(provider, type, model)?.bands[0]?.told;
-    if (told === undefined) return undefined;
-    const { input_per_mtok, output_per_mtok, per_request = 0 } = told;
+    const prices = type === undefined ? undefined : this.#priceOf(provider, type, model)?.bands[0]?.prices;
+    if (prices === undefined) return undefined;
+    const { input_per_mtok, output_per_mtok, per_request = 0 } = prices;
     return { inputPerMtok: input_per_mtok, outputPerMtok: output_per_mtok, perRequest: per_request };
   }
 

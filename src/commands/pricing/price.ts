@@ -27,7 +27,7 @@ export interface Band {
   readonly upTo: number;
   readonly rates: Rates;
   /** The same rates in US dollars, as written in the source, for the record. */
-  readonly told: Readonly<Record<string, number>>;
+  readonly prices: Readonly<Record<string, number>>;
   readonly isFree: boolean;
 }
 
@@ -97,14 +97,14 @@ function rated({ up_to_tokens: _tokens, up_to_mtok: _millions, ...rates }: Prici
 
 function band(upTo: number, pricing: ModelPricing): Band {
   const rates: Partial<Record<RateName, bigint>> = {};
-  const told: Record<string, number> = {};
+  const prices: Record<string, number> = {};
   for (const name of rateNames) {
     const amount = pricing[name];
     if (amount === undefined) continue;
-    told[name] = amount;
+    prices[name] = amount;
     rates[name] = picoDollars(name, amount);
   }
-  return { upTo, rates, told: Object.freeze(told), isFree: Object.values(rates).every((rate) => rate === 0n) };
+  return { upTo, rates, prices: Object.freeze(prices), isFree: Object.values(rates).every((rate) => rate === 0n) };
 }
 
 /** One dollar per million tokens is a million pico-dollars per token. */

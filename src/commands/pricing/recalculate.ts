@@ -112,7 +112,7 @@ class Run {
   readonly #pricing: Pricing;
   readonly #admin: EventContext;
   #waiting: Waiting[] = [];
-  #turnBegan = performance.now();
+  #sliceStartedAt = performance.now();
 
   constructor(log: EventLog, pricing: Pricing, admin: EventContext) {
     this.#log = log;
@@ -121,9 +121,9 @@ class Run {
   }
 
   async letOthersWork(): Promise<void> {
-    if (performance.now() - this.#turnBegan < TURN_MS) return;
+    if (performance.now() - this.#sliceStartedAt < TURN_MS) return;
     await otherWork();
-    this.#turnBegan = performance.now();
+    this.#sliceStartedAt = performance.now();
   }
 
   async price(event: Recorded): Promise<void> {

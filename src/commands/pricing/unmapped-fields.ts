@@ -29,7 +29,7 @@ const known = new Set([
 ]);
 
 /** Counts besides tokens that are charged, such as searches. */
-const CHARGED_TOO = /token|search|server_tool/;
+const CHARGED_FIELDS = /token|search|server_tool/;
 
 /** The names of the counts above 0, with the object that contains them. */
 export function unmappedFields(raw: Record<string, unknown> | null): string[] {
@@ -43,7 +43,7 @@ function collect(fields: Record<string, unknown>, prefix: string, found: string[
     if (known.has(name)) continue;
     const value = fields[name];
     if (typeof value === 'number') {
-      if (value > 0 && CHARGED_TOO.test(prefix === '' ? name : `${prefix}.${name}`)) {
+      if (value > 0 && CHARGED_FIELDS.test(prefix === '' ? name : `${prefix}.${name}`)) {
         found.push(prefix === '' ? name : `${prefix}.${name}`);
       }
     } else if (prefix === '' && isObject(value)) collect(value, name, found);

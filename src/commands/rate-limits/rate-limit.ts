@@ -3,7 +3,7 @@ import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../events/cat
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { Authority } from '../access/authority.ts';
-import { bindingWord, type Words, withWord } from '../access/words.ts';
+import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { Decider } from '../handle-command.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
@@ -24,7 +24,7 @@ interface PeriodLimits {
   /** Undefined when there are none. */
   readonly current: (RateLimits & { readonly source: 'manual' | 'config' }) | undefined;
   /** The limits that administrators set. */
-  readonly words: Words<RateLimits>;
+  readonly words: ValuesByAdministrator<RateLimits>;
 }
 
 /** The limits of a subject by the seconds of their period, 0 for concurrent requests; including removed ones. */
@@ -55,7 +55,7 @@ export const rateLimitDecider: Decider<SubjectRateLimits, RateLimitCommand> = {
     const { periodSeconds, authority } = command;
     const { current: existing, words } = state.get(periodSeconds) ?? none;
     const name = `${of.subject} ${rateLimitPeriodLabel(periodSeconds)}`;
-    const bound = bindingWord(words, authority);
+    const bound = bindingValue(words, authority);
     if (command.do === 'reset') {
       if (existing === undefined) return refusals.notFound('rate limit', name, 'rate_limit_not_found');
       if (bound !== undefined) return tooLoose(name, bound);
@@ -75,7 +75,7 @@ export const rateLimitDecider: Decider<SubjectRateLimits, RateLimitCommand> = {
   evolve(state, event) {
     const next = new Map(state);
     const wordsOf = (periodSeconds: number, limits: RateLimits | undefined) =>
-      withWord(state.get(periodSeconds)?.words, event.context.actor, limits);
+      withValue(state.get(periodSeconds)?.words, event.context.actor, limits);
     if (event.type === rateLimitSet.type) {
       const { periodSeconds, maxRequests, maxTokens, source } = rateLimitSet.data.parse(event.data);
       const words = wordsOf(periodSeconds, { maxRequests, maxTokens });

@@ -7,8 +7,8 @@ import { parseExactly } from '../../json/exact-json.ts';
 import type { Provider, ReplyBody } from '../../providers/provider.ts';
 import type { ResponseStatus } from '../../providers/translate/responses-to-chat/response-object.ts';
 import type { KeyDirectory } from '../access/key-directory.ts';
-import type { Asker, ModelAccess } from '../access/model-access.ts';
-import { recordedAsker } from '../access/recorded-asker.ts';
+import type { ModelAccess, ModelCaller } from '../access/model-access.ts';
+import { recordedCaller } from '../access/recorded-caller.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/record/end-events.ts';
 import type { Dialects } from '../exchange/record/recorded-exchange.ts';
@@ -31,7 +31,7 @@ export interface LifecycleDependencies {
   /** Every configured provider, in order. */
   providers(): readonly Provider[];
   readonly access: Pick<ModelAccess, 'allowsProvider'>;
-  readonly deferred: Pick<DeferredUsage, 'responseSeen' | 'find' | 'giveUp'>;
+  readonly deferred: Pick<DeferredUsage, 'responseSeen' | 'find' | 'settleAtEstimate'>;
   /**
    * Ends a background response that this gateway generates. Resolves when its end is recorded; undefined when it does
    * not generate it.
@@ -47,7 +47,7 @@ export interface LifecycleRequest {
   readonly query: string;
   readonly requestId: string;
   readonly context: EventContext;
-  readonly caller: Asker & { readonly sight: Sight };
+  readonly caller: ModelCaller & { readonly sight: Sight };
   readonly signal: AbortSignal;
 }
 
@@ -112,13 +112,13 @@ async function keep(
   deps: KeepDependencies,
 ): Promise<object> {
   const { previousResponseId, exchangeId, model, providerType, native } = stored;
-  const told: StorableResponse = { id: stored.id, status, json: JSON.stringify(response) };
+  const storable: StorableResponse = { id: stored.id, status, json: JSON.stringify(response) };
   const { context } = request;
   const inputItems = JSON.stringify(stored.inputItems);
   const facts = { provider: stored.provider, providerType, model, native, previousResponseId, inputItems };
   // The owner of the response stays the same, whichever caller retrieves it.
-  const write = storedResponseWrite(told, facts, { exchangeId, owner: stored }, context);
-  const others = [...outputItemWrites(told, stored, context), ...(await turnOf(stored, told, context, deps))];
+  const write = storedResponseWrite(storable, facts, { exchangeId, owner: stored }, context);
+  const others = [...outputItemWrites(storable, stored, context), ...(await turnOf(stored, storable, context, deps))];
   try {
     const writes = [{ ...write, expectedRevision: stored.revision }, ...others];
     await deps.deferred.responseSeen(stored.provider, stored.id, response, writes);
@@ -133,14 +133,14 @@ async function keep(
 /** The turn that an ended response adds to its conversation. */
 async function turnOf(
   stored: StoredResponse,
-  told: StorableResponse,
+  storable: StorableResponse,
   context: EventContext,
   { dialects, keys }: Pick<LifecycleDependencies, 'dialects' | 'keys'>,
 ): Promise<readonly StreamWrite[]> {
   const json = { conversation: stored.response.conversation, input: stored.inputItems };
-  const { sight } = recordedAsker(stored, keys);
+  const { sight } = recordedCaller(stored, keys);
   const by = { id: stored.exchangeId, context: contextFor(stored, context), sight };
-  return (await dialects.get('responses')?.turn?.({ json }, { response: () => told }, by)) ?? [];
+  return (await dialects.get('responses')?.turn?.({ json }, { response: () => storable }, by)) ?? [];
 }
 
 /** The stored items, or the provider's own list when the response is not stored here. @throws Refusal */
@@ -226,7 +226,7 @@ async function endBeforeDeletion(
     await refreshed(stored, request, deps);
   }
   const work = deps.deferred.find('response', stored.provider, stored.id);
-  if (work !== undefined) await deps.deferred.giveUp(work, 'deleted');
+  if (work !== undefined) await deps.deferred.settleAtEstimate(work, 'deleted');
 }
 
 /** The stored response; undefined when a provider may have it. @throws Refusal (404) */

@@ -17,7 +17,7 @@ export function relayedStream(body: ReplyBody, provider: Answering, signal: Abor
       const splitter = createFrameSplitter({ provider: provider.name });
       let ended = false;
       let number = -1;
-      const passedOn = ({ raw, data }: Frame): Buffer | undefined => {
+      const forwarded = ({ raw, data }: Frame): Buffer | undefined => {
         if (data === '[DONE]') return ended ? raw : undefined;
         const event = data === undefined ? undefined : parseChunk(data);
         if (typeof event?.sequence_number === 'number') number = event.sequence_number;
@@ -25,7 +25,7 @@ export function relayedStream(body: ReplyBody, provider: Answering, signal: Abor
         return MAY_HOLD_CREDENTIALS.has(event?.type) ? redacted(raw, provider) : raw;
       };
       const pass = (frames: readonly Frame[]) => {
-        const bytes = Buffer.concat(frames.map(passedOn).filter((raw) => raw !== undefined));
+        const bytes = Buffer.concat(frames.map(forwarded).filter((raw) => raw !== undefined));
         return bytes.length > 0 ? onPiece(bytes) : undefined;
       };
       let refusal = streamIncomplete(provider.name);

@@ -59,13 +59,13 @@ class AfterNumber {
   #isFirst = true;
   #hasEnded = false;
   /** Whether frames without a sequence number are passed: those after a new event are. */
-  #isPassing: boolean;
+  #isForwarding: boolean;
   readonly #splitter = createFrameSplitter();
 
   constructor(after: number) {
     this.#after = after;
     this.#last = after;
-    this.#isPassing = after < 0;
+    this.#isForwarding = after < 0;
   }
 
   /** Whether the stream contained its terminal event. */
@@ -86,8 +86,8 @@ class AfterNumber {
   *#new(frames: readonly Frame[]): Generator<Buffer> {
     for (const { raw, data } of frames) {
       const event = data === undefined ? undefined : parseChunk(data);
-      if (event !== undefined) this.#isPassing = this.#isNew(event, this.#after);
-      if (this.#isPassing || data === '[DONE]') yield raw;
+      if (event !== undefined) this.#isForwarding = this.#isNew(event, this.#after);
+      if (this.#isForwarding || data === '[DONE]') yield raw;
     }
   }
 

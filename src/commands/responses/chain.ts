@@ -47,15 +47,15 @@ export async function withReferencedItems(input: unknown, options: ReferenceOpti
   const ids = new Set(referencedItemIds(input));
   if (ids.size === 0 || !Array.isArray(input)) return input;
   const items = new Map<string, JsonObject>();
-  let staying = 0;
+  let remaining = 0;
   for (const id of ids) {
     const found = await find(id);
     if (stays(found)) {
       items.set(id, { type: 'item_reference', id });
-      staying += 1;
+      remaining += 1;
     } else if (found !== undefined) items.set(id, form(found.item));
   }
-  if (staying === ids.size) return input;
+  if (remaining === ids.size) return input;
   const resolved = resolveItemReferences(input, (id) => items.get(id), options);
   if (!resolved.ok) throw new Refusal({ ...resolved.refusal, type: 'not_found_error' });
   return resolved.input;

@@ -3,14 +3,14 @@ import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/user.ts
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import type { Authority } from '../access/authority.ts';
 import { covers } from '../access/selector.ts';
-import { bindingWord, type Words, withWord } from '../access/words.ts';
+import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { isSameList } from '../same-list.ts';
 
 export type UserPolicyState = {
   /** The lists that administrators set. */
-  readonly words: Words<readonly string[]>;
+  readonly words: ValuesByAdministrator<readonly string[]>;
 } & (
   | { readonly status: 'absent' }
   | {
@@ -46,7 +46,7 @@ export function userStream(path: UserPath): StreamName {
 
 function decide(command: UserPolicyCommand, state: UserPolicyState): readonly NewEvent[] | Refusal {
   const { userPath, context, authority } = command;
-  const bound = bindingWord(state.words, authority);
+  const bound = bindingValue(state.words, authority);
   const tooLoose = () => refusals.setByHigherAdministrator(`The policy of ${userPath}`, JSON.stringify(bound));
   if (command.kind === 'remove') {
     if (state.status === 'absent') return refusals.notFound('user policy', userPath);
@@ -65,8 +65,8 @@ function decide(command: UserPolicyCommand, state: UserPolicyState): readonly Ne
 function evolve(state: UserPolicyState, { type, data, context: { actor } }: DecidedEvent): UserPolicyState {
   if (type === userPolicySet.type) {
     const { allowedModels, description } = userPolicySet.data.parse(data);
-    return { status: 'set', allowedModels, description, words: withWord(state.words, actor, allowedModels) };
+    return { status: 'set', allowedModels, description, words: withValue(state.words, actor, allowedModels) };
   }
   if (type !== userPolicyRemoved.type) return state;
-  return { status: 'absent', words: withWord(state.words, actor, undefined) };
+  return { status: 'absent', words: withValue(state.words, actor, undefined) };
 }

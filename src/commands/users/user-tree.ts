@@ -60,14 +60,14 @@ export function userTree({ stored, declared, keys, effective }: UserTreeInput): 
         inherited_from: effective.inheritedFrom(path),
         restricted: effective.restricts(path),
         effective_models: effective.of(path),
-        ...(declared.has(path) ? {} : told(stored.policies.get(path))),
+        ...(declared.has(path) ? {} : policyMembers(stored.policies.get(path))),
         managed: declared.has(path),
       };
     },
   };
 }
 
-function told(policy: StoredPolicy | undefined) {
+function policyMembers(policy: StoredPolicy | undefined) {
   if (policy === undefined) return {};
   return {
     created_at: new Date(policy.createdAt).toISOString(),

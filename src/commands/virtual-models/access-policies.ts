@@ -42,7 +42,7 @@ export class AccessPolicies implements ModelPolicies {
   }
 
   allows(userPath: UserPath | undefined, provider: string, model: string): boolean {
-    return this.#says(this.#deciding(provider, model), userPath);
+    return this.#decides(this.#deciding(provider, model), userPath);
   }
 
   deciding(provider: string, model: string): string | undefined {
@@ -53,8 +53,8 @@ export class AccessPolicies implements ModelPolicies {
     const ofProvider = this.#providers.get(provider);
     // A policy of the whole provider precedes those that name a model at any provider.
     const others = ofProvider === undefined ? [...this.#models.values()] : [];
-    const single = [...(this.#exactOf.get(provider) ?? []), ...others].map((policy) => this.#says(policy, userPath));
-    const rest = this.#says(ofProvider ?? this.#everything, userPath);
+    const single = [...(this.#exactOf.get(provider) ?? []), ...others].map((policy) => this.#decides(policy, userPath));
+    const rest = this.#decides(ofProvider ?? this.#everything, userPath);
     return extent === 'all' ? rest && single.every(Boolean) : rest || single.some(Boolean);
   }
 
@@ -63,7 +63,7 @@ export class AccessPolicies implements ModelPolicies {
     return exact ?? this.#providers.get(provider) ?? this.#models.get(model) ?? this.#everything;
   }
 
-  #says(policy: VirtualModel | undefined, userPath: UserPath | undefined): boolean {
+  #decides(policy: VirtualModel | undefined, userPath: UserPath | undefined): boolean {
     if (policy === undefined) return this.#enabledByDefault;
     return policy.enabled && isFor(policy.userPaths, userPath);
   }
@@ -78,8 +78,8 @@ export function hasEffect(policy: VirtualModel, others: Iterable<VirtualModel>, 
   const selector = parseSelector(policy.source);
   for (const other of others) {
     if (isRedirect(other) || other.source === policy.source) continue;
-    const saysTheSame = other.userPaths.length === 0 && other.enabled === policy.enabled;
-    if (!saysTheSame && isAbove(parseSelector(other.source), selector)) return true;
+    const isSame = other.userPaths.length === 0 && other.enabled === policy.enabled;
+    if (!isSame && isAbove(parseSelector(other.source), selector)) return true;
   }
   return false;
 }

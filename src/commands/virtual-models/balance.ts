@@ -21,7 +21,7 @@ export interface Balanced {
 }
 
 /** Share of requests for which the adaptive strategy tries a target other than the fastest, since latencies change. */
-const EXPLORED = 0.1;
+const EXPLORATION_SHARE = 0.1;
 
 export class Balance {
   readonly #options: BalanceOptions;
@@ -77,7 +77,7 @@ export class Balance {
       turns = new RoundRobin();
       this.#turns.set(model, turns);
     }
-    return turns.next(among.map(({ target }) => ({ who: target, weight: target.weight ?? 1 })));
+    return turns.next(among.map(({ target }) => ({ entry: target, weight: target.weight ?? 1 })));
   }
 
   /**
@@ -88,7 +88,7 @@ export class Balance {
     const unknown = among.filter((branch) => this.#expected(branch, request) === undefined);
     if (unknown.length === among.length) return among[this.#turn(model, among)];
     const { random } = this.#options;
-    if (random() >= EXPLORED) return undefined;
+    if (random() >= EXPLORATION_SHARE) return undefined;
     const tried = unknown.length === 0 ? among : unknown;
     return tried[Math.floor(random() * tried.length)];
   }

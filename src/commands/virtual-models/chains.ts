@@ -16,7 +16,7 @@ export function usersOf(source: string, models: Models): string[] {
 
 /** The problem of the chains that contain this virtual model; problems of other chains are not checked. */
 export function problemAround(source: string, models: Models): ChainProblem | undefined {
-  const cycle = wayBack(source, models);
+  const cycle = pathBack(source, models);
   if (cycle !== undefined) return { kind: 'cycle', path: cycle };
   const ahead = longest(source, (name) => successors(name, models), new Map());
   const users = Map.groupBy(
@@ -42,7 +42,7 @@ function nextOf(model: VirtualModel, models: Models): string[] {
 }
 
 /** The shortest cycle from a name back to itself. */
-function wayBack(source: string, models: Models): string[] | undefined {
+function pathBack(source: string, models: Models): string[] | undefined {
   const cameFrom = new Map<string, string>();
   const waiting = [source];
   for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {

@@ -8,7 +8,12 @@ import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { executeCommand, type HandleOptions } from '../handle-command.ts';
 import { refusals } from '../refusal.ts';
-import { type Surroundings, type VirtualModelCommand, virtualModelDecider, virtualModelStream } from './decider.ts';
+import {
+  type VirtualModelCommand,
+  type VirtualModelContext,
+  virtualModelDecider,
+  virtualModelStream,
+} from './decider.ts';
 import type { VirtualModelDirectory } from './directory.ts';
 import type { VirtualModel } from './virtual-model.ts';
 
@@ -64,18 +69,18 @@ export class VirtualModelChanges {
     old: string,
     source: string,
     { context, ifRevision }: ChangeContext,
-  ): Pick<HandleOptions<VirtualModel | undefined>, 'alongside'> {
+  ): Pick<HandleOptions<VirtualModel | undefined>, 'alsoWrite'> {
     const stored = this.#options.directory.storedAs(old);
     const stream = virtualModelStream(old);
     const revision = stored === undefined ? ('noStream' as const) : BigInt(stored.revision);
     if (ifRevision !== undefined && ifRevision !== revision) throw refusals.revisionMismatch(stream, revision);
     const events = [virtualModelRemoved.create({ source: old, renamedTo: source }, context)];
-    return { alongside: () => [{ stream, events, expectedRevision: revision }] };
+    return { alsoWrite: () => [{ stream, events, expectedRevision: revision }] };
   }
 
   async #execute(
     command: VirtualModelCommand,
-    options: Pick<HandleOptions<VirtualModel | undefined>, 'ifRevision' | 'alongside'>,
+    options: Pick<HandleOptions<VirtualModel | undefined>, 'ifRevision' | 'alsoWrite'>,
   ): Promise<Changed> {
     const { log, whenProcessed } = this.#options;
     const stream = virtualModelStream(command.source);
@@ -88,7 +93,7 @@ export class VirtualModelChanges {
     return { model: state, revision };
   }
 
-  #around(): Surroundings {
+  #around(): VirtualModelContext {
     const { directory } = this.#options;
     const { all, enabledByDefault } = directory;
     const { serves } = this.#options;

@@ -8,7 +8,7 @@ import { type ChainProblem, problemAround, usersOf } from './chains.ts';
 import { isRedirect, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
 
 /** The virtual models and providers around the one that changes. */
-export interface Surroundings {
+export interface VirtualModelContext {
   /** All virtual models in force, including this one if it exists. */
   readonly models: ReadonlyMap<string, VirtualModel>;
   /** Whether it is declared in the configuration. */
@@ -20,7 +20,7 @@ export interface Surroundings {
 
 export type VirtualModelCommand = {
   readonly source: string;
-  readonly around: Surroundings;
+  readonly around: VirtualModelContext;
   readonly context: EventContext;
 } & (
   | {
@@ -54,13 +54,17 @@ function decide(command: VirtualModelCommand, state: VirtualModel | undefined): 
   if (refusal !== undefined) return refusal;
   if (!isRedirect(model)) return decidePolicy(model, state, command);
   if (leadsToItself(model) && !around.serves(source)) {
-    return refusals.invalidRequest(toldOf({ kind: 'cycle', path: [source, source] }), 'targets', 'virtual_model_cycle');
+    return refusals.invalidRequest(
+      messageOfProblem({ kind: 'cycle', path: [source, source] }),
+      'targets',
+      'virtual_model_cycle',
+    );
   }
   const models = new Map(around.models);
   if (renames !== undefined) models.delete(renames);
   models.set(source, model);
   const problem = problemAround(source, models);
-  if (problem !== undefined) return refusals.invalidRequest(toldOf(problem), 'targets', codeOf(problem));
+  if (problem !== undefined) return refusals.invalidRequest(messageOfProblem(problem), 'targets', codeOf(problem));
   return saved(model, state, renames, context);
 }
 
@@ -94,7 +98,7 @@ function notRenamed(
   source: string,
   renames: string,
   state: VirtualModel | undefined,
-  around: Surroundings,
+  around: VirtualModelContext,
 ): Refusal | undefined {
   if (around.isManaged(renames)) return refusals.virtualModelManaged(renames);
   if (!around.models.has(renames)) return refusals.notFound('virtual model', renames);
@@ -102,12 +106,12 @@ function notRenamed(
   return inUse(renames, around);
 }
 
-function inUse(source: string, { models }: Surroundings): Refusal | undefined {
+function inUse(source: string, { models }: VirtualModelContext): Refusal | undefined {
   const users = usersOf(source, models);
   return users.length === 0 ? undefined : refusals.virtualModelInUse(source, users);
 }
 
-function* withoutOne(models: Surroundings['models'], source: string | undefined): Iterable<VirtualModel> {
+function* withoutOne(models: VirtualModelContext['models'], source: string | undefined): Iterable<VirtualModel> {
   for (const model of models.values()) if (model.source !== source) yield model;
 }
 
@@ -116,7 +120,7 @@ function leadsToItself({ source, targets }: VirtualModel): boolean {
   return targets.some(({ provider, model }) => provider === undefined && model === source);
 }
 
-function toldOf(problem: ChainProblem): string {
+function messageOfProblem(problem: ChainProblem): string {
   if (problem.kind === 'cycle') return `The virtual models would lead in a circle: ${problem.path.join(' → ')}.`;
   return `So ${problem.depth} virtual models would lead through one another; at most ${MAX_DEPTH} may.`;
 }

@@ -5,7 +5,7 @@ import { Refusal } from '../refusal.ts';
 import { AccessPolicies } from './access-policies.ts';
 import { problemAround } from './chains.ts';
 import { isRedirect, type VirtualModel } from './virtual-model.ts';
-import { type KnownProviders, virtualModelFrom, type WrittenVirtualModel } from './virtual-model-input.ts';
+import { type KnownProviders, type VirtualModelInput, virtualModelFrom } from './virtual-model-input.ts';
 
 /** A virtual model that an administrator created. Times are milliseconds since the epoch. */
 export interface StoredVirtualModel {
@@ -28,13 +28,13 @@ export type DeclaredVirtualModels = ReadonlyMap<string, VirtualModel>;
  * @throws Error that names the virtual model and its problem
  */
 export function declaredVirtualModels(
-  written: readonly WrittenVirtualModel[],
+  input: readonly VirtualModelInput[],
   providers: KnownProviders,
   warn: (message: string) => void,
 ): DeclaredVirtualModels {
   const declared = new Map<string, VirtualModel>();
-  for (const one of written) {
-    for (const provider of strangersOf(one, providers)) {
+  for (const one of input) {
+    for (const provider of unknownProvidersOf(one, providers)) {
       warn(`virtual model ${one.source}: there is no provider named ${provider}`);
     }
     // A provider that is left out because its key is missing must not prevent the start of the gateway.
@@ -54,7 +54,7 @@ export function declaredVirtualModels(
   return declared;
 }
 
-function strangersOf({ targets = [] }: WrittenVirtualModel, providers: KnownProviders): string[] {
+function unknownProvidersOf({ targets = [] }: VirtualModelInput, providers: KnownProviders): string[] {
   return targets.flatMap(({ provider }) => (provider === undefined || providers.knows(provider) ? [] : [provider]));
 }
 

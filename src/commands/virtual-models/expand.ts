@@ -55,7 +55,7 @@ export interface Expanded {
 }
 
 export function expand(model: VirtualModel, by: Expanding): Expanded {
-  const walk = new Walk(by);
+  const walk = new TargetExpansion(by);
   const expansion = walk.from(model, 1);
   const candidates = by.arrange === undefined ? expansion.candidates : inTurn(expansion, by);
   return { candidates, unknown: walk.unknown, denied: walk.denied };
@@ -71,7 +71,7 @@ function inTurn({ model, branches }: Expansion, by: Expanding): readonly Candida
   return inOrder([chosen, ...others.map(({ candidates }) => candidates)]);
 }
 
-class Walk {
+class TargetExpansion {
   readonly unknown: VirtualTarget[] = [];
   denied = false;
   readonly #by: Expanding;

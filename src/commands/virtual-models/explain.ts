@@ -110,11 +110,11 @@ function behind(
   };
   for (const { target } of everything.candidates) mayUse(target);
   const permitted = passes(model) ? expand(model, { redirect, resolve, mayPass: passes, mayUse }).candidates : [];
-  const ways = new Map(permitted.map(({ target, through }) => [selectorOf(target), through]));
+  const paths = new Map(permitted.map(({ target, through }) => [selectorOf(target), through]));
   return everything.candidates.map(({ target, through }) => {
     const selector = selectorOf(target);
-    const way = ways.get(selector);
-    return { selector, through: [model.source, ...(way ?? through)], allowed: way !== undefined };
+    const path = paths.get(selector);
+    return { selector, through: [model.source, ...(path ?? through)], allowed: path !== undefined };
   });
 }
 

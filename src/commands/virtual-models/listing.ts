@@ -1,5 +1,5 @@
 /** Lists virtual models among the models that a caller sees, under their own names. */
-import type { Asker, ModelAccess } from '../access/model-access.ts';
+import type { ModelAccess, ModelCaller } from '../access/model-access.ts';
 import type { VisibleModels } from '../access/visible-models.ts';
 import type { Target } from '../model-request/target.ts';
 import type { VirtualModelDirectory } from './directory.ts';
@@ -32,7 +32,7 @@ export function withVirtualModels(models: VisibleModels<Entry>, options: Listing
   const { virtualModels, onlyVirtual } = options;
 
   /** Undefined for a virtual model without a candidate for this caller. */
-  function entryOf(model: VirtualModel, caller: Asker): Entry | undefined {
+  function entryOf(model: VirtualModel, caller: ModelCaller): Entry | undefined {
     if (!isFor(model.userPaths, caller.userPath)) return undefined;
     const { candidates } = expand(model, {
       redirect: (source) => virtualModels.redirects.get(source),

@@ -5,11 +5,11 @@ import { canonicalSelector } from '../access/selector.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { FailoverSetting, Strategy, VirtualModel, VirtualTarget } from './virtual-model.ts';
 
-export interface WrittenVirtualModel {
+export interface VirtualModelInput {
   readonly source: string;
   /** Alternative to `targets` for a single target. */
   readonly targetModel?: string | undefined;
-  readonly targets?: readonly WrittenTarget[] | undefined;
+  readonly targets?: readonly TargetInput[] | undefined;
   readonly strategy?: string | undefined;
   readonly sessionAffinity?: boolean | undefined;
   readonly failover?: boolean | Partial<FailoverSetting> | undefined;
@@ -18,7 +18,7 @@ export interface WrittenVirtualModel {
   readonly description?: string | undefined;
 }
 
-export interface WrittenTarget {
+export interface TargetInput {
   readonly provider?: string | undefined;
   readonly model: string;
   readonly weight?: number | undefined;
@@ -40,55 +40,53 @@ const MAX_WEIGHT = 1_000_000;
 const DEFAULTS = { strategy: 'round_robin', sessionAffinity: true, failover: { enabled: true } } as const;
 
 /** @returns the virtual model, or a refusal with the invalid field */
-export function virtualModelFrom(written: WrittenVirtualModel, providers: KnownProviders): VirtualModel | Refusal {
-  const userPaths = [...new Set(written.userPaths ?? [])];
+export function virtualModelFrom(input: VirtualModelInput, providers: KnownProviders): VirtualModel | Refusal {
+  const userPaths = [...new Set(input.userPaths ?? [])];
   if (userPaths.length > MAX_USER_PATHS) return tooMany('user_paths', MAX_USER_PATHS);
-  const { enabled = true, description } = written;
+  const { enabled = true, description } = input;
   const common = { userPaths, enabled, ...(description === undefined || description === '' ? {} : { description }) };
-  const targets = targetsOf(written);
+  const targets = targetsOf(input);
   if (targets instanceof Refusal) return targets;
-  return targets.length === 0
-    ? policyFrom(written, common, providers)
-    : redirectFrom(written, targets, common, providers);
+  return targets.length === 0 ? policyFrom(input, common, providers) : redirectFrom(input, targets, common, providers);
 }
 
 type Common = Pick<VirtualModel, 'userPaths' | 'enabled' | 'description'>;
 
-function policyFrom(written: WrittenVirtualModel, common: Common, providers: KnownProviders): VirtualModel | Refusal {
+function policyFrom(input: VirtualModelInput, common: Common, providers: KnownProviders): VirtualModel | Refusal {
   for (const [field, value] of [
-    ['strategy', written.strategy],
-    ['session_affinity', written.sessionAffinity],
-    ['failover', written.failover],
+    ['strategy', input.strategy],
+    ['session_affinity', input.sessionAffinity],
+    ['failover', input.failover],
   ] as const) {
     if (value !== undefined) return invalid(field, `'${field}' says how targets are chosen, and there are none.`);
   }
-  const source = canonicalSelector(written.source, providers.has, 'source');
+  const source = canonicalSelector(input.source, providers.has, 'source');
   if (typeof source !== 'string') return source;
   return { source, targets: [], ...DEFAULTS, ...common };
 }
 
 function redirectFrom(
-  written: WrittenVirtualModel,
+  input: VirtualModelInput,
   targets: readonly VirtualTarget[],
   common: Common,
   providers: KnownProviders,
 ): VirtualModel | Refusal {
-  const source = written.source.trim();
-  const wrong = wrongName(source);
-  if (wrong !== undefined) return invalid('source', `'source' ${wrong}.`);
+  const source = input.source.trim();
+  const problem = nameProblem(source);
+  if (problem !== undefined) return invalid('source', `'source' ${problem}.`);
   for (const [place, target] of targets.entries()) {
-    const refusal = wrongTarget(target, place, targets, providers);
+    const refusal = targetProblem(target, place, targets, providers);
     if (refusal !== undefined) return refusal;
   }
-  const strategy = strategyOf(written.strategy);
+  const strategy = strategyOf(input.strategy);
   if (strategy instanceof Refusal) return strategy;
-  const failover = failoverOf(written.failover);
+  const failover = failoverOf(input.failover);
   if (failover instanceof Refusal) return failover;
-  return { source, targets, strategy, sessionAffinity: written.sessionAffinity ?? true, failover, ...common };
+  return { source, targets, strategy, sessionAffinity: input.sessionAffinity ?? true, failover, ...common };
 }
 
 /** Why a name cannot be used by clients as a model name; undefined when it can. */
-function wrongName(name: string): string | undefined {
+function nameProblem(name: string): string | undefined {
   if (name === '' || name.length > MAX_NAME) return `must have from 1 to ${MAX_NAME} characters`;
   if (!name.isWellFormed() || /[\p{Cc}\p{Zl}\p{Zp}]/u.test(name)) return 'must not have control characters';
   if (name.startsWith('/') || name.endsWith('/') || name.includes('*')) {
@@ -97,7 +95,7 @@ function wrongName(name: string): string | undefined {
   return undefined;
 }
 
-function targetsOf({ targetModel, targets }: WrittenVirtualModel): readonly VirtualTarget[] | Refusal {
+function targetsOf({ targetModel, targets }: VirtualModelInput): readonly VirtualTarget[] | Refusal {
   if (targetModel !== undefined && targets !== undefined) {
     return invalid('target_model', "Give either 'target_model' or 'targets', not both.");
   }
@@ -115,15 +113,15 @@ function targetsOf({ targetModel, targets }: WrittenVirtualModel): readonly Virt
   }));
 }
 
-function wrongTarget(
+function targetProblem(
   { provider, model, weight = 1 }: VirtualTarget,
   place: number,
   all: readonly VirtualTarget[],
   providers: KnownProviders,
 ): Refusal | undefined {
   const field = `targets.${place}`;
-  const wrong = wrongName(model);
-  if (wrong !== undefined) return invalid(`${field}.model`, `'${field}.model' ${wrong}.`);
+  const problem = nameProblem(model);
+  if (problem !== undefined) return invalid(`${field}.model`, `'${field}.model' ${problem}.`);
   if (!(weight > 0 && weight <= MAX_WEIGHT)) {
     return invalid(`${field}.weight`, `'${field}.weight' must be more than 0 and at most ${MAX_WEIGHT}.`);
   }
@@ -146,15 +144,15 @@ function strategyOf(written: string | undefined): Strategy | Refusal {
   return strategy ?? invalid('strategy', `'strategy' must be one of ${strategies.join(', ')}.`);
 }
 
-function failoverOf(written: WrittenVirtualModel['failover']): FailoverSetting | Refusal {
+function failoverOf(written: VirtualModelInput['failover']): FailoverSetting | Refusal {
   if (written === undefined) return DEFAULTS.failover;
   if (typeof written === 'boolean') return { enabled: written };
   const { enabled = true, statuses, phrases } = written;
-  const strange = statuses?.find((status) => !Number.isInteger(status) || status < 400 || status > 599);
-  if (strange !== undefined) {
+  const outside = statuses?.find((status) => !Number.isInteger(status) || status < 400 || status > 599);
+  if (outside !== undefined) {
     return invalid(
       'failover.statuses',
-      `'failover.statuses' has ${strange}; only statuses from 400 to 599 are errors.`,
+      `'failover.statuses' has ${outside}; only statuses from 400 to 599 are errors.`,
     );
   }
   if (phrases !== undefined && phrases.length > MAX_PHRASES) return tooMany('failover.phrases', MAX_PHRASES);

@@ -36,14 +36,14 @@ const LONGEST_PAUSE_MS = { response: 30_000, batch: 120_000 };
  */
 const TOO_OLD_MS = { response: 24 * 3600_000, batch: 4 * 24 * 3600_000 };
 /** Maximum number of concurrent queries. */
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 /** Pause after the end of work that the projection has not processed yet. */
 const OVER_MS = 60_000;
 
 export class WorkFollower {
   readonly #options: WorkFollowerOptions;
   readonly #turns = new Map<StreamName, Turn>();
-  readonly #asking = new Map<StreamName, Promise<void>>();
+  readonly #checking = new Map<StreamName, Promise<void>>();
   readonly #stopping = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
@@ -60,7 +60,7 @@ export class WorkFollower {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort();
-    await Promise.all(this.#asking.values());
+    await Promise.all(this.#checking.values());
   }
 
   #tick(): void {
@@ -70,19 +70,19 @@ export class WorkFollower {
     for (const stream of this.#turns.keys()) if (!works.has(stream)) this.#turns.delete(stream);
     const at = now();
     for (const [stream, work] of works) {
-      if (this.#asking.size >= AT_ONCE) return;
+      if (this.#checking.size >= MAX_CONCURRENT) return;
       let turn = this.#turns.get(stream);
       if (turn === undefined) {
         turn = { dueAt: Math.max(at, work.since + FIRST_PAUSE_MS), pauseMs: FIRST_PAUSE_MS };
         this.#turns.set(stream, turn);
       }
-      if (turn.dueAt > at || this.#asking.has(stream)) continue;
-      const asking = this.#ask(work, turn).finally(() => this.#asking.delete(stream));
-      this.#asking.set(stream, asking);
+      if (turn.dueAt > at || this.#checking.has(stream)) continue;
+      const checking = this.#check(work, turn).finally(() => this.#checking.delete(stream));
+      this.#checking.set(stream, checking);
     }
   }
 
-  async #ask(work: OpenWork, turn: Turn): Promise<void> {
+  async #check(work: OpenWork, turn: Turn): Promise<void> {
     const { look, now, onError } = this.#options;
     let isOver = false;
     try {

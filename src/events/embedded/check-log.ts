@@ -308,7 +308,7 @@ class Check {
     const jumps = revision > expected && this.#revisions.mayJump(event.stream);
     if (revision !== expected && !jumps)
       throw bad(`revision ${revision} of ${event.stream} stands where ${expected} should`);
-    this.#revisions.saw(event.stream, revision);
+    this.#revisions.noteRevision(event.stream, revision);
     const definition = catalogue.get(event.type);
     if (definition !== undefined && event.schema <= definition.version) {
       const parsed = definition.data.safeParse(event.data);
@@ -357,7 +357,7 @@ class StreamRevisions {
     return Number(this.#known.get(stream)?.['losses'] ?? 0) < this.#losses;
   }
 
-  saw(stream: StreamName, revision: number): void {
+  noteRevision(stream: StreamName, revision: number): void {
     this.#segment.set(stream, revision);
   }
 

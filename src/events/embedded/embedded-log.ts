@@ -22,8 +22,8 @@ import { haveIds } from '../recent-appends.ts';
 import { recordedBefore } from '../recorded-before.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { SubscriptionHub } from '../subscription.ts';
-import { Archive } from './archive/archive.ts';
 import { InlineArchivist } from './archive/archivist.ts';
+import { ClosedSegments } from './archive/closed-segments.ts';
 import { indexedSegments } from './archive/indexed-segments.ts';
 import { ThreadedArchivist } from './archive/threaded-archivist.ts';
 import { type Disk, nodeDisk, syncDirectory } from './disk.ts';
@@ -43,7 +43,7 @@ import type { Segment } from './segment.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { readStreamParts, visiblePart } from './stream-reader.ts';
 import type { Watermark } from './watermark.ts';
-import { lockForWriting, type WriterLock, whoWrites } from './writer-lock.ts';
+import { lockForWriting, type WriterLock, writerOf } from './writer-lock.ts';
 
 export type Durability = 'standard' | 'strict' | 'relaxed';
 
@@ -98,7 +98,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   readonly #commit: GroupCommit;
   readonly #watermark: Watermark;
   readonly #hub: SubscriptionHub;
-  readonly #archive: Archive;
+  readonly #closedSegments: ClosedSegments;
   readonly #rotation: RotationHealth;
   readonly #lock: WriterLock;
   readonly #statusListeners = new Set<(status: LogStatus) => void>();
@@ -143,7 +143,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     this.#writer = new SegmentWriter(disk, dir, mark, { segmentBytes, layOutBytes }, active);
     const warn = options.warn ?? (() => {});
     this.#rotation = new RotationHealth(warn);
-    this.#archive = new Archive({
+    this.#closedSegments = new ClosedSegments({
       disk,
       dir,
       mark,
@@ -163,7 +163,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       seal: options.seal ?? true,
       warn,
       failed: (error) => this.#rotation.failed('archive', error),
-      worked: () => this.#rotation.worked('archive'),
+      succeeded: () => this.#rotation.succeeded('archive'),
     });
     this.#hub = new SubscriptionHub({
       visible: () => this.visible(),
@@ -176,22 +176,22 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
         takenOver: () => this.#takenOver(),
         writer: this.#writer,
         records: this.records,
-        olderRevision: (stream, expected) => this.#archive.lastRevision(stream, expected),
-        lookUp: (streams) => this.#archive.lookUp(streams),
+        olderRevision: (stream, expected) => this.#closedSegments.lastRevision(stream, expected),
+        lookUp: (streams) => this.#closedSegments.lookUp(streams),
         publish: (batch) => this.#hub.publish(batch),
         rotationFailed: (error) => this.#rotation.failed('begin', error),
         rotated: (full, fresh) => {
-          this.#rotation.worked('begin');
+          this.#rotation.succeeded('begin');
           this.#segments.add(fresh);
-          this.#archive.rotated(full);
+          this.#closedSegments.rotated(full);
         },
         rewritten: (cut, fresh) => {
           this.#segments.replaceFrom(fresh);
-          this.#archive.rewritten(cut, fresh);
+          this.#closedSegments.rewritten(cut, fresh);
         },
-        closed: () => this.#archive.start(),
+        closed: () => this.#closedSegments.start(),
         durableChanged: (position) => this.#watermark.write(position),
-        availabilityChanged: () => this.#tellStatus(),
+        availabilityChanged: () => this.#reportStatus(),
       },
       commitOptions,
       last,
@@ -209,7 +209,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       const files = await openFiles(disk, dir, (mark) => indexedSegments(dir, mark), options.acceptLoss);
       ({ watermark } = files);
       const log = new EmbeddedLog({ dir, disk, options, lock, ...files });
-      log.#archive.start();
+      log.#closedSegments.start();
       const { recovery, losses } = files.opened;
       if (recovery !== undefined)
         await log.#recordWhenPossible(logRecovered.create({ ...recovery }, { actor: 'system' }));
@@ -268,7 +268,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       }
     } catch (error) {
       if (!(error instanceof IndexIsWrong)) throw error;
-      await this.#archive.repair(error);
+      await this.#closedSegments.repair(error);
       let skip = read;
       for await (const event of this.#readParts(stream, options)) if (skip-- <= 0) yield event;
     }
@@ -276,7 +276,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
 
   async *#readParts(stream: StreamName, options: ReadStreamOptions): AsyncIterable<RecordedEvent> {
     const active = visiblePart(this.#writer.active, stream);
-    const parts = await this.#archive.parts(stream);
+    const parts = await this.#closedSegments.parts(stream);
     // the active one may have become full, and may have been entered in the index, in the meantime
     if (active !== undefined && !parts.some(({ segment }) => segment.first === active.segment.first))
       parts.push(active);
@@ -311,9 +311,9 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       unsyncedBytes: this.#commit.unsyncedBytes,
       queuedBytes: this.#commit.queuedBytes,
       segments: this.#segments.all.length,
-      degraded: this.#rotation.trouble,
+      degraded: this.#rotation.lastError,
       failedRotations: this.#rotation.failures,
-      unindexedSegments: this.#archive.unknownSegments,
+      unindexedSegments: this.#closedSegments.unknownSegments,
       subscriptions: this.#hub.counts.open,
     };
   }
@@ -325,7 +325,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
 
   /** Resolves when full segments have been entered in the index and compressed, for now. */
   settled(): Promise<void> {
-    return this.#archive.settled();
+    return this.#closedSegments.settled();
   }
 
   async close(): Promise<void> {
@@ -341,7 +341,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       // a disk that cannot be read is no evidence of another writer
       return undefined;
     }
-    return new LogTakenOver(this.dir, whoWrites(this.dir), formatPosition(this.#commit.visible));
+    return new LogTakenOver(this.dir, writerOf(this.dir), formatPosition(this.#commit.visible));
   }
 
   async #close(): Promise<void> {
@@ -349,7 +349,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       await this.#commit.close();
     } finally {
       this.#hub.close();
-      await this.#archive.close();
+      await this.#closedSegments.close();
       await this.#endWriting();
       this.#writer.close();
       this.#watermark.close();
@@ -383,7 +383,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     return this.#segments.losses.lostUntil(position);
   }
 
-  #tellStatus(): void {
+  #reportStatus(): void {
     const status = this.status();
     for (const listener of this.#statusListeners) listener(status);
   }

@@ -86,38 +86,38 @@ export function writeRecord(buffer: Buffer, offset: number, parts: RecordParts):
   return end;
 }
 
-interface Known<Meaning> {
+interface Interned<Decoded> {
   readonly length: number;
   readonly bytes: DataView;
-  readonly meaning: Meaning;
+  readonly decoded: Decoded;
 }
 
 /**
  * The meanings of recurring byte strings, found without decoding them. The length and some of the bytes select one
  * slot; another byte string with the same slot replaces the earlier one.
  */
-class Recurring<Meaning> {
-  readonly #slots: (Known<Meaning> | undefined)[];
+class InternTable<Decoded> {
+  readonly #slots: (Interned<Decoded> | undefined)[];
   readonly #mask: number;
-  readonly #read: (bytes: Buffer) => Meaning;
+  readonly #read: (bytes: Buffer) => Decoded;
 
   /** @param slots a power of two */
-  constructor(slots: number, read: (bytes: Buffer) => Meaning) {
+  constructor(slots: number, read: (bytes: Buffer) => Decoded) {
     this.#slots = new Array(slots).fill(undefined);
     this.#mask = slots - 1;
     this.#read = read;
   }
 
-  at(view: DataView, start: number, length: number): Meaning {
+  at(view: DataView, start: number, length: number): Decoded {
     const slot = sample(view, start, length) & this.#mask;
     const known = this.#slots[slot];
     if (known !== undefined && known.length === length && sameBytes(known.bytes, view, start, length)) {
-      return known.meaning;
+      return known.decoded;
     }
     const bytes = Buffer.from(Buffer.from(view.buffer, view.byteOffset + start, length));
-    const meaning = this.#read(bytes);
-    this.#slots[slot] = { length, bytes: new DataView(bytes.buffer, bytes.byteOffset, length), meaning };
-    return meaning;
+    const decoded = this.#read(bytes);
+    this.#slots[slot] = { length, bytes: new DataView(bytes.buffer, bytes.byteOffset, length), decoded };
+    return decoded;
   }
 }
 
@@ -148,8 +148,8 @@ function sameBytes(known: DataView, view: DataView, start: number, length: numbe
 
 /** Decodes records. Keeps recurring values: the type names, and the latest contexts. */
 export class RecordReader {
-  readonly #types = new Recurring(512, (bytes) => bytes.toString());
-  readonly #contexts = new Recurring<EventContext>(4096, (bytes) => Object.freeze(JSON.parse(bytes.toString())));
+  readonly #types = new InternTable(512, (bytes) => bytes.toString());
+  readonly #contexts = new InternTable<EventContext>(4096, (bytes) => Object.freeze(JSON.parse(bytes.toString())));
   readonly #bodies = new BodyCopies();
   /** A view of the buffer that was read last: reads numbers in half the time that the buffer's own methods take. */
   #view: DataView = new DataView(new ArrayBuffer(0));

@@ -73,7 +73,7 @@ export interface GroupCommitParts {
 const flushBytes = 16 * 1024;
 const probeBytes = 64 * 1024;
 
-type Trouble = { readonly kind: 'write' | 'sync' | 'taken over'; readonly error: Error };
+type WriteFailure = { readonly kind: 'write' | 'sync' | 'taken over'; readonly error: Error };
 
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
@@ -93,8 +93,8 @@ export class GroupCommit {
   #endsTurn = false;
   #syncTimer: NodeJS.Timeout | undefined;
   /** The highest position that a caller waits for to be on disk. */
-  #awaited = 0;
-  #trouble: Trouble | undefined;
+  #lastAwaited = 0;
+  #failure: WriteFailure | undefined;
   #probeTimer: NodeJS.Timeout | undefined;
   #recovery: Promise<void> | undefined;
   #closed = false;
@@ -144,7 +144,7 @@ export class GroupCommit {
 
   /** Why appends are refused, when they are. */
   get trouble(): string | undefined {
-    return this.#trouble?.error.message ?? (this.#queue.stuck ? 'the disk does not finish its writes' : undefined);
+    return this.#failure?.error.message ?? (this.#queue.stuck ? 'the disk does not finish its writes' : undefined);
   }
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
@@ -154,7 +154,7 @@ export class GroupCommit {
     try {
       const earlier = withIds ? this.#recent.find(writes)?.outcome : undefined;
       if (earlier !== undefined) return this.#appendAgain(earlier, writes, options, durable);
-      if (this.#trouble !== undefined) return Promise.reject(unavailable(this.#trouble.error, 'none'));
+      if (this.#failure !== undefined) return Promise.reject(unavailable(this.#failure.error, 'none'));
       if (this.#queue.length > 0 || this.#isFull()) return this.#wait(this.#queue, writes, durable, withIds);
       if (this.#lookups.holdsBack(writes)) return this.#wait(this.#lookups, writes, durable, withIds);
       return this.#appendNow(writes, durable, withIds);
@@ -249,8 +249,8 @@ export class GroupCommit {
     }
     const isWritten = batch !== this.#batch;
     if (batch === undefined || (isWritten && !durable)) return appended;
-    if (this.#trouble !== undefined) throw unavailable(this.#trouble.error, 'unknown');
-    if (durable) this.#awaited = Math.max(this.#awaited, batch.last);
+    if (this.#failure !== undefined) throw unavailable(this.#failure.error, 'unknown');
+    if (durable) this.#lastAwaited = Math.max(this.#lastAwaited, batch.last);
     return new Promise((resolve, reject) => {
       batch.waiters.push({ resolve, reject, appended, durable });
       if (isWritten) this.#syncSoon();
@@ -267,7 +267,7 @@ export class GroupCommit {
 
   #wasEncoded(batch: AppendBatch, durable: boolean): void {
     this.#nextPosition = batch.last + 1;
-    if (durable) this.#awaited = batch.last;
+    if (durable) this.#lastAwaited = batch.last;
     if (batch.length >= flushBytes) this.#flush();
   }
 
@@ -310,7 +310,7 @@ export class GroupCommit {
       writer.write(batch);
     } catch (error) {
       this.#refuse(batch, asError(error));
-      this.#enterTrouble({ kind: 'write', error: asError(error) });
+      this.#enterFailure({ kind: 'write', error: asError(error) });
       return;
     }
     this.#written = batch.last;
@@ -318,10 +318,10 @@ export class GroupCommit {
     this.#unsyncedBytes += batch.length;
     if (batch.waiters.some(({ durable }) => !durable)) {
       // a writer that took over in between may not have read it
-      const tooLate = this.#parts.takenOver();
-      if (tooLate !== undefined) {
-        for (const waiter of batch.waiters.splice(0)) waiter.reject(unavailable(tooLate, 'unknown'));
-        this.#wasTakenOver(tooLate);
+      const takenOverError = this.#parts.takenOver();
+      if (takenOverError !== undefined) {
+        for (const waiter of batch.waiters.splice(0)) waiter.reject(unavailable(takenOverError, 'unknown'));
+        this.#wasTakenOver(takenOverError);
         return;
       }
     }
@@ -341,7 +341,7 @@ export class GroupCommit {
 
   /** At once when a caller waits for it, else soon. */
   #syncSoon(): void {
-    if (this.#awaited > this.#durable || this.#closed) {
+    if (this.#lastAwaited > this.#durable || this.#closed) {
       this.#sync();
       return;
     }
@@ -353,8 +353,8 @@ export class GroupCommit {
   }
 
   #sync(): void {
-    if (this.#syncing || this.#unsynced.length === 0 || this.#trouble?.kind === 'sync') return;
-    if (this.#trouble?.kind === 'taken over') return;
+    if (this.#syncing || this.#unsynced.length === 0 || this.#failure?.kind === 'sync') return;
+    if (this.#failure?.kind === 'taken over') return;
     this.#syncing = true;
     const batches = this.#unsynced.length;
     this.#parts.writer.sync((error, closed) => {
@@ -372,13 +372,13 @@ export class GroupCommit {
       if (closed) this.#parts.closed();
       if (this.#unsynced.length > 0) this.#syncSoon();
       this.#queue.drain(
-        () => this.#trouble === undefined && !this.#isFull(),
+        () => this.#failure === undefined && !this.#isFull(),
         (waiting) => {
           if (this.#lookups.holdsBack(waiting.append.writes)) this.#lookups.add(waiting);
           else this.#place(waiting, this.#parts.olderRevision);
         },
       );
-      this.#tellIdle();
+      this.#resolveIdle();
     });
   }
 
@@ -399,8 +399,8 @@ export class GroupCommit {
 
   #syncFailed(error: Error): void {
     this.#refuseUnsynced(error);
-    this.#enterTrouble({ kind: 'sync', error });
-    this.#tellIdle();
+    this.#enterFailure({ kind: 'sync', error });
+    this.#resolveIdle();
   }
 
   #refuseUnsynced(error: Error): void {
@@ -416,14 +416,14 @@ export class GroupCommit {
 
   /** Stops permanently: the files belong to another writer, so nothing is repaired or acknowledged any more. */
   #wasTakenOver(error: Error): void {
-    if (this.#trouble?.kind === 'taken over') return;
-    this.#trouble = { kind: 'taken over', error };
+    if (this.#failure?.kind === 'taken over') return;
+    this.#failure = { kind: 'taken over', error };
     clearInterval(this.#probeTimer);
     clearTimeout(this.#syncTimer);
     this.#refuseUnsynced(error);
     this.#refuseWaiting(unavailable(error, 'none'));
     this.#parts.availabilityChanged();
-    this.#tellIdle();
+    this.#resolveIdle();
   }
 
   /** Undoes the positions and revisions of an unwritten batch. */
@@ -435,11 +435,11 @@ export class GroupCommit {
     this.#buffers.give(batch.buffer);
   }
 
-  #enterTrouble(trouble: Trouble): void {
-    if (this.#trouble?.kind === 'taken over') return;
+  #enterFailure(failure: WriteFailure): void {
+    if (this.#failure?.kind === 'taken over') return;
     // a failed sync is the more serious failure, and its repair also repairs a failed write
-    if (this.#trouble?.kind !== 'sync') this.#trouble = trouble;
-    this.#refuseWaiting(unavailable(trouble.error, 'none'));
+    if (this.#failure?.kind !== 'sync') this.#failure = failure;
+    this.#refuseWaiting(unavailable(failure.error, 'none'));
     this.#parts.availabilityChanged();
     this.#probeTimer ??= setInterval(() => void this.#recoverOnce(), this.#options.probeMs).unref();
   }
@@ -451,19 +451,19 @@ export class GroupCommit {
 
   /** Tests whether the disk accepts writes again. */
   async #recover(): Promise<void> {
-    const trouble = this.#trouble;
-    if (trouble === undefined || trouble.kind === 'taken over' || this.#syncing) return;
+    const failure = this.#failure;
+    if (failure === undefined || failure.kind === 'taken over' || this.#syncing) return;
     const takenOver = this.#parts.takenOver();
     if (takenOver !== undefined) {
       this.#wasTakenOver(takenOver);
       return;
     }
     try {
-      if (trouble.kind === 'sync') await this.#rewriteUnsynced();
+      if (failure.kind === 'sync') await this.#rewriteUnsynced();
       else this.#parts.writer.probe(probeBytes);
-      this.#trouble = undefined;
+      this.#failure = undefined;
     } catch (error) {
-      this.#trouble = { kind: trouble.kind, error: asError(error) };
+      this.#failure = { kind: failure.kind, error: asError(error) };
       return;
     }
     clearInterval(this.#probeTimer);
@@ -510,8 +510,8 @@ export class GroupCommit {
     if (this.#options.relaxedSyncMs !== undefined) writer.active.visibleBytes = writer.active.bytes;
   }
 
-  #tellIdle(): void {
-    if (this.#unsynced.length > 0 && this.#trouble === undefined) return;
+  #resolveIdle(): void {
+    if (this.#unsynced.length > 0 && this.#failure === undefined) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
@@ -525,9 +525,9 @@ export class GroupCommit {
     while (this.#syncing) {
       await new Promise<void>((resolve) => this.#idle.push(resolve));
     }
-    if (this.#trouble !== undefined) await this.#recoverOnce();
+    if (this.#failure !== undefined) await this.#recoverOnce();
     clearInterval(this.#probeTimer);
-    if (this.#trouble !== undefined && this.#unsynced.length > 0) throw unavailable(this.#trouble.error, 'unknown');
+    if (this.#failure !== undefined && this.#unsynced.length > 0) throw unavailable(this.#failure.error, 'unknown');
   }
 }
 

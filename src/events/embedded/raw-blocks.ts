@@ -26,14 +26,15 @@ export class RawBlocks implements SegmentBlocks {
     this.#places = places;
   }
 
-  async read(offset: number, wishedBytes: number, readAhead: boolean): Promise<Block | undefined> {
-    let end = (await this.#takeAhead(offset)) ?? (await this.#fill(offset, wishedBytes));
+  async read(offset: number, requestedBytes: number, readAhead: boolean): Promise<Block | undefined> {
+    let end = (await this.#useReadAhead(offset)) ?? (await this.#fill(offset, requestedBytes));
     if (end === 0) return undefined;
     const header = readFrameHeader(this.#buffer, 0, end, this.#mark);
     const needed = typeof header === 'string' ? frameHeaderBytes : header.end;
     if (needed > end) end = await this.#fill(offset, needed);
     // a read that was not short has probably not reached the end of the file
-    if (readAhead && end >= wishedBytes) this.#beginAhead(offset + endOfFrames(this.#buffer, end), wishedBytes);
+    if (readAhead && end >= requestedBytes)
+      this.#readAheadFrom(offset + endOfFrames(this.#buffer, end), requestedBytes);
     return { buffer: this.#buffer, start: 0, end };
   }
 
@@ -42,7 +43,7 @@ export class RawBlocks implements SegmentBlocks {
     return this.#file.read(this.#buffer, bytes, offset);
   }
 
-  #beginAhead(offset: number, length: number): void {
+  #readAheadFrom(offset: number, length: number): void {
     if (this.#file.closed) return;
     const buffer = this.#spare.length >= length ? this.#spare : Buffer.allocUnsafeSlow(length);
     this.#spare = Buffer.alloc(0);
@@ -51,7 +52,7 @@ export class RawBlocks implements SegmentBlocks {
     this.#ahead = { offset, buffer, bytes };
   }
 
-  async #takeAhead(offset: number): Promise<number | undefined> {
+  async #useReadAhead(offset: number): Promise<number | undefined> {
     const ahead = this.#ahead;
     this.#ahead = undefined;
     if (ahead === undefined) return undefined;

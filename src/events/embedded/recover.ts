@@ -88,8 +88,8 @@ export async function openSegments(
     disk.remove(segmentFile(dir, active.name, 'seg'));
     ends.pop();
   }
-  const goesOn = active !== undefined && wasClosed && lost === undefined && accepted === undefined;
-  if (!goesOn) ends.push(await createSegment(disk, dir, last + 1));
+  const isActiveUsable = active !== undefined && wasClosed && lost === undefined && accepted === undefined;
+  if (!isActiveUsable) ends.push(await createSegment(disk, dir, last + 1));
   return { segments: [...inspection.closed, ...ends], sealed: inspection.sealed, last, losses, accepted, recovery };
 }
 

@@ -22,20 +22,20 @@ export class RotationHealth {
   }
 
   /** The present failure; undefined when there is none. */
-  get trouble(): string | undefined {
+  get lastError(): string | undefined {
     return this.#failing.size === 0 ? undefined : [...this.#failing.values()].join('; ');
   }
 
   /** Warns once for each reason: attempts may be many. */
   failed(step: RotationStep, error: unknown): void {
     this.#failures++;
-    const trouble = `${messages[step]}: ${error instanceof Error ? error.message : String(error)}`;
-    if (this.#failing.get(step) === trouble) return;
-    this.#failing.set(step, trouble);
+    const lastError = `${messages[step]}: ${error instanceof Error ? error.message : String(error)}`;
+    if (this.#failing.get(step) === lastError) return;
+    this.#failing.set(step, lastError);
     this.#warn(messages[step], error);
   }
 
-  worked(step: RotationStep): void {
+  succeeded(step: RotationStep): void {
     this.#failing.delete(step);
   }
 }

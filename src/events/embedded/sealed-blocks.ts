@@ -25,7 +25,7 @@ export class SealedBlocks implements SegmentBlocks {
     this.#unpack = unpack;
   }
 
-  async read(offset: number, _wishedBytes: number, readAhead: boolean): Promise<Block | undefined> {
+  async read(offset: number, _requestedBytes: number, readAhead: boolean): Promise<Block | undefined> {
     const { blocks, rawBytes } = this.#manifest;
     if (offset >= rawBytes) return undefined;
     const index = lastIndexWhere(blocks, (candidate) => candidate.offset <= offset);

@@ -46,7 +46,7 @@ export async function findStreamPart(
 }
 
 /** Most of a stream's frames are small and apart from each other. */
-const wishedBytes = 16 * 1024;
+const requestedBytes = 16 * 1024;
 
 interface FramePlace {
   readonly segment: ReadableSegment;
@@ -156,7 +156,7 @@ class FrameAccess {
     const loaded = this.#loadedAt(place.offset);
     if (loaded !== undefined) return loaded;
     this.#blockOffset = place.offset;
-    this.#block = await this.#blocks?.read(place.offset, wishedBytes, false);
+    this.#block = await this.#blocks?.read(place.offset, requestedBytes, false);
     if (this.#block === undefined) {
       throw new LogCorrupted(place.segment.name, place.offset, 'the segment ends too early');
     }

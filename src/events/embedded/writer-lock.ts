@@ -69,7 +69,7 @@ function noteHolder(dir: string): void {
 }
 
 /** The process that opened the log last, if it could note that. */
-export function whoWrites(dir: string): string {
+export function writerOf(dir: string): string {
   return holder(dir);
 }
 

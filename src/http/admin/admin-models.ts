@@ -1,7 +1,7 @@
 /** `GET /admin/models`: every model, with the user paths that may use it, and the number of models per category. */
 
 import type { FastifyRequest } from 'fastify';
-import type { Asker } from '../../commands/access/model-access.ts';
+import type { ModelCaller } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { Routes } from '../api/route-schema.ts';
@@ -50,7 +50,7 @@ export interface AdminModelsOptions {
   list(): readonly AdminModel[];
   /** Whether a model without a policy may be used. */
   readonly enabledByDefault: boolean;
-  allows(asker: Asker, provider: string, model: string): boolean;
+  allows(asker: ModelCaller, provider: string, model: string): boolean;
   /** The policy that decides about the model; undefined when none does. */
   policy(provider: string, model: string): ModelPolicy | undefined;
 }
@@ -95,14 +95,14 @@ function isCategory(name: string): name is Category {
 }
 
 /** An administrator of a subtree sees the models usable at its root; other callers, those that their key may use. */
-function askerOf(request: FastifyRequest): Asker {
+function askerOf(request: FastifyRequest): ModelCaller {
   const { key, userPath } = callerOf(request);
   return { key, userPath: scopeOf(request) ?? userPath };
 }
 
 function toWire(
   { id, provider, providerType, model, created, ownedBy, metadata }: AdminModel,
-  asker: Asker,
+  asker: ModelCaller,
   scope: UserPath | undefined,
   { allows, enabledByDefault, policy }: AdminModelsOptions,
 ) {

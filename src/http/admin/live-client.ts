@@ -15,7 +15,7 @@ import {
   narrowed,
   wanted,
 } from '../../projections/live-frame.ts';
-import type { LiveTail, Seat } from '../../projections/live-tail.ts';
+import type { LiveTail, TailSubscription } from '../../projections/live-tail.ts';
 
 /** Frames are combined up to this size, to reduce the number of writes. */
 const WRITE_BYTES = 16 * 1024;
@@ -41,7 +41,7 @@ export class LiveClient {
   readonly #gone = new AbortController();
   readonly #heartbeat: NodeJS.Timeout;
   readonly #stallCheck: NodeJS.Timeout;
-  #seat: Seat | undefined;
+  #subscription: TailSubscription | undefined;
   /** Ends the wait of a client with a seat: it must catch up again, or has disconnected. */
   #leaveTail: (() => void) | undefined;
   /** Everything up to here has been written or filtered out. */
@@ -121,11 +121,11 @@ export class LiveClient {
     let over = false;
     const leaveTail = () => {
       over = true;
-      this.#seat?.leave();
-      this.#seat = undefined;
+      this.#subscription?.leave();
+      this.#subscription = undefined;
       left.resolve();
     };
-    const seat = this.#options.tail.join(this.#cursor, {
+    const subscription = this.#options.tail.join(this.#cursor, {
       frames: (frames) => {
         if (!over && !this.#sendLive(frames)) leaveTail();
       },
@@ -134,12 +134,12 @@ export class LiveClient {
         leaveTail();
       },
     });
-    if (seat === undefined) return;
+    if (subscription === undefined) return;
     if (over) {
-      seat.leave();
+      subscription.leave();
       return;
     }
-    this.#seat = seat;
+    this.#subscription = subscription;
     this.#leaveTail = leaveTail;
     if (this.#cursor > this.#lastId) this.#sendHeartbeat();
     await left.promise;
@@ -199,7 +199,7 @@ export class LiveClient {
   /** Sends the current position to an idle or filtered client. A client with unread bytes gets no heartbeat. */
   #sendHeartbeat(): void {
     if (this.#gone.signal.aborted || this.#out.writableNeedDrain) return;
-    const position = this.#seat?.position ?? this.#cursor;
+    const position = this.#subscription?.position ?? this.#cursor;
     if (position > this.#cursor) this.#cursor = position;
     this.#put(controlBytes('heartbeat', this.#cursor, Date.now()));
     this.#flush();

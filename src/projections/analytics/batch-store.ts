@@ -15,7 +15,7 @@ import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type { FindAccounts, Range, RowBatch } from './batch.ts';
 import { tableChanges } from './table-changes.ts';
 import { additions, createTable, createView, type Existing } from './table-statements.ts';
-import { type TableKey, tableKeys, tables, toldColumns } from './tables.ts';
+import { type TableKey, tableKeys, tables, valueColumns } from './tables.ts';
 import type { TsvRows } from './tsv.ts';
 import type { UsageRowAccount } from './usage-rows.ts';
 import { views } from './views.ts';
@@ -94,7 +94,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
 
   async function send(key: TableKey, rows: Buffer, token: string, threads?: InsertThreads): Promise<void> {
     const table = tables[key];
-    await insert(table.name, toldColumns(table), rows, `${token}:${table.name}`, threads);
+    await insert(table.name, valueColumns(table), rows, `${token}:${table.name}`, threads);
   }
 
   async function createTables(): Promise<void> {
@@ -161,7 +161,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
   }
 
   /** An insert whose sender has died may still be running. */
-  async function nothingUnderWay(): Promise<void> {
+  async function waitForInserts(): Promise<void> {
     const query = `SELECT count() AS n FROM system.processes
       WHERE query_kind = 'Insert' AND position(query, {prefix: String}) > 0`;
     const until = performance.now() + inFlightPatienceMs;
@@ -180,7 +180,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
         log: logId,
       });
       if (other !== undefined) throw new OtherLog(database, 'holds another log');
-      await nothingUnderWay();
+      await waitForInserts();
     },
     async lastRange() {
       type Row = { after: string; to: string; resume_after: string };

@@ -6,8 +6,8 @@ import { requestsRefused, usageRecalculated, usageRecorded } from '../../events/
 import type { Position, RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
 import { isA } from '../known-event.ts';
-import { PoisonedEvent } from '../skipped-events.ts';
-import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
+import { UnprocessableEvent } from '../skipped-events.ts';
+import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
 import { writeRefused } from './refused-row.ts';
 import {
   isAdminChange,
@@ -101,7 +101,7 @@ export class BatchBuilder {
     return this.#events > 0 && !this.#exchanges.isEnding;
   }
 
-  /** @throws PoisonedEvent, after which the builder must not be used any more */
+  /** @throws UnprocessableEvent, after which the builder must not be used any more */
   apply(event: RecordedEvent): void {
     const position = parsePosition(event.position);
     const isNew = position > this.#after;
@@ -114,7 +114,7 @@ export class BatchBuilder {
       this.#write(this.#exchanges.apply(event, position));
       if (isNew) this.#rowsOf(event, position);
     } catch (error) {
-      throw new PoisonedEvent('analytics', event, error);
+      throw new UnprocessableEvent('analytics', event, error);
     }
   }
 
@@ -176,7 +176,7 @@ export class BatchBuilder {
     }
   }
 
-  #write(finished: ExchangeTold | undefined): void {
+  #write(finished: ExchangeFacts | undefined): void {
     const end = finished?.end;
     if (finished === undefined || end === undefined || end.position <= this.#after) return;
     writeExchange(this.#rows.exchanges, finished, end, this.#retention);

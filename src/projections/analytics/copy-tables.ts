@@ -1,7 +1,7 @@
 /** Copies the part of the tables that a rebuild keeps: whole batches, so that the projector continues after them. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { type BatchStore, batchColumns } from './batch-store.ts';
-import { tableKeys, tables, toldColumns } from './tables.ts';
+import { tableKeys, tables, valueColumns } from './tables.ts';
 
 /** No batch that is stored whole ends at or before the requested position. */
 export class NothingToKeep extends Error {
@@ -29,7 +29,7 @@ export async function copyTables(
       query_params: { end },
     });
   for (const key of tableKeys) {
-    const columns = toldColumns(tables[key]).map((name) => `\`${name}\``);
+    const columns = valueColumns(tables[key]).map((name) => `\`${name}\``);
     await copy(tables[key].name, columns, 'position');
   }
   await copy('_batches', batchColumns, 'to');

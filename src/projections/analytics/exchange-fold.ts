@@ -22,18 +22,18 @@ import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import { isA } from '../known-event.ts';
 import { type ExchangeUsage, usedInAll } from './exchange-usage.ts';
 
-export interface AttemptTold {
+export interface AttemptFacts {
   readonly started: z.infer<typeof attemptStarted.data>;
   readonly at: number;
   failed?: z.infer<typeof attemptFailed.data>;
 }
 
-export interface ExchangeTold {
+export interface ExchangeFacts {
   /** Position of the first event. */
   readonly first: number;
   readonly received: RecordedEvent<string, z.infer<typeof requestReceived.data>>;
   resolved?: z.infer<typeof modelResolved.data>;
-  readonly attempts: AttemptTold[];
+  readonly attempts: AttemptFacts[];
   historyItems: number;
   resumed: number;
   replayedFrom: string;
@@ -64,8 +64,8 @@ const CLIENT_LEFT = 499;
  * follows, or the log has been read to its end: then all of that append has been read.
  */
 export class ExchangeFold {
-  readonly #open = new Map<StreamName, ExchangeTold>();
-  #ending: ExchangeTold | undefined;
+  readonly #open = new Map<StreamName, ExchangeFacts>();
+  #ending: ExchangeFacts | undefined;
   #endingStream: StreamName | undefined;
 
   /** Whether the final event of an exchange was read and its usage may still follow. */
@@ -76,24 +76,24 @@ export class ExchangeFold {
   /** Position of the first event of the oldest exchange that is open; undefined when none is. */
   get oldest(): number | undefined {
     // A map is in the order of insertion, which is that of the log.
-    for (const told of this.#open.values()) return told.first;
+    for (const exchange of this.#open.values()) return exchange.first;
     return undefined;
   }
 
   /** The state of an open exchange; undefined when it is finished or has not begun. */
-  get(stream: StreamName): ExchangeTold | undefined {
+  get(stream: StreamName): ExchangeFacts | undefined {
     return this.#open.get(stream);
   }
 
   /** @returns the exchange that this event shows to be finished */
-  apply(event: RecordedEvent, position: number): ExchangeTold | undefined {
+  apply(event: RecordedEvent, position: number): ExchangeFacts | undefined {
     const finished = this.#endingStream === event.stream ? undefined : this.finish();
     if (event.type !== 'chunk.received') this.#tell(event, position);
     return finished;
   }
 
   /** To be called at the end of the log. @returns the exchange whose final event was read */
-  finish(): ExchangeTold | undefined {
+  finish(): ExchangeFacts | undefined {
     const finished = this.#ending;
     if (this.#endingStream !== undefined) this.#open.delete(this.#endingStream);
     this.#ending = undefined;
@@ -103,7 +103,7 @@ export class ExchangeFold {
 
   #tell(event: RecordedEvent, position: number): void {
     if (isA(event, requestReceived)) {
-      const told: ExchangeTold = {
+      const exchange: ExchangeFacts = {
         first: position,
         received: { ...event, body: undefined },
         attempts: [],
@@ -112,33 +112,33 @@ export class ExchangeFold {
         replayedFrom: '',
         isDeferred: false,
       };
-      this.#open.set(event.stream, told);
+      this.#open.set(event.stream, exchange);
       return;
     }
     if (!event.stream.startsWith('exchange-')) return;
-    const told = this.#open.get(event.stream);
-    if (told === undefined) return;
-    const end = told.end === undefined ? endOf(event, position) : undefined;
-    if (end === undefined) noteEvent(told, event);
+    const exchange = this.#open.get(event.stream);
+    if (exchange === undefined) return;
+    const end = exchange.end === undefined ? endOf(event, position) : undefined;
+    if (end === undefined) noteEvent(exchange, event);
     else {
-      told.end = end;
-      this.#ending = told;
+      exchange.end = end;
+      this.#ending = exchange;
       this.#endingStream = event.stream;
     }
   }
 }
 
-function noteEvent(told: ExchangeTold, event: RecordedEvent): void {
-  if (isA(event, modelResolved)) told.resolved = event.data;
-  else if (isA(event, attemptStarted)) told.attempts.push({ started: event.data, at: event.at });
+function noteEvent(exchange: ExchangeFacts, event: RecordedEvent): void {
+  if (isA(event, modelResolved)) exchange.resolved = event.data;
+  else if (isA(event, attemptStarted)) exchange.attempts.push({ started: event.data, at: event.at });
   else if (isA(event, attemptFailed)) {
-    const attempt = told.attempts.findLast(({ started }) => started.attempt === event.data.attempt);
+    const attempt = exchange.attempts.findLast(({ started }) => started.attempt === event.data.attempt);
     if (attempt !== undefined) attempt.failed = event.data;
-  } else if (isA(event, historyReplayed)) told.historyItems += event.data.items;
-  else if (isA(event, exchangeResumed)) told.resumed += 1;
-  else if (isA(event, answerReplayed)) told.replayedFrom = event.data.exchangeId;
-  else if (isA(event, usageDeferred)) told.isDeferred = true;
-  else if (isA(event, usageRecorded) && !told.isDeferred) told.usage = usedInAll(told.usage, event.data);
+  } else if (isA(event, historyReplayed)) exchange.historyItems += event.data.items;
+  else if (isA(event, exchangeResumed)) exchange.resumed += 1;
+  else if (isA(event, answerReplayed)) exchange.replayedFrom = event.data.exchangeId;
+  else if (isA(event, usageDeferred)) exchange.isDeferred = true;
+  else if (isA(event, usageRecorded) && !exchange.isDeferred) exchange.usage = usedInAll(exchange.usage, event.data);
 }
 
 function endOf(event: RecordedEvent, position: number): ExchangeEnd | undefined {

@@ -1,7 +1,7 @@
 /** A row of `exchanges`: read from ClickHouse, or made of the events of one exchange, with equal content. */
 import { idOf, type RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
-import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
+import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
 import { keyIdOrEmpty } from './rows.ts';
 
 /** 64-bit numbers are text. Unknown values are empty. */
@@ -121,15 +121,15 @@ export const exchangeColumns = [
 /** The row of an exchange, from its events in order; undefined when they belong to no exchange. */
 export function exchangeRowOf(events: Iterable<RecordedEvent>): ExchangeRow | undefined {
   const fold = new ExchangeFold();
-  let told: ExchangeTold | undefined;
+  let exchange: ExchangeFacts | undefined;
   for (const event of events) {
     fold.apply(event, parsePosition(event.position));
-    told ??= fold.get(event.stream);
+    exchange ??= fold.get(event.stream);
   }
-  return told === undefined ? undefined : rowOf(told);
+  return exchange === undefined ? undefined : rowOf(exchange);
 }
 
-function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }: ExchangeTold): ExchangeRow {
+function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }: ExchangeFacts): ExchangeRow {
   const { data, context } = received;
   const last = attempts.at(-1)?.started;
   const completed = end?.completed;

@@ -110,22 +110,22 @@ export function startProjector(options: ProjectorOptions): Projector {
     if (last !== undefined) await finishLast(builder, last);
     state = 'catching-up';
 
-    let underWay: Promise<void> = Promise.resolve();
+    let pendingWrite: Promise<void> = Promise.resolve();
     const pace = new LivePace({ shortestMs: liveMs, longestMs: longestPauseMs });
     const find: typeof store.findAccounts = async (ids, upTo) => {
-      await underWay;
+      await pendingWrite;
       return store.findAccounts(ids, upTo);
     };
     async function send(): Promise<void> {
       const startedAt = performance.now();
       const batch = await builder.end(find);
-      await underWay;
-      underWay = writeBatch(batch, logId ?? '').then(() => {
+      await pendingWrite;
+      pendingWrite = writeBatch(batch, logId ?? '').then(() => {
         builder.reuse(batch);
         pace.stored(startedAt, performance.now());
       });
       // It is awaited before the next one, or right away.
-      underWay.catch(() => {});
+      pendingWrite.catch(() => {});
     }
     try {
       const after = last === undefined ? START : formatPosition(last.to);
@@ -140,14 +140,14 @@ export function startProjector(options: ProjectorOptions): Projector {
           await pause(pace.waitMs(performance.now()), signal);
           await send();
         }
-        await underWay;
+        await pendingWrite;
         if (parsePosition(said.position) <= stored) {
           state = 'live';
           wasLive = true;
         }
       }
     } finally {
-      await underWay.catch(() => {});
+      await pendingWrite.catch(() => {});
     }
   }
 

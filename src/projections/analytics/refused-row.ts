@@ -3,12 +3,12 @@ import type { z } from 'zod';
 import type { requestsRefused } from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../../events/event.ts';
 import { keyIdOrEmpty, type Retention } from './rows.ts';
-import { type Column, tables, toldColumns } from './tables.ts';
+import { type Column, tables, valueColumns } from './tables.ts';
 import { type TsvRows, time, tsvText } from './tsv.ts';
 
 type Refused = RecordedEvent<string, z.infer<typeof requestsRefused.data>>;
 
-const columns = toldColumns(tables.exchanges);
+const columns = valueColumns(tables.exchanges);
 const empty = new Map(tables.exchanges.columns.map((column) => [column.name, emptyOf(column)]));
 
 export function writeRefused(rows: TsvRows, event: Refused, position: number, retention: Retention): void {

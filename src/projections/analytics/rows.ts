@@ -1,6 +1,6 @@
 /** Makes the rows of all tables except usage from events. Pure; values are in the order of the tables' columns. */
 import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
-import type { ExchangeEnd, ExchangeTold } from './exchange-fold.ts';
+import type { ExchangeEnd, ExchangeFacts } from './exchange-fold.ts';
 import { dataJson } from './masked.ts';
 import { numbers, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
 
@@ -37,8 +37,8 @@ export function writeEvent(rows: TsvRows, event: RecordedEvent, position: number
   rows.end(position);
 }
 
-export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEnd, retention: Retention): void {
-  const { received, resolved, attempts, usage } = told;
+export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: ExchangeEnd, retention: Retention): void {
+  const { received, resolved, attempts, usage } = exchange;
   const { data, context } = received;
   const last = attempts.at(-1)?.started;
   const { completed, error } = end;
@@ -80,9 +80,9 @@ export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEn
       end.chunks,
       end.bytes,
       tsvText(end.responseId),
-      tsvText(told.replayedFrom),
-      told.historyItems,
-      told.resumed,
+      tsvText(exchange.replayedFrom),
+      exchange.historyItems,
+      exchange.resumed,
       attempts.length,
       numbers(attempts.map(({ started }) => started.attempt)),
       texts(attempts.map(({ started }) => started.kind)),

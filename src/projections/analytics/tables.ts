@@ -353,6 +353,6 @@ export const tableKeys = [
 ] as const satisfies readonly TableKey[];
 
 /** The columns that are sent with a row, in their order: all but those that ClickHouse computes. */
-export function toldColumns({ columns }: Table): readonly string[] {
+export function valueColumns({ columns }: Table): readonly string[] {
   return columns.filter(({ madeOf }) => madeOf === undefined).map((column) => column.name);
 }

@@ -9,8 +9,8 @@ const names: ReadonlyMap<string, string> = new Map([['image_input', 'vision']]);
 export function anthropicMetadata({ entry }: ListedEntry): ModelMetadata {
   const context = positiveCount(entry['max_input_tokens']);
   const output = positiveCount(entry['max_tokens']);
-  const told = isObject(entry['capabilities']) ? Object.entries(entry['capabilities']) : [];
-  const supported = told.filter(([, support]) => isObject(support) && support['supported'] === true);
+  const listed = isObject(entry['capabilities']) ? Object.entries(entry['capabilities']) : [];
+  const supported = listed.filter(([, support]) => isObject(support) && support['supported'] === true);
   const capabilities = Object.fromEntries(supported.map(([name]) => [names.get(name) ?? name, true]));
   return {
     ...(context === undefined ? {} : { context_window: context }),

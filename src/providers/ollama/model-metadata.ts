@@ -40,8 +40,8 @@ function metadataOf(entry: Members, shown: Members): ModelMetadata {
   const details = isObject(entry['details']) ? entry['details'] : {};
   const { family } = details;
   const context = contextWindow(shown);
-  const told = Array.isArray(shown['capabilities']) ? shown['capabilities'] : [];
-  const names = told.filter((name) => typeof name === 'string');
+  const listed = Array.isArray(shown['capabilities']) ? shown['capabilities'] : [];
+  const names = listed.filter((name) => typeof name === 'string');
   const modes = [
     ...(names.includes('completion') ? ['chat'] : []),
     ...(names.includes('embedding') ? ['embedding'] : []),

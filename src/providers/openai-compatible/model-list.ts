@@ -27,15 +27,15 @@ export function listedEntries(body: unknown, idPrefix = ''): ListedEntry[] | und
   return [...found.values()];
 }
 
-/** @param told metadata from other sources, which wins over the entry */
+/** @param known metadata from other sources, which wins over the entry */
 export function providerModelOf(
   { id, entry }: ListedEntry,
   defaultOwner: string,
-  told: ModelMetadata = {},
+  known: ModelMetadata = {},
 ): ProviderModel {
   const created = entry['created'];
   const owner = entry['owned_by'];
-  const metadata = { ...describe(entry), ...told };
+  const metadata = { ...describe(entry), ...known };
   return {
     id,
     created: typeof created === 'number' && created > 0 && Number.isFinite(created) ? Math.trunc(created) : 0,

@@ -13,7 +13,7 @@ import {
   RESPONSES_PROBE_MS,
 } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
-import { retryAfterOf, secondsToWait } from '../retry-after.ts';
+import { retryAfterOf, retryAfterSecondsIn } from '../retry-after.ts';
 import { createTransport } from '../transport.ts';
 import { lateAnswer } from '../transport-failure.ts';
 import type { ProviderType } from '../types.ts';
@@ -97,7 +97,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const observed = (reply: Promise<ProviderReply>, credential: number, model: string): Promise<ProviderReply> =>
     reply.then((answer) => {
       if (answer.status === 429) {
-        const seconds = secondsToWait(retryAfterOf(answer.headers), Date.now());
+        const seconds = retryAfterSecondsIn(retryAfterOf(answer.headers), Date.now());
         if (seconds !== undefined) paused.pause(credential, model, seconds * 1000);
       }
       return answer;

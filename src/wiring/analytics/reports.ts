@@ -12,12 +12,12 @@ import { type AuditRecords, registerAuditReports } from './audit-reports.ts';
 import { createUsageFigures } from './usage-figures.ts';
 
 /** The part of the other process that reports need. */
-export type AskedAnalytics = Pick<AnalyticsProcess, 'address' | 'status'>;
+export type AnalyticsQueries = Pick<AnalyticsProcess, 'address' | 'status'>;
 
 export interface AnalyticsWiring extends AuditRecords {
   readonly config: Config;
   /** Undefined while analytics is off. */
-  readonly analytics: AskedAnalytics | undefined;
+  readonly analytics: AnalyticsQueries | undefined;
 }
 
 export interface Analytics {
@@ -69,7 +69,7 @@ function whyNoSql({ analytics: { clickhouse } }: Config): string | undefined {
   );
 }
 
-function stateOf(analytics: AskedAnalytics | undefined): AnalyticsState {
+function stateOf(analytics: AnalyticsQueries | undefined): AnalyticsState {
   if (analytics === undefined || analytics.status().health === 'off') return 'off';
   return analytics.address() === undefined ? 'starting' : 'there';
 }

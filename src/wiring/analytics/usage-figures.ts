@@ -15,7 +15,7 @@ export interface UsageFiguresOptions {
 /** How long a result is reused for the same query. */
 const SAME_MS = 1000;
 /** Timeout of the query, so that the rest of the answer is not delayed further. */
-const PATIENCE_MS = 3000;
+const TIMEOUT_MS = 3000;
 const MOST_KNOWN = 1000;
 
 export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): UsageFigures {
@@ -24,7 +24,7 @@ export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): U
   async function figuresOf(query: UsageFiguresQuery): Promise<object | null> {
     const { sql, parameters } = usageTotals(query, 'uncached');
     try {
-      return summaryOf(await db.rows<Sums>(sql, parameters, AbortSignal.timeout(PATIENCE_MS)));
+      return summaryOf(await db.rows<Sums>(sql, parameters, AbortSignal.timeout(TIMEOUT_MS)));
     } catch {
       // The answer's budgets and limits are available all the same.
       return null;

@@ -5,7 +5,7 @@ import type { Routes } from '../../http/api/route-schema.ts';
 import { type Metrics, registerMetrics } from '../../http/metrics.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
 import type { ProjectionRunner } from '../../projections/runner.ts';
-import type { AskedAnalytics } from '../analytics/reports.ts';
+import type { AnalyticsQueries } from '../analytics/reports.ts';
 import type { Limits } from '../limits.ts';
 import { type GatewayLog, logFigures } from '../log/event-log.ts';
 import type { GatewayProviders } from '../providers.ts';
@@ -19,7 +19,7 @@ export interface MetricsRoutes {
   readonly limits: Limits;
   readonly providers: GatewayProviders;
   /** Undefined while analytics is off. */
-  readonly analytics: AskedAnalytics | undefined;
+  readonly analytics: AnalyticsQueries | undefined;
 }
 
 export function registerMetricsRoute(app: Routes, routes: MetricsRoutes): void {

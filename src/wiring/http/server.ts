@@ -10,7 +10,7 @@ import { registerHealth } from '../../http/health.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import { createRequestRecorder, type RequestRecorder } from '../../http/request-recorder.ts';
 import { createServer, type ServerOptions } from '../../http/server.ts';
-import type { AskedAnalytics } from '../analytics/reports.ts';
+import type { AnalyticsQueries } from '../analytics/reports.ts';
 import { type GatewayLog, storageHealth } from '../log/event-log.ts';
 import type { ModelRequests } from '../model-requests.ts';
 import { bodyLimits } from '../size-limits.ts';
@@ -22,7 +22,7 @@ export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator
   readonly metrics: Metrics;
   readonly requests: Pick<ModelRequests, 'refused' | 'exchanges'>;
   /** Undefined while analytics is off. */
-  readonly analytics: AskedAnalytics | undefined;
+  readonly analytics: AnalyticsQueries | undefined;
 }
 
 export interface GatewayServer {

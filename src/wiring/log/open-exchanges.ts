@@ -68,7 +68,7 @@ export function trackOpenExchanges(options: OpenExchangesOptions): OpenExchangeT
   log.onStatusChange(({ state, reason }) => {
     if (state === 'ok') {
       logger.info('the event log can be written again');
-      void records.closeLeftOpen();
+      void records.closeUnfinished();
     } else logger.error(`the event log cannot be written: ${reason}`);
   });
   return {

@@ -273,7 +273,7 @@ function answered(relay: Relay, pieces: readonly Buffer[], ending: (relay: Relay
     usage: relay.usage(),
     answerId: relay.answerId?.(),
     finishReason: relay.finishReason?.(),
-    goesOn: relay.goesOn?.(),
+    goesOn: relay.deferredWork?.(),
     response: relay.response?.(),
   };
   const stream = Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]);
@@ -344,7 +344,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
     expect(writing.whole(bytes, JSON.parse(bytes.toString())).toString()).toBe(
       passing.whole(bytes, JSON.parse(bytes.toString())).toString(),
     );
-    for (const fact of ['usage', 'answerId', 'finishReason', 'goesOn', 'response'] as const) {
+    for (const fact of ['usage', 'answerId', 'finishReason', 'deferredWork', 'response'] as const) {
       expect(writing[fact]?.()).toEqual(passing[fact]?.());
     }
     expect(passing.usage().source === 'provider').toBe('usage' in whole);

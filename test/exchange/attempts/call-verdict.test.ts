@@ -41,7 +41,7 @@ describe('the end of a call', () => {
   });
 
   it('with a malformed answer is a failure, whatever the configured statuses', () => {
-    expect(verdictOf(refused({ status: 502, isSenseless: true }), { isFailure: () => false })).toBe('failed');
+    expect(verdictOf(refused({ status: 502, isMalformed: true }), { isFailure: () => false })).toBe('failed');
   });
 
   it('with an answer that is too large is neutral: the request decides how long an answer gets', () => {

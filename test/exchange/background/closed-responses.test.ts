@@ -60,10 +60,10 @@ async function closed(dialect: 'chat' | 'responses', providerType: string, chunk
   const { responseId } = ends[0] as { responseId: string };
   const stored = await archive.find(responseId, everything);
   if (stored === undefined) throw new Error('it was not stored');
-  const told: Buffer[] = [];
+  const recorded: Buffer[] = [];
   const deps = { log, dialects, archive };
-  for await (const bytes of streamResponse(stored, -1, deps, new AbortController().signal)) told.push(bytes);
-  const events = dataOf(Buffer.concat(told).toString());
+  for await (const bytes of streamResponse(stored, -1, deps, new AbortController().signal)) recorded.push(bytes);
+  const events = dataOf(Buffer.concat(recorded).toString());
   const types = events.map(({ type }) => type);
   expect(types.slice(-2)).toEqual(['error', 'response.failed']);
   expect(types.filter((type) => type.endsWith('.done'))).toEqual([]);

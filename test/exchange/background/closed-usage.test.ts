@@ -49,10 +49,10 @@ async function usageOf({ dialect, path, model, chunks }: Told): Promise<unknown>
     keys: noKeys,
   };
   await recoverExchanges([stream], deps, 'gateway_stopped');
-  const told = [];
-  for await (const event of log.readStream(stream)) told.push(event);
-  expect(told.filter(({ type }) => type === 'exchange.failed')).toHaveLength(1);
-  const spent = told.filter(({ type }) => type === 'usage.recorded');
+  const recorded = [];
+  for await (const event of log.readStream(stream)) recorded.push(event);
+  expect(recorded.filter(({ type }) => type === 'exchange.failed')).toHaveLength(1);
+  const spent = recorded.filter(({ type }) => type === 'usage.recorded');
   expect(spent.length).toBeLessThan(2);
   return spent[0]?.data;
 }
@@ -79,14 +79,14 @@ it.each<[string, Told, object]>([
     },
     { model: 'asked', endpoint: '/v1/completions', totalTokens: 7, partial: true },
   ],
-])('is recorded as far as the provider reported it: %s', async (_what, told, expected) => {
-  expect(await usageOf(told)).toMatchObject({ provider: 'local', source: 'provider', ...expected });
+])('is recorded as far as the provider reported it: %s', async (_what, recorded, expected) => {
+  expect(await usageOf(recorded)).toMatchObject({ provider: 'local', source: 'provider', ...expected });
 });
 
 it('is estimated for a stream of a model that was cut off before its usage was reported', async () => {
   const chunks = [data({ model: 'm', choices: [{ delta: { content: 'eight by' } }] }), 'data: {"half'];
-  const told = { dialect: 'passthrough', path: '/p/local/v1/chat/completions', chunks } as const;
-  expect(await usageOf(told)).toMatchObject({
+  const recorded = { dialect: 'passthrough', path: '/p/local/v1/chat/completions', chunks } as const;
+  expect(await usageOf(recorded)).toMatchObject({
     ...{ model: 'm', source: 'unknown', estimated: true, partial: true },
     ...{ outputTokens: null, estimatedInputTokens: 0, estimatedOutputTokens: 2 },
   });

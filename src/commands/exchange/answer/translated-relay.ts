@@ -11,7 +11,7 @@ export function translatedRelay<Event>(reader: AnswerReader<Event>, writer: Answ
     broken: (refusal) => writer.broken?.(refusal),
     abandon: (end) => writer.abandon?.(end),
     usage: () => reader.usage(),
-    goesOn: () => reader.deferredWork?.(),
+    deferredWork: () => reader.deferredWork?.(),
     model: () => reader.model?.(),
     answerId: () => reader.answerId?.(),
     finishReason: () => writer.finishReason?.() ?? null,

@@ -47,7 +47,7 @@ class UnchangedRelay implements Relay {
     return this.#observer.usage();
   }
 
-  goesOn(): DeferredWork | undefined {
+  deferredWork(): DeferredWork | undefined {
     return this.#observer.deferredWork?.();
   }
 

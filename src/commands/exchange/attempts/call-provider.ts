@@ -57,11 +57,11 @@ export async function callProvider(
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
     if (isErrorBody(parsed)) {
-      return { ...refused(reply, bytes, target.provider, plan), spent: spentAllTheSame(relay, bytes, parsed) };
+      return { ...refused(reply, bytes, target.provider, plan), spent: usageOfMalformed(relay, bytes, parsed) };
     }
     if (parsed === undefined || options.stream) {
-      const failed = senseless(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
-      return { ...failed, spent: spentAllTheSame(relay, bytes, parsed) };
+      const failed = malformedAnswer(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
+      return { ...failed, spent: usageOfMalformed(relay, bytes, parsed) };
     }
     received.chunks = 1;
     received.bytes = bytes.length;
@@ -76,7 +76,7 @@ export async function callProvider(
     if (upload !== undefined && !client.ended.aborted) return { kind: 'upload_failed', refusal: upload };
     if (error instanceof ProviderFailure) return { kind: 'failed', refusal: refusalFromFailure(error), failure: error };
     if (error instanceof Refusal) {
-      return { kind: 'failed', refusal: error, status: error.status, senseless: true, spent: spentBy(relay) };
+      return { kind: 'failed', refusal: error, status: error.status, malformed: true, spent: spentBy(relay) };
     }
     throw error;
   }
@@ -104,7 +104,7 @@ async function forwardedAnswer(
 ): Promise<OpenAnswer | FailedAttempt> {
   const { provider } = options.target;
   if (!plan.verbatim && reply.status >= 300) {
-    return senseless(reply, provider.name, await errorBody(reply), 'an answer');
+    return malformedAnswer(reply, provider.name, await errorBody(reply), 'an answer');
   }
   const given = { ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) };
   const relayed = opening((beforeFirstByte) => relayForwarded({ ...given, beforeFirstByte }));
@@ -112,7 +112,7 @@ async function forwardedAnswer(
   if (first !== 'opened') {
     if (first.kind === 'failed') return failedStream(first, answered.relay);
     if (first.kind === 'error_body') {
-      const spent = spentAllTheSame(answered.relay, first.bytes, parseWhole(first.bytes));
+      const spent = usageOfMalformed(answered.relay, first.bytes, parseWhole(first.bytes));
       return { ...refused(reply, first.bytes, provider, plan), spent };
     }
   }
@@ -143,7 +143,7 @@ function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, relay: Relay)
 }
 
 /** The relay of a malformed whole answer, from which its usage can be read. */
-function spentAllTheSame(relay: Relay, bytes: Buffer, parsed: unknown): Relay | undefined {
+function usageOfMalformed(relay: Relay, bytes: Buffer, parsed: unknown): Relay | undefined {
   try {
     if (isObject(parsed)) relay.whole(bytes, parsed);
   } catch (error) {
@@ -156,7 +156,7 @@ function spentBy(relay: Relay): Relay | undefined {
   return relay.usage().source === 'provider' ? relay : undefined;
 }
 
-function senseless(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {
+function malformedAnswer(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {
   const what = reply.headers['content-type'] ?? 'no content type';
   const isNamed = expected === 'JSON' && /\bjson\b/i.test(what);
   const message = isNamed
@@ -167,7 +167,7 @@ function senseless(reply: ProviderReply, provider: string, body: Buffer, expecte
     refusal: refusals.badAnswer(provider, message),
     status: 502,
     body: body.subarray(0, MAX_ERROR_BYTES),
-    senseless: true,
+    malformed: true,
   };
 }
 

@@ -5,7 +5,7 @@ import type { Outcome } from '../outcome.ts';
 import type { CircuitBreakerPolicy, Verdict } from './circuit-breaker.ts';
 
 /** The provider limits a caller (429: see paused-credentials.ts), or does not have the operation (501). */
-const NEUTRAL = new Set([429, 501]);
+const NEUTRAL_STATUSES = new Set([429, 501]);
 
 /**
  * `failed`: the provider gave no answer, a malformed one, or one whose status the policy names. A status below 500
@@ -21,18 +21,18 @@ export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPo
     case 'broken':
       return ofBrokenStream(outcome.refusal);
     case 'refused': {
-      const { status, failure, isSenseless, reason } = outcome;
+      const { status, failure, isMalformed, reason } = outcome;
       if (reason === 'upload_failed' || failure === 'aborted') return 'neutral';
-      if (status !== undefined && NEUTRAL.has(status)) return 'neutral';
+      if (status !== undefined && NEUTRAL_STATUSES.has(status)) return 'neutral';
       // The length of an answer depends on the request, not on the provider's health.
       if (failure === 'too_large') return 'neutral';
-      return isSenseless || status === undefined || isFailure(status) ? 'failed' : 'succeeded';
+      return isMalformed || status === undefined || isFailure(status) ? 'failed' : 'succeeded';
     }
   }
 }
 
 /** A stream may also report after its start that the request was at fault, or that a limit was reached. */
 function ofBrokenStream({ status, code }: Refusal): Verdict {
-  if (NEUTRAL.has(status) || code === 'answer_too_large') return 'neutral';
+  if (NEUTRAL_STATUSES.has(status) || code === 'answer_too_large') return 'neutral';
   return status < 500 ? 'succeeded' : 'failed';
 }

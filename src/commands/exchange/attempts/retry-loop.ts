@@ -115,7 +115,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
       attempts: attempt,
       status,
       failure: failure?.kind,
-      isSenseless: outcome.senseless,
+      isMalformed: outcome.malformed,
       isRetried: tries > 1,
       spent: plan.kind === 'forward' && !plan.repeatable,
     };
@@ -134,8 +134,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     }
     if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
-      const unasked = failure?.kind !== 'aborted';
-      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked };
+      const notCalled = failure?.kind !== 'aborted';
+      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), notCalled };
     }
     if (other !== undefined) {
       plan = other;
@@ -146,7 +146,15 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     if (retryInMs === undefined) return refused;
     await options.wait(retryInMs, client.ended);
     if (client.ended.aborted) {
-      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked: true };
+      return {
+        kind: 'abandoned',
+        rest: [],
+        attempt,
+        plan,
+        relay: plan.relay(),
+        received: nothingYet(),
+        notCalled: true,
+      };
     }
     kind = 'retry';
   }
@@ -154,7 +162,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
 
 /** The wait in milliseconds before the same target is called again; undefined when it is not. */
 function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: AttemptsOptions): number | undefined {
-  if (failed.senseless || (plan.kind === 'forward' && !plan.repeatable)) return undefined;
+  if (failed.malformed || (plan.kind === 'forward' && !plan.repeatable)) return undefined;
   const { status, failure, retryAfterMs } = failed;
   if (status === 429 && !options.retriesRateLimits) return undefined;
   const attempt = { attempt: tries, status, transport: failure?.kind, retryAfterMs };

@@ -23,11 +23,11 @@ export interface AttemptFailure {
 /** The wait before the next attempt in milliseconds; undefined when there is none. */
 export function retryDelay(failed: AttemptFailure, policy: RetryPolicy, random: () => number): number | undefined {
   if (failed.attempt > policy.maxRetries) return undefined;
-  const worthIt =
+  const mayRetry =
     failed.status === undefined
       ? failed.transport === 'unreachable' || failed.transport === 'broken'
       : policy.onStatuses.includes(failed.status);
-  if (!worthIt) return undefined;
+  if (!mayRetry) return undefined;
   const backoff = Math.min(policy.initialBackoffMs * policy.factor ** (failed.attempt - 1), policy.maxBackoffMs);
   const wait = Math.max(0, backoff * (1 + policy.jitter * (2 * random() - 1)));
   if (failed.retryAfterMs === undefined) return Math.min(wait, policy.maxBackoffMs);

@@ -14,7 +14,7 @@ export interface OpenExchangeTrackerOptions {
   readonly log: EventLog;
   readonly close: CloseOpen;
   /** Resumes an exchange that was left open before any output was recorded. Must not throw. */
-  readonly resume: (told: RecordedExchange) => void;
+  readonly resume: (recorded: RecordedExchange) => void;
   readonly onError: (error: unknown) => void;
   /**
    * Delay in ms before the tracker tries again to record an end while the log reports that it can be written. Default
@@ -28,7 +28,7 @@ const RETRY_MS = 1000;
 export class OpenExchangeTracker {
   readonly #log: EventLog;
   readonly #close: CloseOpen;
-  readonly #resume: (told: RecordedExchange) => void;
+  readonly #resume: (recorded: RecordedExchange) => void;
   readonly #onError: (error: unknown) => void;
   /** Each open exchange with a position before its first event. */
   readonly #open = new Map<StreamName, Position>();
@@ -81,7 +81,7 @@ export class OpenExchangeTracker {
     if (this.#stopped) return;
     this.#retry ??= setTimeout(() => {
       this.#retry = undefined;
-      if (this.#log.status().state === 'ok') void this.closeLeftOpen();
+      if (this.#log.status().state === 'ok') void this.closeUnfinished();
     }, this.#retryMs).unref();
   }
 
@@ -89,7 +89,7 @@ export class OpenExchangeTracker {
   stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#retry);
-    return this.closeLeftOpen();
+    return this.closeUnfinished();
   }
 
   /** Every event of every open exchange is after this position. */
@@ -103,7 +103,7 @@ export class OpenExchangeTracker {
    * Called when the log can be written again. Never rejects: an exchange that cannot be closed is tried again at the
    * next call.
    */
-  closeLeftOpen(): Promise<void> {
+  closeUnfinished(): Promise<void> {
     this.#closing = this.#closing.then(() => this.#closeAll());
     return this.#closing;
   }

@@ -10,7 +10,7 @@ import { positionBefore } from '../../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../../providers/stream-splitter.ts';
 import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, whyNotAccepted } from '../../access/key-directory.ts';
-import { recordedAsker } from '../../access/recorded-asker.ts';
+import { recordedCaller } from '../../access/recorded-caller.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
@@ -25,9 +25,9 @@ import { responseIdOf } from '../../responses/response-id.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import { everything, ownerOf } from '../../visibility.ts';
 import { nullClient } from '../delivery/detached-client.ts';
-import { begunBy } from '../dialects/passthrough/begun-work.ts';
+import { deferredWorkKind } from '../dialects/passthrough/deferred-work-kind.ts';
 import { passthroughRelay } from '../dialects/passthrough/passthrough-relay.ts';
-import { isRunHere } from '../dialects/responses/responses-dialect.ts';
+import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
@@ -38,14 +38,14 @@ import {
   parsedRequestOf,
   type RecordedExchange,
   readExchange,
-  relayAgain,
+  relayOfRecorded,
 } from '../record/recorded-exchange.ts';
 import { partOf, priced } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
 import type { ResumableExchange } from './resumable-exchange.ts';
 
 /** A crash may leave thousands open, and each takes its own synced append. */
-const AT_ONCE = 32;
+const MAX_CONCURRENT = 32;
 
 const REFUSALS = {
   gateway_stopped: new Refusal({
@@ -90,7 +90,7 @@ export async function recoverExchanges(
       if (open !== undefined) resumable.push(open);
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, closeNext));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, closeNext));
   return resumable.sort((a, b) => a.received.at - b.received.at);
 }
 
@@ -99,37 +99,37 @@ async function closeExchange(
   deps: RecoveryDependencies,
   why: LeftOpen,
 ): Promise<RecordedExchange | undefined> {
-  const told = await readExchange(stream, deps.log);
-  if (told === undefined || told.end !== undefined) return undefined;
-  const parsedRequest = parsedRequestOf(told, deps.dialects);
-  const pending = await backgroundResponse(told, deps.archive);
-  if (pending !== undefined && parsedRequest !== undefined && told.chunks.length === 0) return told;
-  await close(told, parsedRequest, pending, deps, REFUSALS[why], why);
+  const recorded = await readExchange(stream, deps.log);
+  if (recorded === undefined || recorded.end !== undefined) return undefined;
+  const parsedRequest = parsedRequestOf(recorded, deps.dialects);
+  const pending = await backgroundResponse(recorded, deps.archive);
+  if (pending !== undefined && parsedRequest !== undefined && recorded.chunks.length === 0) return recorded;
+  await close(recorded, parsedRequest, pending, deps, REFUSALS[why], why);
   return undefined;
 }
 
 /** How to resume an exchange that was left open; undefined when the record does not hold its request. */
 export function resumableExchange(
-  told: RecordedExchange,
+  recorded: RecordedExchange,
   dialects: Dialects,
   log: EventLog,
   keys: Pick<KeyDirectory, 'byId'>,
 ): ResumableExchange | undefined {
-  const { request, received, attempt } = told;
+  const { request, received, attempt } = recorded;
   const dialect = dialects.get(request.dialect);
-  const parsedRequest = parsedRequestOf(told, dialects);
+  const parsedRequest = parsedRequestOf(recorded, dialects);
   if (dialect === undefined || parsedRequest === undefined || received.body === undefined) return undefined;
   const { requestId = '', traceparent } = received.context;
   const { method, path, headers, clientIp, authMethod, labels, sessionId } = request;
-  const { keyId, key, ...asker } = recordedAsker(ownerOf(received), keys);
-  const caller = { ...asker, authMethod, key };
+  const { keyId, key, ...callerFacts } = recordedCaller(ownerOf(received), keys);
+  const caller = { ...callerFacts, authMethod, key };
   const isGone = keyId !== undefined && (key === undefined || whyNotAccepted(key, Date.now()) !== undefined);
   const body = bufferOf(received.body);
   return {
     dialect,
     request: { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId, body },
     client: nullClient,
-    record: recordAgain(told, log),
+    record: recordAgain(recorded, log),
     resumed: {
       parsedRequest,
       attempts: attempt?.attempt ?? 0,
@@ -141,38 +141,38 @@ export function resumableExchange(
 
 /** The response that the exchange generates in the background; undefined when there is none or it has ended. */
 async function backgroundResponse(
-  told: RecordedExchange,
+  recorded: RecordedExchange,
   archive: ResponseArchive,
 ): Promise<StoredResponse | undefined> {
-  if (told.request.dialect !== 'responses') return undefined;
-  const stored = await archive.find(responseIdOf(told.id), everything);
+  if (recorded.request.dialect !== 'responses') return undefined;
+  const stored = await archive.find(responseIdOf(recorded.id), everything);
   return stored !== undefined && isPending(stored) ? stored : undefined;
 }
 
 async function close(
-  told: RecordedExchange,
+  recorded: RecordedExchange,
   parsedRequest: ParsedRequest | undefined,
   pending: StoredResponse | undefined,
   deps: RecoveryDependencies,
   refusal: Refusal,
   why: LeftOpen,
 ): Promise<void> {
-  const { attempt, chunks, request } = told;
-  const record = recordAgain(told, deps.log);
-  const relay = parsedRequest === undefined ? undefined : relayAgain(told, parsedRequest, deps.dialects);
+  const { attempt, chunks, request } = recorded;
+  const record = recordAgain(recorded, deps.log);
+  const relay = parsedRequest === undefined ? undefined : relayOfRecorded(recorded, parsedRequest, deps.dialects);
   const ended =
     relay !== undefined &&
     replay(relay, chunks, parsedRequest?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
   const said = chunks.length > 0 ? relay?.response?.() : undefined;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
-  const responseId = keepResponse(told, parsedRequest, failed ?? said, pending, record, deps.dialects);
+  const responseId = keepResponse(recorded, parsedRequest, failed ?? said, pending, record, deps.dialects);
 
   const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
   if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
     const json = translated ? relay.response?.()?.json : undefined;
-    const { sight } = recordedAsker(ownerOf(told.received), deps.keys);
+    const { sight } = recordedCaller(ownerOf(recorded.received), deps.keys);
     if (parsedRequest !== undefined)
       await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, relay, record, sight);
     events.noteCompleted(record, counted, {
@@ -190,25 +190,25 @@ async function close(
   }
   if (attempt !== undefined && chunks.length > 0) {
     const { provider, providerType: type } = attempt;
-    const spoken = deps.dialects.get(request.dialect);
-    const heard: Relay | undefined =
-      spoken === undefined ? passedOn(chunks, begunBy(request.method, request.path)) : relay;
+    const dialect = deps.dialects.get(request.dialect);
+    const answerRelay: Relay | undefined =
+      dialect === undefined ? passthroughRelayOf(chunks, deferredWorkKind(request.method, request.path)) : relay;
     // Without recorded bodies the usage is unknown; only the fact that something was spent is certain.
-    const usage = heard?.usage() ?? unknownUsage;
-    const model = attempt.model || (heard?.model?.() ?? '');
-    const endpoint = spoken?.endpoint ?? pathOf(request.path);
-    const isCutOff = !ended && (request.stream || (spoken === undefined && heard?.model?.() !== undefined));
-    const estimate = isCutOff ? estimateOf(told, parsedRequest, usage, counted) : undefined;
-    const answerId = heard?.answerId?.();
+    const usage = answerRelay?.usage() ?? unknownUsage;
+    const model = attempt.model || (answerRelay?.model?.() ?? '');
+    const endpoint = dialect?.endpoint ?? pathOf(request.path);
+    const isCutOff = !ended && (request.stream || (dialect === undefined && answerRelay?.model?.() !== undefined));
+    const estimate = isCutOff ? estimateOf(recorded, parsedRequest, usage, counted) : undefined;
+    const answerId = answerRelay?.answerId?.();
     const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !ended };
-    const work = heard?.goesOn?.();
+    const work = answerRelay?.deferredWork?.();
     if (work !== undefined) {
       const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
       const parts = parsedRequest === undefined ? undefined : [partOf(model, parsedRequest.json)];
       events.noteDeferred(record, { parts, ...work }, facts, request);
     }
     // A forwarded request need not cost anything, such as a list or a file.
-    else if (spoken !== undefined || usage.source === 'provider' || estimate !== undefined) {
+    else if (dialect !== undefined || usage.source === 'provider' || estimate !== undefined) {
       const { charged, cost } = priced(spent, estimate, deps.pricing);
       events.noteUsage(record, charged, cost, request);
     }
@@ -233,7 +233,7 @@ function estimateOf(
 }
 
 /** The relay of a forwarded answer, fed from the record. The answer is not generated again; only its usage is read. */
-function passedOn(chunks: readonly RecordedEvent[], begins: ReturnType<typeof begunBy>): Relay {
+function passthroughRelayOf(chunks: readonly RecordedEvent[], begins: ReturnType<typeof deferredWorkKind>): Relay {
   const relay = passthroughRelay(begins);
   const bytes = Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
   const parsed = parseChunk(bytes.toString());
@@ -314,7 +314,7 @@ function keepResponse(
     return undefined;
   const { provider, providerType: type, model = '' } = attempt;
   // The response was cancelled or deleted before its exchange could be closed; that state is kept.
-  if (isRunHere(parsedRequest, type)) return undefined;
+  if (runsInGateway(parsedRequest, type)) return undefined;
   events.noteResponse(record, response, {
     provider,
     providerType: type,

@@ -35,7 +35,7 @@ export type ForwardedEnd =
       readonly kind: 'failed';
       readonly refusal: Refusal;
       readonly failure?: ProviderFailure;
-      readonly senseless?: boolean;
+      readonly malformed?: boolean;
     }
   /** The body is an error, whatever the status. */
   | { readonly kind: 'error_body'; readonly bytes: Buffer };
@@ -84,7 +84,7 @@ async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
     return {
       kind: 'failed',
       refusal: refusals.badAnswer(name, `'${name}' did not answer with JSON.`),
-      senseless: true,
+      malformed: true,
     };
   }
   if (bytes.length > 0) {

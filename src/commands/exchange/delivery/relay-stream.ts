@@ -34,7 +34,7 @@ export type StreamEnd =
       readonly refusal: Refusal;
       readonly failure?: ProviderFailure;
       /** The provider sent a whole answer, but it is malformed. */
-      readonly senseless?: boolean;
+      readonly malformed?: boolean;
     }
   /** The client left, or the gateway stops. */
   | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
@@ -70,7 +70,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let forClient: Buffer[] = [];
   /** Set while observed pieces wait to be appended; resolves when they have been passed on. */
   let turn: Promise<unknown> | undefined;
-  let passedOn: Promise<unknown> = Promise.resolve();
+  let forwarded: Promise<unknown> = Promise.resolve();
   let behind: Promise<void> | undefined;
   let lost: unknown;
   let closing: NodeJS.Timeout | undefined;
@@ -97,13 +97,13 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       }
     }
     if (turn !== undefined) return;
-    turn = Promise.resolve().then(passOn);
-    passedOn = turn;
+    turn = Promise.resolve().then(forward);
+    forwarded = turn;
     turn.catch(lose);
   };
 
   /** One append and one write for all pieces that arrived in the same read of the socket. */
-  const passOn = (): Promise<unknown> => {
+  const forward = (): Promise<unknown> => {
     const [first, ...more] = forClient;
     forClient = [];
     turn = undefined;
@@ -131,11 +131,11 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 
   const send = (bytes: Buffer): void => {
     if (client.ended.aborted) return;
-    const caughtUp = client.write(bytes);
-    if (caughtUp === undefined) return;
-    behind = caughtUp;
-    void caughtUp.then(() => {
-      if (behind === caughtUp) behind = undefined;
+    const isDrained = client.write(bytes);
+    if (isDrained === undefined) return;
+    behind = isDrained;
+    void isDrained.then(() => {
+      if (behind === isDrained) behind = undefined;
     });
   };
 
@@ -152,7 +152,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     if (lost !== undefined) throw lost;
     received.firstByteMs ??= record.elapsed();
     observe(splitter.push(piece));
-    if (waiting > HIGH_WATER_BYTES) return passedOn;
+    if (waiting > HIGH_WATER_BYTES) return forwarded;
     return behind;
   };
 
@@ -169,7 +169,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     heartbeat.stop();
     clearTimeout(closing);
   }
-  await passedOn;
+  await forwarded;
 
   // A provider that has sent its terminal event has answered, whether or not the client stayed to receive it.
   if (client.ended.aborted && !(terminal && refusal === undefined)) {
@@ -186,7 +186,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     return {
       kind: 'failed',
       refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`),
-      senseless: true,
+      malformed: true,
     };
   }
   const { bytes, cut } = relay.finish();

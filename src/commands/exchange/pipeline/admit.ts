@@ -1,6 +1,6 @@
 /** Reserves what the request may spend, under its limits and budgets, and claims its idempotency key. */
 
-import { untilMoved } from '../../../events/newest-event.ts';
+import { whenNewerEvent } from '../../../events/newest-event.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Answer } from '../answer-source.ts';
 import { type KeyClaim, lookUpKey, noAnswer } from '../record/idempotency-key.ts';
@@ -59,7 +59,7 @@ async function admitUnderKey(
     exchange.scope.end(false);
     // The other claim can be read once it is on disk.
     const from = expectedRevision === 'noStream' ? undefined : expectedRevision;
-    await untilMoved(stream, from, deps.log, exchange.client.ended);
+    await whenNewerEvent(stream, from, deps.log, exchange.client.ended);
     if (exchange.client.ended.aborted) return noAnswer;
     const found = await lookUpKey(keyedRequestOf(exchange), deps);
     if ('source' in found) return found;

@@ -8,7 +8,7 @@ import type { Target } from '../../model-request/target.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
-import { everything, haveSameOwner } from '../../visibility.ts';
+import { everything, isSameOwner } from '../../visibility.ts';
 import type { DeliveredAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/announce-pending-response.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
@@ -69,8 +69,8 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   if (outcome.kind === 'abandoned' && exchange.pendingResponse !== undefined) {
     return completeInterrupted(outcome, exchange, exchange.pendingResponse, estimate);
   }
-  const isOthers = outcome.plan.dialect === 'responses' && (await isTaken(outcome, exchange));
-  const responseId = isOthers ? undefined : recordResponse(outcome, exchange);
+  const isForeign = outcome.plan.dialect === 'responses' && (await isIdTaken(outcome, exchange));
+  const responseId = isForeign ? undefined : recordResponse(outcome, exchange);
   if (outcome.kind === 'whole' || outcome.kind === 'streamed') {
     const { dialect, parsedRequest, request } = exchange;
     await noteConversationTurn(dialect, parsedRequest, outcome.relay, record, request.caller.sight);
@@ -176,7 +176,7 @@ function recordUsage(
   { isWhole = false, estimate }: { readonly isWhole?: boolean; readonly estimate: EstimatedTokens | undefined },
 ): void {
   if (received.chunks === 0 && estimate === undefined) return;
-  const work = relay.goesOn?.();
+  const work = relay.deferredWork?.();
   if (work !== undefined) {
     noteDeferral(exchange, exchange.target, work, relay);
     return;
@@ -212,11 +212,11 @@ function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Completing
 /**
  * Whether another owner has a response with this id. A provider that uses an id twice must not replace that response.
  */
-async function isTaken({ relay }: Answered, exchange: Completing): Promise<boolean> {
+async function isIdTaken({ relay }: Answered, exchange: Completing): Promise<boolean> {
   const { dialect, parsedRequest, record, archive } = exchange;
   const id = dialect.keeps?.(parsedRequest) === true ? relay.response?.()?.id : undefined;
   const earlier = id === undefined ? undefined : await archive.find(id, everything);
-  if (earlier === undefined || haveSameOwner(earlier, record.owner)) return false;
+  if (earlier === undefined || isSameOwner(earlier, record.owner)) return false;
   exchange.responseNotStored(exchange.target.provider);
   return true;
 }

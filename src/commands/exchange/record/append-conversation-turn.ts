@@ -15,5 +15,5 @@ export async function noteConversationTurn(
   const { id, context } = record;
   const writes = dialect?.turn?.(parsedRequest, relay, { id, context, sight });
   if (writes === undefined) return;
-  for (const write of await writes) record.noteElsewhere(write);
+  for (const write of await writes) record.addWrite(write);
 }

@@ -208,8 +208,8 @@ export interface StoredResponseFacts {
 /** Stores the response itself, in the same append as the end of the exchange: both are recorded, or neither. */
 export function noteResponse(record: ExchangeRecord, stored: StorableResponse, facts: StoredResponseFacts): void {
   const { id, context, owner } = record;
-  record.noteElsewhere(storedResponseWrite(stored, facts, { exchangeId: id, owner }, context));
-  for (const write of outputItemWrites(stored, owner, context)) record.noteElsewhere(write);
+  record.addWrite(storedResponseWrite(stored, facts, { exchangeId: id, owner }, context));
+  for (const write of outputItemWrites(stored, owner, context)) record.addWrite(write);
 }
 
 /** The exchange that produced a response, and its owner. */

@@ -4,7 +4,7 @@
  */
 import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
 import type { EventLog } from '../../../events/log.ts';
-import { untilMoved } from '../../../events/newest-event.ts';
+import { whenNewerEvent } from '../../../events/newest-event.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
@@ -40,8 +40,8 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   if (end.kind === 'streamed' && (usage.source === 'provider' || streamFormatOf(end.reply.headers) === undefined)) {
     return undefined;
   }
-  if (end.kind === 'abandoned' && end.unasked === true) return undefined;
-  if (relay.goesOn?.() !== undefined) return undefined;
+  if (end.kind === 'abandoned' && end.notCalled === true) return undefined;
+  if (relay.deferredWork?.() !== undefined) return undefined;
   // On a provider's own API, a model's answer is recognised by the model that it names.
   const { dialect, request } = exchange;
   if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
@@ -97,6 +97,6 @@ async function readRecorded(end: AttemptEnd, { record, log }: Estimating): Promi
       output.add(event.body);
     }
     if (chunks >= received.chunks || reads === MAX_READS) return { output, upload: Buffer.concat(upload).toString() };
-    await untilMoved(record.stream, newest, log);
+    await whenNewerEvent(record.stream, newest, log);
   }
 }

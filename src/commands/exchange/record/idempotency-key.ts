@@ -22,7 +22,7 @@ import type { ExchangeRecord } from '../exchange-record.ts';
 import { type RecordedExchange, readExchange, recordedFailure } from './recorded-exchange.ts';
 import { type AnswerPart, type ReplayDependencies, replayAnswer } from './replay-answer.ts';
 
-const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
+const CLAIM_LIFETIME_MS = 24 * 60 * 60 * 1000;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 
 /** The claim of a key that no running or answered request holds. It is appended with the request. */
@@ -57,7 +57,8 @@ export async function lookUpKey(keyed: KeyedRequest, deps: ReplayDependencies): 
   for (;;) {
     const newest = await newestEvent(stream, deps.log);
     const expectedRevision = newest === undefined ? 'noStream' : newest.revision;
-    if (newest === undefined || newest.at <= wallClock() - HOLDS_FOR_MS) return { stream, event, expectedRevision };
+    if (newest === undefined || newest.at <= wallClock() - CLAIM_LIFETIME_MS)
+      return { stream, event, expectedRevision };
     const held = newest.data as z.infer<typeof idempotencyKeyClaimed.data>;
     const earlier = await readExchange(streamName('exchange', held.exchangeId), deps.log);
     if (earlier === undefined || !isRunningOrAnswered(earlier)) return { stream, event, expectedRevision };

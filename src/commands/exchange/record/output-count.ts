@@ -16,9 +16,9 @@ export interface StreamSize {
 export class OutputCount {
   readonly #splitter;
   #bodies = 0;
-  #bytesSaid = 0;
+  #textBytes = 0;
   /** Number of events that hold text. */
-  #saying = 0;
+  #textEvents = 0;
 
   /** @param dialect the dialect spoken to the provider */
   constructor(dialect: string) {
@@ -38,14 +38,14 @@ export class OutputCount {
     if (this.#bodies === 0) return Math.max(chunks, tokensInBytes(Math.max(0, bytes - chunks * ENVELOPE_BYTES)));
     const last = this.#splitter.end();
     if (last !== undefined) this.#take(last.data);
-    return Math.max(this.#saying, tokensInBytes(this.#bytesSaid));
+    return Math.max(this.#textEvents, tokensInBytes(this.#textBytes));
   }
 
   #take(data: string | undefined): void {
     const event = data === undefined ? undefined : parseChunk(data);
     if (event === undefined) return;
     const bytes = bytesSaid(event);
-    this.#bytesSaid += bytes;
-    if (bytes > 0) this.#saying += 1;
+    this.#textBytes += bytes;
+    if (bytes > 0) this.#textEvents += 1;
   }
 }

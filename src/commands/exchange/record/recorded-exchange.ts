@@ -60,13 +60,13 @@ const ENDS: ReadonlySet<string> = new Set([
 
 /** Undefined when there is no such exchange. */
 export async function readExchange(stream: StreamName, log: EventLog): Promise<RecordedExchange | undefined> {
-  let told: RecordedExchange | undefined;
-  for await (const event of log.readStream(stream)) told = withEvent(told, event);
-  return told;
+  let recorded: RecordedExchange | undefined;
+  for await (const event of log.readStream(stream)) recorded = withEvent(recorded, event);
+  return recorded;
 }
 
 /** The recorded exchange with one more event. Chunks are collected in place, because an exchange may have many. */
-export function withEvent(told: RecordedExchange | undefined, event: RecordedEvent): RecordedExchange | undefined {
+export function withEvent(recorded: RecordedExchange | undefined, event: RecordedEvent): RecordedExchange | undefined {
   if (event.type === requestReceived.type) {
     const request = event.data as RecordedExchange['request'];
     const id = idOf(event.stream);
@@ -74,25 +74,25 @@ export function withEvent(told: RecordedExchange | undefined, event: RecordedEve
     const notReplayed = { historyReplayed: false, replayedSince: false };
     return { ...nothing, ...notReplayed, id, received: event, request, last: event };
   }
-  if (told === undefined) return undefined;
+  if (recorded === undefined) return undefined;
   switch (event.type) {
     case chunkReceived.type:
-      return { ...told, chunks: appended(told.chunks, event), last: event };
+      return { ...recorded, chunks: appended(recorded.chunks, event), last: event };
     case attemptStarted.type: {
       const attempt = event.data as Attempt;
       // Each provider gets the turns that it does not have; those sent to the previous provider do not count for this
       // one.
-      const isReplayed = attempt.kind === 'failover' ? told.replayedSince : told.historyReplayed;
-      return { ...told, attempt, chunks: [], historyReplayed: isReplayed, replayedSince: false, last: event };
+      const isReplayed = attempt.kind === 'failover' ? recorded.replayedSince : recorded.historyReplayed;
+      return { ...recorded, attempt, chunks: [], historyReplayed: isReplayed, replayedSince: false, last: event };
     }
     case historyReplayed.type:
-      return { ...told, historyReplayed: true, replayedSince: true, last: event };
+      return { ...recorded, historyReplayed: true, replayedSince: true, last: event };
     case answerReplayed.type:
-      return { ...told, answerOf: (event.data as z.infer<typeof answerReplayed.data>).exchangeId, last: event };
+      return { ...recorded, answerOf: (event.data as z.infer<typeof answerReplayed.data>).exchangeId, last: event };
     case usageRecorded.type:
-      return { ...told, last: event };
+      return { ...recorded, last: event };
     default:
-      return ENDS.has(event.type) ? { ...told, end: event, last: event } : { ...told, last: event };
+      return ENDS.has(event.type) ? { ...recorded, end: event, last: event } : { ...recorded, last: event };
   }
 }
 
@@ -133,7 +133,7 @@ export function parsedRequestOf(
 }
 
 /** A new relay in the state in which the last attempt began. */
-export function relayAgain(
+export function relayOfRecorded(
   { id, received, request, attempt, historyReplayed }: RecordedExchange,
   parsedRequest: ParsedRequest,
   dialects: Dialects,
@@ -143,7 +143,7 @@ export function relayAgain(
   const dialect = dialects.get(request.dialect);
   if (dialect === undefined || attempt === undefined) return undefined;
   const createdAt = Math.floor(received.at / 1000);
-  return dialect.relayAgain({
+  return dialect.relayOfRecorded({
     parsedRequest,
     exchangeId: id,
     createdAt,

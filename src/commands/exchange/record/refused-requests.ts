@@ -123,7 +123,7 @@ export class RefusedRequests {
     const at = this.#now();
     const key = this.#keyOf(caller.actor);
     let { actor, userPath } = caller;
-    if (key === undefined || (userPath !== undefined && !isToldApart(key, userPath))) userPath = undefined;
+    if (key === undefined || (userPath !== undefined && !isCountedByPath(key, userPath))) userPath = undefined;
     let name = `${actor}\n${userPath ?? ''}\n${common}`;
     if (!this.#counts.has(name) && this.#counts.size >= MAX_COUNTS) {
       actor = 'system';
@@ -204,7 +204,7 @@ export class RefusedRequests {
   }
 }
 
-function isToldApart({ paths }: OfKey, userPath: string): boolean {
+function isCountedByPath({ paths }: OfKey, userPath: string): boolean {
   if (paths.has(userPath)) return true;
   if (paths.size >= MAX_PATHS) return false;
   paths.add(userPath);

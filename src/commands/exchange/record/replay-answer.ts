@@ -20,7 +20,7 @@ import {
   parsedRequestOf,
   type RecordedExchange,
   recordedFailure,
-  relayAgain,
+  relayOfRecorded,
   withEvent,
 } from './recorded-exchange.ts';
 
@@ -45,34 +45,34 @@ export async function* replayAnswer(
   deps: ReplayDependencies,
   signal: AbortSignal,
 ): AsyncGenerator<AnswerPart> {
-  let told: RecordedExchange | undefined;
+  let recorded: RecordedExchange | undefined;
   let parsedRequest: ParsedRequest | undefined;
-  let stream: StreamAgain | undefined;
+  let stream: StreamReplay | undefined;
   for await (const event of eventsOfExchange(streamName('exchange', exchangeId), deps.log, signal)) {
-    const attemptBefore = told?.attempt;
-    told = withEvent(told, event);
-    if (told === undefined) continue;
-    parsedRequest ??= parsedRequestOf(told, deps.dialects);
-    if (told.attempt !== attemptBefore) stream = undefined;
-    if (parsedRequest?.stream === true && event.body !== undefined && told.chunks.at(-1) === event) {
-      stream ??= new StreamAgain(told, parsedRequest, deps.dialects);
+    const attemptBefore = recorded?.attempt;
+    recorded = withEvent(recorded, event);
+    if (recorded === undefined) continue;
+    parsedRequest ??= parsedRequestOf(recorded, deps.dialects);
+    if (recorded.attempt !== attemptBefore) stream = undefined;
+    if (parsedRequest?.stream === true && event.body !== undefined && recorded.chunks.at(-1) === event) {
+      stream ??= new StreamReplay(recorded, parsedRequest, deps.dialects);
       const bytes = stream.push(event.body);
       // The relay keeps the state that it needs, so that clients that follow a long answer do not hold all of it in
       // memory.
-      told = { ...told, chunks: [] };
+      recorded = { ...recorded, chunks: [] };
       if (bytes.length > 0) yield { kind: 'bytes', bytes };
     }
-    if (told.end === undefined) continue;
-    const complete = told.end.type === exchangeCompleted.type;
-    const final = await finalJson(told, deps.archive);
+    if (recorded.end === undefined) continue;
+    const complete = recorded.end.type === exchangeCompleted.type;
+    const final = await finalJson(recorded, deps.archive);
     const last =
       stream !== undefined
-        ? stream.end(told, final)
-        : complete && !told.request.stream
-          ? wholeAgain(told, parsedRequest, deps.dialects, final)
+        ? stream.end(recorded, final)
+        : complete && !recorded.request.stream
+          ? replayWhole(recorded, parsedRequest, deps.dialects, final)
           : undefined;
     if (last !== undefined && last.length > 0) yield { kind: 'bytes', bytes: last };
-    yield { kind: 'end', complete, exchange: told };
+    yield { kind: 'end', complete, exchange: recorded };
     return;
   }
 }
@@ -95,16 +95,16 @@ async function* eventsOfExchange(
 }
 
 /** Passes the provider's stream through the relay that the exchange had. */
-class StreamAgain {
+class StreamReplay {
   readonly #relay: Relay | undefined;
   readonly #splitter: FrameSplitter;
   #completedAt: number | undefined;
   /** The failure that the provider reported; later parts of its stream were not passed on. */
   #refusal: Refusal | undefined;
 
-  constructor(told: RecordedExchange, parsedRequest: ParsedRequest, dialects: Dialects) {
-    this.#relay = relayAgain(told, parsedRequest, dialects, () => this.#completedAt);
-    this.#splitter = createSplitter(recordedFormat(told.attempt?.dialect));
+  constructor(recorded: RecordedExchange, parsedRequest: ParsedRequest, dialects: Dialects) {
+    this.#relay = relayOfRecorded(recorded, parsedRequest, dialects, () => this.#completedAt);
+    this.#splitter = createSplitter(recordedFormat(recorded.attempt?.dialect));
   }
 
   push(chunk: Uint8Array): Buffer {
@@ -126,13 +126,13 @@ class StreamAgain {
     if (typeof final?.completed_at === 'number') this.#completedAt = final.completed_at;
     const last = this.#splitter.end();
     const said = last === undefined ? Buffer.alloc(0) : this.#take([last]);
-    const told = this.#ending(ended);
-    return told === undefined ? said : Buffer.concat([said, told]);
+    const recorded = this.#ending(ended);
+    return recorded === undefined ? said : Buffer.concat([said, recorded]);
   }
 
-  #ending(told: RecordedExchange): Buffer | undefined {
-    if (told.end?.type === exchangeCompleted.type) return this.#relay?.finish().bytes;
-    const failure = recordedFailure(told);
+  #ending(recorded: RecordedExchange): Buffer | undefined {
+    if (recorded.end?.type === exchangeCompleted.type) return this.#relay?.finish().bytes;
+    const failure = recordedFailure(recorded);
     // A stream that failed before its first byte was answered with an HTTP error instead.
     if (failure?.reason === 'provider_error') return undefined;
     const broken = this.#refusal ?? (failure?.reason === 'stream_broken' ? failure.refusal : undefined);
@@ -141,17 +141,17 @@ class StreamAgain {
   }
 }
 
-function wholeAgain(
-  told: RecordedExchange,
+function replayWhole(
+  recorded: RecordedExchange,
   parsedRequest: ParsedRequest | undefined,
   dialects: Dialects,
   final: Record<string, unknown> | undefined,
 ): Buffer | undefined {
   if (final !== undefined) return Buffer.from(JSON.stringify(final));
-  const chunk = told.chunks[0]?.body;
+  const chunk = recorded.chunks[0]?.body;
   if (chunk === undefined || parsedRequest === undefined) return undefined;
   const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-  return relayAgain(told, parsedRequest, dialects)?.whole(bytes, parseChunk(bytes.toString()));
+  return relayOfRecorded(recorded, parsedRequest, dialects)?.whole(bytes, parseChunk(bytes.toString()));
 }
 
 /** The final answer of the client, when it differs from the provider's: the stored response, or the recorded answer. */

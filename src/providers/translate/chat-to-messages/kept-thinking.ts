@@ -30,13 +30,13 @@ export function extraContentWith(blocks: readonly KeptBlock[]): JsonObject {
 }
 
 /** Anthropic's part of an `extra_content`. */
-export function anthropicsOwn(extraContent: unknown): JsonObject {
+export function anthropicMembers(extraContent: unknown): JsonObject {
   const own = isObject(extraContent) ? extraContent[VENDOR] : undefined;
   return isObject(own) ? own : {};
 }
 
 export function keptBlocks(extraContent: unknown): KeptBlock[] {
-  const blocks = anthropicsOwn(extraContent)[BLOCKS];
+  const blocks = anthropicMembers(extraContent)[BLOCKS];
   if (!Array.isArray(blocks)) return [];
   return blocks.filter(isThinking).map(({ [PLACE]: place, ...block }) => ({
     block,
@@ -45,7 +45,7 @@ export function keptBlocks(extraContent: unknown): KeptBlock[] {
 }
 
 /** The blocks without duplicates and without already known ones. */
-export function unlike(blocks: readonly KeptBlock[], known: readonly KeptBlock[] = []): KeptBlock[] {
+export function withoutKnown(blocks: readonly KeptBlock[], known: readonly KeptBlock[] = []): KeptBlock[] {
   const seen = new Set(known.map(identityOf));
   return blocks.filter((kept) => {
     const identity = identityOf(kept);

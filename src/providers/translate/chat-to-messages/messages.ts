@@ -16,7 +16,7 @@ import { isObject } from '../../../json/is-object.ts';
 import { callArguments, filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse, refuseMissing } from '../refusal.ts';
 import { contentBlocks } from './content-blocks.ts';
-import { anthropicsOwn, type KeptBlock, keptBlocks, unlike } from './kept-thinking.ts';
+import { anthropicMembers, type KeptBlock, keptBlocks, withoutKnown } from './kept-thinking.ts';
 
 export interface MessageTurn {
   readonly role: 'user' | 'assistant';
@@ -110,7 +110,10 @@ function addAssistant(
     const translated = toolUse(call, `${path}.tool_calls[${index}]`);
     if ('ok' in translated) return translated;
     // Thinking between two calls stays between them.
-    const before = unlike(keptBlocks(isObject(call) ? call['extra_content'] : undefined), [...thought, ...between]);
+    const before = withoutKnown(keptBlocks(isObject(call) ? call['extra_content'] : undefined), [
+      ...thought,
+      ...between,
+    ]);
     if (index === 0) thought.push(...before);
     else {
       between.push(...before);
@@ -118,7 +121,7 @@ function addAssistant(
     }
     calls.push(translated.block);
   }
-  thought.push(...unlike(keptBlocks(message['extra_content']), [...thought, ...between]));
+  thought.push(...withoutKnown(keptBlocks(message['extra_content']), [...thought, ...between]));
   const blocks = [...interleaved(said, thought), ...calls];
   if (blocks.length > 0) turnOf(draft, 'assistant').content.push(...blocks);
   return undefined;
@@ -176,7 +179,7 @@ function addResult(
   const content = plainText(blocks);
   if (content === undefined) result['content'] = blocks;
   else if (content !== '') result['content'] = content;
-  if (anthropicsOwn(message['extra_content'])['is_error'] === true) result['is_error'] = true;
+  if (anthropicMembers(message['extra_content'])['is_error'] === true) result['is_error'] = true;
   const { content: turn } = turnOf(draft, 'user');
   const place = turn.findIndex(({ type }) => type !== 'tool_result');
   turn.splice(place === -1 ? turn.length : place, 0, result);

@@ -72,20 +72,20 @@ export class MessagesAnswerReader implements ChatReader {
       events.push({ type: 'content_block_start', index, content_block: block }, { type: 'content_block_stop', index });
     }
     events.push({ type: 'message_delta', delta: { stop_reason: stop_reason ?? 'end_turn', stop_sequence } });
-    return completionOf(events.flatMap((event) => this.#hear(event)));
+    return completionOf(events.flatMap((event) => this.#read(event)));
   }
 
   chunks(data: string): readonly JsonObject[] | undefined {
     if (data.trim() === '') return [];
     const event = parsedObject(data);
-    return event === undefined ? undefined : this.#hear(event);
+    return event === undefined ? undefined : this.#read(event);
   }
 
   get ended(): boolean {
     return this.#ended;
   }
 
-  #hear(event: JsonObject): JsonObject[] {
+  #read(event: JsonObject): JsonObject[] {
     switch (event['type']) {
       case 'message_start':
         return this.#start(event['message']);

@@ -52,7 +52,7 @@ const unhonoured: readonly UnhonouredMember[] = [
   'web_search_options',
 ];
 
-const handledElsewhere = new Set<string>([
+const translatedMembers = new Set<string>([
   ...unhonoured,
   'max_completion_tokens',
   'max_tokens',
@@ -101,7 +101,7 @@ export function messagesRequestFromChat(
       max_tokens: limit.maxTokens ?? defaultLimit(facts.options) + thinking.budget,
       ...(system.length === 0 ? {} : { system: plainText(system) ?? system }),
       messages: turns.map(messageOf),
-      ...unknownMembers(chat, handledElsewhere),
+      ...unknownMembers(chat, translatedMembers),
       ...settings.members,
       ...tools.members,
       ...thinks,

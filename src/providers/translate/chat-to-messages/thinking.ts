@@ -110,14 +110,14 @@ function effortIn(chat: JsonObject): AskedEffort | Refused {
 }
 
 const FIRST_ADAPTIVE = 406;
-const toMax: readonly ReasoningEffort[] = ['low', 'medium', 'high', 'xhigh', 'max'];
+const upToMax: readonly ReasoningEffort[] = ['low', 'medium', 'high', 'xhigh', 'max'];
 
 /** The effort levels of an adaptive model; undefined for one that gets a budget. */
 function adaptiveLevels(model: string): readonly ReasoningEffort[] | undefined {
   const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase();
   if (!name.includes('claude')) return undefined;
   const version = versionOf(name);
-  if (version === undefined || version > FIRST_ADAPTIVE) return toMax;
+  if (version === undefined || version > FIRST_ADAPTIVE) return upToMax;
   if (version < FIRST_ADAPTIVE) return undefined;
   return name.includes('opus') ? ['low', 'medium', 'high', 'max'] : ['low', 'medium', 'high'];
 }

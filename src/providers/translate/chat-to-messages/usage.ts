@@ -33,8 +33,8 @@ export function chatUsage(usage: JsonObject): JsonObject | null {
 /** A later report replaces an earlier one, member by member: the counts of a stream are cumulative. */
 export function mergedUsage(before: JsonObject, report: unknown): JsonObject {
   if (!isObject(report)) return before;
-  const told = Object.entries(report).filter(([, value]) => value !== null && value !== undefined);
-  return { ...before, ...Object.fromEntries(told) };
+  const counts = Object.entries(report).filter(([, value]) => value !== null && value !== undefined);
+  return { ...before, ...Object.fromEntries(counts) };
 }
 
 function count(value: unknown): number {

@@ -33,20 +33,20 @@ export class OllamaReader implements ChatReader {
 
   whole(answer: unknown): unknown {
     if (!isObject(answer) || !isObject(answer['message'])) return answer;
-    return completionOf(this.#hear({ ...answer, done: true }));
+    return completionOf(this.#read({ ...answer, done: true }));
   }
 
   chunks(data: string): readonly JsonObject[] | undefined {
     if (data.trim() === '') return [];
     const line = parsedObject(data);
-    return line === undefined ? undefined : this.#hear(line);
+    return line === undefined ? undefined : this.#read(line);
   }
 
   get ended(): boolean {
     return this.#ended;
   }
 
-  #hear(line: JsonObject): JsonObject[] {
+  #read(line: JsonObject): JsonObject[] {
     const { message, error, logprobs, done, done_reason: reason } = line;
     if (error !== undefined && error !== null) return [{ error: isObject(error) ? error : { message: String(error) } }];
     if (this.#ended) return [];

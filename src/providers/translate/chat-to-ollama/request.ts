@@ -63,7 +63,7 @@ const optionNames = new Set([
   'num_predict',
 ]);
 
-const handledElsewhere = new Set<string>([
+const translatedMembers = new Set<string>([
   ...unhonoured,
   ...optionNames,
   'max_completion_tokens',
@@ -99,7 +99,7 @@ export function ollamaRequestFromChat(chat: JsonObject, facts: ChatRequestFacts)
     body: {
       model: facts.model,
       messages: conversation.messages,
-      ...unknownMembers(chat, handledElsewhere),
+      ...unknownMembers(chat, translatedMembers),
       ...tools.members,
       ...format.members,
       ...(think === undefined ? {} : { think }),

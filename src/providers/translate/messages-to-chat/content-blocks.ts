@@ -48,7 +48,7 @@ export function partsOfBlock(block: unknown, path: string): BlockParts | Refused
     case 'tool_reference':
       return one(text(`Tool: ${String(block['tool_name'])}`));
     default:
-      return cannotTake(`${path}.type`, `content blocks of type '${String(block['type'])}'`);
+      return unsupportedContent(`${path}.type`, `content blocks of type '${String(block['type'])}'`);
   }
 }
 
@@ -56,18 +56,19 @@ function imageParts(source: unknown, path: string): BlockParts | Refused {
   const given = isObject(source) ? source : {};
   const url = given['type'] === 'url' ? filled(given['url']) : dataUrl(given);
   if (url !== undefined) return one({ type: 'image_url', image_url: { url } });
-  return cannotTake(`${path}.source`, 'an image that is neither an address nor base64 data');
+  return unsupportedContent(`${path}.source`, 'an image that is neither an address nor base64 data');
 }
 
 function documentParts(block: JsonObject, path: string): BlockParts | Refused {
   const { citations, source, title, context } = block;
-  if (isObject(citations) && citations['enabled'] === true) return cannotTake(`${path}.citations`, 'citations');
+  if (isObject(citations) && citations['enabled'] === true) return unsupportedContent(`${path}.citations`, 'citations');
   const headings = [filled(title), filled(context)];
   const given = isObject(source) ? source : {};
   if (given['type'] === 'text') return under(headings, partsOf(given['data'], `${path}.source.data`));
   if (given['type'] === 'content') return under(headings, partsOf(given['content'], `${path}.source.content`));
   const data = dataUrl(given);
-  if (data === undefined) return cannotTake(`${path}.source`, 'a document that is neither text nor base64 data');
+  if (data === undefined)
+    return unsupportedContent(`${path}.source`, 'a document that is neither text nor base64 data');
   const file = { filename: filled(title) ?? 'document.pdf', file_data: data };
   return under([undefined, filled(context)], one({ type: 'file', file }));
 }
@@ -97,7 +98,7 @@ function text(said: string): JsonObject {
   return { type: 'text', text: said };
 }
 
-function cannotTake(param: string, what: string): Refused {
+function unsupportedContent(param: string, what: string): Refused {
   return refuse(
     'unsupported_value',
     param,

@@ -24,7 +24,7 @@ export class OpenText implements OpenBlock {
   readonly canBegin = true;
   readonly canEnd = true;
   #text = '';
-  #told = 0;
+  #sentLength = 0;
 
   add(text: string): void {
     this.#text += text;
@@ -35,8 +35,8 @@ export class OpenText implements OpenBlock {
   }
 
   take(): BlockDelta[] {
-    const text = this.#text.slice(this.#told);
-    this.#told = this.#text.length;
+    const text = this.#text.slice(this.#sentLength);
+    this.#sentLength = this.#text.length;
     return text === '' ? [] : [{ type: 'text_delta', text }];
   }
 
@@ -55,7 +55,7 @@ export class OpenThinking implements OpenBlock {
   readonly canEnd = true;
   readonly #sealed: boolean;
   #text = '';
-  #told = 0;
+  #sentLength = 0;
 
   constructor(sealed: boolean) {
     this.#sealed = sealed;
@@ -71,8 +71,8 @@ export class OpenThinking implements OpenBlock {
 
   take(): BlockDelta[] {
     if (this.#sealed) return [];
-    const thinking = this.#text.slice(this.#told);
-    this.#told = this.#text.length;
+    const thinking = this.#text.slice(this.#sentLength);
+    this.#sentLength = this.#text.length;
     return thinking === '' ? [] : [{ type: 'thinking_delta', thinking }];
   }
 
@@ -96,7 +96,7 @@ export class OpenToolUse implements OpenBlock {
   #name: string | undefined;
   #extra: unknown;
   #json = '';
-  #told = 0;
+  #sentLength = 0;
   #isWhole = false;
 
   constructor(id: string) {
@@ -128,8 +128,8 @@ export class OpenToolUse implements OpenBlock {
   }
 
   take(): BlockDelta[] {
-    const partial_json = this.#json.slice(this.#told);
-    this.#told = this.#json.length;
+    const partial_json = this.#json.slice(this.#sentLength);
+    this.#sentLength = this.#json.length;
     return partial_json === '' ? [] : [{ type: 'input_json_delta', partial_json }];
   }
 

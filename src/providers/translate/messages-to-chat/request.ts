@@ -31,7 +31,7 @@ import { chatMessagesFromMessages } from './messages.ts';
 import { effortOf } from './thinking.ts';
 import { chatToolsFromMessages } from './tools.ts';
 
-const handledElsewhere = new Set([
+const translatedMembers = new Set([
   'messages',
   'metadata',
   'model',
@@ -74,7 +74,7 @@ export function chatRequestFromMessages(body: JsonObject, options: ChatRequestOp
 
   const members: Record<string, unknown> = {};
   for (const member in body) {
-    if (!isUnset(body[member]) && !handledElsewhere.has(member) && !withoutEffect.has(member)) {
+    if (!isUnset(body[member]) && !translatedMembers.has(member) && !withoutEffect.has(member)) {
       members[member] = body[member];
     }
   }

@@ -77,7 +77,7 @@ class Translator implements MessageStreamTranslator {
     if (!this.#started) this.#model = filled(chunk['model']) ?? this.#model;
     this.#start();
     const choice = firstChoice(chunk);
-    if (choice !== undefined) this.#hear(choice);
+    if (choice !== undefined) this.#readChoice(choice);
     this.#tell(false);
     return this.#take();
   }
@@ -126,7 +126,7 @@ class Translator implements MessageStreamTranslator {
     this.#events.push({ type: 'message_start', message: this.#empty() });
   }
 
-  #hear(choice: JsonObject): void {
+  #readChoice(choice: JsonObject): void {
     const delta = isObject(choice['delta']) ? choice['delta'] : {};
     const { text, reasoning } = saidIn(delta);
     if (reasoning !== '' && this.#shell.thoughts !== 'left_out') this.#openThinking().add(reasoning);

@@ -53,13 +53,13 @@ export function thoughtIn({ thinking, signature }: JsonObject): string {
  * Messages without the gateway's additions that Anthropic would refuse: thinking blocks that it did not sign, and
  * `extra_content` of tool calls. Undefined when there are none.
  */
-export function asAnthropicTakesThem(messages: unknown): unknown[] | undefined {
+export function anthropicMessages(messages: unknown): unknown[] | undefined {
   if (!Array.isArray(messages)) return undefined;
   let changed = false;
   const kept = messages.map((message: unknown) => {
     if (!isObject(message) || !Array.isArray(message['content'])) return message;
     const before: readonly unknown[] = message['content'];
-    const content = before.flatMap(asAnthropicTakesIt);
+    const content = before.flatMap(anthropicBlocks);
     if (content.length === before.length && content.every((block, index) => block === before[index])) return message;
     changed = true;
     return { ...message, content };
@@ -67,7 +67,7 @@ export function asAnthropicTakesThem(messages: unknown): unknown[] | undefined {
   return changed ? kept : undefined;
 }
 
-function asAnthropicTakesIt(block: unknown): unknown[] {
+function anthropicBlocks(block: unknown): unknown[] {
   if (!isObject(block)) return [block];
   if (block['type'] === 'thinking' && isCarried(block['signature'])) return [];
   if (block['type'] !== 'tool_use' || block['extra_content'] === undefined) return [block];

@@ -112,8 +112,8 @@ export function errorIn(chunk: JsonObject): ChatError | undefined {
   const { code, type } = error;
   const message = filled(error['message']) ?? filled(error['error']) ?? silent;
   if (code === 429 || code === '429') return { code: 'rate_limit_exceeded', message };
-  const told = errorCodeOf(error);
-  if (told !== undefined && !/^\d+$/.test(told)) return { code: told, message };
+  const errorCode = errorCodeOf(error);
+  if (errorCode !== undefined && !/^\d+$/.test(errorCode)) return { code: errorCode, message };
   return { code: type === 'rate_limit_error' ? 'rate_limit_exceeded' : 'provider_error', message };
 }
 

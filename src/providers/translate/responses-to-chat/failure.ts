@@ -33,7 +33,7 @@ export function streamCutOff(provider: string): StreamFailure & { readonly code:
 }
 
 /** The failure of a provider that ends its answer with the finish reason `error` and no further details. */
-export function failedWithoutWord(provider: string): StreamFailure {
+export function failedWithoutMessage(provider: string): StreamFailure {
   const message = `The provider '${provider}' ended its answer with an error and did not say which.`;
   return { type: 'provider_error', code: null, message, provider };
 }

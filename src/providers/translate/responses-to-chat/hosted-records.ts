@@ -6,7 +6,7 @@
 import type { JsonObject } from '../json.ts';
 
 /** `approval`: the client permits a hosted tool call. It is a record once the call has a result, else a demand. */
-export type HostedFate = 'dropped' | 'approval' | 'refused';
+export type HostedHandling = 'dropped' | 'approval' | 'refused';
 
 const records = new Set([
   'web_search_call',
@@ -20,7 +20,7 @@ const records = new Set([
 
 const toolSearches = new Set(['tool_search_call', 'tool_search_output']);
 
-export function hostedRecord(item: JsonObject, type: string): HostedFate {
+export function hostedRecord(item: JsonObject, type: string): HostedHandling {
   if (type === 'mcp_approval_response') return 'approval';
   // A provider's search finds tools that the request lists, and all of those are sent. A client's search adds tools.
   if (toolSearches.has(type)) return item['execution'] === 'client' ? 'refused' : 'dropped';

@@ -133,9 +133,9 @@ class Draft {
   }
 
   #addHosted(item: JsonObject, type: string, path: string): Refused | undefined {
-    const fate = hostedRecord(item, type);
-    if (fate === 'refused') return onlyNative(`${path}.type`, type);
-    if (fate === 'approval') this.#approval = `${path}.type`;
+    const handling = hostedRecord(item, type);
+    if (handling === 'refused') return onlyNative(`${path}.type`, type);
+    if (handling === 'approval') this.#approval = `${path}.type`;
     else if (type === 'mcp_call') this.#approval = undefined;
     return undefined;
   }

@@ -1,7 +1,7 @@
 /** A tool call that is not complete yet. */
 
 import { parseExactly } from '../../../json/exact-json.ts';
-import { type EventQueue, type OpenItem, tellAdded, tellDone } from './open-items.ts';
+import { type EventQueue, type OpenItem, pushItemAdded, pushItemDone } from './open-items.ts';
 import type { CustomToolCallItem, FunctionCallItem, ItemStatus } from './response-object.ts';
 import type { ToolIdentity } from './tool-names.ts';
 
@@ -20,7 +20,7 @@ export class OpenCall implements OpenItem {
     this.index = index;
     this.#tool = tool;
     this.#extra = extra;
-    tellAdded(queue, index, this.read('in_progress'));
+    pushItemAdded(queue, index, this.read('in_progress'));
   }
 
   addArguments(queue: EventQueue, delta: string): void {
@@ -60,7 +60,7 @@ export class OpenCall implements OpenItem {
         arguments: this.#arguments,
       });
     }
-    tellDone(queue, this.index, this.read(status));
+    pushItemDone(queue, this.index, this.read(status));
   }
 
   read(status: ItemStatus): FunctionCallItem | CustomToolCallItem {

@@ -28,10 +28,10 @@ export interface OpenItem {
   close(queue: EventQueue, status: ItemStatus): void;
 }
 
-export function tellAdded(queue: EventQueue, index: number, item: OutputItem): void {
+export function pushItemAdded(queue: EventQueue, index: number, item: OutputItem): void {
   queue.add({ type: 'response.output_item.added', sequence_number: queue.next(), output_index: index, item });
 }
 
-export function tellDone(queue: EventQueue, index: number, item: OutputItem): void {
+export function pushItemDone(queue: EventQueue, index: number, item: OutputItem): void {
   queue.add({ type: 'response.output_item.done', sequence_number: queue.next(), output_index: index, item });
 }

@@ -1,7 +1,7 @@
 /** A message that is not complete yet: parts of text and refusals, one after the other. */
 import type { JsonObject } from '../json.ts';
 import { mergedExtra } from './extra-content.ts';
-import { type EventQueue, type OpenItem, tellAdded, tellDone } from './open-items.ts';
+import { type EventQueue, type OpenItem, pushItemAdded, pushItemDone } from './open-items.ts';
 import type { ItemStatus, Logprob, MessageItem, MessagePart } from './response-object.ts';
 
 interface OpenText {
@@ -27,7 +27,7 @@ export class OpenMessage implements OpenItem {
   constructor(queue: EventQueue, id: string, index: number) {
     this.#id = id;
     this.index = index;
-    tellAdded(queue, index, this.read('in_progress'));
+    pushItemAdded(queue, index, this.read('in_progress'));
   }
 
   /** An empty delta only opens the text. */
@@ -91,7 +91,7 @@ export class OpenMessage implements OpenItem {
 
   close(queue: EventQueue, status: ItemStatus): void {
     this.#closePart(queue);
-    tellDone(queue, this.index, this.read(status));
+    pushItemDone(queue, this.index, this.read(status));
   }
 
   read(status: ItemStatus): MessageItem {

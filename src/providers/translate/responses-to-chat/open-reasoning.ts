@@ -2,7 +2,7 @@
 import type { JsonObject } from '../json.ts';
 import { carriedForm } from './carried-reasoning.ts';
 import { mergedExtra } from './extra-content.ts';
-import { type EventQueue, type OpenItem, tellAdded, tellDone } from './open-items.ts';
+import { type EventQueue, type OpenItem, pushItemAdded, pushItemDone } from './open-items.ts';
 import type { ItemStatus, ReasoningItem } from './response-object.ts';
 
 export interface ReasoningForm {
@@ -10,7 +10,7 @@ export interface ReasoningForm {
    * `summary`: the only form of reasoning in clear text that all clients and validators support. `content`: as raw
    * reasoning text, whose events have different names in OpenAI's API and in Open Responses.
    */
-  readonly told: 'summary' | 'content';
+  readonly form: 'summary' | 'content';
   /** Whether the item also holds `encrypted_content`. */
   readonly carried: boolean;
 }
@@ -18,7 +18,7 @@ export interface ReasoningForm {
 /** The form that a request's `include` selects. */
 export function reasoningForm(include: readonly string[] = []): ReasoningForm {
   return {
-    told: include.includes('reasoning.content') ? 'content' : 'summary',
+    form: include.includes('reasoning.content') ? 'content' : 'summary',
     carried: include.includes('reasoning.encrypted_content'),
   };
 }
@@ -35,15 +35,15 @@ export class OpenReasoning implements OpenItem {
     this.#id = id;
     this.index = index;
     this.#form = form;
-    const inContent = form.told === 'content' ? { content: [] } : {};
-    tellAdded(queue, index, { id, type: 'reasoning', status: 'in_progress', summary: [], ...inContent });
+    const inContent = form.form === 'content' ? { content: [] } : {};
+    pushItemAdded(queue, index, { id, type: 'reasoning', status: 'in_progress', summary: [], ...inContent });
   }
 
   /** @param delta not empty */
   addText(queue: EventQueue, delta: string): void {
-    if (this.#text === '') this.#tellPart(queue, 'added');
+    if (this.#text === '') this.#pushPart(queue, 'added');
     this.#text += delta;
-    if (this.#form.told === 'summary') {
+    if (this.#form.form === 'summary') {
       const type = 'response.reasoning_summary_text.delta';
       queue.add({ type, sequence_number: queue.next(), ...this.#inSummary, delta });
     } else {
@@ -64,16 +64,16 @@ export class OpenReasoning implements OpenItem {
   close(queue: EventQueue, status: ItemStatus): void {
     const text = this.#text;
     if (text !== '') {
-      if (this.#form.told === 'summary') {
+      if (this.#form.form === 'summary') {
         const type = 'response.reasoning_summary_text.done';
         queue.add({ type, sequence_number: queue.next(), ...this.#inSummary, text });
       } else {
         const type = 'response.reasoning_text.done';
         queue.add({ type, sequence_number: queue.next(), ...this.#inContent, text });
       }
-      this.#tellPart(queue, 'done');
+      this.#pushPart(queue, 'done');
     }
-    tellDone(queue, this.index, this.read(status));
+    pushItemDone(queue, this.index, this.read(status));
   }
 
   read(status: ItemStatus): ReasoningItem {
@@ -84,7 +84,7 @@ export class OpenReasoning implements OpenItem {
       id: this.#id,
       type: 'reasoning',
       status,
-      ...(this.#form.told === 'summary' ? { summary } : { summary: [], content }),
+      ...(this.#form.form === 'summary' ? { summary } : { summary: [], content }),
       ...(this.#form.carried ? { encrypted_content: this.#carried() } : {}),
       ...(this.#extra === undefined ? {} : { extra_content: this.#extra }),
     };
@@ -94,9 +94,9 @@ export class OpenReasoning implements OpenItem {
     return carriedForm({ text: this.#text, extra: this.#extra, calls: this.#calls });
   }
 
-  #tellPart(queue: EventQueue, what: 'added' | 'done'): void {
+  #pushPart(queue: EventQueue, what: 'added' | 'done'): void {
     const text = this.#text;
-    if (this.#form.told === 'summary') {
+    if (this.#form.form === 'summary') {
       const type = `response.reasoning_summary_part.${what}` as const;
       const part = { type: 'summary_text', text } as const;
       queue.add({ type, sequence_number: queue.next(), ...this.#inSummary, part });

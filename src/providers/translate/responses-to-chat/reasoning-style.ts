@@ -38,7 +38,7 @@ export function loweredEffort(wanted: string, levels: readonly ReasoningEffort[]
 }
 
 const honoured = new Set(['effort', 'summary', 'generate_summary']);
-const byNotAsking: ReadonlyMap<string, string> = new Map([
+const byOmission: ReadonlyMap<string, string> = new Map([
   ['context', 'auto'],
   ['mode', 'standard'],
 ]);
@@ -51,8 +51,8 @@ export function refusedReasoning(reasoning: unknown, style: ReasoningStyle): Ref
   if (!isObject(reasoning)) return undefined;
   for (const member in reasoning) {
     const value = reasoning[member];
-    if (value === null || value === '' || honoured.has(member) || value === byNotAsking.get(member)) continue;
-    if (style.effort === 'object' && !byNotAsking.has(member)) continue;
+    if (value === null || value === '' || honoured.has(member) || value === byOmission.get(member)) continue;
+    if (style.effort === 'object' && !byOmission.has(member)) continue;
     const param = `reasoning.${member}`;
     return refuse('unsupported_parameter', param, `This model's provider cannot be told '${param}'.`);
   }
@@ -67,7 +67,7 @@ export function reasoningMembers(reasoning: unknown, style: ReasoningStyle): Jso
   if (style.effort === 'flat') return effort === undefined ? {} : { reasoning_effort: effort };
   const kept = Object.fromEntries(
     Object.entries(reasoning).filter(
-      ([member, value]) => value !== null && !honoured.has(member) && !byNotAsking.has(member),
+      ([member, value]) => value !== null && !honoured.has(member) && !byOmission.has(member),
     ),
   );
   const members = effort === undefined ? kept : { ...kept, effort };

@@ -50,7 +50,7 @@ export interface TranslatedRequest {
   readonly body: ChatRequest;
 }
 
-const handledElsewhere = new Set([
+const translatedMembers = new Set([
   'model',
   'input',
   'instructions',
@@ -110,7 +110,7 @@ export function chatRequestFromResponses(body: JsonObject, options: ChatRequestO
   const request: Record<string, unknown> = { model: options.model, messages: conversation.messages };
   for (const member in body) {
     const value = body[member];
-    if (isUnset(value) || handledElsewhere.has(member) || withoutEffect.has(member)) continue;
+    if (isUnset(value) || translatedMembers.has(member) || withoutEffect.has(member)) continue;
     if (asIfUnset.get(member)?.includes(value) === true) continue;
     if (!nativeOnly.includes(member)) request[member] = value;
   }

@@ -13,7 +13,7 @@ import { filled, type JsonObject } from '../json.ts';
 import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
 import { mergedExtra } from './extra-content.ts';
-import { failedWithoutWord, failureForClients, type StreamFailure, streamCutOff, typeOfCode } from './failure.ts';
+import { failedWithoutMessage, failureForClients, type StreamFailure, streamCutOff, typeOfCode } from './failure.ts';
 import { OpenCall } from './open-call.ts';
 import { EventQueue, type OpenItem } from './open-items.ts';
 import { OpenMessage } from './open-message.ts';
@@ -99,7 +99,7 @@ class Translator implements ChatStreamTranslator {
   }
 
   finish(end: ChatStreamEnd): ResponseEvent[] {
-    if (this.#finishReason === 'error') return this.fail(failedWithoutWord(this.#shell.provider));
+    if (this.#finishReason === 'error') return this.fail(failedWithoutMessage(this.#shell.provider));
     const how = this.#finishReason === undefined ? undefined : answerEnd(this.#finishReason);
     if (how === 'length') return this.#end('response.incomplete', 'max_output_tokens');
     if (how === 'content_filter') return this.#end('response.incomplete', 'content_filter');
@@ -115,8 +115,8 @@ class Translator implements ChatStreamTranslator {
     const { code, message } = failureForClients(failure);
     const error: EnvelopeError = { type, code, message, param: null, ...(provider === undefined ? {} : { provider }) };
     this.#queue.add({ type: 'error', sequence_number: this.#queue.next(), code, message, param: null, error });
-    const told = status === 'failed' ? { type, code, message } : null;
-    this.#conclude('response.failed', { ...this.#read(), status, error: told });
+    const responseError = status === 'failed' ? { type, code, message } : null;
+    this.#conclude('response.failed', { ...this.#read(), status, error: responseError });
     return this.#queue.take();
   }
 
@@ -136,7 +136,7 @@ class Translator implements ChatStreamTranslator {
     const delta = isObject(choice['delta']) ? choice['delta'] : {};
     const { text, reasoning } = saidIn(delta);
     if (reasoning !== '') this.#openReasoning().addText(this.#queue, reasoning);
-    if (isObject(delta['extra_content'])) this.#hearExtra(delta['extra_content']);
+    if (isObject(delta['extra_content'])) this.#readExtra(delta['extra_content']);
     const logprobs = logprobsIn(choice);
     if (logprobs.length > 0) this.#heldLogprobs.push(...logprobs);
     if (text !== '') this.#openMessage().addText(this.#queue, text, this.#takeLogprobs());
@@ -146,17 +146,17 @@ class Translator implements ChatStreamTranslator {
       const placed = this.#message?.addAnnotation(this.#queue, annotation) ?? false;
       if (!placed) this.#heldAnnotations.push(annotation);
     }
-    for (const call of callsIn(delta)) this.#hearCall(call);
+    for (const call of callsIn(delta)) this.#readCall(call);
     this.#finishReason = filled(choice['finish_reason']) ?? this.#finishReason;
   }
 
   /** Belongs to the current or the next message; if a call comes first, to the reasoning before it. */
-  #hearExtra(extra: JsonObject): void {
+  #readExtra(extra: JsonObject): void {
     if (this.#message === undefined) this.#heldExtra = mergedExtra(this.#heldExtra, extra);
     else this.#message.addExtra(extra);
   }
 
-  #hearCall(delta: CallDelta): void {
+  #readCall(delta: CallDelta): void {
     const call = this.#calls.callOf(delta);
     call.held += delta.arguments;
     if (call.open === undefined) {
@@ -186,12 +186,12 @@ class Translator implements ChatStreamTranslator {
       const index = this.#items.length;
       this.#message = new OpenMessage(this.#queue, `msg_${this.#root}_${index}`, index);
       this.#items.push(this.#message);
-      this.#giveHeldExtra(this.#message);
+      this.#addHeldExtra(this.#message);
     }
     return this.#message;
   }
 
-  #giveHeldExtra(item: OpenReasoning | OpenMessage): void {
+  #addHeldExtra(item: OpenReasoning | OpenMessage): void {
     if (this.#heldExtra !== undefined) item.addExtra(this.#heldExtra);
     this.#heldExtra = undefined;
   }
@@ -199,7 +199,7 @@ class Translator implements ChatStreamTranslator {
   #openCall(call: Call, name: string, extra: unknown): OpenCall {
     const carried = this.#form.carried && isObject(extra) ? extra : undefined;
     // A hidden thought has no text, but its signature must be sent back with the call.
-    if (this.#heldExtra !== undefined || carried !== undefined) this.#giveHeldExtra(this.#openReasoning());
+    if (this.#heldExtra !== undefined || carried !== undefined) this.#addHeldExtra(this.#openReasoning());
     const index = this.#items.length;
     const free = call.id !== undefined && !this.#callIds.has(call.id);
     const id = free && call.id !== undefined ? call.id : `call_${this.#root}_${index}`;
@@ -246,7 +246,7 @@ class Translator implements ChatStreamTranslator {
       call.open = this.#openCall(call, '', undefined);
       call.open.addArguments(this.#queue, call.held);
     }
-    if (this.#heldExtra !== undefined) this.#giveHeldExtra(this.#openReasoning());
+    if (this.#heldExtra !== undefined) this.#addHeldExtra(this.#openReasoning());
     if (this.#items.length === 0 && type === 'response.completed') this.#openMessage().addText(this.#queue, '');
     const last = this.#items.length - 1;
     const lastStatus = type === 'response.completed' ? 'completed' : 'incomplete';

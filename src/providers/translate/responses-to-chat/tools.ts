@@ -44,11 +44,11 @@ export function chatTools(body: JsonObject): ChatTools | Refused {
   if (!isObject(wanted) || wanted['type'] !== 'allowed_tools') return chosen(body, callable, wanted);
   const { tools, mode } = isObject(wanted['allowed_tools']) ? wanted['allowed_tools'] : wanted;
   const allowed = Array.isArray(tools) ? tools.filter(isObject) : [];
-  const stranger = allowed.find(
-    (entry) => isCallableType(entry['type']) && !callable.some(({ identity }) => isMeant(entry, identity)),
+  const unknownTool = allowed.find(
+    (entry) => isCallableType(entry['type']) && !callable.some(({ identity }) => isSelected(entry, identity)),
   );
-  if (stranger !== undefined) return notAmongTools(stranger);
-  const left = callable.filter(({ identity }) => allowed.some((entry) => isMeant(entry, identity)));
+  if (unknownTool !== undefined) return notAmongTools(unknownTool);
+  const left = callable.filter(({ identity }) => allowed.some((entry) => isSelected(entry, identity)));
   return chosen(body, left, filled(mode) ?? 'auto');
 }
 
@@ -80,7 +80,7 @@ function chosen(body: JsonObject, callable: readonly NamedTool[], wanted: unknow
     if (typeof body['parallel_tool_calls'] === 'boolean') members['parallel_tool_calls'] = body['parallel_tool_calls'];
   }
   if (isObject(wanted)) {
-    const found = callable.find((entry) => isMeant(wanted, entry.identity));
+    const found = callable.find((entry) => isSelected(wanted, entry.identity));
     if (found === undefined) return notAmongTools(wanted);
     members['tool_choice'] = { type: 'function', function: { name: found.name } };
   } else if (wanted === 'required' && callable.length === 0) {
@@ -106,7 +106,7 @@ function notAmongTools(wanted: JsonObject): Refused {
 }
 
 /** Whether a `tool_choice` object (or an entry of its allowed tools) refers to this tool. */
-function isMeant(choice: JsonObject, tool: ToolIdentity): boolean {
+function isSelected(choice: JsonObject, tool: ToolIdentity): boolean {
   if (choice['type'] === 'namespace') return choice['name'] === tool.namespace;
   if (choice['type'] !== tool.kind) return false;
   const nested = choice['function'];

@@ -59,7 +59,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         relay: () => unchanged(target.provider, wantsUsage || !enforceUsage),
       };
     },
-    relayAgain({ parsedRequest, model, provider, dialect, exchangeId, createdAt }) {
+    relayOfRecorded({ parsedRequest, model, provider, dialect, exchangeId, createdAt }) {
       const wantsUsage = clientWantsUsage(parsedRequest);
       if (dialect === 'chat') return unchanged(provider, wantsUsage || !enforceUsage);
       return translated(provider, dialect, chatAnswerFacts(exchangeId, model, createdAt), wantsUsage);

@@ -24,14 +24,14 @@ export function chatDialectOf(type: string): Dialect {
 
 /**
  * @param chat a chat completion request with the provider's own id of the model
- * @param inClientsWords rewrites a refusal for a client that did not send a chat completion request itself
+ * @param withClientNames rewrites a refusal for a client that did not send a chat completion request itself
  * @throws Refusal when the request cannot be expressed in the provider's dialect
  */
 export function upstreamChat(
   chat: JsonObject,
   { provider, model }: Target,
   stream: boolean,
-  inClientsWords: (refusal: TranslationRefusal) => TranslationRefusal = (refusal) => refusal,
+  withClientNames: (refusal: TranslationRefusal) => TranslationRefusal = (refusal) => refusal,
 ): UpstreamChat {
   const dialect = chatDialectOf(provider.type);
   const adapter = chatAdapter(dialect);
@@ -41,7 +41,7 @@ export function upstreamChat(
     return { dialect, body: changes === undefined ? body : rewriteMembers(body, changes) };
   }
   const translated = adapter.request(chat, { model, stream, options: provider.options });
-  if (!translated.ok) throw refusedInTranslation(inClientsWords(translated.refusal));
+  if (!translated.ok) throw refusedInTranslation(withClientNames(translated.refusal));
   return { dialect, body: Buffer.from(JSON.stringify(translated.body)) };
 }
 

@@ -28,7 +28,7 @@ export const embeddingsDialect: ExchangeDialect = {
     // Embeddings are never streamed; a `stream` member has no effect.
     return read.ok ? { ok: true, parsedRequest: { ...read.parsedRequest, stream: false } } : read;
   },
-  relayAgain: ({ parsedRequest, provider, model, dialect }) => relayFor(dialect, provider, parsedRequest, model),
+  relayOfRecorded: ({ parsedRequest, provider, model, dialect }) => relayFor(dialect, provider, parsedRequest, model),
   plan(input) {
     const { parsedRequest, body, target } = input;
     const row = providerType(target.provider.type);

@@ -1,7 +1,7 @@
 /** A model endpoint that takes a form. One dialect per request, since a form is read once, as it arrives. */
 
 import type { CheckFields } from '../../../model-request/check-files.ts';
-import { type ForwardOperation, unitsAsked } from '../../../model-request/forward-operations.ts';
+import { type ForwardOperation, requestedUnits } from '../../../model-request/forward-operations.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
 import type { Target } from '../../../model-request/target.ts';
@@ -25,7 +25,7 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
   return {
     name: 'forward',
     endpoint: operation.endpoint,
-    units: ({ json }) => unitsAsked(operation, json),
+    units: ({ json }) => requestedUnits(operation, json),
     read: () => ({ ok: false, refusal: refusals.formExpected('JSON') }),
     async take(request): Promise<ReadResult> {
       const opened = await openedForm(request, options.limitBytes, (fields) => fields.has('model'));
@@ -52,7 +52,7 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
       const fields = held.filter((part) => part.kind === 'field');
       return options.checkFields(fields, input.sight)?.then(() => plan) ?? plan;
     },
-    relayAgain: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
+    relayOfRecorded: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
   };
 }
 

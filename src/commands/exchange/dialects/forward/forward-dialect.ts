@@ -5,7 +5,7 @@ import {
   type ForwardOperation,
   isRouteMissing,
   notServed,
-  unitsAsked,
+  requestedUnits,
 } from '../../../model-request/forward-operations.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
 import { checkRequest } from '../../../request-check.ts';
@@ -30,7 +30,7 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
     name: 'forward',
     endpoint: operation.endpoint,
     read: (json) => readForward(json),
-    units: ({ json }) => unitsAsked(operation, json),
+    units: ({ json }) => requestedUnits(operation, json),
     async plan(input) {
       const { parsedRequest, body } = input;
       const head = forwardPlan(operation, options, input);
@@ -43,7 +43,7 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
         repeatable: true,
       };
     },
-    relayAgain: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
+    relayOfRecorded: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
   };
 }
 

@@ -30,5 +30,5 @@ export const countTokensDialect: ExchangeDialect = {
       relay: () => passthroughRelay(),
     };
   },
-  relayAgain: () => passthroughRelay(),
+  relayOfRecorded: () => passthroughRelay(),
 };

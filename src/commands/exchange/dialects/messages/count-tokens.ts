@@ -1,5 +1,5 @@
 /** The number of tokens of a Messages request, estimated where its provider does not count. */
-import type { Asker } from '../../../access/model-access.ts';
+import type { ModelCaller } from '../../../access/model-access.ts';
 import { estimateInputTokens } from '../../../messages/token-estimate.ts';
 import { readJson } from '../../../model-request/read-json.ts';
 import type { Reach } from '../../../model-request/routing-types.ts';
@@ -11,7 +11,7 @@ import { speaksMessages } from './messages-dialect.ts';
  * counts itself.
  * @throws Refusal
  */
-export async function estimatedCount(body: Buffer, caller: Asker, router: Reach): Promise<number | undefined> {
+export async function estimatedCount(body: Buffer, caller: ModelCaller, router: Reach): Promise<number | undefined> {
   const read = readJson(countTokensDialect, body);
   if (!read.ok) throw read.refusal;
   const { model, provider, json } = read.parsedRequest;

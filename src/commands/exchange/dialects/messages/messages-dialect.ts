@@ -2,7 +2,7 @@
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { MessageShell } from '../../../../providers/translate/messages-to-chat/message-object.ts';
 import { chatRequestFromMessages } from '../../../../providers/translate/messages-to-chat/request.ts';
-import { asAnthropicTakesThem, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
+import { anthropicMessages, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseMessagesRequest } from '../../../messages/messages-request.ts';
@@ -28,7 +28,7 @@ export const messagesDialect: ExchangeDialect = {
   endpoint: '/v1/messages',
   read: (json) => readWith(parseMessagesRequest(json)),
   plan: (input) => (speaksMessages(input.target.provider.type) ? native(input) : translated(input)),
-  relayAgain,
+  relayOfRecorded,
 };
 
 /** Whether providers of this type speak Anthropic's Messages API. */
@@ -54,7 +54,7 @@ function native(input: PlanInput): Plan {
 export function nativeBody(input: Pick<PlanInput, 'parsedRequest' | 'body' | 'target'>): Buffer {
   const { parsedRequest, body } = input;
   const changes = memberChanges(input);
-  const messages = asAnthropicTakesThem(parsedRequest.json.messages);
+  const messages = anthropicMessages(parsedRequest.json.messages);
   if (messages !== undefined) changes.messages = JSON.stringify(messages);
   return hasMembers(changes) ? rewriteMembers(body, changes) : body;
 }
@@ -86,12 +86,12 @@ function translated({ parsedRequest, target, record, createdAt }: PlanInput): Pl
     model,
     dialect: upstream.dialect,
   };
-  return { kind: 'model', ...upstream, relay: () => relayAgain(attempt) };
+  return { kind: 'model', ...upstream, relay: () => relayOfRecorded(attempt) };
 }
 
 type Attempt = Pick<PastAttempt, 'parsedRequest' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;
 
-function relayAgain({ parsedRequest, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
+function relayOfRecorded({ parsedRequest, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
   if (dialect === 'messages') return unchanged(provider);
   const reader = new ChatAnswerReader(provider, chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt)));
   return translatedRelay(reader, new MessagesFromChatWriter(provider.name, shellOf(parsedRequest, exchangeId, model)));

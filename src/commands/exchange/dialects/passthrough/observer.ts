@@ -22,7 +22,7 @@ export class PassthroughObserver implements AnswerObserver {
   #answerId: string | undefined;
   #terminal = false;
 
-  /** @param begins the result of `begunBy` for the request */
+  /** @param begins the result of `deferredWorkKind` for the request */
   constructor(begins?: DeferredWork['kind']) {
     this.#begins = begins;
   }
@@ -75,8 +75,8 @@ export class PassthroughObserver implements AnswerObserver {
       if (typeof holder.id === 'string' && holder.id.length <= MAX_NAME_LENGTH) this.#answerId ??= holder.id;
       if (!isObject(holder.usage)) continue;
       if (readUsage(holder.usage).source === 'unknown') continue;
-      const told = Object.entries(holder.usage).filter(([, value]) => value !== null);
-      this.#usage = this.#usage === undefined ? holder.usage : { ...this.#usage, ...Object.fromEntries(told) };
+      const counts = Object.entries(holder.usage).filter(([, value]) => value !== null);
+      this.#usage = this.#usage === undefined ? holder.usage : { ...this.#usage, ...Object.fromEntries(counts) };
     }
   }
 }

@@ -6,7 +6,7 @@ import { type Refusal, refusals } from '../../../refusal.ts';
 import { returnedHeaders } from '../../delivery/returned-headers.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import { RecordedUpload } from '../../uploads/recorded-upload.ts';
-import { beginsUncounted, begunBy } from './begun-work.ts';
+import { deferredWorkKind, startsUncountedWork } from './deferred-work-kind.ts';
 import { passthroughRelay } from './passthrough-relay.ts';
 
 /** Idempotent methods, which may be repeated. */
@@ -40,7 +40,7 @@ export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDia
     plan() {
       throw refusal;
     },
-    relayAgain() {
+    relayOfRecorded() {
       throw refusal;
     },
   };
@@ -50,8 +50,8 @@ export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDia
 export function passthroughDialect(given: Passthrough): ExchangeDialect {
   const { request, provider, path, headers, bodyLimitBytes } = given;
   const { method, body, bodyPieces } = request;
-  const begins = begunBy(method, path);
-  const asItIs = (): ReadResult => ({
+  const begins = deferredWorkKind(method, path);
+  const unparsed = (): ReadResult => ({
     ok: true,
     parsedRequest: { model: '', provider: undefined, stream: false, json: {} },
   });
@@ -59,11 +59,11 @@ export function passthroughDialect(given: Passthrough): ExchangeDialect {
     name: 'passthrough',
     endpoint: '/p',
     mayBeFree: true,
-    read: asItIs,
-    take: asItIs,
+    read: unparsed,
+    take: unparsed,
     target: () => ({ provider, model: '' }),
     plan({ record, ticket, policy }) {
-      if (ticket.isMetered && beginsUncounted(method, path)) throw refusals.unmetered();
+      if (ticket.isMetered && startsUncountedWork(method, path)) throw refusals.unmetered();
       return {
         kind: 'forward',
         dialect: 'passthrough',
@@ -78,7 +78,7 @@ export function passthroughDialect(given: Passthrough): ExchangeDialect {
         relay: () => passthroughRelay(begins),
       };
     },
-    relayAgain: () => passthroughRelay(begins),
+    relayOfRecorded: () => passthroughRelay(begins),
     answerHeaders,
   };
 }

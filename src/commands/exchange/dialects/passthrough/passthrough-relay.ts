@@ -8,7 +8,7 @@ import { PassthroughObserver } from './observer.ts';
 
 const end: AnswerEnd = { finish: () => ({ cut: false }), broken: chatStreamError };
 
-/** @param begins the result of `begunBy` for the request */
+/** @param begins the result of `deferredWorkKind` for the request */
 export function passthroughRelay(begins?: DeferredWork['kind']): Relay {
   return unchangedRelay(new PassthroughObserver(begins), end);
 }

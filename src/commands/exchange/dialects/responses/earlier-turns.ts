@@ -76,7 +76,7 @@ async function responseTurnsFor(
     // The provider has the previous response: it is the provider's own, or one that this gateway has not stored. A
     // translated response is stored here only.
     if (head === undefined || (head.native && head.provider === target.provider.name)) {
-      if (ticket.isMetered && head !== undefined) ticket.expectEarlierTurns(tokensBehind(head));
+      if (ticket.isMetered && head !== undefined) ticket.expectEarlierTurns(tokensFrom(head));
       return undefined;
     }
   }
@@ -91,7 +91,7 @@ async function responseTurnsFor(
 }
 
 /** Tokens that the provider puts before the input: the turns before that response, its input, and its answer. */
-function tokensBehind({ response, inputItems: items }: StoredResponse): number {
+function tokensFrom({ response, inputItems: items }: StoredResponse): number {
   const { usage } = response;
   const reported = isObject(usage) ? usage['total_tokens'] : undefined;
   return typeof reported === 'number' ? reported : promptTokens(items) + promptTokens(response['output']);

@@ -3,9 +3,12 @@ import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { isCarriedItem } from '../../../../providers/translate/responses-to-chat/carried-reasoning.ts';
-import { inResponsesWords, ofNewInput } from '../../../../providers/translate/responses-to-chat/client-words.ts';
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { chatRequestFromResponses } from '../../../../providers/translate/responses-to-chat/request.ts';
+import {
+  ofNewInput,
+  withResponsesNames,
+} from '../../../../providers/translate/responses-to-chat/responses-parameter-names.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { conversationIn, type TurnInput, turnWrites } from '../../../conversations/turn.ts';
 import { isRouteMissing } from '../../../model-request/forward-operations.ts';
@@ -84,7 +87,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
         },
       };
     },
-    relayAgain,
+    relayOfRecorded,
     inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
     keeps: ({ json }) => json.store !== false,
     turn({ json }, relay, { id: exchangeId, context, sight }) {
@@ -97,7 +100,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
       return turnWrites(turn, log, findItem(sight));
     },
     background({ parsedRequest, target, record, createdAt }) {
-      if (!isRunHere(parsedRequest, target.provider.type)) return undefined;
+      if (!runsInGateway(parsedRequest, target.provider.type)) return undefined;
       if (parsedRequest.json.store === false) {
         throw refusals.unsupportedParameter('store', 'a background response is fetched later, so it has to be stored');
       }
@@ -117,16 +120,16 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
 }
 
 /** Whether the gateway generates this response in the background, because its provider does not keep responses. */
-export function isRunHere({ json }: ParsedRequest, type: string): boolean {
+export function runsInGateway({ json }: ParsedRequest, type: string): boolean {
   return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
 }
 
-function relayAgain(attempt: PastAttempt): Relay {
+function relayOfRecorded(attempt: PastAttempt): Relay {
   const { parsedRequest, exchangeId, createdAt, provider, providerType: type, model, dialect, now } = attempt;
   const shell = () =>
     shellOf(parsedRequest, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
   if (dialect === 'responses') {
-    const providerRuns = parsedRequest.json.background === true && !isRunHere(parsedRequest, type);
+    const providerRuns = parsedRequest.json.background === true && !runsInGateway(parsedRequest, type);
     const echo = echoOf(attempt);
     const response = new ObservedResponse(new ResponseFacts(provider.name, providerRuns));
     return unchangedRelay(
@@ -147,7 +150,7 @@ function echoOf({ parsedRequest, exchangeId, providerType: type, historyReplayed
   if (historyReplayed) echo.previous_response_id = previousResponseOf(parsedRequest);
   const conversation = conversationIn(parsedRequest.json);
   if (conversation !== undefined) echo.conversation = { id: conversation };
-  if (isRunHere(parsedRequest, type)) Object.assign(echo, { id: responseIdOf(exchangeId), background: true });
+  if (runsInGateway(parsedRequest, type)) Object.assign(echo, { id: responseIdOf(exchangeId), background: true });
   return hasMembers(echo) ? echo : undefined;
 }
 
@@ -162,7 +165,7 @@ async function native(
     kind: 'model',
     dialect: 'responses',
     body: hasMembers(changes) ? rewriteMembers(planned.body, changes) : planned.body,
-    relay: () => relayAgain(attemptOf(planned, 'responses', turns, now)),
+    relay: () => relayOfRecorded(attemptOf(planned, 'responses', turns, now)),
   };
 }
 
@@ -174,7 +177,7 @@ export async function nativeChanges(
 ): Promise<Record<string, string | undefined>> {
   const { parsedRequest, target } = planned;
   const changes = memberChanges(planned);
-  if (isRunHere(parsedRequest, target.provider.type)) changes.background = undefined;
+  if (runsInGateway(parsedRequest, target.provider.type)) changes.background = undefined;
   const { input: given, earlier } = turns ?? { input: parsedRequest.json.input, earlier: 0 };
   const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
   const input = await withReferencedItems(given, { find, stays, form: replayed, earlier });
@@ -237,8 +240,8 @@ async function translated(
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
   });
   if (!chat.ok) throw refusedInTranslation(ofNewInput(chat.refusal, earlier));
-  const upstream = upstreamChat(chat.body, target, parsedRequest.stream, inResponsesWords);
-  return { kind: 'model', ...upstream, relay: () => relayAgain(attemptOf(planned, upstream.dialect, turns, now)) };
+  const upstream = upstreamChat(chat.body, target, parsedRequest.stream, withResponsesNames);
+  return { kind: 'model', ...upstream, relay: () => relayOfRecorded(attemptOf(planned, upstream.dialect, turns, now)) };
 }
 
 function attemptOf(

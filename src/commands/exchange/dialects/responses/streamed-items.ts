@@ -36,7 +36,7 @@ const PART_DELTAS = new Map<unknown, PartPlace>([
 ]);
 
 /** Types of items that cannot be `incomplete`. */
-const FAILED_INSTEAD = new Set<unknown>(['web_search_call', 'image_generation_call']);
+const FAILED_WHEN_INCOMPLETE = new Set<unknown>(['web_search_call', 'image_generation_call']);
 /** Types of items that have a status even when the provider leaves it out. */
 const WITH_STATUS = new Set<unknown>(['message', 'reasoning', 'function_call', 'custom_tool_call']);
 
@@ -70,7 +70,7 @@ export class StreamedItems {
 
 function cutOff(item: Item): Item {
   if (!('status' in item) && !WITH_STATUS.has(item.type)) return item;
-  return { ...item, status: FAILED_INSTEAD.has(item.type) ? 'failed' : 'incomplete' };
+  return { ...item, status: FAILED_WHEN_INCOMPLETE.has(item.type) ? 'failed' : 'incomplete' };
 }
 
 /** `content_part.added` and `.done`, `reasoning_summary_part.added` and `.done`. */

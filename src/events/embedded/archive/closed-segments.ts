@@ -23,7 +23,7 @@ import { IndexUnusable, removeIndexFile, unusable } from './index-file.ts';
 import { type IndexedPart, IndexReader } from './index-reader.ts';
 import { mintedAfter } from './minted-after.ts';
 
-export interface ArchiveParts {
+export interface ClosedSegmentsParts {
   readonly disk: Disk;
   readonly dir: string;
   readonly mark: number;
@@ -41,7 +41,7 @@ export interface ArchiveParts {
   /** A full segment could not be indexed or compressed, and stays as it is for now. */
   readonly failed: (error: unknown) => void;
   /** A full segment has been indexed or compressed. */
-  readonly worked: () => void;
+  readonly succeeded: () => void;
 }
 
 const retryMs = 1_000;
@@ -52,8 +52,8 @@ const idleSegments = 3;
 /** With more streams of full segments in memory than this, segments are indexed before any is compressed. */
 const idleStreams = 100_000;
 
-export class Archive {
-  readonly #parts: ArchiveParts;
+export class ClosedSegments {
+  readonly #parts: ClosedSegmentsParts;
   readonly #sealed: Set<Segment>;
   /** Of the streams in the index. */
   #greatest = new GreatestNames();
@@ -66,12 +66,12 @@ export class Archive {
   /** Made after the last event of each segment whose streams are neither in the index nor in memory. */
   #mintedSince = mintEventId();
   readonly #stop = new AbortController();
-  #working: Promise<void> | undefined;
+  #processing: Promise<void> | undefined;
   #step: { readonly effort: Effort; readonly stop: AbortController } | undefined;
   /** A segment could not be compressed: the index must not wait for that. */
   #indexFirst = false;
 
-  constructor(parts: ArchiveParts) {
+  constructor(parts: ClosedSegmentsParts) {
     this.#parts = parts;
     this.#sealed = new Set(parts.sealed);
     this.#unindexed = this.#readIndex();
@@ -85,8 +85,8 @@ export class Archive {
   /** Archives the waiting segments: those that an earlier process left, and those that are wholly on disk by now. */
   start(): void {
     if (this.#stop.signal.aborted) return;
-    this.#working ??= this.#workOff().finally(() => {
-      this.#working = undefined;
+    this.#processing ??= this.#processWaiting().finally(() => {
+      this.#processing = undefined;
     });
     // too much for a step with idle processor time: it is begun again with more effort
     if (this.#step?.effort === 'idle' && this.#effort() !== 'idle') this.#step.stop.abort(new TakenOver());
@@ -256,7 +256,7 @@ export class Archive {
     this.#indexIsWrong = true;
   }
 
-  async #workOff(): Promise<void> {
+  async #processWaiting(): Promise<void> {
     const { signal } = this.#stop;
     let retryAfterMs = retryMs;
     while (!signal.aborted) {
@@ -271,7 +271,7 @@ export class Archive {
         // the success of one step does not end the failure of another
         if (isDone || !this.#indexFirst) {
           retryAfterMs = retryMs;
-          this.#parts.worked();
+          this.#parts.succeeded();
         }
         if (isDone) return;
       } catch (error) {
@@ -304,7 +304,7 @@ export class Archive {
   /** Takes the next step; false when there is nothing to do now. */
   async #archiveNext(): Promise<boolean> {
     const indexOnly = this.#indexFirst || this.unknownSegments > 0 || this.#streamsInMemory() > idleStreams;
-    const next = indexOnly ? (this.#unindexed[0] ?? this.#nextToDo()) : this.#nextToDo();
+    const next = indexOnly ? (this.#unindexed[0] ?? this.#nextToSeal()) : this.#nextToSeal();
     if (next === undefined || next.durableBytes < next.bytes) return false;
     const index = this.#unindexed.includes(next);
     const seal = this.#parts.seal && !this.#sealed.has(next) && !(index && indexOnly);
@@ -313,7 +313,7 @@ export class Archive {
   }
 
   /** The oldest closed segment that is not archived. */
-  #nextToDo(): Segment | undefined {
+  #nextToSeal(): Segment | undefined {
     const oldest = this.#unindexed[0];
     if (!this.#parts.seal) return oldest;
     const unsealed = this.#closedSegments().find((segment) => !this.#sealed.has(segment));
@@ -374,7 +374,7 @@ export class Archive {
 
   /** Resolves when there is nothing left to do. */
   async settled(): Promise<void> {
-    while (this.#working !== undefined) await this.#working;
+    while (this.#processing !== undefined) await this.#processing;
   }
 
   /** Stops the running step; the next opening begins it again. */

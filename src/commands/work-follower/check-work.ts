@@ -11,29 +11,29 @@ import { callAboutResponse, type KeepDependencies, keepIfEnded } from '../respon
 import { isPending } from '../responses/pending-response.ts';
 import { everything } from '../visibility.ts';
 
-export interface LookDependencies extends Omit<KeepDependencies, 'deferred'> {
+export interface CheckDependencies extends Omit<KeepDependencies, 'deferred'> {
   readonly deferred: DeferredUsage;
   provider(name: string): Provider | undefined;
 }
 
 /** Milliseconds allowed for one query. */
-const PATIENCE_MS = 5 * 60_000;
+const CHECK_TIMEOUT_MS = 5 * 60_000;
 
 /** @returns whether the work is over and its cost recorded. @throws LogUnavailable */
-export async function lookAtWork(
+export async function checkWork(
   work: OpenWork,
   isTooOld: boolean,
   stopping: AbortSignal,
-  deps: LookDependencies,
+  deps: CheckDependencies,
 ): Promise<boolean> {
-  const signal = AbortSignal.any([stopping, AbortSignal.timeout(PATIENCE_MS)]);
+  const signal = AbortSignal.any([stopping, AbortSignal.timeout(CHECK_TIMEOUT_MS)]);
   const isOver = await checkWithProvider(work, signal, deps).catch((error: unknown) => {
     // The state is unknown now: the provider is busy or unavailable, or the file does not exist yet.
     if (error instanceof Refusal) return false;
     throw error;
   });
   if (isOver === 'unknown' || (!isOver && isTooOld && !stopping.aborted)) {
-    await deps.deferred.giveUp(work, 'lost');
+    await deps.deferred.settleAtEstimate(work, 'lost');
     return true;
   }
   return isOver;
@@ -43,11 +43,11 @@ export async function lookAtWork(
 async function checkWithProvider(
   work: OpenWork,
   signal: AbortSignal,
-  deps: LookDependencies,
+  deps: CheckDependencies,
 ): Promise<boolean | 'unknown'> {
   const requestId = work.requestId ?? work.exchangeId;
   return work.kind === 'batch'
-    ? batchOver(work, { requestId, signal }, deps)
+    ? checkBatch(work, { requestId, signal }, deps)
     : responseOver(work, { requestId, signal }, deps);
 }
 
@@ -56,18 +56,18 @@ interface Question {
   readonly signal: AbortSignal;
 }
 
-async function batchOver(work: OpenWork, question: Question, deps: LookDependencies): Promise<boolean | 'unknown'> {
+async function checkBatch(work: OpenWork, question: Question, deps: CheckDependencies): Promise<boolean | 'unknown'> {
   const provider = deps.provider(work.provider);
   if (provider === undefined) return false;
   const path = `${batchKindOf(provider).endpoint}/${encodeURIComponent(work.workId)}`;
   const batch = await askProvider(provider, { method: 'GET', path, ...question });
   if (batch === undefined) return 'unknown';
   if (outcomeIn(batch) === undefined) return false;
-  await deps.deferred.batchSeen(provider, { ...batch, id: work.workId }, question);
+  await deps.deferred.settleBatch(provider, { ...batch, id: work.workId }, question);
   return true;
 }
 
-async function responseOver(work: OpenWork, question: Question, deps: LookDependencies): Promise<boolean | 'unknown'> {
+async function responseOver(work: OpenWork, question: Question, deps: CheckDependencies): Promise<boolean | 'unknown'> {
   const { workId: id } = work;
   const stored = await deps.archive.find(id, everything);
   if (stored !== undefined && !isPending(stored)) {

@@ -3,7 +3,7 @@ import type { Actor, UserPath } from '../../events/event.ts';
 import { type Owner, type Sight, sightOf } from '../visibility.ts';
 import type { KeyDirectory, KnownKey } from './key-directory.ts';
 
-export interface RecordedAsker {
+export interface RecordedCaller {
   readonly actor: Actor;
   readonly userPath: UserPath | undefined;
   /** The id of a managed key; undefined for the master key. */
@@ -13,7 +13,10 @@ export interface RecordedAsker {
   readonly sight: Sight;
 }
 
-export function recordedAsker({ createdBy: actor, userPath }: Owner, keys: Pick<KeyDirectory, 'byId'>): RecordedAsker {
+export function recordedCaller(
+  { createdBy: actor, userPath }: Owner,
+  keys: Pick<KeyDirectory, 'byId'>,
+): RecordedCaller {
   const keyId = actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
   const key = keyId === undefined ? undefined : keys.byId(keyId);
   return { actor, userPath, keyId, key, sight: sightOf({ actor, userPath, key }) };

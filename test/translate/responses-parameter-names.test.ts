@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { inResponsesWords, ofNewInput } from '../../src/providers/translate/responses-to-chat/client-words.ts';
+import {
+  ofNewInput,
+  withResponsesNames,
+} from '../../src/providers/translate/responses-to-chat/responses-parameter-names.ts';
 
 const refusal = (param: string | null, message = `'${param}' cannot be honoured.`) =>
   ({ status: 400, code: 'unsupported_parameter', param, message }) as const;
@@ -17,24 +20,24 @@ describe("a refusal about a translated member has the client's name for it", () 
     ['temperature', 'temperature'],
     ['tools[1].type', 'tools[1].type'],
   ])('%s as %s', (chat, responses) => {
-    expect(inResponsesWords(refusal(chat))).toEqual(refusal(responses));
+    expect(withResponsesNames(refusal(chat))).toEqual(refusal(responses));
   });
 
   it('and for other members in the message', () => {
     const message = "'temperature' must be 1, or left out, when 'reasoning_effort' asks the model to think.";
-    expect(inResponsesWords(refusal('temperature', message))).toEqual(
+    expect(withResponsesNames(refusal('temperature', message))).toEqual(
       refusal('temperature', message.replace('reasoning_effort', 'reasoning.effort')),
     );
   });
 
   it('and a message of the chat request as the input, whichever item it came from', () => {
-    expect(inResponsesWords(refusal('messages[3].content', 'An image must be a data URL.'))).toEqual(
+    expect(withResponsesNames(refusal('messages[3].content', 'An image must be a data URL.'))).toEqual(
       refusal('input', 'An image must be a data URL.'),
     );
   });
 
   it('unless it names nothing', () => {
-    expect(inResponsesWords(refusal(null, 'No.'))).toEqual(refusal(null, 'No.'));
+    expect(withResponsesNames(refusal(null, 'No.'))).toEqual(refusal(null, 'No.'));
   });
 });
 

@@ -2,7 +2,7 @@
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 
 /** The kind of work that a successful request starts; undefined when nothing continues after its answer. */
-export function begunBy(method: string, path: string): DeferredWork['kind'] | undefined {
+export function deferredWorkKind(method: string, path: string): DeferredWork['kind'] | undefined {
   if (method !== 'POST') return undefined;
   const [route = ''] = path.split('?', 1);
   if (/\/batches\/?$/.test(route)) return 'batch';
@@ -10,7 +10,7 @@ export function begunBy(method: string, path: string): DeferredWork['kind'] | un
 }
 
 /** Whether the request starts work that continues after its answer and whose cost is unknown until then. */
-export function beginsUncounted(method: string, path: string): boolean {
+export function startsUncountedWork(method: string, path: string): boolean {
   const [route = ''] = path.split('?', 1);
   return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);
 }

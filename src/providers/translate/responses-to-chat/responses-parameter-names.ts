@@ -11,7 +11,7 @@ const responsesNames: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Converts a refusal of a chat member that a provider's own dialect lacks to the names of the Responses API. */
-export function inResponsesWords(refusal: TranslationRefusal): TranslationRefusal {
+export function withResponsesNames(refusal: TranslationRefusal): TranslationRefusal {
   const { param } = refusal;
   if (param === null) return refusal;
   const [, name = '', rest = ''] = /^([^.[]*)(.*)$/s.exec(param) ?? [];
