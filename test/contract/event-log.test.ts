@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
-import type { EventLog } from '../../src/events/log.ts';
+import type { EventLog, LogCapabilities } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { eventLogContract, type LogUnderTest } from './event-log.ts';
 
@@ -46,13 +46,22 @@ async function besideItsWriter(): Promise<LogUnderTest> {
   };
 }
 
-eventLogContract('memory', async () => {
+const onDisk: LogCapabilities = {
+  expectedRevision: 'native',
+  globalOrder: 'total',
+  durability: 'disk',
+  maxEventBytes: 64 * 1024 * 1024,
+  atomicMultiStream: true,
+};
+const relaxed: LogCapabilities = { ...onDisk, durability: 'os' };
+
+eventLogContract('memory', { ...onDisk, durability: 'memory' }, async () => {
   const log = new MemoryLog();
   return { log, dispose: () => log.close() };
 });
 
-eventLogContract('embedded, standard durability', () => embedded({ durability: 'standard' }));
-eventLogContract('embedded, strict durability', () => embedded({ durability: 'strict' }));
-eventLogContract('embedded, relaxed durability', () => embedded({ durability: 'relaxed' }));
-eventLogContract('embedded, with segments of a few events each', () => embedded({ segmentBytes: 2_000 }));
-eventLogContract('read only, beside its writer', besideItsWriter);
+eventLogContract('embedded, standard durability', onDisk, () => embedded({ durability: 'standard' }));
+eventLogContract('embedded, strict durability', onDisk, () => embedded({ durability: 'strict' }));
+eventLogContract('embedded, relaxed durability', relaxed, () => embedded({ durability: 'relaxed' }));
+eventLogContract('embedded, with segments of a few events each', onDisk, () => embedded({ segmentBytes: 2_000 }));
+eventLogContract('read only, beside its writer', onDisk, besideItsWriter);

@@ -116,6 +116,8 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
 
   /** Finds the position up to which the log may be read now. */
   async #look(thoroughly = false): Promise<void> {
+    // after closing, the note's file descriptor may belong to another file
+    if (this.#closed.signal.aborted) return;
     const noted = this.#watermark?.read();
     if (noted !== undefined) this.#advance(noted);
     const quiet = performance.now() - this.#newsAt > quietMs;
