@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BudgetGate } from '../../src/commands/admission/budget-gate.ts';
+import { BudgetGate, type BudgetMeter } from '../../src/commands/admission/budget-gate.ts';
 import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
 import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
 import { LimitAdmission } from '../../src/commands/admission/limit-admission.ts';
@@ -103,7 +103,7 @@ describe('requests per minute', () => {
     const ticket = admit();
     ticket.enter(targetOf('a', 'm'));
     ticket.settle(true, true);
-    refusalOf(() => admit());
+    expect(refusalOf(() => admit()).code).toBe('rate_limit_exceeded');
   });
 
   test('do not count when no target had room for them', () => {
@@ -281,7 +281,7 @@ describe('a rule that is changed', () => {
     const { admit, set } = admissionBy({ subject: '/', maxRequests: 2 });
     admit();
     set('0', { subject: '/', maxRequests: 1 });
-    refusalOf(() => admit());
+    expect(refusalOf(() => admit()).code).toBe('rate_limit_exceeded');
   });
 
   test('clears them when it is reset', () => {
@@ -295,8 +295,43 @@ describe('a rule that is changed', () => {
     const { admit, set } = admissionBy({ subject: '/', periodSeconds: 0, maxRequests: 1 });
     admit();
     set('0', { subject: '/', periodSeconds: 0, maxRequests: 1, lastResetAt: START });
-    refusalOf(() => admit());
+    expect(refusalOf(() => admit()).code).toBe('rate_limit_exceeded');
   });
+});
+
+test('a request that a rate limit refuses reserves nothing of its budget', () => {
+  const meter: BudgetMeter = {
+    scope: 'user_path',
+    subject: '/',
+    periodSeconds: 3600,
+    amount: 1000,
+    end: START + 1000,
+    spent: 0,
+  };
+  const budgets = new BudgetGate({ any: true, metersOf: () => [meter] }, () => START);
+  const rule: RateLimitRule = {
+    scope: 'user_path',
+    subject: '/',
+    periodSeconds: 60,
+    maxRequests: 1,
+    maxTokens: null,
+  };
+  const admission = new LimitAdmission({
+    limits: new RateLimiter(
+      () => ({ changes: 0, rules: new Map([['0', rule]]) }),
+      () => START,
+    ),
+    budgets,
+    forecaster: new CostForecaster({ costOf: () => ({ inputCost: '0', outputCost: '0', totalCost: '100' }) }),
+    now: () => START,
+    refused: () => {},
+  });
+  admission.admit(requestFor({ exchangeId: 'first' }));
+  const reserved = budgets.reserved('user_path', '/');
+  expect(reserved).toBe(100);
+  expect(refusalOf(() => admission.admit(requestFor({ exchangeId: 'second' }))).code).toBe('rate_limit_exceeded');
+  expect(budgets.reserved('user_path', '/')).toBe(reserved);
+  expect([...admission.open]).toEqual(['first']);
 });
 
 test('without a rule and a budget, every request gets the same ticket', () => {

@@ -304,6 +304,21 @@ describe('any history', () => {
   });
 });
 
+test('spending of more paths than are kept counts at the nearest kept path above; more labels are not kept', () => {
+  const first = [used(NOON, { cost: 1 }), used(NOON, { cost: 2, userPath: '/team' })];
+  const many = Array.from({ length: 20_000 }, (_, n) => used(NOON, { cost: 1, userPath: `/p${n}`, labels: [`l${n}`] }));
+  const beyond = used(NOON, { cost: 70, userPath: '/team/new/x', labels: ['new'] });
+  const state = fold(spendView, [...first, ...many, beyond]);
+  expect([state.paths.size, state.labels.size]).toEqual([20_000, 20_000]);
+  expect([state.paths.get('/team')?.[1], state.paths.has('/team/new/x'), state.labels.has('new')]).toEqual([
+    72,
+    false,
+    false,
+  ]);
+  // Two of the many paths came too late and are counted at the root.
+  expect(state.paths.get('/')?.[1]).toBe(3);
+});
+
 test('the meters of a path are its own and those of the paths above it, root first', () => {
   const state = fold(spendView, [
     budget(NOON, 1, { subject: '/a' }),

@@ -74,21 +74,24 @@ it('a missing parameter has a code of its own', async () => {
   });
 });
 
+/** Parameters for which a control character is never a valid value. */
+const parsedParameters = ['limit', 'after', 'as_of', 'start_date', 'user_path', 'offset'];
 const reads = Object.entries<Record<string, Answered>>(document.paths).flatMap(([path, { get }]) =>
-  path.startsWith('/admin/') && get !== undefined ? [path] : [],
+  path.startsWith('/admin/') && get !== undefined
+    ? ((get.parameters ?? []) as { name: string; in: string }[])
+        .filter((parameter) => parameter.in === 'query' && parsedParameters.includes(parameter.name))
+        .map(({ name }) => ({ path, name }))
+    : [],
 );
 
-describe.each(reads)('GET %s', (path) => {
-  it('has a code for a parameter with a wrong value', async () => {
-    for (const name of ['limit', 'days', 'after', 'order', 'as_of', 'start_date', 'user_path', 'offset', 'category']) {
-      const answer = await gateway.fetch(`${given(path)}?${name}=%01`, { signal: AbortSignal.timeout(5_000) });
-      if (answer.status !== 400) {
-        await answer.body?.cancel();
-        continue;
-      }
-      expect((await errorOf(answer, 400)).code, name).toEqual(expect.any(String));
-    }
-  });
+it('finds the parameters of the routes', () => {
+  expect(new Set(reads.map(({ name }) => name))).toEqual(new Set(parsedParameters));
+});
+
+it.each(reads)('GET $path refuses a wrong value of $name with a code', async ({ path, name }) => {
+  const answer = await gateway.fetch(`${given(path)}?${name}=%01`, { signal: AbortSignal.timeout(5_000) });
+  // Routes that require another parameter may name that one.
+  expect((await errorOf(answer, 400)).code).toEqual(expect.any(String));
 });
 
 const lists = Object.entries<Record<string, Answered>>(document.paths).flatMap(([path, { get }]) =>

@@ -22,6 +22,24 @@ describe('parsing exactly', () => {
     );
   });
 
+  it('keeps every long integer, wherever it is in the text', () => {
+    const padding = fc.integer({ min: 0, max: 40 }).map((length) => ' '.repeat(length));
+    const digits = fc.bigInt({ min: 2n ** 53n, max: 2n ** 70n }).chain((n) => fc.constantFrom(`${n}`, `-${n}`));
+    const member = fc.tuple(padding, fc.string({ maxLength: 20 }), padding, digits, padding);
+    fc.assert(
+      fc.property(padding, fc.array(member, { minLength: 1, maxLength: 4 }), digits, (start, members, alone) => {
+        expect(JSON.stringify(parseExactly(`${start}${alone}`))).toBe(alone);
+        const unique = members.map(([before, name, between, value, after], index) => {
+          const key = JSON.stringify(`${name}${index}x`);
+          return [`${before}${key}${between}:${between}${value}${after}`, `${key}:${value}`];
+        });
+        const spaced = `${start}[{${unique.map(([text]) => text).join()}},${alone}]`;
+        expect(JSON.stringify(parseExactly(spaced))).toBe(`[{${unique.map(([, text]) => text).join()}},${alone}]`);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it('leaves digits inside of strings, and fractions, alone', () => {
     expect(parseExactly('{"id":"12345678901234567890","pi":3.14159265358979323846}')).toEqual({
       id: '12345678901234567890',

@@ -165,6 +165,21 @@ describe('the cost of usage', () => {
     expect(at(201)).toMatchObject({ inputCost: '804000', outputCost: '80000', price: { input_per_mtok: 4 } });
   });
 
+  it('charges several answers at the rates of their average size, and says so', () => {
+    const pricing: ModelPricing = {
+      input_per_mtok: 4,
+      output_per_mtok: 8,
+      tiers: [{ up_to_tokens: 100, input_per_mtok: 1, output_per_mtok: 2 }],
+    };
+    const usage = { inputTokens: 1000, outputTokens: 10 };
+    expect(costOf(pricing, usage, { answers: 10 })).toMatchObject({
+      inputCost: '1000000',
+      outputCost: '20000',
+      caveat: 'priced by the average size of 10 answers',
+    });
+    expect(costOf(pricing, usage, { answers: 9 })).toMatchObject({ inputCost: '4000000', outputCost: '80000' });
+  });
+
   it('charges batches at batch rates, and names another service in a caveat', () => {
     const batch = { ...chat, batch_input_per_mtok: 1.25, batch_output_per_mtok: 5 };
     const usage = (service_tier: string) => readUsage({ input_tokens: 100, output_tokens: 10, service_tier });

@@ -181,11 +181,11 @@ describe('encrypted_content', () => {
     );
   });
 
-  it('is made of any string without throwing', () => {
+  it('is read from any string without throwing', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
-        readCarried(text);
-        readCarried(`chancery.reasoning.1.${text}`);
+        expect(() => readCarried(text)).not.toThrow();
+        expect(() => readCarried(`chancery.reasoning.1.${text}`)).not.toThrow();
       }),
     );
   });
