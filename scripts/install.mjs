@@ -1,11 +1,13 @@
 /**
  * Ensures that the project's dependencies, and with them its own Node (the npm package `node`), are installed.
- * A marker file in node_modules records the hash of the installed package-lock.json, and which Node to run. Nothing is
- * installed while the marker matches.
+ * The gateway and its simulated provider get the production dependencies only; any other file (tests, checks,
+ * benchmarks) adds the development dependencies, which stay installed.
+ * A marker file in node_modules records the hash of the installed package-lock.json, whether the development
+ * dependencies are installed, and which Node to run. Nothing is installed while the marker matches.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve, sep } from 'node:path';
 import { withLock } from './install-lock.mjs';
 
@@ -24,10 +26,18 @@ export class InstallFailed extends Error {}
 export function installedNode(root, file) {
   const marker = readJson(markerPath(root));
   if (marker === undefined || marker.lock !== lockHash(root)) return undefined;
+  if (needsDevelopment(root, file) && marker.development !== true) return undefined;
   return lacksTool(root, file) ? undefined : resolve(root, marker.node);
 }
 
-/** An install for production has no test runner and no compiler. */
+/** Only these folders are run in production. */
+const productionFolders = ['src', 'infra'];
+
+function needsDevelopment(root, file) {
+  return !productionFolders.some((folder) => file.startsWith(join(root, folder) + sep));
+}
+
+/** For example after `npm prune --omit=dev`, which keeps the marker. */
 function lacksTool(root, file) {
   return file.startsWith(join(root, 'node_modules') + sep) && !existsSync(file);
 }
@@ -39,48 +49,72 @@ export function forgetInstallation(root) {
 
 /**
  * Installs what is missing and returns the path of the Node to run. Any number of processes may call it at once:
- * one installs, the others wait for it.
+ * one installs, the others wait for it. Never removes installed development dependencies.
  * @throws InstallFailed
  */
 export async function install(root, file) {
   return withLock(join(root, '.install.lock'), say, async () => {
     const already = installedNode(root, file);
     if (already !== undefined && nodeRuns(already)) return already;
-    const complete = already === undefined && npmHasInstalled(root) && !lacksTool(root, file);
-    if (!complete) await installDependencies(root);
+    const hasDevelopment = npmHasInstalled(root, true);
+    const had = hasDevelopment || readJson(markerPath(root))?.development === true;
+    const development = had || needsDevelopment(root, file);
+    if (already !== undefined || !npmHasInstalled(root, false)) await installAll(root, development);
+    else if (lacksTool(root, file) || (development && !hasDevelopment)) await addDevelopment(root);
     const node = await usableNode(root);
-    mkdirSync(join(root, 'node_modules'), { recursive: true });
-    writeFileSync(markerPath(root), `${JSON.stringify({ lock: lockHash(root), node })}\n`);
+    writeMarker(root, { lock: lockHash(root), development, node });
     return resolve(root, node);
   });
 }
 
-/** Whether `npm ci` or `npm install` ran here after the last change of package-lock.json. */
-function npmHasInstalled(root) {
+/** Whether the packages of package-lock.json are installed. @param development whether the development ones count */
+function npmHasInstalled(root, development) {
   const wanted = readJson(join(root, 'package-lock.json'))?.packages;
   const present = readJson(join(root, 'node_modules', '.package-lock.json'))?.packages;
   if (wanted === undefined || present === undefined) return false;
   return Object.entries(wanted).every(
     ([path, entry]) =>
       path === '' ||
-      entry.dev === true ||
+      (entry.dev === true && !development) ||
       entry.optional === true ||
       entry.devOptional === true ||
       (present[path]?.version === entry.version && present[path]?.integrity === entry.integrity),
   );
 }
 
-async function installDependencies(root) {
-  const verb = existsSync(join(root, 'package-lock.json')) ? 'ci' : 'install';
-  say(`installing dependencies with "npm ${verb}" (only needed once; this may take a minute)`);
-  let outcome = await npm(root, verb);
-  if (verb === 'ci' && outcome.output.includes('EUSAGE')) {
+/** Replaces node_modules. */
+async function installAll(root, development) {
+  const command = withScope(existsSync(join(root, 'package-lock.json')) ? ['ci'] : ['install'], development);
+  say(`installing dependencies with "npm ${command.shown}" (only needed once; this may take a minute)`);
+  const outcome = await npm(root, command);
+  if (command.words[0] === 'ci' && outcome.output.includes('EUSAGE')) {
     say('package-lock.json does not agree with package.json; installing with "npm install" instead');
-    outcome = await npm(root, 'install', '--no-save');
+    return succeed(root, withScope(['install', '--no-save'], development));
   }
-  if (outcome.code === 0) return;
+  check(root, command, outcome);
+}
+
+/** Leaves every installed package in place: a gateway that runs from this folder keeps its files. */
+function addDevelopment(root) {
+  const command = withScope(['install', '--no-save'], true);
+  say(`adding development dependencies with "npm ${command.shown}" (only needed once)`);
+  return succeed(root, command);
+}
+
+/** `shown`: the command for a person, without the options that are npm's defaults. */
+function withScope(words, development) {
+  const scope = development ? '--include=dev' : '--omit=dev';
+  return { words: [...words, scope], shown: (development ? words : [...words, scope]).join(' ') };
+}
+
+async function succeed(root, command) {
+  check(root, command, await npm(root, command));
+}
+
+function check(root, { shown }, { code, output }) {
+  if (code === 0) return;
   throw new InstallFailed(
-    `"npm ${verb}" failed in ${root}:\n${outcome.output.trimEnd()}\nRun "npm ${verb}" there by hand to see it in full.`,
+    `"npm ${shown}" failed in ${root}:\n${output.trimEnd()}\nRun "npm ${shown}" there by hand to see it in full.`,
   );
 }
 
@@ -117,8 +151,8 @@ function majorOf(version) {
 }
 
 /** Runs the npm that started this process, else the one on the PATH. */
-function npm(root, ...words) {
-  const args = [...words, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
+function npm(root, { words }) {
+  const args = [...words, '--no-audit', '--no-fund', '--loglevel=error'];
   const ours = process.env.npm_execpath;
   const isNpm = ours !== undefined && /^npm(-cli)?\.[cm]?js$/.test(basename(ours)) && existsSync(ours);
   return isNpm ? run(process.execPath, [ours, ...args], root) : run('npm', args, root);
@@ -153,6 +187,14 @@ function environmentFor(cwd) {
     ([name]) => !/^npm_(package|lifecycle|command|config_local_prefix)/.test(name) && name !== 'INIT_CWD',
   );
   return { ...Object.fromEntries(kept), INIT_CWD: cwd };
+}
+
+/** Replaces the file as a whole: other processes read it without the lock. */
+function writeMarker(root, marker) {
+  mkdirSync(join(root, 'node_modules'), { recursive: true });
+  const path = markerPath(root);
+  writeFileSync(`${path}.new`, `${JSON.stringify(marker)}\n`);
+  renameSync(`${path}.new`, path);
 }
 
 function markerPath(root) {

@@ -1,6 +1,6 @@
 /**
  * `node scripts/run.mjs <file> [args…]`: runs a file of this project with the project's own Node, on any machine that
- * has some Node ≥ 20 and npm. The first run installs the dependencies (see install.mjs).
+ * has some Node ≥ 20 and npm. The first run installs the dependencies that the file needs (see install.mjs).
  *
  * When this process already is the project's Node (the usual case under `npm run`, which puts node_modules/.bin first
  * on the PATH) the file runs in this process, without a wrapper. Otherwise the file runs as a child:

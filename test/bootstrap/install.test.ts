@@ -2,10 +2,14 @@ import { spawnSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Project } from './project.ts';
 
+const gateway = 'src/main.ts';
+const production = { '': {}, 'node_modules/x': { version: '1.0.0', integrity: 'sha512-x' } };
+const development = { 'node_modules/y': { version: '1.0.0', integrity: 'sha512-y', dev: true } };
+
 let project: Project;
 beforeEach(() => {
   project = new Project();
-  project.write('a.ts', 'console.log("ran");');
+  for (const file of ['a.ts', gateway, 'infra/simulated-provider/main.ts']) project.write(file, 'console.log("ran");');
 });
 afterEach(() => project.remove());
 
@@ -35,14 +39,16 @@ describe('the first run installs the project', () => {
     expect(project.npmCalls()).toHaveLength(2);
   });
 
-  test('but not when npm was run there before', async () => {
-    const packages = { '': {}, 'node_modules/x': { version: '1.0.0', integrity: 'sha512-x' } };
-    const onlyForTests = { 'node_modules/y': { version: '1.0.0', dev: true } };
-    project.write('package-lock.json', JSON.stringify({ packages: { ...packages, ...onlyForTests } }));
+  test.each([
+    ['npm ci', 'a.ts', { ...production, ...development }],
+    ['npm ci', gateway, { ...production, ...development }],
+    ['npm ci --omit=dev', gateway, production],
+  ])('but not when %s was run there before, and %s needs no more', async (_, file, packages) => {
+    project.write('package-lock.json', JSON.stringify({ packages: { ...production, ...development } }));
     project.installNode();
     project.write('node_modules/.package-lock.json', JSON.stringify({ packages }));
     project.standInForNpm('process.exit(1)');
-    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+    expect(await project.run([file])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
     expect(project.npmCalls()).toEqual([]);
   });
 
@@ -96,6 +102,71 @@ describe('the first run installs the project', () => {
     project.standInForNpm('node();');
     expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
     expect(project.has('.install.lock')).toBe(false);
+  });
+});
+
+describe('the dependencies for development', () => {
+  const npmOf = `
+    const all = ${JSON.stringify({ ...production, ...development })};
+    const packages = process.argv.includes('--omit=dev') ? ${JSON.stringify(production)} : all;
+    fs.writeFileSync('node_modules/.package-lock.json', JSON.stringify({ packages }));
+    node();`;
+  const ci = (scope: string) => `ci ${scope} --no-audit --no-fund --loglevel=error`;
+  const add = 'install --no-save --include=dev --no-audit --no-fund --loglevel=error';
+  beforeEach(() => {
+    project.write('package-lock.json', JSON.stringify({ packages: { ...production, ...development } }));
+    project.standInForNpm(npmOf);
+  });
+
+  test.each([gateway, 'infra/simulated-provider/main.ts'])('are not installed to run %s', async (file) => {
+    const { code, stdout, stderr } = await project.run([file]);
+    expect([code, stdout]).toEqual([0, 'ran\n']);
+    expect(stderr).toMatch(/^chancery: installing dependencies with "npm ci --omit=dev".*\n$/);
+    expect(project.npmCalls()).toEqual([ci('--omit=dev')]);
+  });
+
+  test('are added for any other file, which removes nothing, and stay', async () => {
+    await project.run([gateway]);
+    const added = await project.run(['a.ts']);
+    expect(added).toMatchObject({ code: 0, stdout: 'ran\n' });
+    expect(added.stderr).toMatch(/^chancery: adding development dependencies with "npm install --no-save".*\n$/);
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+    expect(await project.run([gateway])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+    expect(project.npmCalls()).toEqual([ci('--omit=dev'), add]);
+  });
+
+  test('are added after "npm ci --omit=dev" was run by hand', async () => {
+    project.installNode();
+    project.write('node_modules/.package-lock.json', JSON.stringify({ packages: production }));
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
+    expect(project.npmCalls()).toEqual([add]);
+  });
+
+  test('stay when the gateway is the first to start after a change of package-lock.json', async () => {
+    await project.run(['a.ts']);
+    const changed = { 'node_modules/z': { version: '1.0.0' } };
+    project.write('package-lock.json', JSON.stringify({ packages: { ...production, ...development, ...changed } }));
+    expect(await project.run([gateway])).toMatchObject({ code: 0, stdout: 'ran\n' });
+    expect(project.npmCalls()).toEqual([ci('--include=dev'), ci('--include=dev')]);
+  });
+
+  test('when they cannot be added, the gateway still starts, and the next run tries again', async () => {
+    await project.run([gateway]);
+    project.standInForNpm('console.error("E404 no such package"); process.exit(1);');
+    const { code, stderr } = await project.run(['a.ts']);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`"npm install --no-save" failed in ${project.root}:\nE404 no such package\n`);
+    expect(await project.run([gateway])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+    project.standInForNpm(npmOf);
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
+  });
+
+  test('are added once for several runs at once', async () => {
+    await project.run([gateway]);
+    project.standInForNpm(`setTimeout(() => { ${npmOf} }, 300);`);
+    const runs = await Promise.all([project.run(['a.ts']), project.run([gateway]), project.run(['a.ts'])]);
+    expect(runs.map(({ code, stdout }) => [code, stdout])).toEqual(Array(3).fill([0, 'ran\n']));
+    expect(project.npmCalls()).toEqual([ci('--omit=dev'), add]);
   });
 });
 
