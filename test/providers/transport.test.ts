@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { brotliCompressSync, createGzip, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -225,6 +226,83 @@ describe('a compressed answer', () => {
     expect((await failureOf(reply.body.bytes(100_000))).kind).toBe('broken');
   });
 
+  test('that is cut in the middle gives its reader what came before', async () => {
+    let cut = (): void => {};
+    const { origin } = await upstream((_request, response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip' });
+      const zip = createGzip();
+      zip.pipe(response);
+      zip.write('data: 1\n\n');
+      zip.flush();
+      cut = () => response.destroy();
+    });
+    const reply = await transportTo(origin).send(get());
+    const seen: string[] = [];
+    const reading = reply.body.pieces(async (piece) => {
+      cut();
+      seen.push(piece.toString());
+    });
+    expect((await failureOf(reading)).kind).toBe('broken');
+    expect(seen).toEqual(['data: 1\n\n']);
+  });
+
+  test('that ends before its compressed data does breaks', async () => {
+    const bytes = gzipSync(plain);
+    const { origin } = await upstream((_request, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(bytes.subarray(0, -12)),
+    );
+    const reply = await transportTo(origin).send(get());
+    expect((await failureOf(reply.body.bytes(100_000))).kind).toBe('broken');
+  });
+
+  test('without a byte is empty', async () => {
+    const { origin } = await upstream((_request, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(),
+    );
+    const reply = await transportTo(origin).send(get());
+    expect((await reply.body.bytes(100)).length).toBe(0);
+  });
+
+  test.each(['compress', 'gzip, compress'])('in %s, which is not supported, stays as it is', async (encoding) => {
+    const { origin } = await upstream((_request, response) =>
+      response.writeHead(200, { 'content-encoding': encoding }).end('encoded'),
+    );
+    const reply = await transportTo(origin).send(get());
+    expect(reply.headers['content-encoding']).toBe(encoding);
+    expect((await reply.body.bytes(100)).toString()).toBe('encoded');
+  });
+
+  test('counts the bytes that arrived, not the decoded ones', async () => {
+    const bytes = gzipSync(plain);
+    const { origin } = await upstream((_request, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(bytes),
+    );
+    const reply = await transportTo(origin).send(get());
+    await reply.body.bytes(100_000);
+    expect(reply.body.arrived).toBe(bytes.length);
+  });
+
+  test('that grows a thousandfold is decoded only as fast as it is read', async () => {
+    const size = 64 * 1024 * 1024;
+    const { origin } = await upstream((_request, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(size))),
+    );
+    const reply = await transportTo(origin).send(get());
+    let read = 0;
+    let pieces = 0;
+    let most = 0;
+    const before = process.memoryUsage().arrayBuffers;
+    await reply.body.pieces(async (piece) => {
+      read += piece.length;
+      pieces += 1;
+      if (pieces % 64 !== 0) return;
+      await new Promise(setImmediate);
+      most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+    });
+    expect(read).toBe(size);
+    expect(most).toBeLessThan(size / 2);
+  });
+
   test('throws the error of its reader', async () => {
     const { origin } = await upstream((_request, response) =>
       response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('data')),
@@ -248,17 +326,17 @@ describe('a compressed answer', () => {
 });
 
 /** A server that writes an answer as fast as it is taken, and detects when it is stuck on a full socket. */
-function flood(total: number) {
-  const piece = Buffer.alloc(64 * 1024, 'x');
+function flood(total: number, { body = Buffer.alloc(total, 'x'), headers = {} } = {}) {
   let sent = 0;
   let tell = (): void => {};
   const stuck = new Promise<void>((resolve) => {
     tell = resolve;
   });
   const answer: Answer = (_request, response) => {
-    response.writeHead(200, { 'content-length': total });
+    response.writeHead(200, { 'content-length': body.length, ...headers });
     const more = (): void => {
-      while (sent < total) {
+      while (sent < body.length) {
+        const piece = body.subarray(sent, sent + 64 * 1024);
         sent += piece.length;
         if (response.write(piece)) continue;
         // No drain for a while: the reader's pause has come all the way here.
@@ -277,9 +355,12 @@ function flood(total: number) {
 }
 
 describe('a slow reader', () => {
-  test('slows the provider down: while it is busy, the server cannot get rid of its bytes', async () => {
-    const total = 32 * 1024 * 1024;
-    const { answer, stuck, sent } = flood(total);
+  const total = 32 * 1024 * 1024;
+  test.each([
+    ['an answer', {}],
+    ['a compressed answer', { body: gzipSync(randomBytes(total)), headers: { 'content-encoding': 'gzip' } }],
+  ])('slows the provider of %s down: while it is busy, the server cannot get rid of its bytes', async (_, content) => {
+    const { answer, stuck, sent } = flood(total, content);
     const { origin } = await upstream(answer);
     const reply = await transportTo(origin).send(get());
     let release = (): void => {};
@@ -301,7 +382,6 @@ describe('a slow reader', () => {
   });
 
   test('that has not begun to read slows the provider down too, and then gets everything', async () => {
-    const total = 32 * 1024 * 1024;
     const { answer, stuck, sent } = flood(total);
     const { origin } = await upstream(answer);
     const reply = await transportTo(origin).send(get());
