@@ -1,4 +1,5 @@
 /** The raw view of the live tail: every recorded event of the log. */
+import { LRUCache } from 'lru-cache';
 import { requestReceived } from '../events/catalogue/exchange.ts';
 import { categoryOf, idOf, type RecordedEvent, type StreamName } from '../events/event.ts';
 import { eventToJson } from '../events/event-json.ts';
@@ -8,7 +9,7 @@ import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
 import { previewTypeOf } from './preview-view.ts';
 
-/** Most requests whose path is kept; the path of any other is read from its stream again. */
+/** Maximum number of requests whose path is cached. The path of any other is read from its stream again. */
 const MAX_PATHS = 10_000;
 
 export function eventView(log: EventLog): LiveView {
@@ -17,7 +18,8 @@ export function eventView(log: EventLog): LiveView {
 
 class EventFold implements LiveFold {
   readonly #log: EventLog;
-  readonly #paths = new Map<StreamName, string | undefined>();
+  /** `path` is undefined for a stream that does not begin with a request. */
+  readonly #paths = new LRUCache<StreamName, { readonly path: string | undefined }>({ max: MAX_PATHS });
 
   constructor(log: EventLog) {
     this.#log = log;
@@ -25,9 +27,9 @@ class EventFold implements LiveFold {
 
   apply(event: RecordedEvent): LiveFrame | Promise<LiveFrame> {
     if (categoryOf(event.stream) !== 'exchange') return frameOf(event, undefined);
-    if (isA(event, requestReceived)) this.#remember(event.stream, event.data.path);
-    else if (!this.#paths.has(event.stream)) return this.#frameFromLog(event);
-    return frameOf(event, this.#paths.get(event.stream));
+    if (isA(event, requestReceived)) this.#paths.set(event.stream, { path: event.data.path });
+    const known = this.#paths.get(event.stream);
+    return known === undefined ? this.#frameFromLog(event) : frameOf(event, known.path);
   }
 
   due(): LiveFrame[] {
@@ -39,16 +41,8 @@ class EventFold implements LiveFold {
     for await (const first of this.#log.readStream(event.stream, { maxCount: 1 })) {
       if (isA(first, requestReceived)) path = first.data.path;
     }
-    this.#remember(event.stream, path);
+    this.#paths.set(event.stream, { path });
     return frameOf(event, path);
-  }
-
-  #remember(stream: StreamName, path: string | undefined): void {
-    if (this.#paths.size >= MAX_PATHS) {
-      const [oldest] = this.#paths.keys();
-      if (oldest !== undefined) this.#paths.delete(oldest);
-    }
-    this.#paths.set(stream, path);
   }
 }
 

@@ -6,6 +6,7 @@
  * Memory: a meter for each budget, and for each user path and label that spent something in the last 35 days at most 83
  * buckets of 16 bytes. Beyond `MAX_ACCOUNTS`, spending of a new path counts at the nearest known path above.
  */
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
 import { usageRecalculated, usageRecorded } from '../events/catalogue/exchange.ts';
@@ -33,7 +34,7 @@ export interface SpendState {
   /** The meters of each path or label that has any, by its `subjectKey`. */
   readonly bySubject: Map<string, readonly Meter[]>;
   /** The meters above a user path, its own included, root first. Emptied when a budget comes or goes. */
-  readonly chains: Map<string, readonly Meter[]>;
+  readonly chains: LRUCache<string, readonly Meter[]>;
 }
 
 const savedSpend = z.object({
@@ -55,7 +56,7 @@ export const spendView: Projection<SpendState> = {
     day: 0,
     meters: new Map(),
     bySubject: new Map(),
-    chains: new Map(),
+    chains: new LRUCache({ max: MAX_CHAINS }),
   }),
   apply(state, event) {
     if (isA(event, usageRecorded)) {
@@ -91,7 +92,7 @@ export const spendView: Projection<SpendState> = {
       day,
       meters: new Map(),
       bySubject: new Map(),
-      chains: new Map(),
+      chains: new LRUCache({ max: MAX_CHAINS }),
     };
     for (const [key, start, end, spent, hasUsage] of meters) {
       const rule = budgets.rules.get(key);
@@ -107,7 +108,6 @@ export function metersOn(state: SpendState, userPath: string): readonly Meter[] 
   let chain = state.chains.get(userPath);
   if (chain === undefined) {
     chain = metersAbove(state, userPath);
-    if (state.chains.size >= MAX_CHAINS) state.chains.clear();
     state.chains.set(userPath, chain);
   }
   return chain;

@@ -53,6 +53,16 @@ describe('the forecast of a request', () => {
     expect(forecaster.forecast(requestFor({})).likely).toBeLessThan(15);
   });
 
+  test('is kept for a model in use, however many others are observed', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    for (let other = 0; other < 20_000; other++) {
+      forecaster.learn(tiny, requestFor({}), spent(0, 1000));
+      forecaster.learn(targetOf('local', `other-${other}`), requestFor({}), spent(0, 1));
+    }
+    const { likely, learned } = forecaster.forecast(requestFor({}));
+    expect([likely, learned]).toEqual([1000, true]);
+  });
+
   test('is never more than the request allows', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     forecaster.learn(tiny, requestFor({}), spent(0, 1000));

@@ -2,6 +2,7 @@
  * Whether a caller may use a model. Three checks apply: the model policies, the key's own list, and the lists of the
  * caller's user path and of every path above it. All of them have to allow the model.
  */
+import { LRUCache } from 'lru-cache';
 import type { UserPath } from '../../events/event.ts';
 import type { CallerKey } from '../model-request/caller.ts';
 import type { Denial, ModelAccess, ModelCaller } from './model-access.ts';
@@ -83,12 +84,12 @@ const none: readonly SelectorList[] = [];
 
 export function createAuthorizer({ users, models }: Policies<CurrentUserLists>): ModelAccess {
   let version = users.version;
-  const chains = new Map<UserPath, readonly SelectorList[]>();
+  const chains = new LRUCache<UserPath, readonly SelectorList[]>({ max: MAX_PATHS_KEPT });
 
   /** The lists of a path and of the paths above it. */
   function chainOf(path: UserPath | undefined): readonly SelectorList[] {
     if (path === undefined || !users.any) return none;
-    if (version !== users.version || chains.size > MAX_PATHS_KEPT) {
+    if (version !== users.version) {
       version = users.version;
       chains.clear();
     }

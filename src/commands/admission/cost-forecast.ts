@@ -2,7 +2,7 @@
  * The expected cost of a request: from its size, from the answer length that it allows, and from the recent cost of
  * requests to the same model. The forecast is rather too high than too low, since the excess is released.
  */
-
+import { LRUCache } from 'lru-cache';
 import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
 import { forwardOperations, requestedUnits } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
@@ -48,7 +48,7 @@ interface ObservedCosts {
 }
 
 const DECAY = 0.05;
-/** When there are more models, the model observed first is dropped. */
+/** Of more models, the least recently used one is forgotten. */
 const MAX_MODELS = 10_000;
 /** English text has four or five bytes per token, plus the JSON around it. */
 const BYTES_PER_TOKEN = 3;
@@ -62,7 +62,7 @@ const freeForecast: CostForecast = { least: 0, likely: 0, most: 0, learned: true
 
 export class CostForecaster {
   readonly #pricing: Pricing;
-  readonly #seen = new Map<string, ObservedCosts>();
+  readonly #seen = new LRUCache<string, ObservedCosts>({ max: MAX_MODELS });
 
   constructor(pricing: Pricing) {
     this.#pricing = pricing;
@@ -110,8 +110,6 @@ export class CostForecaster {
     const outputTokens = (usage.outputTokens ?? 0) / requestedAnswers(parsedRequest.json);
     const cost = totalCost === null ? 0 : Number(totalCost);
     if (seen === undefined) {
-      const [first] = this.#seen.keys();
-      if (this.#seen.size >= MAX_MODELS && first !== undefined) this.#seen.delete(first);
       this.#seen.set(key, { inputPerByte, outputTokens, cost });
     } else {
       seen.inputPerByte = decayed(seen.inputPerByte, inputPerByte);

@@ -3,6 +3,7 @@
  * called provider and model. Requests count when they are admitted, tokens when their number is known. Everything is
  * in memory; `limit-memory.ts` keeps it over a restart.
  */
+import { LRUCache } from 'lru-cache';
 import { pathsAbove } from '../../events/user-path.ts';
 import type { Caller } from '../model-request/caller.ts';
 import type { Target } from '../model-request/target.ts';
@@ -36,7 +37,7 @@ export class RateLimiter {
   #gauges = new Map<string, Gauge>();
   /** By `<scope>:<subject>`. */
   #bySubject = new Map<string, Gauge[]>();
-  readonly #chains = new Map<string, RequestGauges>();
+  readonly #chains = new LRUCache<string, RequestGauges>({ max: MAX_CHAINS });
 
   /** @param now milliseconds since the epoch */
   constructor(rules: () => RateLimitRules, now: () => number) {
@@ -158,7 +159,6 @@ export class RateLimiter {
     let chain = this.#chains.get(userPath);
     if (chain === undefined) {
       chain = pathsAbove(userPath).flatMap((path) => this.#bySubject.get(`user_path:${path}`) ?? NONE);
-      if (this.#chains.size >= MAX_CHAINS) this.#chains.clear();
       this.#chains.set(userPath, chain);
     }
     return chain;

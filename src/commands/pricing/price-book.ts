@@ -2,6 +2,7 @@
  * The prices in force: administrators' overrides, over the configuration, over the snapshot shipped with the gateway.
  * Answers from memory; a price is computed once, and again after a change of the overrides.
  */
+import { LRUCache } from 'lru-cache';
 import { costAt } from './cost-of-usage.ts';
 import { estimatedCost } from './estimated-cost.ts';
 import type { ModelPricing } from './model-pricing.ts';
@@ -33,8 +34,10 @@ export interface PriceSources {
   typeOf(provider: string): string | undefined;
 }
 
-/** Clients may request any name from a provider, so the cache is bounded. */
-const MAX_REMEMBERED = 10_000;
+type PricesByModel = LRUCache<string, { readonly price: Price | undefined }>;
+
+/** Cached models of a provider. Clients may request any name from it, so the cache is bounded. */
+const MAX_MODELS = 1000;
 const PER_MILLION = 1e6;
 
 const noPrice: UsageCost = Object.freeze({ inputCost: null, outputCost: null, totalCost: null });
@@ -42,8 +45,7 @@ const noPrice: UsageCost = Object.freeze({ inputCost: null, outputCost: null, to
 export class PriceBook implements Pricing, ModelPrices {
   readonly #sources: PriceSources;
   /** By provider, with the provider's type: a name may later belong to a provider of another type. */
-  readonly #prices = new Map<string, { readonly type: string; readonly models: Map<string, Price | undefined> }>();
-  #remembered = 0;
+  readonly #prices = new Map<string, { readonly type: string; readonly models: PricesByModel }>();
   #version = -1;
 
   constructor(sources: PriceSources) {
@@ -81,22 +83,20 @@ export class PriceBook implements Pricing, ModelPrices {
 
   #priceOf(provider: string, providerType: string, model: string): Price | undefined {
     const { version } = this.#sources.overrides();
-    if (version !== this.#version || this.#remembered > MAX_REMEMBERED) {
+    if (version !== this.#version) {
       this.#prices.clear();
-      this.#remembered = 0;
       this.#version = version;
     }
     let ofProvider = this.#prices.get(provider);
     if (ofProvider?.type !== providerType) {
-      ofProvider = { type: providerType, models: new Map() };
+      ofProvider = { type: providerType, models: new LRUCache({ max: MAX_MODELS }) };
       this.#prices.set(provider, ofProvider);
     }
     const { models } = ofProvider;
     const known = models.get(model);
-    if (known !== undefined || models.has(model)) return known;
+    if (known !== undefined) return known.price;
     const price = priceOf(this.#layers(provider, providerType, model));
-    models.set(model, price);
-    this.#remembered += 1;
+    models.set(model, { price });
     return price;
   }
 

@@ -3,6 +3,7 @@
  * a later query could see, so a session consists of a name, an owner and an end. As in ClickHouse, its queries are
  * executed one at a time, and each one restarts the timeout.
  */
+import { LRUCache } from 'lru-cache';
 import { ClickHouseException } from './embedded-clickhouse.ts';
 
 export interface SessionOf {
@@ -22,13 +23,12 @@ interface Session {
 
 const USUAL_SECONDS = 60;
 const MOST_SECONDS = 3600;
-/** The least recently used sessions are removed first. */
-const MOST_SESSIONS = 10_000;
+/** Of more sessions, the least recently used one is removed. */
+const MAX_SESSIONS = 10_000;
 const LONGEST_ID = 256;
 
 export class ClickHouseSessions {
-  /** The least recently used first. */
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new LRUCache<string, Session>({ max: MAX_SESSIONS });
   readonly #now: () => number;
 
   /** @param now milliseconds of a monotonic clock */
@@ -51,7 +51,6 @@ export class ClickHouseSessions {
       );
     }
     const key = JSON.stringify([user, id]);
-    this.#removeEnded();
     const found = this.#sessions.get(key);
     const known = found !== undefined && found.endsAt > this.#now() ? found : undefined;
     if (known === undefined && mustExist) {
@@ -64,28 +63,11 @@ export class ClickHouseSessions {
       );
     }
     const session: Session = { endsAt: Number.POSITIVE_INFINITY, isBusy: true };
-    this.#sessions.delete(key);
     this.#sessions.set(key, session);
-    this.#evict();
     return () => {
       session.isBusy = false;
       session.endsAt = this.#now() + seconds * 1000;
     };
-  }
-
-  #removeEnded(): void {
-    const now = this.#now();
-    for (const [key, { endsAt }] of this.#sessions) {
-      if (endsAt > now) break;
-      this.#sessions.delete(key);
-    }
-  }
-
-  #evict(): void {
-    for (const key of this.#sessions.keys()) {
-      if (this.#sessions.size <= MOST_SESSIONS) return;
-      this.#sessions.delete(key);
-    }
   }
 }
 

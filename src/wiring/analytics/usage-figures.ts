@@ -1,4 +1,5 @@
 /** Usage for `GET /v1/usage`. Any key may call it at any rate, so results are cached for a short time. */
+import { LRUCache } from 'lru-cache';
 import { summaryOf } from '../../http/admin/usage-answers.ts';
 import type { UsageFigures, UsageFiguresQuery } from '../../http/v1/usage.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
@@ -16,10 +17,15 @@ export interface UsageFiguresOptions {
 const SAME_MS = 1000;
 /** Timeout of the query, so that the rest of the answer is not delayed further. */
 const TIMEOUT_MS = 3000;
-const MOST_KNOWN = 1000;
+const MAX_QUERIES = 1000;
+
+interface Known {
+  readonly until: number;
+  readonly figures: Promise<object | null>;
+}
 
 export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): UsageFigures {
-  const known = new Map<string, { readonly until: number; readonly figures: Promise<object | null> }>();
+  const known = new LRUCache<string, Known>({ max: MAX_QUERIES });
 
   async function figuresOf(query: UsageFiguresQuery): Promise<object | null> {
     const { sql, parameters } = usageTotals(query, 'uncached');
@@ -37,7 +43,6 @@ export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): U
     const at = now();
     const same = known.get(name);
     if (same !== undefined && at < same.until) return same.figures;
-    if (known.size >= MOST_KNOWN) known.clear();
     const figures = figuresOf(query);
     known.set(name, { until: at + SAME_MS, figures });
     return figures;
