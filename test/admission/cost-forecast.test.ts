@@ -55,8 +55,9 @@ describe('the forecast of a request', () => {
 
   test('is kept for a model in use, however many others are observed', () => {
     const forecaster = new CostForecaster(priced(0, 1));
+    forecaster.learn(tiny, requestFor({}), spent(0, 1000));
     for (let other = 0; other < 20_000; other++) {
-      forecaster.learn(tiny, requestFor({}), spent(0, 1000));
+      forecaster.forecast(requestFor({}));
       forecaster.learn(targetOf('local', `other-${other}`), requestFor({}), spent(0, 1));
     }
     const { likely, learned } = forecaster.forecast(requestFor({}));
