@@ -2,25 +2,24 @@
 
 import { hostname } from 'node:os';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
-import { type CurrentUserLists, createAuthorizer } from '../commands/access/authorizer.ts';
+import { createAuthorizer } from '../commands/access/authorizer.ts';
 import { EffectiveModels } from '../commands/access/effective-models.ts';
 import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
-import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
-import { type DeclaredPolicies, declaredPolicies, policiesInForce } from '../commands/users/policies-in-force.ts';
+import { declaredPolicies, policiesInForce } from '../commands/users/policies-in-force.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import { registerAccess } from '../http/admin/access.ts';
 import { registerAuthKeys } from '../http/admin/auth-keys.ts';
 import { registerUsers } from '../http/admin/users.ts';
 import type { Routes } from '../http/api/route-schema.ts';
-import { type Authenticator, createAuthenticator } from '../http/auth.ts';
+import { createAuthenticator } from '../http/auth.ts';
 import { parseUserPath } from '../http/user-path.ts';
-import { type KeysState, keysView } from '../projections/keys.ts';
-import type { ProjectionRunner, RunningProjection } from '../projections/runner.ts';
-import { type UsersState, usersView } from '../projections/users.ts';
+import { keysView } from '../projections/keys.ts';
+import type { ProjectionRunner } from '../projections/runner.ts';
+import { usersView } from '../projections/users.ts';
 import type { Registry } from '../providers/registry.ts';
 import type { ReadPoliciesAsOf } from './admin/policies-as-of.ts';
 
@@ -32,30 +31,11 @@ export interface AccessControlOptions {
   readonly onError: (error: unknown) => void;
 }
 
+export type KnownAccess = ReturnType<typeof knownAccess>;
+export type AccessControl = ReturnType<typeof controlAccess>;
+
 /** Keys and users read from the log. Reading starts at once. */
-export interface KnownAccess {
-  readonly keys: RunningProjection<KeysState>;
-  readonly users: RunningProjection<UsersState>;
-  readonly directory: KeyDirectory;
-  readonly authenticator: Authenticator;
-  /** Whether the admin API would still accept this caller: keys expire, and can be deactivated or restricted. */
-  isStillAdministrator(caller: Caller): boolean;
-  /** Resolves when all access events in the log have been read. */
-  readonly caughtUp: Promise<unknown>;
-  /** Records the refused keys that are not recorded yet. */
-  stop(): Promise<void>;
-}
-
-export interface AccessControl {
-  readonly access: ModelAccess;
-  readonly declared: DeclaredPolicies;
-  readonly lists: CurrentUserLists;
-  readonly isProvider: (name: string) => boolean;
-  /** The models that each path may use, now; for one answer. */
-  effective(): EffectiveModels;
-}
-
-export function knownAccess(options: AccessControlOptions): KnownAccess {
+export function knownAccess(options: AccessControlOptions) {
   const { config, masterKey, log, projections, onError } = options;
   const keys = projections.run(keysView);
   const users = projections.run(usersView);
@@ -80,7 +60,8 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
     users,
     directory,
     authenticator,
-    isStillAdministrator({ key, secretHash }) {
+    /** Whether the admin API would still accept this caller: keys expire, and can be deactivated or restricted. */
+    isStillAdministrator({ key, secretHash }: Caller) {
       if (key === undefined) return true;
       const now = directory.byId(key.id);
       if (now === undefined || secretHash === undefined) return false;
@@ -88,7 +69,9 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
       if (whyNotAdministrator({ key: now, hasPreviousSecret }) !== undefined) return false;
       return whySecretNotAccepted(now, secretHash, Date.now()) === undefined;
     },
+    /** Resolves when all access events in the log have been read. */
     caughtUp,
+    /** Records the refused keys that are not recorded yet. */
     stop: () => refused.stop(),
   };
 }
@@ -99,7 +82,7 @@ export function controlAccess(
   config: Config,
   registry: Pick<Registry, 'providers' | 'list'>,
   models: ModelPolicies,
-): AccessControl {
+) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
   const written = config.users.map(({ path, ...policy }) => ({ ...policy, userPath: parseUserPath(path, 'path') }));
   const declared = declaredPolicies(written, isProvider);
@@ -110,6 +93,7 @@ export function controlAccess(
     declared,
     lists,
     isProvider,
+    /** The models that each path may use, now; for one answer. */
     effective: () => new EffectiveModels(registry.list(), policies),
   };
 }

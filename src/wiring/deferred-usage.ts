@@ -17,24 +17,9 @@ export interface DeferredUsageWiring {
   readonly onError: (error: unknown) => void;
 }
 
-export interface GatewayDeferredUsage {
-  readonly usage: DeferredUsage;
-  /** The work that has not ended. */
-  readonly open: () => ReadonlyMap<StreamName, OpenWork>;
-  /** Resolves when all events about such work in the log have been read. */
-  readonly caughtUp: Promise<void>;
-  /** Starts to query providers. */
-  follow(deps: Omit<CheckDependencies, 'deferred'>): void;
-  stop(): Promise<void>;
-}
+export type GatewayDeferredUsage = ReturnType<typeof gatewayDeferredUsage>;
 
-export function gatewayDeferredUsage({
-  log,
-  projections,
-  pricing,
-  countTokens,
-  onError,
-}: DeferredUsageWiring): GatewayDeferredUsage {
+export function gatewayDeferredUsage({ log, projections, pricing, countTokens, onError }: DeferredUsageWiring) {
   const running = projections.run(deferredUsageView);
   const usage = new DeferredUsage({
     log,
@@ -47,13 +32,16 @@ export function gatewayDeferredUsage({
       },
     },
   });
-  const open = () => running.state.open;
+  const open = (): ReadonlyMap<StreamName, OpenWork> => running.state.open;
   let follower: WorkFollower | undefined;
   return {
     usage,
+    /** The work that has not ended. */
     open,
+    /** Resolves when all events about such work in the log have been read. */
     caughtUp: running.caughtUp,
-    follow(deps) {
+    /** Starts to query providers. */
+    follow(deps: Omit<CheckDependencies, 'deferred'>) {
       follower = new WorkFollower({
         open,
         look: (work, isTooOld, signal) => checkWork(work, isTooOld, signal, { ...deps, deferred: usage }),

@@ -45,35 +45,18 @@ export interface AdminParts {
   isProvider(name: string): boolean;
 }
 
-export interface Limits {
-  readonly admission: Admission;
-  /** Counts the tokens of a response that its provider completed after its answer. */
-  countTokens(work: OpenWork, tokens: number): void;
-  /** The expected cost and tokens of one request of a batch. */
-  forecast: CostForecaster['ofBatch'];
-  /** Number of refused requests and targets, by the code of the refusal. */
-  readonly refused: ReadonlyMap<string, number>;
-  /**
-   * Records the limits of the configuration in the log, and counts the requests admitted before the last stop. To be
-   * awaited before the first request, and after open exchanges of the last run are closed.
-   */
-  begin(): Promise<void>;
-  registerAdmin(admin: Routes, parts: AdminParts): void;
-  registerUsage(app: Routes, figures: UsageFigures): void;
-  /** Saves the counters. */
-  stop(): Promise<void>;
-}
+export type Limits = ReturnType<typeof createLimits>;
 
 const now = Date.now;
 
 /** Starts to read the log at once: to be called before the first append. */
-export function createLimits(options: LimitsOptions): Limits {
+export function createLimits(options: LimitsOptions) {
   const { config, pricing } = options;
   const budgets = config.budgets.enabled ? budgetKeeping(options) : undefined;
   const rateLimits = config.rateLimits.enabled ? rateLimiting(options) : undefined;
   const refused = new Map<string, number>();
   const forecaster = new CostForecaster(pricing);
-  const admission =
+  const admission: Admission =
     budgets === undefined && rateLimits === undefined
       ? withoutLimits
       : new LimitAdmission({
@@ -86,26 +69,34 @@ export function createLimits(options: LimitsOptions): Limits {
   const open = () => (admission instanceof LimitAdmission ? admission.open : new Set<string>());
   return {
     admission,
-    countTokens: ({ userPath = '/', provider, model }, tokens) =>
-      rateLimits?.limiter.recount({ at: now(), userPath, target: { provider, model }, tokens }),
-    forecast: (target, endpoint, json, bytes) => forecaster.ofBatch(target, endpoint, json, bytes),
+    /** Counts the tokens of a response that its provider completed after its answer. */
+    countTokens: ({ userPath, provider, model }: OpenWork, tokens: number) =>
+      rateLimits?.limiter.recount({ at: now(), userPath: userPath ?? '/', target: { provider, model }, tokens }),
+    /** The expected cost and tokens of one request of a batch. */
+    forecast: ((...request) => forecaster.ofBatch(...request)) satisfies CostForecaster['ofBatch'],
+    /** Number of refused requests and targets, by the code of the refusal. */
     refused,
+    /**
+     * Records the limits of the configuration in the log, and counts the requests admitted before the last stop. To be
+     * awaited before the first request, and after open exchanges of the last run are closed.
+     */
     async begin() {
       await budgets?.begin();
       await rateLimits?.begin(open);
     },
-    registerAdmin(admin, { asOf, keys, isProvider }) {
+    registerAdmin(admin: Routes, { asOf, keys, isProvider }: AdminParts) {
       const { log } = options;
       registerBudgets(admin, { log, budgets: budgets?.books, asOf, keys, now });
       registerRateLimits(admin, { log, rateLimits: rateLimits?.books, asOf, keys, isProvider, now });
     },
-    registerUsage: (app, figures) =>
+    registerUsage: (app: Routes, figures: UsageFigures) =>
       registerUsage(app, {
         figures,
         budgetsOf: budgets?.of ?? (() => []),
         rateLimitsOf: rateLimits?.of ?? (() => []),
         now,
       }),
+    /** Saves the counters. */
     stop: async () => rateLimits?.stop(),
   };
 }

@@ -11,7 +11,7 @@ import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { createSessions } from '../commands/model-request/session.ts';
 import type { Config } from '../config/config.ts';
 import { OpenExchanges } from '../http/open-exchanges.ts';
-import { createRequestTags, type RequestTags } from '../http/request-tags.ts';
+import { createRequestTags } from '../http/request-tags.ts';
 import type { TaggingState } from '../projections/tagging.ts';
 import { type ExchangeParts, exchangeDependencies } from './exchange.ts';
 
@@ -21,22 +21,9 @@ export interface ModelRequestsOptions extends Omit<ExchangeParts, 'config' | 're
   readonly tagging: { readonly state: TaggingState };
 }
 
-export interface ModelRequests {
-  /** The running exchanges: a stop waits for them. */
-  readonly exchanges: OpenExchanges;
-  /** The exchanges among them that continue without their clients. */
-  readonly detached: DetachedClients;
-  /** Decides which refusals are recorded one by one. */
-  readonly refused: RefusedRequests;
-  /** Which headers carry labels. */
-  readonly tags: RequestTags;
-  /** Never rejects: the client receives an answer or an error, and both are recorded. */
-  run(dialect: ExchangeDialect, request: ModelRequest, client: Client): Promise<void>;
-  /** Continues an exchange that has no client. */
-  resume(run: ResumableExchange): void;
-}
+export type ModelRequests = ReturnType<typeof createModelRequests>;
 
-export function createModelRequests({ config, tagging, ...parts }: ModelRequestsOptions): ModelRequests {
+export function createModelRequests({ config, tagging, ...parts }: ModelRequestsOptions) {
   const detached = new DetachedClients();
   const sessions = createSessions(config.session);
   const tags = createRequestTags(config.tagging, () => tagging.state.headers);
@@ -53,11 +40,18 @@ export function createModelRequests({ config, tagging, ...parts }: ModelRequests
     config.server.maxConcurrentRequests,
   );
   return {
+    /** The running exchanges: a stop waits for them. */
     exchanges,
+    /** The exchanges among them that continue without their clients. */
     detached,
+    /** Decides which refusals are recorded one by one. */
     refused,
+    /** Which headers carry labels. */
     tags,
-    run: (dialect, request, client) => runExchange(dialect, request, client, dependencies),
-    resume: (run) => exchanges.track(resumeExchange(run, dependencies)),
+    /** Never rejects: the client receives an answer or an error, and both are recorded. */
+    run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) =>
+      runExchange(dialect, request, client, dependencies),
+    /** Continues an exchange that has no client. */
+    resume: (run: ResumableExchange) => exchanges.track(resumeExchange(run, dependencies)),
   };
 }

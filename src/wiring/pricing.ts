@@ -34,16 +34,10 @@ export interface PricingRoutes {
   readonly virtualModels: Pick<VirtualModels, 'directory' | 'facts'>;
 }
 
-export interface GatewayPricing {
-  readonly prices: PriceBook;
-  /** Resolves when all price events in the log have been read. */
-  readonly caughtUp: Promise<void>;
-  /** Called once for each prefix of the admin API. */
-  register(admin: Routes, routes: PricingRoutes): void;
-}
+export type GatewayPricing = ReturnType<typeof gatewayPricing>;
 
 /** @throws Error when the configuration declares an invalid price */
-export function gatewayPricing({ config, log, projections, typeOf }: PricingWiring): GatewayPricing {
+export function gatewayPricing({ config, log, projections, typeOf }: PricingWiring) {
   const configured = configuredPrices(config.providers);
   const overrides = projections.run(priceOverridesView);
   const prices = new PriceBook({
@@ -55,8 +49,10 @@ export function gatewayPricing({ config, log, projections, typeOf }: PricingWiri
   const recalculate = createRecalculator({ log, pricing: prices });
   return {
     prices,
+    /** Resolves when all price events in the log have been read. */
     caughtUp: overrides.caughtUp,
-    register(admin, { asOf, registry, virtualModels }) {
+    /** Called once for each prefix of the admin API. */
+    register(admin: Routes, { asOf, registry, virtualModels }: PricingRoutes) {
       const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
       registerPricingOverrides(admin, { log, overrides, asOf, isProvider });
       const known = { knows: registry.knows, find: registry.find, behind: behindAlias(virtualModels) };

@@ -10,19 +10,7 @@ import { ProviderRoster, type RosterConfig } from '../commands/providers/provide
 import type { Config } from '../config/config.ts';
 import type { StoredCredentials } from '../projections/provider-credentials.ts';
 import type { ProviderMemory } from '../projections/provider-memory.ts';
-import { createRegistry, type Registry } from '../providers/registry.ts';
-
-export interface GatewayProviders {
-  readonly registry: Registry;
-  readonly roster: ProviderRoster;
-  /** Whether the demonstration's provider is the only one. */
-  demo(): boolean;
-  /** Applies the stored credentials to the running gateway. */
-  follow(): Promise<void>;
-  /** By name, why a provider that was set up is not in force. */
-  problems(): ReadonlyMap<string, string>;
-  close(): Promise<void>;
-}
+import { createRegistry } from '../providers/registry.ts';
 
 export interface GatewayProvidersOptions {
   readonly config: Config;
@@ -35,7 +23,9 @@ export interface GatewayProvidersOptions {
   openExchangesEnded(): Promise<void>;
 }
 
-export async function createGatewayProviders(options: GatewayProvidersOptions): Promise<GatewayProviders> {
+export type GatewayProviders = Awaited<ReturnType<typeof createGatewayProviders>>;
+
+export async function createGatewayProviders(options: GatewayProvidersOptions) {
   const { config, stored, remembered, sealers, journal, logger } = options;
   const onError = (error: unknown) => logger.error(error);
   const registry = createRegistry({
@@ -100,11 +90,14 @@ export async function createGatewayProviders(options: GatewayProvidersOptions): 
   return {
     registry,
     roster,
+    /** Whether the demonstration's provider is the only one. */
     demo: () => isDemo,
+    /** Applies the stored credentials to the running gateway. */
     follow() {
       followed = followed.catch(() => {}).then(follow);
       return followed;
     },
+    /** By name, why a provider that was set up is not in force. */
     problems: () => problems,
     async close() {
       registry.close();

@@ -1,11 +1,9 @@
 /** Wiring of virtual models: resolution of names, access policies, and routing. */
 
 import type { ModelAccess } from '../commands/access/model-access.ts';
-import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import type { VisibleModels } from '../commands/access/visible-models.ts';
 import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import type { Admission } from '../commands/model-request/admission.ts';
-import type { Reach, Router } from '../commands/model-request/routing-types.ts';
 import type { PriceOf } from '../commands/virtual-models/balance.ts';
 import { problemAround } from '../commands/virtual-models/chains.ts';
 import { VirtualModelChanges } from '../commands/virtual-models/changes.ts';
@@ -35,17 +33,6 @@ export interface VirtualModelsOptions {
   readonly warn: (message: string) => void;
 }
 
-export interface VirtualModels {
-  readonly directory: VirtualModelDirectory;
-  readonly policies: ModelPolicies;
-  /** Inputs of the rows beside the stored virtual models; also for an `as_of` list. */
-  readonly facts: RowFacts;
-  router(options: RouterParts): Router & Reach;
-  /** The models that a caller sees, including virtual models. */
-  listed(models: VisibleModels<Entry>, access: ModelAccess): VisibleModels<Entry>;
-  register(admin: Routes, asOf: Pick<AsOf, 'moment' | 'fold'>): void;
-}
-
 /** The router's dependencies beside the virtual models. */
 export interface RouterParts {
   readonly access: ModelAccess;
@@ -56,8 +43,10 @@ export interface RouterParts {
   random(): number;
 }
 
+export type VirtualModels = ReturnType<typeof createVirtualModels>;
+
 /** @throws Error when the configuration declares an invalid virtual model */
-export function createVirtualModels({ config, log, view, registry, warn }: VirtualModelsOptions): VirtualModels {
+export function createVirtualModels({ config, log, view, registry, warn }: VirtualModelsOptions) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
   const providers = { has: isProvider, knows: (nameOrType: string) => registry.knows(nameOrType) };
   const written = config.virtualModels.map(({ userPaths, ...one }) => ({
@@ -84,8 +73,9 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
   return {
     directory,
     policies: directory.policies,
+    /** Inputs of the rows beside the stored virtual models; also for an `as_of` list. */
     facts,
-    router: ({ access, admission, priceOf, resilience, random }) =>
+    router: ({ access, admission, priceOf, resilience, random }: RouterParts) =>
       createRouter({
         models: registry,
         virtualModels: directory,
@@ -99,7 +89,8 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
           return registry.status().find(({ name }) => name === provider)?.state !== 'unavailable';
         },
       }),
-    listed: (models, access) =>
+    /** The models that a caller sees, including virtual models. */
+    listed: (models: VisibleModels<Entry>, access: ModelAccess) =>
       withVirtualModels(models, {
         virtualModels: directory,
         access,
@@ -107,7 +98,8 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
         onlyVirtual: config.models.listOnlyVirtual,
         declaredAt: Math.floor(Date.now() / 1000),
       }),
-    register: (admin, asOf) => registerVirtualModels(admin, { view, changes, providers, facts, asOf }),
+    register: (admin: Routes, asOf: Pick<AsOf, 'moment' | 'fold'>) =>
+      registerVirtualModels(admin, { view, changes, providers, facts, asOf }),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import type { EventLog } from '../../events/log.ts';
-import { type AsOf, createAsOf } from '../../http/admin/as-of.ts';
+import { createAsOf } from '../../http/admin/as-of.ts';
 import { registerExplain } from '../../http/admin/explain.ts';
 import { registerHistory } from '../../http/admin/history.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
@@ -10,7 +10,7 @@ import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { Registry } from '../../providers/registry.ts';
 import type { AccessControl, KnownAccess } from '../access.ts';
-import { createPoliciesAsOf, type ReadPoliciesAsOf } from './policies-as-of.ts';
+import { createPoliciesAsOf } from './policies-as-of.ts';
 
 export interface AdminHistoryOptions {
   readonly log: EventLog;
@@ -21,13 +21,7 @@ export interface AdminHistoryOptions {
   readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: DeclaredVirtualModels };
 }
 
-export interface AdminHistory {
-  readonly asOf: AsOf;
-  readonly policies: ReadPoliciesAsOf;
-  register(admin: Routes): void;
-}
-
-export function adminHistory(options: AdminHistoryOptions): AdminHistory {
+export function adminHistory(options: AdminHistoryOptions) {
   const { log, journal, registry, known, control } = options;
   const { inForce, declared } = options.virtualModels;
   const asOf = createAsOf({ log, journal, now: Date.now });
@@ -41,7 +35,7 @@ export function adminHistory(options: AdminHistoryOptions): AdminHistory {
   return {
     asOf,
     policies,
-    register(admin) {
+    register(admin: Routes) {
       registerHistory(admin, { log, journal });
       registerExplain(admin, {
         log,

@@ -6,8 +6,7 @@ import { registerCacheOverview } from '../../http/admin/cache-overview.ts';
 import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/report-db.ts';
 import { registerUsageReports } from '../../http/admin/usage-reports.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
-import type { UsageFigures } from '../../http/v1/usage.ts';
-import { type AnalyticsDb, createAnalyticsDb } from '../../projections/analytics/analytics-db.ts';
+import { createAnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type AuditRecords, registerAuditReports } from './audit-reports.ts';
 import { createUsageFigures } from './usage-figures.ts';
 
@@ -20,27 +19,22 @@ export interface AnalyticsWiring extends AuditRecords {
   readonly analytics: AnalyticsQueries | undefined;
 }
 
-export interface Analytics {
-  /** The database for reports. */
-  readonly db: AnalyticsDb;
-  /** For `GET /v1/usage`. */
-  readonly usageFigures: UsageFigures;
-  /** Called once for each prefix of the admin API. */
-  register(admin: Routes): void;
-  close(): Promise<void>;
-}
+export type Analytics = ReturnType<typeof createAnalytics>;
 
 const now = Date.now;
 
-export function createAnalytics({ config, analytics, audit, recorded }: AnalyticsWiring): Analytics {
+export function createAnalytics({ config, analytics, audit, recorded }: AnalyticsWiring) {
   const analyticsDb = createAnalyticsDb({ address: () => analytics?.address() });
   const state = () => stateOf(analytics);
   const db = createReportDb({ db: analyticsDb, state });
   const enabled = config.usageEnabled;
   return {
+    /** The database for reports. */
     db,
+    /** For `GET /v1/usage`. */
     usageFigures: createUsageFigures({ db: createReportDb({ db: analyticsDb, state, waitMs: 0 }), enabled, now }),
-    register(admin) {
+    /** Called once for each prefix of the admin API. */
+    register(admin: Routes) {
       registerUsageReports(admin, { db, enabled, now });
       registerCacheOverview(admin, { db, enabled: false, now });
       registerAuditReports(admin, {

@@ -5,10 +5,9 @@ import { Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { mintEventId } from '../../events/event-id.ts';
-import type { Routes } from '../../http/api/route-schema.ts';
 import { registerHealth } from '../../http/health.ts';
 import type { Metrics } from '../../http/metrics.ts';
-import { createRequestRecorder, type RequestRecorder } from '../../http/request-recorder.ts';
+import { createRequestRecorder } from '../../http/request-recorder.ts';
 import { createServer, type ServerOptions } from '../../http/server.ts';
 import type { AnalyticsQueries } from '../analytics/reports.ts';
 import { type GatewayLog, storageHealth } from '../log/event-log.ts';
@@ -25,21 +24,7 @@ export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator
   readonly analytics: AnalyticsQueries | undefined;
 }
 
-export interface GatewayServer {
-  readonly app: Routes;
-  readonly recorder: RequestRecorder;
-  /** @returns its URL, for example `http://127.0.0.1:8080` */
-  listen(): Promise<string>;
-  /**
-   * Accepts no new connection and leaves open connections alone. An HTTP server's own `close` also ends connections on
-   * which the client has not received the whole answer yet.
-   */
-  stopListening(): void;
-  /** Ends connections that wait for nothing: live tails, kept-alive and unused connections. */
-  close(): Promise<void>;
-}
-
-export function createGatewayServer(options: GatewayServerOptions): GatewayServer {
+export function createGatewayServer(options: GatewayServerOptions) {
   const { config, log, logger, metrics, requests, analytics, isStopping } = options;
   const { host, port } = config.server;
   const recorder = createRequestRecorder({
@@ -71,11 +56,17 @@ export function createGatewayServer(options: GatewayServerOptions): GatewayServe
   return {
     app,
     recorder,
+    /** @returns its URL, for example `http://127.0.0.1:8080` */
     async listen() {
       await app.listen({ host, port });
       return `http://${host.includes(':') ? `[${host}]` : host}:${portOf(app.server) ?? port}`;
     },
+    /**
+     * Accepts no new connection and leaves open connections alone. An HTTP server's own `close` also ends connections
+     * on which the client has not received the whole answer yet.
+     */
     stopListening: () => void NetServer.prototype.close.call(app.server),
+    /** Ends connections that wait for nothing: live tails, kept-alive and unused connections. */
     async close() {
       app.server.closeAllConnections();
       await app.close();

@@ -6,18 +6,14 @@ import { type EventContext, streamName } from '../../events/event.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import type { EventLog } from '../../events/log.ts';
 
-export interface Instance {
-  /** @throws LogUnavailable; the log is closed in that case too */
-  stop(reason: string, cutExchanges: number): Promise<void>;
-}
-
 /** @throws LogUnavailable */
-export async function recordStart(log: EventLog, { durability }: Config['log']): Promise<Instance> {
+export async function recordStart(log: EventLog, { durability }: Config['log']) {
   const stream = streamName('gateway', mintEventId());
   const started = gatewayStarted.create({ version, node: process.version, durability, pid: process.pid }, context);
   await log.append([{ stream, events: [started], expectedRevision: 'noStream' }]);
   return {
-    async stop(reason, cutExchanges) {
+    /** @throws LogUnavailable; the log is closed in that case too */
+    async stop(reason: string, cutExchanges: number) {
       const stopped = gatewayStopped.create({ reason, cutExchanges }, context);
       try {
         await log.append([{ stream, events: [stopped], expectedRevision: 'exists' }]);

@@ -40,17 +40,8 @@ export interface OpenExchangesOptions {
   resume(run: ResumableExchange): void;
 }
 
-export interface OpenExchangeTracking {
-  readonly records: OpenExchangeTracker;
-  /** For listeners of the live tail. */
-  readonly view: OpenExchangesView;
-  resume(exchange: RecordedExchange): void;
-  /** Records where the fold of open exchanges starts at the next start. @throws what SQLite throws when the disk is full */
-  saveView(): Promise<void>;
-}
-
 /** When the log can be written again, exchanges whose end could not be recorded are closed. */
-export function trackOpenExchanges(options: OpenExchangesOptions): OpenExchangeTracking {
+export function trackOpenExchanges(options: OpenExchangesOptions) {
   const { log, recorded, views, logger } = options;
   const onError = (error: unknown) => logger.error(error);
   const resume = (exchange: RecordedExchange) => {
@@ -73,8 +64,10 @@ export function trackOpenExchanges(options: OpenExchangesOptions): OpenExchangeT
   });
   return {
     records,
+    /** For listeners of the live tail. */
     view,
     resume,
+    /** Records where the fold of open exchanges starts at the next start. @throws what SQLite throws when the disk is full */
     saveView() {
       view.close();
       return view.mark();

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
-import { type AdminJournal, adminJournal } from '../../projections/admin-journal.ts';
-import { providerCredentialsView, type StoredCredentials } from '../../projections/provider-credentials.ts';
-import { type ProviderMemory, providerMemory } from '../../projections/provider-memory.ts';
-import { createProjectionRunner, type ProjectionRunner, type RunningProjection } from '../../projections/runner.ts';
-import { type TaggingState, taggingView } from '../../projections/tagging.ts';
-import { openViewStore, type ViewStore } from '../../projections/view-store.ts';
-import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
+import { adminJournal } from '../../projections/admin-journal.ts';
+import { providerCredentialsView } from '../../projections/provider-credentials.ts';
+import { providerMemory } from '../../projections/provider-memory.ts';
+import { createProjectionRunner } from '../../projections/runner.ts';
+import { taggingView } from '../../projections/tagging.ts';
+import { openViewStore } from '../../projections/view-store.ts';
+import { virtualModelsView } from '../../projections/virtual-models.ts';
 
 export interface GatewayViewsOptions {
   readonly config: Config;
@@ -17,23 +17,10 @@ export interface GatewayViewsOptions {
   readonly logger: Logger;
 }
 
-export interface GatewayViews {
-  readonly store: ViewStore;
-  /** Other components run their own read models on it. */
-  readonly projections: ProjectionRunner;
-  readonly providerMemory: RunningProjection<ProviderMemory>;
-  readonly credentials: RunningProjection<StoredCredentials>;
-  readonly tagging: RunningProjection<TaggingState>;
-  readonly adminJournal: RunningProjection<AdminJournal>;
-  readonly virtualModels: RunningProjection<VirtualModelsState>;
-  /** Resolves when the read models that the request path uses have reached the end of the log. */
-  caughtUp(): Promise<unknown>;
-  /** Saves all read models. @throws what SQLite throws when the disk is full; everything is closed in that case too */
-  close(): Promise<void>;
-}
+export type GatewayViews = ReturnType<typeof openGatewayViews>;
 
 /** The read models start reading the log at once. */
-export function openGatewayViews({ config, log, logger }: GatewayViewsOptions): GatewayViews {
+export function openGatewayViews({ config, log, logger }: GatewayViewsOptions) {
   const store = openViewStore(join(config.dataDir, 'views.db'), { onDiscarded: (reason) => logger.warn(reason) });
   const projections = createProjectionRunner(log, store, { onError: (error) => logger.error(error) });
   const views = {
@@ -45,12 +32,15 @@ export function openGatewayViews({ config, log, logger }: GatewayViewsOptions): 
   };
   return {
     store,
+    /** Other components run their own read models on it. */
     projections,
     ...views,
+    /** Resolves when the read models that the request path uses have reached the end of the log. */
     caughtUp: () => {
       const { providerMemory, credentials, tagging, virtualModels } = views;
       return Promise.all([providerMemory, credentials, tagging, virtualModels].map(({ caughtUp }) => caughtUp));
     },
+    /** Saves all read models. @throws what SQLite throws when the disk is full; everything is closed in that case too */
     close: () => projections.close().finally(() => store.close()),
   };
 }
