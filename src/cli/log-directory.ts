@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { directoryOf } from '../events/open-log.ts';
 import type { ParsedArguments } from './command.ts';
-import { logUrlOf } from './log-url.ts';
+import { configInForce } from './config-in-force.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal } from './terminal.ts';
 
@@ -11,7 +11,7 @@ export async function logDirectoryOf(
   parts: ProgramParts,
   terminal: Terminal,
 ): Promise<string | undefined> {
-  const url = await logUrlOf(args, parts, terminal);
+  const url = (await configInForce(args, parts, terminal))?.log.url;
   if (url === undefined) return undefined;
   if (!url.startsWith('file:')) {
     complain(terminal, 'this works on a log in files (file:…); another engine has tools of its own');

@@ -47,10 +47,8 @@ const commands: readonly Command[] = [
     about:
       'Make the user of analysts (CLICKHOUSE_ANALYST_USER) on the server at CLICKHOUSE_URL, as CLICKHOUSE_ADMIN_USER or else CLICKHOUSE_USER. May be repeated.',
     flags: whereFlags,
-    run: async (args, parts) => {
-      const { analyticsSetup } = await import('./analytics-setup.ts');
-      return withTerminal((terminal) => analyticsSetup(args, parts, terminal));
-    },
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./analytics-setup.ts')).analyticsSetup(args, parts, terminal)),
   },
   {
     name: 'analytics',
@@ -88,10 +86,8 @@ const commands: readonly Command[] = [
     name: 'log stat',
     about: 'Say how large the log is and what is in it.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
-    run: async (args, parts) => {
-      const { logStat } = await import('./log-stat.ts');
-      return withTerminal((terminal) => logStat(args, parts, terminal));
-    },
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./log-stat.ts')).logStat(args, parts, terminal)),
   },
   {
     name: 'log export',
@@ -113,29 +109,24 @@ const commands: readonly Command[] = [
     name: 'log check',
     about: 'Read the whole log and verify every checksum. Exits with 1 when something is damaged.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
-    run: async (args, parts) => {
-      const { logCheck } = await import('./log-check.ts');
-      return withTerminal((terminal) => logCheck(args, parts, terminal));
-    },
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./log-check.ts')).logCheck(args, parts, terminal)),
   },
   {
     name: 'log accept-loss',
     about:
       'Let a log of which files or events are missing go on without them: records who accepted the loss, when, and which positions. They are not used again. Not while a gateway runs.',
     flags: { reason: { value: 'TEXT', about: 'why; it is kept in the log' }, ...whereFlags },
-    run: async (args, parts) => {
-      const { logAcceptLoss } = await import('./log-accept-loss.ts');
-      return withTerminal((terminal) => logAcceptLoss(args, parts, userInfo().username, terminal));
-    },
+    run: (args, parts) =>
+      withTerminal(async (terminal) =>
+        (await import('./log-accept-loss.ts')).logAcceptLoss(args, parts, userInfo().username, terminal),
+      ),
   },
   {
     name: 'views list',
     about: 'Name the read models that are kept between two starts.',
     flags: { json: { about: 'as JSON' } },
-    run: async (args) => {
-      const { viewsList } = await import('./views-status.ts');
-      return withTerminal((terminal) => viewsList(args, terminal));
-    },
+    run: (args) => withTerminal(async (terminal) => (await import('./views-status.ts')).viewsList(args, terminal)),
   },
   {
     name: 'views status',
@@ -212,10 +203,8 @@ async function onLog(
     const { configInForce } = await import('./config-in-force.ts');
     const config = await configInForce(args, parts, terminal);
     if (config === undefined) return 1;
-    const log =
-      mode === 'read'
-        ? await (await import('./open-for-reading.ts')).openForReading(config.log.url, terminal)
-        : await (await import('./open-for-writing.ts')).openForWriting(config.log.url, terminal);
+    const { openConfiguredLog } = await import('./open-configured-log.ts');
+    const log = await openConfiguredLog(config.log.url, mode, terminal);
     if (log === undefined) return 1;
     try {
       return await run(log, terminal, { config });

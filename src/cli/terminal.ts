@@ -28,8 +28,7 @@ export async function withTerminal(run: (terminal: Terminal) => Promise<number>)
 }
 
 /** Writes a printable line and waits until the reader has caught up; false once the signal is aborted. */
-export async function writeLine(terminal: Terminal, line: string): Promise<boolean> {
-  const { stdout, signal } = terminal;
+export async function writeLine({ stdout, signal }: Terminal, line: string): Promise<boolean> {
   if (signal.aborted) return false;
   if (stdout.write(`${printable(line)}\n`)) return true;
   await once(stdout, 'drain', { signal }).catch(() => undefined);
