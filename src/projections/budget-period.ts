@@ -1,4 +1,6 @@
 /** When the periods of budgets begin and end. Pure; times are milliseconds since the epoch, and everything is UTC. */
+import type { z } from 'zod';
+import type { budgetSettingsChanged } from '../events/catalogue/budget.ts';
 
 export interface BudgetPeriod {
   readonly start: number;
@@ -7,18 +9,7 @@ export interface BudgetPeriod {
 }
 
 /** When days, weeks and months begin. */
-export interface PeriodAnchors {
-  readonly dailyResetHour: number;
-  readonly dailyResetMinute: number;
-  /** 0 is Sunday. */
-  readonly weeklyResetWeekday: number;
-  readonly weeklyResetHour: number;
-  readonly weeklyResetMinute: number;
-  /** In shorter months the last day. */
-  readonly monthlyResetDay: number;
-  readonly monthlyResetHour: number;
-  readonly monthlyResetMinute: number;
-}
+export type PeriodAnchors = Readonly<z.infer<typeof budgetSettingsChanged.data>>;
 
 /** Midnight, Monday, the first of the month. */
 export const defaultAnchors: PeriodAnchors = {

@@ -6,20 +6,21 @@ import { defaultAnchors, type PeriodAnchors } from './budget-period.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 
-export type BudgetScope = 'user_path' | 'label';
-
-export interface BudgetRule {
-  readonly scope: BudgetScope;
-  readonly subject: string;
-  readonly periodSeconds: number;
+const savedRule = z.object({
+  scope: z.enum(['user_path', 'label']),
+  subject: z.string(),
+  periodSeconds: z.number(),
   /** Nano-dollars; exact up to nine million dollars, and to 15 digits beyond. */
-  readonly amount: number;
-  readonly source: 'manual' | 'config';
+  amount: z.number(),
+  source: z.enum(['manual', 'config']),
   /** Milliseconds since the epoch, like all times here. */
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly lastResetAt?: number | undefined;
-}
+  createdAt: z.number(),
+  updatedAt: z.number(),
+  lastResetAt: z.number().optional(),
+});
+
+export type BudgetRule = Readonly<z.infer<typeof savedRule>>;
+export type BudgetScope = BudgetRule['scope'];
 
 export interface BudgetSettings extends PeriodAnchors {
   /** Undefined until they are changed for the first time. */
@@ -45,16 +46,6 @@ export function subjectKey(scope: BudgetScope, subject: string): string {
 
 const SETTINGS = 'settings';
 
-const savedRule = z.object({
-  scope: z.enum(['user_path', 'label']),
-  subject: z.string(),
-  periodSeconds: z.number(),
-  amount: z.number(),
-  source: z.enum(['manual', 'config']),
-  createdAt: z.number(),
-  updatedAt: z.number(),
-  lastResetAt: z.number().optional(),
-});
 const savedBudgets = z.object({
   rules: z.array(savedRule),
   settings: budgetSettingsChanged.data.extend({ updatedAt: z.number().optional() }),

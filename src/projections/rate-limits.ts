@@ -4,22 +4,23 @@ import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../events/catalo
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 
-export type RateLimitScope = 'user_path' | 'provider' | 'model';
-
-export interface RateLimitRule {
-  readonly scope: RateLimitScope;
-  readonly subject: string;
+const savedRule = z.object({
+  scope: z.enum(['user_path', 'provider', 'model']),
+  subject: z.string(),
   /** 0 limits concurrent requests. */
-  readonly periodSeconds: number;
+  periodSeconds: z.number(),
   /** Null: not limited. */
-  readonly maxRequests: number | null;
-  readonly maxTokens: number | null;
-  readonly source: 'manual' | 'config';
+  maxRequests: z.number().nullable(),
+  maxTokens: z.number().nullable(),
+  source: z.enum(['manual', 'config']),
   /** Milliseconds since the epoch, like all times here. */
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly lastResetAt?: number | undefined;
-}
+  createdAt: z.number(),
+  updatedAt: z.number(),
+  lastResetAt: z.number().optional(),
+});
+
+export type RateLimitRule = Readonly<z.infer<typeof savedRule>>;
+export type RateLimitScope = RateLimitRule['scope'];
 
 export interface RateLimitsState {
   readonly rules: Map<string, RateLimitRule>;
@@ -34,17 +35,6 @@ export function rateLimitKey(scope: RateLimitScope, subject: string, periodSecon
   return `${scope}:${subject} ${periodSeconds}`;
 }
 
-const savedRule = z.object({
-  scope: z.enum(['user_path', 'provider', 'model']),
-  subject: z.string(),
-  periodSeconds: z.number(),
-  maxRequests: z.number().nullable(),
-  maxTokens: z.number().nullable(),
-  source: z.enum(['manual', 'config']),
-  createdAt: z.number(),
-  updatedAt: z.number(),
-  lastResetAt: z.number().optional(),
-});
 const savedRateLimits = z.object({
   rules: z.array(savedRule),
   revisions: z.array(z.tuple([z.string(), z.string()])),

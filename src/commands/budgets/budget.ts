@@ -2,11 +2,13 @@
 import { budgetRemoved, budgetReset, budgetSet } from '../../events/catalogue/budget.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import type { Authority } from '../access/authority.ts';
 import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { Decider } from '../handle-command.ts';
 import { budgetPeriodLabel } from '../period.ts';
 import { refusals } from '../refusal.ts';
+import { resetLimits } from '../reset-limits.ts';
 import { usdOf } from './money.ts';
 
 export interface BudgetSubject {
@@ -44,6 +46,15 @@ const none: PeriodBudget = { current: undefined, words: [] };
 
 export function budgetStream({ scope, subject }: BudgetSubject): StreamName {
   return streamName('budget', scope === 'label' ? `label:${subject}` : subject);
+}
+
+/** Sets the spending of the running period of each budget to zero. */
+export function resetAllBudgets(
+  budgets: Iterable<BudgetSubject & { readonly periodSeconds: number }>,
+  context: EventContext,
+  log: EventLog,
+) {
+  return resetLimits(budgets, budgetStream, (budget) => budgetReset.create(budget, context), log);
 }
 
 export const budgetDecider: Decider<SubjectBudgets, BudgetCommand> = {

@@ -2,11 +2,13 @@
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../events/catalogue/rate-limit.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import type { Authority } from '../access/authority.ts';
 import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { Decider } from '../handle-command.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import { resetLimits } from '../reset-limits.ts';
 
 export interface RateLimitSubject {
   readonly scope: 'user_path' | 'provider' | 'model';
@@ -45,6 +47,15 @@ const none: PeriodLimits = { current: undefined, words: [] };
 
 export function rateLimitStream({ scope, subject }: RateLimitSubject): StreamName {
   return streamName('rate-limit', `${scope}:${subject}`);
+}
+
+/** Empties the window of each rate limit. */
+export function resetAllRateLimits(
+  limits: Iterable<RateLimitSubject & { readonly periodSeconds: number }>,
+  context: EventContext,
+  log: EventLog,
+) {
+  return resetLimits(limits, rateLimitStream, (limit) => rateLimitReset.create(limit, context), log);
 }
 
 export const rateLimitDecider: Decider<SubjectRateLimits, RateLimitCommand> = {

@@ -4,9 +4,14 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';
 import type { KeyDirectory } from '../../commands/access/key-directory.ts';
-import { type BudgetCommand, type BudgetSubject, budgetDecider, budgetStream } from '../../commands/budgets/budget.ts';
+import {
+  type BudgetCommand,
+  type BudgetSubject,
+  budgetDecider,
+  budgetStream,
+  resetAllBudgets,
+} from '../../commands/budgets/budget.ts';
 import { MOST_USD, nanoOf } from '../../commands/budgets/money.ts';
-import { resetAllBudgets } from '../../commands/budgets/reset-all.ts';
 import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { budgetPeriod } from '../../commands/period.ts';

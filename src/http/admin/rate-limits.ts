@@ -13,8 +13,8 @@ import {
   type RateLimits,
   rateLimitDecider,
   rateLimitStream,
+  resetAllRateLimits,
 } from '../../commands/rate-limits/rate-limit.ts';
-import { resetAllRateLimits } from '../../commands/rate-limits/reset-all.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
