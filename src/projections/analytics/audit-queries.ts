@@ -36,17 +36,8 @@ export interface AuditPageOf {
 }
 
 const searched = [
-  'request_id',
-  'auth_key_id',
-  'requested_model',
-  'provider_type',
-  'provider',
-  'method',
-  'path',
-  'user_path',
-  'error_type',
-  'error_message',
-  'session_id',
+  ...['request_id', 'auth_key_id', 'requested_model', 'provider_type', 'provider', 'method', 'path'],
+  ...['user_path', 'error_type', 'error_message', 'session_id'],
 ];
 
 export function auditConditions(filter: AuditFilter): Conditions {

@@ -4,47 +4,36 @@ import { parsePosition } from '../../events/sequence-position.ts';
 import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
 import { keyIdOrEmpty } from './rows.ts';
 
-/** 64-bit numbers are text. Unknown values are empty. */
-export interface ExchangeRow {
-  readonly position: string;
-  readonly id: string;
-  /** Microseconds since the epoch. */
-  readonly at_us: string;
-  readonly request_id: string;
-  readonly auth_key_id: string;
-  readonly auth_method: string;
-  readonly user_path: string;
-  readonly session_id: string;
-  readonly labels: readonly string[];
-  readonly dialect: string;
-  readonly method: string;
-  readonly path: string;
-  readonly client_ip: string;
-  readonly user_agent: string;
-  readonly stream: number;
-  readonly capture: string;
-  readonly requested_model: string;
-  readonly provider: string;
-  readonly provider_type: string;
-  readonly model: string;
-  readonly through: readonly string[];
-  /** `in_progress` for an exchange that has not ended: those are not in ClickHouse. */
-  readonly outcome: string;
-  readonly status: number;
-  readonly error_type: string;
-  readonly error_code: string;
-  readonly error_message: string;
-  readonly failure_reason: string;
-  readonly finish_reason: string;
-  readonly first_byte_ms: number | null;
-  readonly duration_ms: number;
-  /** Number of requests in the row: more than one for refused requests that are counted in one event. */
-  readonly requests: number;
-  readonly response_id: string;
-  readonly replayed_from: string;
-  readonly cache_type: string;
-  readonly attempts: readonly AttemptRow[];
-}
+const texts = [
+  ...(['position', 'id', 'request_id', 'auth_key_id', 'auth_method', 'user_path', 'session_id', 'dialect'] as const),
+  ...([
+    'method',
+    'path',
+    'client_ip',
+    'user_agent',
+    'capture',
+    'requested_model',
+    'provider',
+    'provider_type',
+  ] as const),
+  ...(['model', 'outcome', 'error_type', 'error_code', 'error_message', 'failure_reason', 'finish_reason'] as const),
+  ...(['response_id', 'replayed_from', 'cache_type'] as const),
+];
+const counts = ['stream', 'status', 'duration_ms', 'requests'] as const;
+const lists = ['labels', 'through'] as const;
+
+/**
+ * 64-bit numbers are text. Unknown values are empty. `outcome` is `in_progress` for an exchange that has not ended:
+ * those are not in ClickHouse. `requests` is more than one for refused requests that are counted in one event.
+ */
+export type ExchangeRow = Readonly<Record<(typeof texts)[number], string>> &
+  Readonly<Record<(typeof counts)[number], number>> &
+  Readonly<Record<(typeof lists)[number], readonly string[]>> & {
+    /** Microseconds since the epoch. */
+    readonly at_us: string;
+    readonly first_byte_ms: number | null;
+    readonly attempts: readonly AttemptRow[];
+  };
 
 /** Number, kind, provider, its type, model, dialect, start in ms after the request, failed, status, code, message. */
 export type AttemptRow = readonly [
@@ -61,59 +50,17 @@ export type AttemptRow = readonly [
   string,
 ];
 
-const plain = [
-  'position',
-  'id',
-  'request_id',
-  'auth_key_id',
-  'auth_method',
-  'user_path',
-  'session_id',
-  'labels',
-  'dialect',
-  'method',
-  'path',
-  'client_ip',
-  'user_agent',
-  'stream',
-  'capture',
-  'requested_model',
-  'provider',
-  'provider_type',
-  'model',
-  'through',
-  'outcome',
-  'status',
-  'error_type',
-  'error_code',
-  'error_message',
-  'failure_reason',
-  'finish_reason',
-  'first_byte_ms',
-  'duration_ms',
-  'requests',
-  'response_id',
-  'replayed_from',
-  'cache_type',
-];
-
 const ofAttempt = [
-  'number',
-  'kind',
-  'provider',
-  'provider_type',
-  'model',
-  'dialect',
-  'started_ms',
-  'failed',
-  'status',
-  'code',
-  'message',
+  ...['number', 'kind', 'provider', 'provider_type', 'model', 'dialect'],
+  ...['started_ms', 'failed', 'status', 'code', 'message'],
 ];
 
 /** For after SELECT. */
 export const exchangeColumns = [
-  ...plain,
+  ...texts,
+  ...counts,
+  ...lists,
+  'first_byte_ms',
   'toUnixTimestamp64Micro(at) AS at_us',
   `arrayZip(${ofAttempt.map((name) => `attempts.${name}`).join(', ')}) AS attempts`,
 ].join(', ');

@@ -1,50 +1,23 @@
 /** Queries of the usage log: recorded usage, row by row, and its later corrections. */
 import { type CacheMode, counted, ofRows, type PageOf, type Question, type UsageFilter } from './usage-filter.ts';
 
-export interface UsageRow {
-  readonly usage_id: string;
-  /** Microseconds since the epoch. */
-  readonly at_micros: string;
-  readonly exchange_id: string;
-  readonly request_id: string;
-  readonly user_path: string;
-  readonly labels: readonly string[];
-  readonly session_id: string;
-  readonly provider: string;
-  readonly provider_type: string;
-  readonly model: string;
-  readonly endpoint: string;
-  readonly cache_type: string;
-  readonly source: string;
-  readonly input_tokens: string;
-  readonly output_tokens: string;
-  readonly total_tokens: string;
-  readonly cached_input_tokens: string;
-  readonly cache_write_input_tokens: string;
-  readonly reasoning_tokens: string;
-  readonly input_cost: string;
-  readonly output_cost: string;
-  readonly total_cost: string;
-  readonly input_priced: number;
-  readonly output_priced: number;
-  readonly priced: number;
-  readonly price_source: string;
-  readonly caveat: string;
-  /** JSON, or empty. */
-  readonly raw: string;
-  readonly provider_id: string;
-  readonly estimated: number;
-  readonly estimated_input_tokens: string;
-  readonly estimated_output_tokens: string;
-}
-
-const rowColumns = [
-  ...['exchange_id', 'request_id', 'user_path', 'labels', 'session_id', 'provider', 'provider_type', 'model'],
-  ...['endpoint', 'cache_type', 'source', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens'],
-  ...['cache_write_input_tokens', 'reasoning_tokens', 'input_cost', 'output_cost', 'total_cost', 'input_priced'],
-  ...['output_priced', 'priced', 'price_source', 'caveat', 'raw', 'provider_id'],
-  ...['estimated', 'estimated_input_tokens', 'estimated_output_tokens'],
+const texts = [
+  ...(['exchange_id', 'request_id', 'user_path', 'session_id', 'provider', 'provider_type', 'model'] as const),
+  ...(['endpoint', 'cache_type', 'source', 'input_tokens', 'output_tokens', 'total_tokens'] as const),
+  ...(['cached_input_tokens', 'cache_write_input_tokens', 'reasoning_tokens', 'input_cost', 'output_cost'] as const),
+  ...(['total_cost', 'price_source', 'caveat', 'raw', 'provider_id'] as const),
+  ...(['estimated_input_tokens', 'estimated_output_tokens'] as const),
 ];
+const counts = ['input_priced', 'output_priced', 'priced', 'estimated'] as const;
+const rowColumns = [...texts, ...counts, 'labels'];
+
+/** 64-bit numbers are text. `raw` is JSON, or empty. */
+export type UsageRow = Readonly<Record<(typeof texts)[number] | 'usage_id', string>> &
+  Readonly<Record<(typeof counts)[number], number>> & {
+    /** Microseconds since the epoch. */
+    readonly at_micros: string;
+    readonly labels: readonly string[];
+  };
 
 /** Recorded usage, newest first, without later corrections. */
 export function usageRows(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
