@@ -56,8 +56,7 @@ function metadataOf(entry: Members, shown: Members): ModelMetadata {
 }
 
 /** The configured context window, else the trained one, which is only an upper bound. */
-function contextWindow(shown: Members): number | undefined {
-  const { parameters, model_info: info } = shown;
+function contextWindow({ parameters, model_info: info }: Members): number | undefined {
   const configured = typeof parameters === 'string' ? /^num_ctx\s+(\d+)\s*$/m.exec(parameters)?.[1] : undefined;
   if (configured !== undefined) return positiveCount(Number(configured));
   if (!isObject(info)) return undefined;

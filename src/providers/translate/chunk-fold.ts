@@ -82,8 +82,7 @@ export function completionOf(chunks: readonly JsonObject[]): JsonObject | undefi
   };
 }
 
-function addCall(calls: Call[], delta: JsonObject): void {
-  const { index, function: called, ...members } = delta;
+function addCall(calls: Call[], { index, function: called, ...members }: JsonObject): void {
   const at = typeof index === 'number' ? index : calls.length;
   const call = calls[at] ?? { members: {}, name: '', arguments: '' };
   calls[at] = call;

@@ -66,8 +66,7 @@ function contentBlock(part: JsonObject, path: string): Translated {
   }
 }
 
-function imageBlock(part: JsonObject, path: string): Translated {
-  const { type: _type, image_url, ...rest } = part;
+function imageBlock({ type: _type, image_url, ...rest }: JsonObject, path: string): Translated {
   const url = filled(isObject(image_url) ? image_url['url'] : image_url);
   const source = url === undefined ? undefined : imageSource(url);
   if (source !== undefined) return { block: { type: 'image', source, ...withoutNulls(rest) } };
@@ -85,8 +84,7 @@ function imageType(mediaType: string): string {
   return mediaType === 'image/jpg' ? 'image/jpeg' : mediaType;
 }
 
-function documentBlock(part: JsonObject, path: string): Translated {
-  const { type: _type, file, ...rest } = part;
+function documentBlock({ type: _type, file, ...rest }: JsonObject, path: string): Translated {
   const given = isObject(file) ? file : {};
   const title = filled(given['filename']);
   const beside = { ...(title === undefined ? {} : { title }), ...withoutNulls(rest) };

@@ -94,8 +94,7 @@ interface AskedEffort {
   readonly param: string;
 }
 
-function effortIn(chat: JsonObject): AskedEffort | Refused {
-  const { reasoning, reasoning_effort: flat } = chat;
+function effortIn({ reasoning, reasoning_effort: flat }: JsonObject): AskedEffort | Refused {
   if (isObject(reasoning)) {
     const { effort: _effort, summary: _summary, generate_summary: _older, ...rest } = reasoning;
     const other = Object.keys(rest).find((member) => rest[member] !== null && rest[member] !== undefined);

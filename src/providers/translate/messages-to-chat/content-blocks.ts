@@ -59,8 +59,7 @@ function imageParts(source: unknown, path: string): BlockParts | Refused {
   return unsupportedContent(`${path}.source`, 'an image that is neither an address nor base64 data');
 }
 
-function documentParts(block: JsonObject, path: string): BlockParts | Refused {
-  const { citations, source, title, context } = block;
+function documentParts({ citations, source, title, context }: JsonObject, path: string): BlockParts | Refused {
   if (isObject(citations) && citations['enabled'] === true) return unsupportedContent(`${path}.citations`, 'citations');
   const headings = [filled(title), filled(context)];
   const given = isObject(source) ? source : {};

@@ -15,23 +15,6 @@ import type { Message, MessageEvent, MessageShell, StopReason } from './message-
 import { type OpenBlock, OpenText, OpenThinking, OpenToolUse } from './open-blocks.ts';
 import { messageUsage } from './usage.ts';
 
-export interface MessageStreamTranslator {
-  /** Whether the provider sent a finish reason of a whole answer. */
-  readonly stopped: boolean;
-  /** Whether it sent a finish reason of an answer that is not whole. */
-  readonly interrupted: boolean;
-  /** One chunk, parsed. */
-  push(chunk: unknown): MessageEvent[];
-  /** To be called after the provider's last chunk. */
-  finish(): MessageEvent[];
-  /** The message with its content so far. */
-  message(): Message;
-}
-
-export function createMessageStreamTranslator(shell: MessageShell): MessageStreamTranslator {
-  return new Translator(shell);
-}
-
 /** A tool call as identified in the provider's chunks. */
 interface Call {
   id: string | undefined;
@@ -39,7 +22,11 @@ interface Call {
   readonly block: OpenToolUse;
 }
 
-class Translator implements MessageStreamTranslator {
+export function createMessageStreamTranslator(shell: MessageShell): MessageStreamTranslator {
+  return new MessageStreamTranslator(shell);
+}
+
+export class MessageStreamTranslator {
   readonly #shell: MessageShell;
   readonly #root: string;
   #events: MessageEvent[] = [];
@@ -63,14 +50,17 @@ class Translator implements MessageStreamTranslator {
     this.#root = shell.id.replace(/^msg_/, '');
   }
 
+  /** Whether the provider sent a finish reason of a whole answer. */
   get stopped(): boolean {
     return this.#finishReason !== undefined && !this.interrupted;
   }
 
+  /** Whether it sent a finish reason of an answer that is not whole. */
   get interrupted(): boolean {
     return this.#finishReason !== undefined && answerEnd(this.#finishReason) === 'interrupted';
   }
 
+  /** One chunk, parsed. */
   push(chunk: unknown): MessageEvent[] {
     if (this.#finished || !isObject(chunk)) return [];
     if (isObject(chunk['usage'])) this.#usage = chunk['usage'];
@@ -82,6 +72,7 @@ class Translator implements MessageStreamTranslator {
     return this.#take();
   }
 
+  /** To be called after the provider's last chunk. */
   finish(): MessageEvent[] {
     if (this.#finished) return [];
     this.#start();
@@ -95,6 +86,7 @@ class Translator implements MessageStreamTranslator {
     return this.#take();
   }
 
+  /** The message with its content so far. */
   message(): Message {
     const reason = this.#finished ? this.#stopReason() : null;
     return {

@@ -17,8 +17,7 @@ const LOW_BELOW = 10_000;
 const MEDIUM_BELOW = 20_000;
 
 /** The effort of a Messages request, with the names of chat completions. */
-export function effortOf(body: JsonObject): string | undefined {
-  const { thinking, output_config: output } = body;
+export function effortOf({ thinking, output_config: output }: JsonObject): string | undefined {
   const type = isObject(thinking) ? filled(thinking['type']) : undefined;
   if (type === 'disabled') return undefined;
   const effort = isObject(output) ? filled(output['effort']) : undefined;

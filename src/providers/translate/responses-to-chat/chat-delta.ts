@@ -39,8 +39,7 @@ export function logprobsIn(choice: JsonObject): readonly Logprob[] {
   });
 }
 
-function tokenLogprob(entry: JsonObject): TokenLogprob {
-  const { token, logprob, bytes } = entry;
+function tokenLogprob({ token, logprob, bytes }: JsonObject): TokenLogprob {
   return {
     token: typeof token === 'string' ? token : '',
     logprob: typeof logprob === 'number' ? logprob : 0,

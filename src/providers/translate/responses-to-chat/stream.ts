@@ -30,28 +30,12 @@ export interface ChatStreamEnd {
   readonly endMarker: boolean;
 }
 
-export interface ChatStreamTranslator {
-  /** How the stream ended; undefined before its end. After its end no method returns further events. */
-  readonly ended: TerminalEventType | undefined;
-  /** One chunk, parsed. A chunk with an error ends the stream as failed. */
-  push(chunk: unknown): ResponseEvent[];
-  /** The provider ended its stream in an orderly way. */
-  finish(end: ChatStreamEnd): ResponseEvent[];
-  /**
-   * The answer ends early: an `error` event, then `response.failed`. No item that is still open is announced as done;
-   * in the response it is `incomplete`.
-   * @param status of the response; `cancelled` when its client ended it
-   */
-  fail(failure: StreamFailure, status?: 'failed' | 'cancelled'): ResponseEvent[];
-  /** The response with its output so far. */
-  snapshot(): ResponseObject;
-}
-
 export function createChatStreamTranslator(shell: ResponseShell): ChatStreamTranslator {
-  return new Translator(shell);
+  return new ChatStreamTranslator(shell);
 }
 
-class Translator implements ChatStreamTranslator {
+export class ChatStreamTranslator {
+  /** How the stream ended; undefined before its end. After its end no method returns further events. */
   ended: TerminalEventType | undefined;
   /** The model of the answer is set from its first chunk on. */
   #shell: ResponseShell;
@@ -82,6 +66,7 @@ class Translator implements ChatStreamTranslator {
     this.#serviceTier = shell.service_tier;
   }
 
+  /** One chunk, parsed. A chunk with an error ends the stream as failed. */
   push(chunk: unknown): ResponseEvent[] {
     if (this.ended !== undefined || !isObject(chunk)) return [];
     const error = errorIn(chunk);
@@ -98,6 +83,7 @@ class Translator implements ChatStreamTranslator {
     return this.#queue.take();
   }
 
+  /** The provider ended its stream in an orderly way. */
   finish(end: ChatStreamEnd): ResponseEvent[] {
     if (this.#finishReason === 'error') return this.fail(failedWithoutMessage(this.#shell.provider));
     const how = this.#finishReason === undefined ? undefined : answerEnd(this.#finishReason);
@@ -108,6 +94,11 @@ class Translator implements ChatStreamTranslator {
     return this.#end('response.completed', null, end.completedAt);
   }
 
+  /**
+   * The answer ends early: an `error` event, then `response.failed`. No item that is still open is announced as done;
+   * in the response it is `incomplete`.
+   * @param status of the response; `cancelled` when its client ended it
+   */
   fail(failure: StreamFailure, status: 'failed' | 'cancelled' = 'failed'): ResponseEvent[] {
     if (this.ended !== undefined) return [];
     this.#start();
@@ -120,6 +111,7 @@ class Translator implements ChatStreamTranslator {
     return this.#queue.take();
   }
 
+  /** The response with its output so far. */
   snapshot(): ResponseObject {
     return this.#final ?? this.#read();
   }
