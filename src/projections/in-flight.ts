@@ -8,13 +8,10 @@ import { z } from 'zod';
 import {
   attemptFailed,
   attemptStarted,
-  clientDisconnected,
-  exchangeCompleted,
-  exchangeFailed,
+  exchangeEnds,
   historyReplayed,
   modelResolved,
   requestReceived,
-  requestRefused,
 } from '../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName, streamName } from '../events/event.ts';
 import { isA } from './known-event.ts';
@@ -58,18 +55,6 @@ export type InFlightExchange = z.infer<typeof inFlightExchange>;
 
 export type InFlight = Map<string, InFlightExchange>;
 
-const ends = new Set<string>([
-  requestRefused.type,
-  exchangeCompleted.type,
-  exchangeFailed.type,
-  clientDisconnected.type,
-]);
-
-/** Whether an event of this type ends an exchange. Only `usage.recorded` may follow. */
-export function endsExchange(type: string): boolean {
-  return ends.has(type);
-}
-
 export const inFlight: Projection<InFlight> = {
   name: 'in-flight',
   version: 1,
@@ -81,13 +66,13 @@ export const inFlight: Projection<InFlight> = {
       historyReplayed.type,
       attemptStarted.type,
       attemptFailed.type,
-      ...ends,
+      ...exchangeEnds,
     ],
   },
   initial: () => new Map(),
   apply(state, event) {
     const id = idOf(event.stream);
-    if (ends.has(event.type)) {
+    if (exchangeEnds.has(event.type)) {
       state.delete(id);
       return state;
     }

@@ -11,6 +11,7 @@ import {
   chunkReceived,
   clientDisconnected,
   exchangeCompleted,
+  exchangeEnds,
   exchangeFailed,
   historyReplayed,
   modelResolved,
@@ -21,7 +22,7 @@ import {
 import { idOf, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { AnswerText } from './answer-text.ts';
-import { endsExchange, type InFlight } from './in-flight.ts';
+import type { InFlight } from './in-flight.ts';
 import { isA } from './known-event.ts';
 import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
@@ -149,7 +150,7 @@ class PreviewFold implements LiveFold {
       return undefined;
     }
     let options: PreviewOptions;
-    if (endsExchange(event.type)) {
+    if (exchangeEnds.has(event.type)) {
       this.#open.delete(stream);
       this.#growing.delete(stream);
       options = { liveState: type, pending: false, ending: endingOf(event), requestBody: true, answer: 'whole' };

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { exchangeEnds } from '../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../src/events/event.ts';
-import { endsExchange } from '../../src/projections/in-flight.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
 import { ifPossible, limitedFiles, type ScarceDisk, tinyFileSystem } from './scarce-disk.ts';
@@ -146,7 +146,7 @@ describe.each([
     const completed = new Set(events.filter(({ type }) => type === 'exchange.completed').map(({ stream }) => stream));
     expect(acknowledged.filter((id) => !completed.has(streamName('exchange', id)))).toEqual([]);
     expect(acknowledged.length).toBeGreaterThan(10);
-    const ended = new Set(events.filter(({ type }) => endsExchange(type)).map(({ stream }) => stream));
+    const ended = new Set(events.filter(({ type }) => exchangeEnds.has(type)).map(({ stream }) => stream));
     const begun = events.filter(({ type }) => type === 'request.received').map(({ stream }) => stream);
     expect(begun.filter((stream) => !ended.has(stream))).toEqual([]);
     expect(events.at(-1)?.type).toBe('gateway.stopped');

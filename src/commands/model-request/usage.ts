@@ -1,24 +1,10 @@
 /** The usage that an answer reports, in the gateway's form. Pure. */
+import type { z } from 'zod';
+import type { tokenCounts } from '../../events/catalogue/exchange.ts';
 import { isObject } from '../../json/is-object.ts';
 
 /** Counts are null where the provider does not report them. */
-export interface TokenUsage {
-  /** Including tokens read from or written to a prompt cache. */
-  readonly inputTokens: number | null;
-  /** Including reasoning. */
-  readonly outputTokens: number | null;
-  readonly totalTokens: number | null;
-  readonly cachedInputTokens: number | null;
-  readonly cacheWriteInputTokens: number | null;
-  /** The tokens written to the cache that are kept for an hour. */
-  readonly cacheWrite1hInputTokens: number | null;
-  readonly reasoningTokens: number | null;
-  readonly audioInputTokens: number | null;
-  readonly audioOutputTokens: number | null;
-  readonly imageInputTokens: number | null;
-  readonly imageOutputTokens: number | null;
-  readonly acceptedPredictionTokens: number | null;
-  readonly rejectedPredictionTokens: number | null;
+export interface TokenUsage extends Readonly<z.infer<z.ZodObject<typeof tokenCounts>>> {
   /** Seconds of audio, where a provider counts them. */
   readonly inputSeconds?: number | undefined;
   readonly source: 'provider' | 'unknown';

@@ -237,6 +237,11 @@ export const clientDisconnected = defineEvent({
   data: z.object({ chunks: z.number().int(), bytes: z.number().int(), durationMs, responseId: z.string().optional() }),
 });
 
+/** Types of the events that end an exchange. Only usage may follow them. */
+export const exchangeEnds: ReadonlySet<string> = new Set(
+  [requestRefused, exchangeCompleted, exchangeFailed, clientDisconnected].map(({ type }) => type),
+);
+
 const tokens = () => z.number().int().nullable();
 const nanoDollars = () => z.string().nullable();
 
@@ -268,6 +273,23 @@ const spentOn = {
   sessionId: sessionId.optional(),
 };
 
+/** Counts are null where the provider does not report them. */
+export const tokenCounts = {
+  inputTokens: tokens().describe('including those read from or written to a prompt cache'),
+  outputTokens: tokens().describe('including reasoning tokens'),
+  totalTokens: tokens(),
+  cachedInputTokens: tokens(),
+  cacheWriteInputTokens: tokens(),
+  cacheWrite1hInputTokens: tokens().describe('of `cacheWriteInputTokens`, those kept for an hour'),
+  reasoningTokens: tokens(),
+  audioInputTokens: tokens(),
+  audioOutputTokens: tokens(),
+  imageInputTokens: tokens(),
+  imageOutputTokens: tokens(),
+  acceptedPredictionTokens: tokens(),
+  rejectedPredictionTokens: tokens(),
+};
+
 export const usageRecorded = defineEvent({
   type: 'usage.recorded',
   version: 2,
@@ -281,19 +303,7 @@ export const usageRecorded = defineEvent({
       .optional()
       .describe("the provider's own id of the answer, response or batch; absent when it gave none"),
     cacheType: z.enum(['exact', 'semantic']).optional().describe('answered from a cache of answers, without cost'),
-    inputTokens: tokens().describe('including those read from or written to a prompt cache'),
-    outputTokens: tokens().describe('including reasoning tokens'),
-    totalTokens: tokens(),
-    cachedInputTokens: tokens(),
-    cacheWriteInputTokens: tokens(),
-    cacheWrite1hInputTokens: tokens().describe('of `cacheWriteInputTokens`, those kept for an hour'),
-    reasoningTokens: tokens(),
-    audioInputTokens: tokens(),
-    audioOutputTokens: tokens(),
-    imageInputTokens: tokens(),
-    imageOutputTokens: tokens(),
-    acceptedPredictionTokens: tokens(),
-    rejectedPredictionTokens: tokens(),
+    ...tokenCounts,
     inputSeconds: z.number().optional().describe('of audio, where the provider counts seconds'),
     inputCharacters: z.number().int().optional().describe('of the text of a speech request'),
     outputImages: z.number().int().optional().describe('number of requested images'),

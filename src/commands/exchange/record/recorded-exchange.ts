@@ -7,12 +7,10 @@ import {
   answerReplayed,
   attemptStarted,
   chunkReceived,
-  clientDisconnected,
-  exchangeCompleted,
+  exchangeEnds,
   exchangeFailed,
   historyReplayed,
   requestReceived,
-  requestRefused,
   usageRecorded,
 } from '../../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../../events/event.ts';
@@ -50,14 +48,6 @@ export interface RecordedExchange {
   readonly last: RecordedEvent;
 }
 
-/** Types of events that end an exchange; usage may follow them in the same append. */
-const ENDS: ReadonlySet<string> = new Set([
-  requestRefused.type,
-  exchangeCompleted.type,
-  exchangeFailed.type,
-  clientDisconnected.type,
-]);
-
 /** Undefined when there is no such exchange. */
 export async function readExchange(stream: StreamName, log: EventLog): Promise<RecordedExchange | undefined> {
   let recorded: RecordedExchange | undefined;
@@ -92,7 +82,7 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
     case usageRecorded.type:
       return { ...recorded, last: event };
     default:
-      return ENDS.has(event.type) ? { ...recorded, end: event, last: event } : { ...recorded, last: event };
+      return exchangeEnds.has(event.type) ? { ...recorded, end: event, last: event } : { ...recorded, last: event };
   }
 }
 
