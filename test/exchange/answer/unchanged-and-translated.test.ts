@@ -11,7 +11,6 @@ import { chatReader } from '../../../src/commands/exchange/dialects/chat/upstrea
 import { ChatWriter } from '../../../src/commands/exchange/dialects/chat/writer.ts';
 import { ObservedMessage } from '../../../src/commands/exchange/dialects/messages/observed-message.ts';
 import { MessagesObserver } from '../../../src/commands/exchange/dialects/messages/observer.ts';
-import { MessagesReader } from '../../../src/commands/exchange/dialects/messages/reader.ts';
 import { MessagesWriter } from '../../../src/commands/exchange/dialects/messages/writer.ts';
 import { ObservedResponse } from '../../../src/commands/exchange/dialects/responses/observed-response.ts';
 import { ResponsesObserver } from '../../../src/commands/exchange/dialects/responses/observer.ts';
@@ -22,6 +21,7 @@ import type { Relay } from '../../../src/commands/exchange/relay.ts';
 import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/stream-refusals.ts';
 import type { Refusal } from '../../../src/commands/refusal.ts';
 import { createFrameSplitter } from '../../../src/providers/sse.ts';
+import { MessagesReader } from './messages-reader.ts';
 
 const provider = { name: 'upstream', redact: (text: string) => text.replaceAll('sk-secret', '[redacted]') };
 

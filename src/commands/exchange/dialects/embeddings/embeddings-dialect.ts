@@ -3,13 +3,15 @@
  * dialect.
  */
 import { rewriteMembers } from '../../../../providers/json-members.ts';
-import { embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
+import { embeddingsFromEmbed, embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseEmbeddingsRequest } from '../../../embeddings/embeddings-request.ts';
 import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { Target } from '../../../model-request/target.ts';
+import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
+import type { AnswerReader, AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { translatedRelay } from '../../answer/translated-relay.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
@@ -17,8 +19,6 @@ import type { Relay } from '../../relay.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { passthroughRelay } from '../passthrough/passthrough-relay.ts';
 import { readWith } from '../read-with.ts';
-import { OllamaEmbeddingsReader } from './reader.ts';
-import { EmbeddingsWriter } from './writer.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
   name: 'embeddings',
@@ -56,5 +56,31 @@ function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan {
 
 function relayFor(dialect: string, provider: Answering, parsedRequest: ParsedRequest, model: string): Relay {
   if (dialect !== 'ollama_embed') return passthroughRelay();
-  return translatedRelay(new OllamaEmbeddingsReader(parsedRequest, model), new EmbeddingsWriter(provider.name));
+  return translatedRelay(ollamaReader(parsedRequest, model), writerFor(provider.name));
+}
+
+/** Reads embeddings of Ollama as OpenAI's. They are never streamed. @param model the provider's own id */
+function ollamaReader({ json }: ParsedRequest, model: string): AnswerReader<never> {
+  let usage: TokenUsage = unknownUsage;
+  return {
+    whole(parsed) {
+      const encoding = json.encoding_format === 'base64' ? 'base64' : 'float';
+      const answer = embeddingsFromEmbed(parsed, { model, encoding });
+      if (answer !== undefined) usage = readUsage(answer.usage);
+      return answer;
+    },
+    events: () => ({ events: [], terminal: true }),
+    usage: () => usage,
+  };
+}
+
+function writerFor(provider: string): AnswerWriter<never> {
+  return {
+    whole(embeddings) {
+      if (embeddings !== undefined) return Buffer.from(JSON.stringify(embeddings));
+      throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer without embeddings.`);
+    },
+    events: () => undefined,
+    finish: () => ({ cut: false }),
+  };
 }

@@ -32,8 +32,7 @@ export class PassthroughObserver implements AnswerObserver {
     return bytes;
   }
 
-  frame(frame: Frame): FrameAnswer {
-    const { data, raw } = frame;
+  frame({ data, raw }: Frame): FrameAnswer {
     if (data === '[DONE]') this.#terminal = true;
     else if (data !== undefined) {
       const event = parseChunk(data);

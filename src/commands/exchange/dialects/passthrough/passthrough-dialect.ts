@@ -47,8 +47,7 @@ export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDia
 }
 
 /** The dialect of one passthrough request. The gateway does not read its body. */
-export function passthroughDialect(given: Passthrough): ExchangeDialect {
-  const { request, provider, path, headers, bodyLimitBytes } = given;
+export function passthroughDialect({ request, provider, path, headers, bodyLimitBytes }: Passthrough): ExchangeDialect {
   const { method, body, bodyPieces } = request;
   const begins = deferredWorkKind(method, path);
   const unparsed = (): ReadResult => ({

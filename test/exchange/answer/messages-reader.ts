@@ -1,15 +1,19 @@
 /** Reads the answer of a provider that speaks the Messages API, as events of that API. */
 
-import { isObject } from '../../../../json/is-object.ts';
-import type { Frame } from '../../../../providers/sse.ts';
-import type { JsonObject } from '../../../../providers/translate/json.ts';
-import { parseChunk } from '../../../model-request/parse-chunk.ts';
-import type { Answering } from '../../../model-request/redacted.ts';
-import type { TokenUsage } from '../../../model-request/usage.ts';
-import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
-import { unreadableEvent } from '../../delivery/reported-failure.ts';
-import { ObservedMessage } from './observed-message.ts';
-import { messagesFailureOf } from './stream-failure.ts';
+import {
+  type AnswerReader,
+  type FrameEvents,
+  withoutEvents,
+} from '../../../src/commands/exchange/answer/reader-and-writer.ts';
+import { unreadableEvent } from '../../../src/commands/exchange/delivery/reported-failure.ts';
+import { ObservedMessage } from '../../../src/commands/exchange/dialects/messages/observed-message.ts';
+import { messagesFailureOf } from '../../../src/commands/exchange/dialects/messages/stream-failure.ts';
+import { parseChunk } from '../../../src/commands/model-request/parse-chunk.ts';
+import type { Answering } from '../../../src/commands/model-request/redacted.ts';
+import type { TokenUsage } from '../../../src/commands/model-request/usage.ts';
+import { isObject } from '../../../src/json/is-object.ts';
+import type { Frame } from '../../../src/providers/sse.ts';
+import type { JsonObject } from '../../../src/providers/translate/json.ts';
 
 export class MessagesReader implements AnswerReader<JsonObject> {
   readonly #provider: Answering;
