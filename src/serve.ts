@@ -123,6 +123,6 @@ function stopRequests(): StopRequests {
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop(signal));
   // The wrapper of `npm start` keeps this channel open while it is alive.
-  if (process.connected) process.once('disconnect', () => stop('its parent is gone'));
+  if (process.connected) process.once('disconnect', () => stop('its parent process has ended'));
   return { first: first.promise, second: second.promise };
 }

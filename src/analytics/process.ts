@@ -181,7 +181,7 @@ class Supervised implements AnalyticsProcess {
     if (!('why' in found)) return found;
     if (mode === 'required') {
       this.#off = true;
-      say(`Analytics is off: ${found.why} ANALYTICS_SANDBOX=required allows it to run in its sandbox alone.`);
+      say(`Analytics is off: ${found.why} ANALYTICS_SANDBOX=required allows it to run only in its sandbox.`);
     } else say(`Analytics is not sandboxed: ${found.why}`);
     return 'none';
   }
@@ -227,7 +227,7 @@ class Supervised implements AnalyticsProcess {
   #watch(child: ChildProcess, watchdog: Watchdog): void {
     const reason = watchdog.reasonToEnd();
     if (reason === undefined) return;
-    this.#options.logger.error(`the analytics process hangs: ${reason}; it is ended`);
+    this.#options.logger.error(`the analytics process does not respond: ${reason}; it is stopped`);
     child.kill('SIGKILL');
   }
 
@@ -241,7 +241,7 @@ class Supervised implements AnalyticsProcess {
     if (report.share === 'fair' || !works || report.lagMs < overdueMs) return;
     // A process cannot raise its own share of the processor: a new process can.
     const late = Math.round(report.lagMs / 1000);
-    logger.info(`analytics is ${late} s late: it is started again, to take a fair share of the processor`);
+    logger.info(`analytics is ${late} s late: it is restarted with normal processor priority`);
     this.#pauseMs = 0;
     child.kill('SIGKILL');
   }
@@ -255,7 +255,7 @@ class Supervised implements AnalyticsProcess {
     if (analytics.clickhouse.url !== undefined) return;
     noteAddress(dataDir, url);
     if (analytics.analystPassword !== undefined) return;
-    say(`Analytics: ask it as the user "analyst"; the password is in ${clickHousePasswordFile(dataDir)}.`);
+    say(`Analytics: query it as the user "analyst"; the password is in ${clickHousePasswordFile(dataDir)}.`);
   }
 
   #serverAddress(url: string, reader: ClickHouseReader): AnalyticsAddress | undefined {
@@ -278,7 +278,7 @@ class Supervised implements AnalyticsProcess {
     this.#pauseMs = Math.min(Math.max(pauseMs, this.#firstPauseMs) * 2, LONGEST_RESTART_MS);
     this.#restart = setTimeout(() => {
       // Not earlier: the signal that ended the process may also stop the gateway.
-      if (pauseMs > 0) logger.warn(`the analytics process: ${how}; it is started again`);
+      if (pauseMs > 0) logger.warn(`the analytics process: ${how}; it is restarted`);
       this.#begin();
     }, pauseMs);
   }
@@ -320,7 +320,7 @@ class Supervised implements AnalyticsProcess {
 }
 
 async function cannotRecord(): Promise<never> {
-  throw new Error('no gateway is here to write the log');
+  throw new Error('no gateway process writes the log');
 }
 
 function lines(output: Readable | null, take: (line: string) => void): void {

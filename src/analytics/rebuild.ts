@@ -40,7 +40,7 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
     try {
       const head = await sourceLog.head();
       const logId = await logIdOf(sourceLog);
-      if (logId === undefined) throw new Error('the log is empty: there is nothing to make tables of');
+      if (logId === undefined) throw new Error('the log is empty: no tables can be built');
       const say = async (query: string) => void (await client.command({ query }));
       await say(`DROP DATABASE IF EXISTS ${beside}`);
       const failed = Promise.withResolvers<never>();

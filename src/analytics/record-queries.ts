@@ -22,7 +22,7 @@ export function recordThroughGateway(gateway: GatewayChannel, patienceMs = TIMEO
     if (answer.success) waiting.get(answer.data.id)?.(answer.data);
   });
   return async (query) => {
-    if (!gateway.connected) throw new Error('the gateway is gone');
+    if (!gateway.connected) throw new Error('the gateway has ended');
     last += 1;
     const id = last;
     const answered = Promise.withResolvers<Pick<QueryRecorded, 'error'>>();

@@ -24,13 +24,11 @@ export async function setUpAnalyst({ analytics }: Config, { admin, onStep }: Set
   const { url, user, password = '', database, analyst } = analytics.clickhouse;
   if (url === undefined) {
     throw new NoAnalyticsServer(
-      'CLICKHOUSE_URL is not set: the embedded ClickHouse makes the user "analyst" by itself, and there is nothing to set up',
+      'CLICKHOUSE_URL is not set: the embedded ClickHouse creates the user "analyst" itself; no setup is needed',
     );
   }
   if (analyst === undefined) {
-    throw new NoAnalyticsServer(
-      'set CLICKHOUSE_ANALYST_USER and CLICKHOUSE_ANALYST_PASSWORD to the account to be made',
-    );
+    throw new NoAnalyticsServer('set CLICKHOUSE_ANALYST_USER and CLICKHOUSE_ANALYST_PASSWORD to the account to create');
   }
   const managing = writeToServer({ url, ...(admin ?? { user, password }) });
   try {

@@ -47,7 +47,7 @@ async function main(): Promise<number> {
       printError(`Analytics is off: ${why}`);
       return OFF_FOR_GOOD;
     }
-    printError(`Analytics could not go on: ${why}`);
+    printError(`Analytics stopped: ${why}`);
     logger.debug(error);
     return 1;
   }
@@ -123,7 +123,7 @@ async function clickHouseOf(
     const writing = writeToServer(clickhouse);
     return { writing, answers: async () => {}, close: () => writing.close() };
   }
-  if (!(socket instanceof Server)) throw new Error('it was started without a socket to answer on');
+  if (!(socket instanceof Server)) throw new Error('it was started without a listening socket');
   const onError = (error: unknown) => logger.error(error);
   const engine = await openEmbeddedClickHouse({ folder, access: { databases: [database] } });
   logger.debug(`chDB, ClickHouse ${engine.version}`);

@@ -47,5 +47,5 @@ async function tell(directory: string, log: EmbeddedLog, terminal: Terminal): Pr
     await writeLine(terminal, `lost: ${count(last - first + 1, 'position')}, ${range}`);
   }
   for (const file of acceptedLoss.files) await writeLine(terminal, `missing: ${file}`);
-  await writeLine(terminal, `the loss is on record; the log ${directory} goes on after position ${await log.head()}`);
+  await writeLine(terminal, `the loss is recorded; the log ${directory} continues after position ${await log.head()}`);
 }

@@ -23,10 +23,7 @@ export async function logCheck(args: ParsedArguments, parts: ProgramParts, termi
   } catch (error) {
     progress.clear();
     if (!(error instanceof Error)) throw error;
-    complain(
-      terminal,
-      terminal.signal.aborted ? 'stopped before the end: nothing can be said about the log' : error.message,
-    );
+    complain(terminal, terminal.signal.aborted ? 'stopped before the end: the check is incomplete' : error.message);
     return 2;
   }
 }

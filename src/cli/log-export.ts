@@ -123,7 +123,7 @@ function exportOptionsIn({ values, lists }: ParsedArguments): ExportRequest {
   const format = formats.find((one) => one === typed);
   if (format === undefined) throw new UsageError(`--format: expected ${formats.join(', ')}, got "${typed}"`);
   if (format === 'parquet' && output === undefined) {
-    throw new UsageError('--format parquet needs --output FILE: it is no text');
+    throw new UsageError('--format parquet needs --output FILE: Parquet is a binary format');
   }
   const from = values['from'] === undefined ? Number.NEGATIVE_INFINITY : timeOf('from', values['from']);
   const to = values['to'] === undefined ? Number.POSITIVE_INFINITY : timeOf('to', values['to']);

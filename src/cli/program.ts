@@ -16,7 +16,7 @@ import { complain, print, printError, type Terminal, withTerminal } from './term
 
 const whereFlags: Flags = {
   config: { value: 'FILE', about: 'settings file (default chancery.yaml, if there is one)' },
-  'data-dir': { value: 'FOLDER', about: 'folder for everything the gateway keeps' },
+  'data-dir': { value: 'FOLDER', about: 'folder for all data of the gateway' },
   'log-url': { value: 'URL', about: 'where the event log is: file:…, esdb://…, kafka://…' },
 };
 
@@ -84,7 +84,7 @@ const commands: readonly Command[] = [
   },
   {
     name: 'log stat',
-    about: 'Say how large the log is and what is in it.',
+    about: 'Print the size of the log and what it contains.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
     run: (args, parts) =>
       withTerminal(async (terminal) => (await import('./log-stat.ts')).logStat(args, parts, terminal)),
@@ -93,7 +93,7 @@ const commands: readonly Command[] = [
     name: 'log export',
     about: 'Write the events of a time to a file, or to standard output.',
     flags: {
-      from: { value: 'TIME', about: 'from this day or time on, in UTC unless it says otherwise' },
+      from: { value: 'TIME', about: 'from this day or time, in UTC unless it has a zone' },
       to: { value: 'TIME', about: 'until before this time; or until the end of this day' },
       format: { value: 'FORMAT', about: 'ndjson (default), cloudevents or parquet' },
       output: { value: 'FILE', short: 'o', about: 'the file; needed for parquet' },
@@ -115,7 +115,7 @@ const commands: readonly Command[] = [
   {
     name: 'log accept-loss',
     about:
-      'Let a log of which files or events are missing go on without them: records who accepted the loss, when, and which positions. They are not used again. Not while a gateway runs.',
+      'Continue a log that has lost files or events: records who accepted the loss, when, and which positions. These positions are not used again. Not while a gateway runs.',
     flags: { reason: { value: 'TEXT', about: 'why; it is kept in the log' }, ...whereFlags },
     run: (args, parts) =>
       withTerminal(async (terminal) =>
@@ -130,7 +130,7 @@ const commands: readonly Command[] = [
   },
   {
     name: 'views status',
-    about: 'Say how far each read model has come, and which events it leaves out.',
+    about: 'Print the position of each read model and the events that it skips.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
     run: (args, parts) =>
       onLog(args, parts, async (log, terminal, { config }) => {
@@ -140,10 +140,10 @@ const commands: readonly Command[] = [
   },
   {
     name: 'views rebuild',
-    about: 'Fold the log anew for a read model and put the result in its place. Not while a gateway runs.',
+    about: 'Rebuild a read model from the log. Not while a gateway runs.',
     operands: ['name'],
     flags: {
-      from: { value: 'POSITION', about: 'of analytics: keep what was made of the events up to here' },
+      from: { value: 'POSITION', about: 'of analytics: keep the rows of events up to this position' },
       ...whereFlags,
     },
     run: (args, parts) =>
@@ -160,8 +160,7 @@ const commands: readonly Command[] = [
   },
   {
     name: 'views skip',
-    about:
-      'Let a read model that stopped go on without the event it stopped at, and record that. Not while a gateway runs.',
+    about: 'Skip the event at which a read model stopped, and record that. Not while a gateway runs.',
     operands: ['name'],
     flags: {
       position: { value: 'POSITION', about: 'of the event, as the error names it' },
@@ -180,7 +179,7 @@ const commands: readonly Command[] = [
   ...(['check', 'print', 'schema'] as const).map((verb) => ({
     name: `config ${verb}`,
     about: {
-      check: 'Say everything that is wrong with the configuration. Exits with 1 when something is.',
+      check: 'List all problems of the configuration. Exits with 1 when there are any.',
       print: 'Print the configuration in force as YAML, with secrets masked.',
       schema: 'Print the JSON Schema of chancery.yaml.',
     }[verb],

@@ -38,14 +38,14 @@ export const savedViews: readonly SavedView[] = [
   saved(providerMemory, 'what is known of each provider: models, capabilities, circuit'),
   saved(providerCredentialsView, 'providers that administrators stored'),
   saved(taggingView, 'which headers give labels'),
-  saved(adminJournal, 'what administrators changed, for questions about the past'),
+  saved(adminJournal, 'what administrators changed, for queries with as_of'),
   saved(virtualModelsView, 'virtual models and access policies'),
   saved(keysView, 'managed keys'),
   saved(usersView, 'policies of user paths'),
   saved(priceOverridesView, 'prices that administrators set'),
   saved(spendView, 'budgets, and what was spent of them'),
   saved(rateLimitsView, 'rules of rate limits'),
-  saved(deferredUsageView, 'what providers go on working on, and what is reserved for it'),
+  saved(deferredUsageView, 'deferred work at providers, and the budget reserved for it'),
 ];
 
 function saved<State>(projection: Projection<State>, about: string): SavedView {

@@ -35,7 +35,7 @@ export async function viewsRebuild(
     const snapshot = await view.fold(log, { signal: terminal.signal, onEvent });
     progress.clear();
     if (snapshot === undefined) {
-      await writeLine(terminal, 'the log is empty: there is nothing to fold');
+      await writeLine(terminal, 'the log is empty: there is nothing to rebuild');
       return 0;
     }
     const store = openViewStore(viewsFile(dataDir));
@@ -44,7 +44,7 @@ export async function viewsRebuild(
     } finally {
       store.close();
     }
-    await writeLine(terminal, `${view.name} was made anew from ${count(events, 'event')}, up to ${snapshot.position}`);
+    await writeLine(terminal, `${view.name} was rebuilt from ${count(events, 'event')}, up to ${snapshot.position}`);
     return 0;
   } catch (error) {
     progress.clear();
@@ -68,7 +68,7 @@ export async function analyticsRebuild(
   try {
     const position = await rebuild({ from, signal, onProgress });
     progress.clear();
-    await writeLine(terminal, `analytics was made anew, up to ${position}`);
+    await writeLine(terminal, `analytics was rebuilt, up to ${position}`);
     return 0;
   } catch (error) {
     progress.clear();
@@ -114,7 +114,7 @@ export async function viewsSkip(
   }
   const snapshot = savedSnapshots(viewsFile(dataDir)).get(name);
   if (snapshot !== undefined && snapshot.position >= position) {
-    complain(terminal, `${name} has taken in event ${position} already: it is at ${snapshot.position}`);
+    complain(terminal, `${name} has already processed event ${position}: it is at ${snapshot.position}`);
     return 1;
   }
   const { type: eventType, stream: eventStream } = event;
@@ -125,7 +125,7 @@ export async function viewsSkip(
   await log.append([{ stream: skippedStream, events: [skipped], expectedRevision: 'any' }]);
   await writeLine(
     terminal,
-    `${name} goes on without event ${position} (${eventType} of ${eventStream}) from its next start on`,
+    `${name} continues without event ${position} (${eventType} of ${eventStream}) from its next start`,
   );
   return 0;
 }

@@ -84,7 +84,7 @@ function statusOf(
   skipped: readonly Skipped[],
 ): ViewStatus {
   const outdated = snapshot !== undefined && snapshot.version !== version;
-  const note = outdated ? `of version ${snapshot.version}: made anew at the next start` : null;
+  const note = outdated ? `of version ${snapshot.version}: rebuilt at the next start` : null;
   return {
     name,
     version,
@@ -92,7 +92,7 @@ function statusOf(
     lagEvents: snapshot === undefined ? null : lag(snapshot.position, head),
     savedAt: snapshot?.savedAt ?? null,
     size: snapshot?.size ?? null,
-    note: snapshot === undefined ? 'not saved yet: made at the next start' : note,
+    note: snapshot === undefined ? 'not saved yet: built at the next start' : note,
     skipped,
   };
 }

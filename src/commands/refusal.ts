@@ -122,13 +122,14 @@ export const refusals = {
     refuse(401, 'malformed_authorization', 'The Authorization header must have the form "Bearer <key>".'),
   wrongKey: () => refuse(401, 'invalid_api_key', 'The API key is not valid.'),
   noHost: () => invalid('missing_host', 'An HTTP/1.1 request must have a Host header.'),
-  unknownRoute: (method: string, path: string) => missing('unknown_route', `There is no ${method} ${path} here.`),
+  unknownRoute: (method: string, path: string) =>
+    missing('unknown_route', `The gateway has no route ${method} ${path}.`),
   wrongMethod: (method: string, path: string, allowed: readonly string[]) =>
-    refuse(405, 'method_not_allowed', `${path} has no ${method}. It has ${allowed.join(', ')}.`),
+    refuse(405, 'method_not_allowed', `${path} does not support ${method}. It supports ${allowed.join(', ')}.`),
   modelNotFound: (selector: string) =>
     missing(
       'model_not_found',
-      `The model '${selector}' does not exist, or no configured provider serves it. GET /v1/models lists what there is.`,
+      `The model '${selector}' does not exist, or no configured provider serves it. GET /v1/models lists the available models.`,
       'model',
     ),
   unknownProvider: (provider: string) =>
@@ -151,8 +152,7 @@ export const refusals = {
   /** An endpoint that the provider does not have. */
   unsupportedEndpoint: (message: string) => refuse(501, 'unsupported_operation', message, { retryHelps: false }),
   formExpected: (got: string) => invalid('form_expected', `The request body must be multipart/form-data, not ${got}.`),
-  invalidForm: (detail: string) =>
-    invalid('invalid_form', `The request body is not a form that can be read: ${detail}.`),
+  invalidForm: (detail: string) => invalid('invalid_form', `The request body is not a readable form: ${detail}.`),
   controlFieldAsFile: (name: string) =>
     invalid(
       'control_field_as_file',
@@ -160,11 +160,11 @@ export const refusals = {
       name.slice(0, 100),
     ),
   lateField: (name: string) =>
-    invalid('late_field', `'${name}' decides who gets the form, so it must come before the file.`, name),
+    invalid('late_field', `'${name}' selects the provider, so it must come before the file.`, name),
   fileBeforeFields: (limitBytes: number) =>
     invalid(
       'late_field',
-      `A file of more than ${limitBytes} bytes must come after the fields that decide who gets the form ('model' or 'provider').`,
+      `A file of more than ${limitBytes} bytes must come after the fields that select the provider ('model' or 'provider').`,
     ),
   lateFileName: (name: string) =>
     invalid('late_field', `'${name}' names a stored file, so it must come before the file that is sent.`, name),
@@ -182,7 +182,7 @@ export const refusals = {
     refuse(
       429,
       'rate_limit_exceeded',
-      `The provider '${provider}' limits the rate of requests for '${model}' and is not called for it until Retry-After has passed.`,
+      `The provider '${provider}' limits the rate of requests for '${model}'. The gateway calls it for this model again after Retry-After.`,
       { provider, retryAfterSeconds },
     ),
   badAnswer: (provider: string, message: string, code: string | null = 'bad_provider_answer') =>
@@ -225,17 +225,14 @@ export const refusals = {
   stopping: () =>
     refuse(503, 'stopping', 'The gateway is stopping and takes no new requests.', { retryAfterSeconds: 5 }),
   overloaded: (limit: number) =>
-    refuse(
-      503,
-      'overloaded',
-      `The gateway serves ${limit} requests at the same time and takes no more for the moment.`,
-      { retryAfterSeconds: 1 },
-    ),
+    refuse(503, 'overloaded', `The gateway is serving its maximum of ${limit} concurrent requests.`, {
+      retryAfterSeconds: 1,
+    }),
   bodiesTooLarge: (limitBytes: number) =>
     refuse(
       503,
       'overloaded',
-      `Large request bodies take the ${limitBytes} bytes of memory that the gateway has for them. Try again soon.`,
+      `Large request bodies already use the ${limitBytes} bytes of memory that the gateway reserves for them. Try again soon.`,
       { retryAfterSeconds: 1 },
     ),
   bodyTooLarge: (limitBytes: number) =>
@@ -259,7 +256,7 @@ export const refusals = {
     refuse(
       503,
       'analytics_unavailable',
-      `The figures cannot be told at the moment: ${cause.message}. Ask for less, or later.`,
+      `The query failed: ${cause.message}. Request less data, or try again later.`,
       { retryAfterSeconds: 2 },
       cause,
     ),
@@ -267,19 +264,15 @@ export const refusals = {
   sqlOverLimit: (message: string) => invalid('sql_over_limit', message, 'query'),
   requestCanceled: () => refuse(499, 'request_canceled', 'The client went before it had its answer.'),
   recalculationRunning: () =>
-    refuse(409, 'recalculation_running', 'The past is being priced anew already. Wait until that has ended.'),
+    refuse(409, 'recalculation_running', 'A recalculation of past costs is already running. Wait until it has ended.'),
   batchNotReady: (id: string, status: string) =>
     refuse(
       409,
       'batch_not_ready',
-      `The batch '${id}' is '${status}': it has results when it is over. Ask for it again later.`,
+      `The batch '${id}' is '${status}': results are available when it has ended. Try again later.`,
     ),
   changedMeanwhile: (what: string) =>
-    refuse(
-      409,
-      'changed_meanwhile',
-      `'${what}' was changed by others again and again in the meantime. Nothing was done; try again.`,
-    ),
+    refuse(409, 'changed_meanwhile', `'${what}' was changed by concurrent requests. Nothing was changed; try again.`),
   revisionMismatch: (what: string, revision: bigint | 'noStream') =>
     conflict(
       'revision_mismatch',
@@ -311,7 +304,7 @@ export const refusals = {
   hostNotAllowed: (host: string) =>
     denied(
       'host_not_allowed',
-      `The gateway asks for no key, so it answers only under its own host names, and '${host.slice(0, 255)}' is none of them. Add it to GATEWAY_ALLOWED_HOSTS, or set GATEWAY_MASTER_KEY.`,
+      `The gateway requires no key, so it accepts only its own host names, and '${host.slice(0, 255)}' is not one of them. Add it to GATEWAY_ALLOWED_HOSTS, or set GATEWAY_MASTER_KEY.`,
     ),
   crossSiteRefused: () =>
     denied(
@@ -321,25 +314,25 @@ export const refusals = {
   setByHigherAdministrator: (what: string, value: string) =>
     denied(
       'set_by_higher_administrator',
-      `${what} was set to ${value} by a higher administrator. It can be made tighter or set to that again, but not relaxed, reset or removed.`,
+      `${what} was set to ${value} by a higher-ranked administrator. It can be tightened or set to the same value, but not relaxed, reset or removed.`,
     ),
   exceedsOwnAccess: (param: string, why: string) =>
-    denied('exceeds_own_access', `'${param}' would give more than the key that asks has: ${why}.`, param),
+    denied('exceeds_own_access', `'${param}' exceeds the access of the requesting key: ${why}.`, param),
   passthroughScopeDenied: (method: string, path: string) =>
     denied(
       'passthrough_scope_denied',
-      `${method} ${path} of a provider may concern what other callers stored there, so it is for keys that see everything. Stored objects are at /v1: files, batches, responses, conversations.`,
+      `${method} ${path} of a provider may concern objects that other callers stored there, so it requires a key that can see everything. Stored objects are at /v1: files, batches, responses, conversations.`,
     ),
   storedReferenceDenied: (param: string) =>
     denied(
       'stored_reference_denied',
-      `'${param}' names what is stored at the provider, which does not know whose it is, so it is for keys that see everything.`,
+      `'${param}' names an object stored at the provider, which does not record its owner, so it requires a key that can see everything.`,
       param,
     ),
   userPathOutOfScope: (path: string, scope: string, param: string) =>
     denied(
       'user_path_out_of_scope',
-      `'${param}' is '${path}', and the key administers only '${scope}' and what is below it.`,
+      `'${param}' is '${path}', and the key administers only '${scope}' and the user paths below it.`,
       param,
     ),
   notFound: (what: string, id: string, code: string | null = null) =>
@@ -347,11 +340,11 @@ export const refusals = {
   userManaged: (path: string) =>
     conflict(
       'user_managed',
-      `The policy of '${path}' is declared in the configuration, and can be changed only there.`,
+      `The policy of '${path}' is declared in the configuration and can be changed only there.`,
       'user_path',
     ),
   keyNotActive: (id: string) =>
-    refuse(401, 'key_not_active', `The key '${id}', with which this was asked for, is not accepted any more.`, {
+    refuse(401, 'key_not_active', `The key '${id}' that made this request is no longer accepted.`, {
       retryHelps: false,
     }),
   /**
@@ -361,25 +354,21 @@ export const refusals = {
   backgroundElsewhere: (provider: string) =>
     invalid(
       'background_elsewhere',
-      `The provider '${provider}' makes background responses itself, and this one was begun elsewhere.`,
+      `The provider '${provider}' runs background responses itself, and this one was started at another provider.`,
       'background',
     ),
   virtualModelManaged: (source: string) =>
     conflict(
       'virtual_model_managed',
-      `The virtual model '${source}' is declared in the configuration, and can be changed only there.`,
+      `The virtual model '${source}' is declared in the configuration and can be changed only there.`,
       'source',
     ),
   virtualModelExists: (source: string) =>
-    conflict(
-      'virtual_model_exists',
-      `There is a virtual model '${source}' already, so no other can be given its name.`,
-      'source',
-    ),
+    conflict('virtual_model_exists', `A virtual model '${source}' already exists. Choose another name.`, 'source'),
   virtualModelInUse: (source: string, users: readonly string[]) =>
     conflict(
       'virtual_model_in_use',
-      `Other virtual models lead to '${source}': ${users.map((user) => `'${user}'`).join(', ')}. Change them first.`,
+      `Other virtual models target '${source}': ${users.map((user) => `'${user}'`).join(', ')}. Change them first.`,
       'source',
     ),
   /** For requests that name a provider and no model. */
@@ -387,15 +376,18 @@ export const refusals = {
     refuse(
       400,
       'model_access_denied',
-      `The provider '${provider}' is not available here for this key or user path, or not as a whole.`,
+      `The provider '${provider}' is not available to this key or user path, or only some of its models are.`,
       { param: 'provider', retryHelps: false },
     ),
   modelAccessDenied: (selector: string, why: 'not available' | 'not available for this key' = 'not available') =>
     refuse(400, 'model_access_denied', `The model '${selector}' is ${why}.`, { param: 'model', retryHelps: false }),
   budgetManaged: (name: string) =>
-    conflict('budget_managed', `The budget '${name}' is declared in the configuration, and is changed there.`),
+    conflict('budget_managed', `The budget '${name}' is declared in the configuration and can be changed only there.`),
   rateLimitManaged: (name: string) =>
-    conflict('rate_limit_managed', `The rate limit '${name}' is declared in the configuration, and is changed there.`),
+    conflict(
+      'rate_limit_managed',
+      `The rate limit '${name}' is declared in the configuration and can be changed only there.`,
+    ),
   budgetExceeded: (message: string, retryAfterSeconds: number) =>
     refuse(429, 'budget_exceeded', message, { retryAfterSeconds, retryHelps: false }),
   /** A provider's own operation that starts work which continues after its answer, under a budget. */
@@ -408,12 +400,10 @@ export const refusals = {
     ),
   /** Work whose cost cannot be counted, under a budget. */
   priceUnknown: (model: string) =>
-    refuse(
-      400,
-      'price_unknown',
-      `There is no price for '${model}', so that a batch of it cannot be let through under a budget.`,
-      { param: 'input_file_id', retryHelps: false },
-    ),
+    refuse(400, 'price_unknown', `'${model}' has no price, so a batch of it cannot be admitted under a budget.`, {
+      param: 'input_file_id',
+      retryHelps: false,
+    }),
   rateLimitExceeded: (message: string, retryAfterSeconds: number) =>
     refuse(429, 'rate_limit_exceeded', message, { retryAfterSeconds }),
   itemNotFound: (id: string) => missing('item_not_found', `Item '${id}' was not found.`, 'input'),
@@ -428,11 +418,11 @@ export const refusals = {
       param: 'after',
     }),
   conversationFull: (why: string, param: string) =>
-    invalid('conversation_full', `The conversation cannot take more: ${why}`, param),
+    invalid('conversation_full', `The conversation is full: ${why}`, param),
   duplicateItem: (id: string, param: string) =>
     invalid(
       'duplicate_item',
-      `The conversation holds an item '${id}' already. Leave it out, or give the new one another id.`,
+      `The conversation already holds an item '${id}'. Remove it from the request, or use another id.`,
       param,
     ),
   internal: (cause: unknown) =>

@@ -56,21 +56,20 @@ function rowsOf<Shape extends z.ZodRawShape>(shape: Shape, facts: SettingFacts =
 }
 
 export const budgetSection = section({
-  enabled: setting(toggle(), true, { env: 'BUDGETS_ENABLED', describe: 'keep to budgets; needs usage.enabled' }),
+  enabled: setting(toggle(), true, { env: 'BUDGETS_ENABLED', describe: 'enforce budgets; requires usage.enabled' }),
   user_paths: rowsOf(
     { path: userPath, limits: rows(budgetLimit) },
-    { describe: 'what may be spent, in US dollars; in the environment SET_BUDGET_TEAM__ALPHA="daily=10,weekly=50"' },
+    { describe: 'spending limits in US dollars; in the environment SET_BUDGET_TEAM__ALPHA="daily=10,weekly=50"' },
   ),
   labels: rowsOf({ label: text('a label', /\S/), limits: rows(budgetLimit) }),
 });
 
 export const rateLimitSection = section({
-  enabled: setting(toggle(), true, { env: 'RATE_LIMITS_ENABLED', describe: 'keep to rate limits' }),
+  enabled: setting(toggle(), true, { env: 'RATE_LIMITS_ENABLED', describe: 'enforce rate limits' }),
   user_paths: rowsOf(
     { path: userPath, limits: rows(rateLimit) },
     {
-      describe:
-        'how much may be asked; in the environment SET_RATE_LIMIT_TEAM__ALPHA="rpm=100,tpm=50000,concurrent=10"',
+      describe: 'rate limits; in the environment SET_RATE_LIMIT_TEAM__ALPHA="rpm=100,tpm=50000,concurrent=10"',
     },
   ),
   providers: rowsOf(

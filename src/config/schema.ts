@@ -57,13 +57,13 @@ const server = section({
   master_key: optionalSetting(text('a key'), {
     env: 'GATEWAY_MASTER_KEY',
     secret: true,
-    describe: 'bearer token with every right; made on first start when not set',
+    describe: 'bearer token with full access; generated on first start when not set',
   }),
   unsafe_open: setting(toggle(), false, { env: 'GATEWAY_UNSAFE_OPEN', describe: 'serve without any authentication' }),
   allowed_hosts: optionalSetting(list(), {
     env: 'GATEWAY_ALLOWED_HOSTS',
     describe:
-      "host names that clients reach an open gateway by, beside addresses, localhost and the machine's own name",
+      "host names accepted by a gateway without authentication, in addition to IP addresses, localhost and the machine's own name",
   }),
   cors_origins: setting(
     list().refine((origins) => origins.every(isOrigin), {
@@ -98,8 +98,8 @@ const server = section({
       'largest upload to /v1/files and body under /p; body_size_limit or else 513M, a file of 512M, when not set',
   }),
   max_header_size: setting(size('1K', '1M'), '16K', { describe: 'largest request head accepted' }),
-  headers_timeout: setting(duration(), '10s', { describe: 'time a client has to send its request head' }),
-  request_timeout: setting(duration(), '5m', { describe: 'time a client has to send its whole request' }),
+  headers_timeout: setting(duration(), '10s', { describe: 'time limit for a client to send its request head' }),
+  request_timeout: setting(duration(), '5m', { describe: 'time limit for a client to send its whole request' }),
   max_concurrent_requests: setting(whole(1, 1_000_000), 4096, {
     env: 'MAX_CONCURRENT_REQUESTS',
     describe: 'model requests served at the same time; more are answered with 503 and Retry-After',
@@ -111,11 +111,11 @@ const server = section({
   }),
   stream_stall_timeout: setting(duration(), '60s', {
     env: 'STREAM_STALL_TIMEOUT',
-    describe: 'how long a streaming client may read nothing before it is dropped',
+    describe: 'time without reads after which a streaming client is disconnected',
   }),
   drain_timeout: setting(duration(0), '10s', {
     env: 'DRAIN_TIMEOUT',
-    describe: 'how long open requests may still run when the gateway stops',
+    describe: 'time that open requests may continue during shutdown',
   }),
   user_path_header: setting(text('the name of an HTTP header', headerName), 'X-Gateway-User-Path', {
     env: 'USER_PATH_HEADER',
@@ -123,7 +123,7 @@ const server = section({
   }),
   user_path_header_enabled: setting(toggle(), true, {
     env: 'USER_PATH_HEADER_ENABLED',
-    describe: 'false: no request header names a user path, for no key',
+    describe: 'false: user path headers are ignored for every key',
   }),
 });
 
@@ -136,18 +136,18 @@ const log = section({
   durability: setting(choice('standard', 'strict', 'relaxed'), 'standard', {
     env: 'LOG_DURABILITY',
     flag: 'logDurability',
-    describe: 'what must be on disk before a request goes on',
+    describe: 'what must be on disk before a request continues',
   }),
 });
 
 const http = section({
   timeout: optionalSetting(duration(), {
     env: 'HTTP_TIMEOUT',
-    describe: 'a whole answer of a provider that is no stream; 600s when not set, 1h for local types',
+    describe: 'time limit for a non-streaming answer of a provider; 600s when not set, 1h for local types',
   }),
   response_header_timeout: optionalSetting(duration(), {
     env: 'HTTP_RESPONSE_HEADER_TIMEOUT',
-    describe: 'wait for the first byte of a provider; 600s when not set, 1h for local types',
+    describe: 'time limit for the first byte of a provider; 600s when not set, 1h for local types',
   }),
   stream_idle_timeout: optionalSetting(duration(), {
     env: 'HTTP_STREAM_IDLE_TIMEOUT',
@@ -182,7 +182,7 @@ const resilience = section({
     on_statuses: setting(retryKinds.on_statuses, '429,502,503,504,522,524', {
       env: 'RETRY_ON_STATUSES',
       emptyIsNone: true,
-      describe: 'provider statuses that are tried again; empty for none; 429 of background responses only',
+      describe: 'provider statuses that are retried; empty for none; 429 for background responses only',
     }),
   }),
   circuit_breaker: section({
@@ -191,12 +191,12 @@ const resilience = section({
     success_threshold: setting(breakerKinds.success_threshold, 2, { env: 'CIRCUIT_BREAKER_SUCCESS_THRESHOLD' }),
     timeout: setting(breakerKinds.timeout, '30s', {
       env: 'CIRCUIT_BREAKER_TIMEOUT',
-      describe: 'how long an open breaker refuses before it lets a probe through',
+      describe: 'time an open circuit breaker refuses requests before it allows a probe',
     }),
     failure_on_statuses: setting(breakerKinds.failure_on_statuses, '5xx', {
       env: 'CIRCUIT_BREAKER_FAILURE_ON_STATUSES',
       emptyIsNone: true,
-      describe: 'provider statuses that count as failures; 429 and 501 never do',
+      describe: 'provider statuses that count as failures; 429 and 501 never count',
     }),
   }),
 });
@@ -262,7 +262,7 @@ const settings = {
   data_dir: setting(text('a folder'), './data', {
     env: 'DATA_DIR',
     flag: 'dataDir',
-    describe: 'folder for everything the gateway keeps',
+    describe: 'folder for all data of the gateway',
   }),
   server,
   log,
@@ -272,15 +272,15 @@ const settings = {
     refresh_interval: setting(duration(), '3600s', { env: 'CACHE_REFRESH_INTERVAL' }),
     recheck_interval: setting(duration(), '60s', {
       env: 'PROVIDER_RECHECK_INTERVAL',
-      describe: 'how often a provider whose models could not be listed is asked again',
+      describe: 'interval between attempts to list the models of a provider whose listing failed',
     }),
     models_mode: setting(modelsMode(), 'fallback', {
       env: 'CONFIGURED_PROVIDER_MODELS_MODE',
-      describe: "what a provider's configured models mean: used when it lists none, the only ones, or further ones",
+      describe: "how a provider's configured models are used: when it lists none, exclusively, or in addition",
     }),
     allow_private_providers: setting(toggle(), false, {
       env: 'ALLOW_PRIVATE_PROVIDERS',
-      describe: 'providers that are set up at run time may be at loopback, link-local and cloud metadata addresses',
+      describe: 'allow loopback, link-local and cloud metadata addresses for providers added at run time',
     }),
   }),
   passthrough: section({
@@ -289,11 +289,11 @@ const settings = {
     types: optionalSetting(list(), {
       env: 'ENABLED_PASSTHROUGH_PROVIDERS',
       emptyIsNone: true,
-      describe: 'provider types that /p/{provider} reaches; when not set, each type has its own default',
+      describe: 'provider types served at /p/{provider}; when not set, each type has its own default',
     }),
     stateless_routes: optionalSetting(routes(), {
       env: 'PASSTHROUGH_STATELESS_ROUTES',
-      describe: 'further routes below /p/{provider} that concern nothing stored there, and so are open to every key',
+      describe: 'additional routes below /p/{provider} that access no stored objects and are open to every key',
     }),
   }),
   live_logs: section({
@@ -301,7 +301,7 @@ const settings = {
     heartbeat_interval: setting(duration(), '15s', { env: 'DASHBOARD_LIVE_LOGS_HEARTBEAT_SECONDS' }),
     replay_limit: setting(whole(0, 1_000_000), 1000, {
       env: 'DASHBOARD_LIVE_LOGS_REPLAY_LIMIT',
-      describe: 'previews of live logs that are sent again to a client that comes back; beyond, it gets a reset',
+      describe: 'number of live log previews replayed to a reconnecting client; after a longer gap it receives a reset',
     }),
   }),
   metrics: section({
@@ -326,45 +326,45 @@ const settings = {
     }),
     enabled: setting(toggle(), true, {
       env: 'LOGGING_ENABLED',
-      describe: 'audit logging; no effect yet: what happens is always on the record',
+      describe: 'audit logging; no effect yet: requests are always recorded',
     }),
     bodies: setting(toggle(), true, {
       env: 'LOGGING_LOG_BODIES',
-      describe: 'keep request and answer bodies on the record; false keeps metadata only',
+      describe: 'record request and answer bodies; false records metadata only',
     }),
     refusals_per_minute: setting(whole(0, 1_000_000), 100, {
       env: 'LOGGING_REFUSALS_PER_MINUTE',
-      describe: 'refused requests of one key that are recorded one by one in a minute; those beyond are counted',
+      describe: 'refused requests of one key recorded individually per minute; further ones are counted',
     }),
     audio_bodies: setting(toggle(), false, {
       env: 'LOGGING_LOG_AUDIO_BODIES',
-      describe: 'keep the bytes of audio on the record too, and not only their number and digest',
+      describe: 'record the bytes of audio, not only their size and digest',
     }),
     image_bodies: setting(toggle(), false, {
       env: 'LOGGING_LOG_IMAGE_BODIES',
-      describe: 'keep the bytes of images on the record too, and not only their number and digest',
+      describe: 'record the bytes of images, not only their size and digest',
     }),
     retention_days: setting(whole(0, 36500), 30, {
       env: 'LOGGING_RETENTION_DAYS',
-      describe: 'how long analytics keeps requests and events; 0 for good. The log itself keeps them',
+      describe: 'how long analytics keeps requests and events; 0 for no limit. The log keeps them in any case',
     }),
   }),
   usage: section({
     enabled: setting(toggle(), true, {
       env: 'USAGE_ENABLED',
-      describe: 'count what is spent; without it there are no budgets. What was used is on the record all the same',
+      describe: 'track spending; budgets require it. Usage is recorded in any case',
     }),
     pricing_recalculation_enabled: setting(toggle(), true, {
       env: 'USAGE_PRICING_RECALCULATION_ENABLED',
-      describe: 'let administrators price the past anew',
+      describe: 'allow administrators to recalculate past costs',
     }),
     retention_days: setting(whole(0, 36500), 90, {
       env: 'USAGE_RETENTION_DAYS',
-      describe: 'how long analytics keeps what was used; 0 for good. The log itself keeps it',
+      describe: 'how long analytics keeps usage; 0 for no limit. The log keeps it in any case',
     }),
     enforce_returning_usage_data: setting(toggle(), true, {
       env: 'ENFORCE_RETURNING_USAGE_DATA',
-      describe: 'ask providers for usage in streams',
+      describe: 'request usage from providers in streams',
     }),
   }),
   budgets: budgetSection,
@@ -373,11 +373,11 @@ const settings = {
     key: optionalSetting(text('at least 32 characters', /^.{32,}$/s), {
       env: 'CREDENTIALS_KEY',
       secret: true,
-      describe: 'encrypts the secrets of providers that are set up at run time; made in data_dir when not set',
+      describe: 'encrypts the secrets of providers added at run time; generated in data_dir when not set',
     }),
     key_file: optionalSetting(text('a file'), {
       env: 'CREDENTIALS_KEY_FILE',
-      describe: 'a file that holds that key, instead of the one in data_dir',
+      describe: 'file that holds that key, instead of the one in data_dir',
     }),
   }),
   tagging: section({
@@ -388,37 +388,37 @@ const settings = {
   session: section({
     keeping_enabled: setting(toggle(), true, {
       env: 'SESSION_KEEPING_ENABLED',
-      describe: 'find out to which session of a client a request belongs',
+      describe: 'detect the client session of each request',
     }),
     auto_detect: setting(toggle(), false, {
       env: 'SESSION_AUTO_DETECT',
-      describe: 'tell sessions apart by how a conversation begins, when the client does not name them',
+      describe: 'detect sessions by the beginning of a conversation when the client sends no session id',
     }),
     builtin_rules: setting(toggle(), true, {
       env: 'SESSION_BUILTIN_RULES',
-      describe: 'look into the headers and fields in which well-known clients name their sessions',
+      describe: 'read the headers and fields in which well-known clients send session ids',
     }),
     headers: optionalSetting(z.array(sessionHeader, { error: () => 'expected a list of rules, each with a header' }), {
-      describe: 'further request headers that name a session; in the environment SESSION_HEADER_1 and so on',
+      describe: 'additional request headers that hold a session id; in the environment SESSION_HEADER_1 and so on',
     }),
   }),
   analytics: section({
     enabled: setting(toggle(), true, {
       env: 'ANALYTICS_ENABLED',
-      describe: 'project the log into ClickHouse, for questions in SQL and the figures of the admin API',
+      describe: 'project the log into ClickHouse for SQL queries and the reports of the admin API',
     }),
     http_port: setting(whole(0, 65535), 8123, {
       env: 'ANALYTICS_HTTP_PORT',
-      describe: 'where the embedded ClickHouse answers on loopback, or the next free port; 0 picks one',
+      describe: 'loopback port of the embedded ClickHouse, or the next free port; 0 picks one',
     }),
     analyst_password: optionalSetting(text('a password'), {
       env: 'ANALYTICS_ANALYST_PASSWORD',
       secret: true,
-      describe: 'of the user analyst of the embedded ClickHouse; made in data_dir when not set',
+      describe: 'password of the user analyst of the embedded ClickHouse; generated in data_dir when not set',
     }),
     sandbox: setting(choice('auto', 'required', 'off'), 'auto', {
       env: 'ANALYTICS_SANDBOX',
-      describe: 'around its process, by bwrap; auto uses one where the system has it, required does not run without',
+      describe: 'sandbox of its process with bwrap; auto uses it where available, required refuses to run without it',
     }),
     clickhouse: section({
       url: optionalSetting(httpUrl(), {
@@ -429,12 +429,12 @@ const settings = {
       password: optionalSetting(text('a password'), { env: 'CLICKHOUSE_PASSWORD', secret: true }),
       analyst_user: optionalSetting(text('a user'), {
         env: 'CLICKHOUSE_ANALYST_USER',
-        describe: 'of the server: runs the SQL of people, and only reads; "chancery analytics setup" makes it',
+        describe: 'read-only user on the server for SQL of analysts; created by "chancery analytics setup"',
       }),
       analyst_password: optionalSetting(text('a password'), { env: 'CLICKHOUSE_ANALYST_PASSWORD', secret: true }),
       database: setting(text('a plain name', /^[A-Za-z_]\w{0,63}$/), 'chancery', {
         env: 'CLICKHOUSE_DATABASE',
-        describe: 'holds one log',
+        describe: 'database for one log',
       }),
     }),
   }),
@@ -442,61 +442,61 @@ const settings = {
     endpoints_enabled: setting(toggle(), true, { env: 'ADMIN_ENDPOINTS_ENABLED' }),
     ui_enabled: setting(toggle(), true, {
       env: 'ADMIN_UI_ENABLED',
-      describe: 'the dashboard; no effect yet: there is none',
+      describe: 'the dashboard; no effect yet: not implemented',
     }),
   }),
   models: section({
     enabled_by_default: setting(toggle(), true, {
       env: 'MODELS_ENABLED_BY_DEFAULT',
-      describe: 'whether a model may be used of which no access policy says anything',
+      describe: 'allow models that no access policy mentions',
     }),
     list_only_virtual: setting(toggle(), false, {
       env: 'KEEP_ONLY_ALIASES_AT_MODELS_ENDPOINT',
-      describe: 'GET /v1/models lists virtual models alone',
+      describe: 'GET /v1/models lists only virtual models',
     }),
   }),
   failover: section({
     enabled: setting(toggle(), true, {
       env: 'FAILOVER_ENABLED',
-      describe: 'whether another target of a virtual model is asked when one fails',
+      describe: 'call another target of a virtual model when one fails',
     }),
     max_attempts: setting(whole(0, 64), 0, {
       env: 'FAILOVER_MAX_ATTEMPTS',
-      describe: 'how many targets are asked for one request at the most; 0 for all of them',
+      describe: 'maximum number of targets called for one request; 0 for all',
     }),
     retry_on_statuses: setting(statuses(), '429,5xx', {
       env: 'FAILOVER_RETRY_ON_STATUSES',
       emptyIsNone: true,
-      describe: 'provider statuses after which another target is asked',
+      describe: 'provider statuses after which another target is called',
     }),
     retry_on_errors: optionalSetting(list('phrases, or text with commas'), {
       env: 'FAILOVER_RETRY_ON_ERRORS',
       emptyIsNone: true,
       describe:
-        'words of an error after which another target is asked, * standing for anything; when not set, such as say that the model is not there or the prompt is too long for it',
+        'error phrases after which another target is called; * matches anything; when not set, phrases for a missing model or a too long prompt',
     }),
   }),
   virtual_models: setting(rows(virtualModel), [], {
     env: 'VIRTUAL_MODELS',
     json: true,
     rowsBy: 'source',
-    describe: 'names that lead to other models, and access policies; read-only for the admin API',
+    describe: 'virtual models and access policies; read-only for the admin API',
   }),
   users: setting(rows(userPolicy), [], {
     env: 'USERS',
     json: true,
-    describe: 'which models may be used at which user paths; such policies are read-only for the admin API',
+    describe: 'allowed models per user path; these policies are read-only for the admin API',
   }),
   plugins: section({
     enabled: setting(toggle(), false, {
       env: 'PLUGINS_ENABLED',
-      describe: 'no effect yet: there are no plugins',
+      describe: 'no effect yet: plugins are not implemented',
     }),
   }),
   guardrails: section({
     enabled: setting(toggle(), false, {
       env: 'GUARDRAILS_ENABLED',
-      describe: 'no effect yet: there are no guardrails',
+      describe: 'no effect yet: guardrails are not implemented',
     }),
   }),
 };
@@ -512,7 +512,7 @@ function providerSchema(types: ProviderTypes) {
   const options: object = Object.fromEntries(extras.map((name) => [name.toLowerCase(), optionalSetting(text())]));
   return mapping({
     type: choice(...Object.keys(types)),
-    base_url: optionalSetting(httpUrl(), { describe: 'address of its API' }),
+    base_url: optionalSetting(httpUrl(), { describe: 'base URL of its API' }),
     api_key: optionalSetting(text('a key'), { secret: true }),
     api_keys: optionalSetting(z.array(text('a key'), { error: () => 'expected a list of keys' }), { secret: true }),
     models: z
@@ -520,7 +520,7 @@ function providerSchema(types: ProviderTypes) {
       .optional(),
     models_mode: optionalSetting(modelsMode()),
     timeout: optionalSetting(duration(), {
-      describe: 'wait for the first byte of its answer, and then for the end of an answer that is no stream',
+      describe: 'time limit for the first byte of its answer, and then for the end of a non-streaming answer',
     }),
     stream_idle_timeout: optionalSetting(duration(), { describe: 'longest silence within its streams' }),
     resilience: ownResilience.optional(),

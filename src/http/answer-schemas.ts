@@ -59,7 +59,7 @@ export const embeddingList = z.looseObject({
     z.looseObject({
       object: z.literal('embedding'),
       index: count,
-      embedding: z.union([z.array(z.number()), z.string()]).describe('numbers, or base64 when so asked'),
+      embedding: z.union([z.array(z.number()), z.string()]).describe('numbers, or base64 when requested'),
     }),
   ),
   model: z.string(),

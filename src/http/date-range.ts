@@ -102,7 +102,7 @@ export function reportRange({ days, start_date, end_date }: RequestedDays, timeZ
     ? daysIn({ start_date, end_date }, timeZone, now)
     : { first: today - (Math.min(days ?? DAYS_BEFORE_END + 1, MOST_DAYS) - 1) * DAY_MS, last: today };
   if (last - first >= MOST_DAYS * DAY_MS) {
-    throw refusals.invalidRequest(`No more than ${MOST_DAYS} days can be asked for at once.`, 'start_date');
+    throw refusals.invalidRequest(`At most ${MOST_DAYS} days can be requested at once.`, 'start_date');
   }
   return {
     from: startOf(first, timeZone),

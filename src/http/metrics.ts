@@ -220,7 +220,7 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
       if (now !== undefined) set(now);
     });
 
-  single('gateway_requests_in_flight', 'Model requests that have begun and not ended', () => sources.inFlight?.());
+  single('gateway_requests_in_flight', 'Model requests in progress', () => sources.inFlight?.());
   single('gateway_live_log_clients', 'Listeners of the live tail', () => sources.liveClients?.());
   single('gateway_log_available', 'Whether the event log can be written', async () => {
     const figures = await sources.log?.();

@@ -35,8 +35,8 @@ export class UnprocessableEvent extends Error {
   constructor(view: string, { position, type, stream }: RecordedEvent, cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     super(
-      `event ${position} (${type} of ${stream}) cannot be taken in: ${why}; ` +
-        `"chancery views skip ${view} --position ${position} --reason …" lets it go on without it`,
+      `event ${position} (${type} of ${stream}) cannot be processed: ${why}; ` +
+        `"chancery views skip ${view} --position ${position} --reason …" continues without it`,
       { cause },
     );
   }

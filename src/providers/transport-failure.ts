@@ -10,7 +10,7 @@ const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EPIPE: 'connection closed',
-  [LOCAL_ADDRESS]: 'its host name resolves to an address where no provider may be that was set up at run time',
+  [LOCAL_ADDRESS]: 'its host name resolves to an address that is not allowed for providers added at run time',
   ENOTFOUND: 'its host name is unknown',
   EAI_AGAIN: 'its host name could not be looked up',
   EHOSTUNREACH: 'no route to its host',
@@ -19,7 +19,7 @@ const reasons: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
   UND_ERR_SOCKET: 'connection closed',
   UND_ERR_DESTROYED: 'the gateway is stopping',
-  UND_ERR_CLOSED: 'it is not configured any more',
+  UND_ERR_CLOSED: 'it is no longer configured',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the answer is not as long as announced',
   CERT_HAS_EXPIRED: 'its certificate has expired',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
@@ -56,7 +56,7 @@ export function streamCut(provider: string, error: Error, idle: TimeLimit, arriv
   if (code === 'UND_ERR_HEADERS_OVERFLOW') {
     return new ProviderFailure(provider, 'too_large', 'it sent too many headers', error);
   }
-  return new ProviderFailure(provider, 'broken', `the connection broke off (${reasonOf(error)})`, error);
+  return new ProviderFailure(provider, 'broken', `the connection was interrupted (${reasonOf(error)})`, error);
 }
 
 export function tooLarge(provider: string, maxBytes: number): ProviderFailure {

@@ -189,7 +189,7 @@ function readParsed(parsed: unknown): Said {
   return ofChoice === undefined ? readMembers(parsed) : { message: UNNAMED, ...readMembers(ofChoice) };
 }
 
-const UNNAMED = 'The provider ended its answer with an error and did not say which.';
+const UNNAMED = 'The provider ended its answer with an error without details.';
 
 /** Anthropic's format: the details contain the code, which its clients evaluate; else the type serves as the code. */
 function readTyped(error: Record<string, unknown>): Said {

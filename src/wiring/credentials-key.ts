@@ -38,13 +38,13 @@ export function credentialsKey({ dataDir, key, keyFile }: CredentialsKeyOptions)
   return {
     toOpen() {
       sealer ??= read();
-      if (sealer === undefined) throw new Error(`the key of the credentials is not there any more: ${file}`);
+      if (sealer === undefined) throw new Error(`the key that encrypts credentials is missing: ${file}`);
       return sealer;
     },
     toSeal() {
       sealer ??= read();
       if (sealer !== undefined) return sealer;
-      if (keyFile !== undefined) throw new Error(`there is no key of the credentials in ${keyFile}`);
+      if (keyFile !== undefined) throw new Error(`${keyFile} holds no key for credentials`);
       const made = randomBytes(32).toString('base64url');
       mkdirSync(dataDir, { recursive: true, mode: 0o700 });
       keep(file, made);

@@ -58,7 +58,7 @@ describe('the analytics process, supervised', () => {
     const refusing = supervised('asks', {}, () => Promise.reject(new Error('the disk is full')));
     await expect.poll(() => refusing.said(/^answer .*"error":"the disk is full"/), patience).toBe(1);
     const alone = supervised('asks');
-    await expect.poll(() => alone.said(/^answer .*"error":"no gateway is here to write the log"/), patience).toBe(1);
+    await expect.poll(() => alone.said(/^answer .*"error":"no gateway process writes the log"/), patience).toBe(1);
   });
 
   test('is ended and started again when it takes processor time without an answer', { timeout: 30_000 }, async () => {
@@ -84,7 +84,7 @@ describe('the analytics process, supervised', () => {
   test('is started again with a fair share when it is late at low priority', async () => {
     const { said, starts } = supervised('late', { restartMs: 60_000 });
     await expect.poll(starts, patience).toBeGreaterThan(1);
-    expect(said(/analytics is 90 s late: it is started again, to take a fair share/)).toBeGreaterThan(0);
+    expect(said(/analytics is 90 s late: it is restarted with normal processor priority/)).toBeGreaterThan(0);
   });
 
   test.each(['late_and_fair', 'late_and_waiting'])(

@@ -166,7 +166,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     const second = new MemoryLog();
     await writeHistory(second, { exchanges: 2, seed: 2 });
     const other = project(second, storeIn(database), 10);
-    await expect(storedWhole(second, other)).rejects.toThrow(/holds another log; give this log a database of its own/);
+    await expect(storedWhole(second, other)).rejects.toThrow(/holds another log; use a separate database for this log/);
     expect(await other.status()).toMatchObject({ state: 'stopped', position: 0 });
     await other.close();
   });

@@ -36,6 +36,6 @@ test('a query is refused when the gateway is gone or does not answer', async () 
   const channel = new Channel();
   await expect(recordThroughGateway(channel, 1)(query)).rejects.toThrow('the gateway does not answer');
   channel.connected = false;
-  await expect(recordThroughGateway(channel)(query)).rejects.toThrow('the gateway is gone');
+  await expect(recordThroughGateway(channel)(query)).rejects.toThrow('the gateway has ended');
   expect(channel.sent).toHaveLength(1);
 });

@@ -106,7 +106,7 @@ describe('chancery log export', () => {
 
   test.each([
     [{ format: 'xml' }, '--format: expected ndjson, cloudevents, parquet, got "xml"'],
-    [{ format: 'parquet' }, '--format parquet needs --output FILE: it is no text'],
+    [{ format: 'parquet' }, '--format parquet needs --output FILE: Parquet is a binary format'],
     [{ from: 'soon' }, '--from: expected a day like 2026-01-31 or a time like 2026-01-31T12:00:00Z, got "soon"'],
     [
       { to: '2026-13-01' },

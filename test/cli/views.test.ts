@@ -82,7 +82,7 @@ describe('chancery views status', () => {
     });
     expect(views.find(({ name }: { name: string }) => name === 'spend')).toMatchObject({
       position: null,
-      note: 'not saved yet: made at the next start',
+      note: 'not saved yet: built at the next start',
     });
     expect(views.at(-1)).toMatchObject({ name: 'analytics', position: null, note: 'its process does not run' });
   });
@@ -104,7 +104,7 @@ describe('chancery views rebuild', () => {
     rmSync(viewsFile(dataDir));
     const shown = screen();
     expect(await viewsRebuild(typed({ operands: ['keys'] }), log, dataDir, shown)).toBe(0);
-    expect(shown.out()).toMatch(/^keys was made anew from \d+ events, up to \d{16}\n$/);
+    expect(shown.out()).toMatch(/^keys was rebuilt from \d+ events, up to \d{16}\n$/);
     expect(savedSnapshots(viewsFile(dataDir)).get('keys')).toMatchObject({
       position: await log.head(),
       size: before?.size,
@@ -156,7 +156,7 @@ describe('chancery views rebuild', () => {
       expect(await analyticsRebuild(typed({ operands: ['analytics'], values: { from } }), rebuild, shown)).toBe(0);
     }
     expect(rebuilt).toEqual([12, undefined]);
-    expect(shown.out()).toContain(`analytics was made anew, up to ${await log.head()}`);
+    expect(shown.out()).toContain(`analytics was rebuilt, up to ${await log.head()}`);
     const wrong = typed({ operands: ['analytics'], values: { from: 'noon' } });
     await expect(analyticsRebuild(wrong, rebuild, shown)).rejects.toThrow(/^--from: /);
   });
@@ -236,7 +236,7 @@ describe('a poisoned event', () => {
     const builder = new BatchBuilder({ after: 0, resumeAfter: 0 }, { audit: 0, usage: 0 });
     const broken = { type: 'usage.recorded', position: '0000000000000001', stream: 'exchange-a', context: {}, at: 0 };
     expect(() => builder.apply(broken as RecordedEvent)).toThrow(
-      /event 0000000000000001 \(usage\.recorded of exchange-a\) cannot be taken in: .*chancery views skip analytics/,
+      /event 0000000000000001 \(usage\.recorded of exchange-a\) cannot be processed: .*chancery views skip analytics/,
     );
   });
 
@@ -245,7 +245,7 @@ describe('a poisoned event', () => {
     const { bad } = await poisoned();
     const shown = screen();
     expect(await skip('keys', { position: bad.position, reason: 'why' }, shown)).toBe(1);
-    expect(shown.err()).toMatch(/^chancery: keys has taken in event \d+ already: it is at \d+\n$/);
+    expect(shown.err()).toMatch(/^chancery: keys has already processed event \d+: it is at \d+\n$/);
     expect(await eventsOf(viewEventSkipped.type)).toEqual([]);
   });
 

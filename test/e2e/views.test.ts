@@ -60,13 +60,13 @@ describe('chancery views', () => {
     expect((await views())['analytics']?.note).toMatch(hasChdb ? /does not run/ : /switched off/);
     expect(await chancery('views', 'rebuild', 'provider-memory')).toMatchObject({
       code: 0,
-      stdout: expect.stringMatching(/^provider-memory was made anew from \d+ events?, up to \d{16}\n$/),
+      stdout: expect.stringMatching(/^provider-memory was rebuilt from \d+ events?, up to \d{16}\n$/),
     });
     expect(await views()).toMatchObject({ 'provider-memory': { lagEvents: 0, note: null } });
     if (hasChdb) {
       expect(await chancery('views', 'rebuild', 'analytics')).toMatchObject({
         code: 0,
-        stdout: expect.stringMatching(/^analytics was made anew, up to \d{16}$/m),
+        stdout: expect.stringMatching(/^analytics was rebuilt, up to \d{16}$/m),
         stderr: '',
       });
     }

@@ -89,7 +89,7 @@ describe('a full segment with no successor', () => {
     await appendThings(log, 0, 10);
     expect(log.status()).toMatchObject({ state: 'ok', degraded: expect.stringContaining('EMFILE') });
     expect(log.status().failedRotations).toBeGreaterThan(2);
-    expect(warnings).toEqual([expect.stringContaining('cannot be begun')]);
+    expect(warnings).toEqual([expect.stringContaining('cannot be created')]);
     disk.failCreations(undefined);
     await appendThings(log, 10, 1);
     expect(log.status().degraded).toBeUndefined();

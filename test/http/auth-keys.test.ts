@@ -214,7 +214,7 @@ describe('a managed key', () => {
     await gateway.fetch('/v1/chat/completions', { json: chat, headers: { 'x-request-id': `after-${key.id}` } });
     await listener.ended;
     expect(JSON.stringify(listener.told)).not.toContain(`after-${key.id}`);
-    expect(listener.comments.join()).toContain('may not listen any more');
+    expect(listener.comments.join()).toContain('may no longer read live logs');
   });
 
   it('does not change with a second deactivation', async () => {

@@ -133,8 +133,8 @@ describe('POST /v1/batches under a budget', () => {
   });
 
   it.each([
-    ['no JSON', '{"custom_id":', /no JSON object/],
-    ['a list', '[1]', /no JSON object/],
+    ['no JSON', '{"custom_id":', /not a JSON object/],
+    ['a list', '[1]', /not a JSON object/],
     ['no body', JSON.stringify({ url: '/v1/chat/completions' }), /no 'url' and 'body'/],
     ['no model', JSON.stringify(line({ model: undefined })), /names no model/],
     ['two models', JSON.stringify(line()).replace('"model":', '"model":"other","model":'), /'model' more than once/],

@@ -25,7 +25,7 @@ const gateway = withGateway(async () => {
 afterAll(async () => (await started).close());
 
 const MESSAGE = 'The model ran out of memory.';
-const SILENT = 'did not say which';
+const SILENT = 'error without details';
 const NOT_JSON = 'sent a stream event that is not JSON';
 const EARLY = 'before the answer was complete';
 

@@ -472,7 +472,7 @@ describe('secrets', () => {
       }),
     );
     const masked = await put(second, { name: 'lost', type: 'openai', api_keys: [MASK], base_url: url });
-    expect((await errorOf(masked, 400)).message).toContain('send it anew');
+    expect((await errorOf(masked, 400)).message).toContain('send the secret again');
     expect(await save(second, { name: 'lost', type: 'openai', api_keys: [SECRET], base_url: url })).not.toHaveProperty(
       'problem',
     );

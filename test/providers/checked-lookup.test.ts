@@ -56,7 +56,7 @@ async function outcomeOf(options: Partial<TransportOptions>): Promise<string> {
   }
 }
 
-const REFUSED = /resolves to an address where no provider may be/;
+const REFUSED = /resolves to an address that is not allowed/;
 
 describe('a provider that was set up at run time', () => {
   test.each([

@@ -634,7 +634,7 @@ describe('a failure', () => {
     const origin = await rawUpstream((socket) => socket.end('SSH-2.0-OpenSSH_9.6\r\n'));
     const failure = await failureOf(transportTo(origin).send(get()));
     expect(failure.kind).toBe('broken');
-    expect(failure.message).toBe('the connection broke off (it did not speak HTTP)');
+    expect(failure.message).toBe('the connection was interrupted (it did not speak HTTP)');
   });
 
   test('to stop sending headers is too large', async () => {

@@ -206,7 +206,7 @@ describe('an error body', () => {
     expect(map(200, { choices: [{ ...choice, error }] })).toMatchObject(mapped);
     expect(map(200, { choices: [choice] })).toMatchObject({
       status: 502,
-      message: expect.stringContaining('did not say which'),
+      message: expect.stringContaining('ended its answer with an error without details'),
     });
   });
 

@@ -135,7 +135,7 @@ describe('a chain of virtual models', () => {
       .then({
         status: 400,
         code: 'virtual_model_cycle',
-        message: 'The virtual models would lead in a circle: c → a → b → c.',
+        message: 'The virtual models would form a cycle: c → a → b → c.',
       });
   });
 
@@ -154,7 +154,7 @@ describe('a chain of virtual models', () => {
       .then({
         status: 400,
         code: 'virtual_model_cycle',
-        message: 'The virtual models would lead in a circle: mine → mine.',
+        message: 'The virtual models would form a cycle: mine → mine.',
       });
   });
 

@@ -22,7 +22,7 @@ export function addressesCheck(lookup: LookupFunction = systemLookup): CheckAddr
     for (const [field, url] of Object.entries(urls)) {
       if (url === undefined || url === '' || !(await isLocal(url, checked))) continue;
       throw refusals.invalidRequest(
-        `'${field}' leads to a loopback, link-local or cloud metadata address: ${CURE}.`,
+        `'${field}' resolves to a loopback, link-local or cloud metadata address: ${CURE}.`,
         field,
         'provider_address_refused',
       );

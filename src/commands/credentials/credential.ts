@@ -110,12 +110,12 @@ function mergedUrl(
 }
 
 function nothingStored(param: string): Refusal {
-  return refusals.invalidRequest(`'${param}' is a mask, and there is no secret stored that it could stand for.`, param);
+  return refusals.invalidRequest(`'${param}' is a mask, but no secret is stored for it.`, param);
 }
 
 function lost(param: string): Refusal {
   return refusals.invalidRequest(
-    `'${param}' is a mask, and the stored secret was sealed with a key that is not there any more: send it anew.`,
+    `'${param}' is a mask, and the stored secret was encrypted with a key that is no longer available: send the secret again.`,
     param,
   );
 }

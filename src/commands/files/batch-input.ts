@@ -55,7 +55,7 @@ export function linesOfFile(provider: Provider, fileId: string, question: FileQu
       if (!(await readLines(provider, contentPath(fileId), question, onLine))) throw files.notFound(fileId);
     },
     refused(line, why) {
-      const message = `Line ${line} of the batch's file is not a request that can be let through: ${why}.`;
+      const message = `Line ${line} of the batch's file cannot be admitted: ${why}.`;
       return refusals.invalidRequest(message, 'input_file_id', 'batch_line_invalid');
     },
   };
@@ -79,7 +79,7 @@ export async function readBatchInput(
     let part = parts.get(model);
     if (part === undefined) {
       rules.mayUse(provider, model);
-      if (parts.size >= MAX_MODELS) throw refuse(`it names one model too many: more than ${MAX_MODELS}`);
+      if (parts.size >= MAX_MODELS) throw refuse(`it names more than ${MAX_MODELS} models`);
       part = { model, answers: 0, inputTokens: 0, outputTokens: 0 };
       parts.set(model, part);
     }
@@ -104,7 +104,7 @@ interface LineRequest {
 
 /** The request in a line. A line that cannot be read is refused, because its cost cannot be counted. */
 function requestIn(value: unknown, text: Buffer, refuse: (why: string) => Refusal): LineRequest {
-  if (!isObject(value)) throw refuse('it is no JSON object');
+  if (!isObject(value)) throw refuse('it is not a JSON object');
   const { url, body } = value;
   if (typeof url !== 'string' || !isObject(body)) throw refuse("it has no 'url' and 'body'");
   const { model } = body;

@@ -88,5 +88,5 @@ function failureOf(error: unknown, status: number | null, body: unknown): BatchR
   if (said === undefined && (status === null || status < 400)) return null;
   const { type, code, message } = isObject(said) ? said : {};
   const name = typeof type === 'string' ? type : typeof code === 'string' ? code : 'provider_error';
-  return { type: name, message: typeof message === 'string' ? message : 'The provider did not say why.' };
+  return { type: name, message: typeof message === 'string' ? message : 'The provider gave no reason.' };
 }

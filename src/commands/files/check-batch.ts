@@ -57,10 +57,10 @@ export async function checkBatchLines(
 /** Refuses references to objects that the provider stores: it does not know which caller created them. */
 function nothingStored(json: Readonly<Record<string, unknown>>, refuse: (why: string) => Refusal): void {
   const named = ['previous_response_id', 'conversation'].find((name) => (json[name] ?? null) !== null);
-  if (named !== undefined) throw refuse(`a batch cannot go on from what '${named}' names`);
+  if (named !== undefined) throw refuse(`a batch cannot continue from '${named}'`);
   if (Array.isArray(json.input) && json.input.some(isNamedOnly)) {
     throw refuse('a batch cannot refer to items');
   }
   const stored = providerObjectIn(json);
-  if (stored !== undefined) throw refuse(`'${stored}' names what is stored at the provider`);
+  if (stored !== undefined) throw refuse(`'${stored}' names an object stored at the provider`);
 }

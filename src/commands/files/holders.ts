@@ -50,7 +50,7 @@ export async function chosenProvider(kind: ObjectKind, hints: Hints, providers: 
     throw refusals.unsupportedEndpoint(`${kind.title} is not supported by any configured provider.`);
   }
   const names = able.map(({ name }) => `'${name}'`).join(', ');
-  throw refusals.invalidRequest(`Say with 'provider' who is to have it: ${names}.`, 'provider', 'provider_required');
+  throw refusals.invalidRequest(`Select one with 'provider': ${names}.`, 'provider', 'provider_required');
 }
 
 /** The only provider that can store the object; undefined when there are several. */

@@ -123,7 +123,7 @@ export function inlineLines(lines: readonly Buffer[]): BatchLines {
     each(onLine) {
       for (const line of lines) onLine(parseExactly(line.toString()), line);
     },
-    refused: (line, why) => invalidRequest(line - 1, `cannot be let through: ${why}`),
+    refused: (line, why) => invalidRequest(line - 1, `cannot be admitted: ${why}`),
   };
 }
 
@@ -154,7 +154,7 @@ export async function uploadLines(
   if (made === undefined) throw notServed(files);
   const { id } = made;
   if (typeof id !== 'string' || !isObjectId(id)) {
-    throw refusals.badAnswer(provider.name, `'${provider.name}' did not say under which id it keeps the file.`);
+    throw refusals.badAnswer(provider.name, `'${provider.name}' returned no id for the file.`);
   }
   const { owner, context } = record;
   await log.append([trackingWrite('file', id, provider, { owner, exchangeId: record.id }, context)]);

@@ -66,7 +66,7 @@ export async function deleteMessageBatch(
 ): Promise<object> {
   const { kind, provider, id: own, tracked, batch } = await heldBatch(id, request, deps);
   if (outcomeIn(batch) === undefined) {
-    const message = `The batch '${id}' is not over. Cancel it first, and delete it when it has ended.`;
+    const message = `The batch '${id}' has not ended. Cancel it first, and delete it when it has ended.`;
     throw refusals.invalidRequest(message, null, 'batch_not_ended');
   }
   const paths =

@@ -91,8 +91,7 @@ function resultOf(line: unknown, id: string | null, chat: RequestedChat | undefi
       : { type: 'succeeded', message };
   }
   const error = isObject(line) && isObject(line.error) ? line.error : isObject(body) ? body.error : undefined;
-  const message =
-    isObject(error) && typeof error.message === 'string' ? error.message : 'The provider did not say why.';
+  const message = isObject(error) && typeof error.message === 'string' ? error.message : 'The provider gave no reason.';
   return errored(errorType(Number(status)), message);
 }
 

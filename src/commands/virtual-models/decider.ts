@@ -121,8 +121,8 @@ function leadsToItself({ source, targets }: VirtualModel): boolean {
 }
 
 function messageOfProblem(problem: ChainProblem): string {
-  if (problem.kind === 'cycle') return `The virtual models would lead in a circle: ${problem.path.join(' → ')}.`;
-  return `So ${problem.depth} virtual models would lead through one another; at most ${MAX_DEPTH} may.`;
+  if (problem.kind === 'cycle') return `The virtual models would form a cycle: ${problem.path.join(' → ')}.`;
+  return `The chain would have ${problem.depth} virtual models; at most ${MAX_DEPTH} are allowed.`;
 }
 
 function codeOf({ kind }: ChainProblem): string {

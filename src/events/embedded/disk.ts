@@ -89,7 +89,7 @@ export function writeFully(
   let done = 0;
   while (done < length) {
     const written = disk.write(fd, buffer, offset + done, length - done, position + done);
-    if (written <= 0) throw new Error('the disk takes no more bytes and does not say why');
+    if (written <= 0) throw new Error('the disk accepted no more bytes and reported no error');
     done += written;
   }
 }

@@ -33,7 +33,7 @@ export class LogIncomplete extends Error {
     const parts = missing.map(describeMissing).join('; ');
     super(
       `the event log in ${dir} is incomplete: ${parts}. Put the files back from a backup, or record the loss with ` +
-        '"chancery log accept-loss --reason TEXT" and go on without them',
+        '"chancery log accept-loss --reason TEXT" and continue without them',
     );
     this.missing = missing;
   }

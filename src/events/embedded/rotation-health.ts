@@ -3,7 +3,7 @@
 export type RotationStep = 'begin' | 'archive';
 
 const messages: Readonly<Record<RotationStep, string>> = {
-  begin: 'a new segment of the event log cannot be begun; the full one grows on',
+  begin: 'a new segment of the event log cannot be created; the full one keeps growing',
   archive: 'a full segment of the event log cannot be indexed or compressed; it stays as it is for now',
 };
 

@@ -87,7 +87,7 @@ function categoryOf(category: unknown): Category {
   if (category === undefined || category === '') return 'all';
   if (typeof category === 'string' && isCategory(category)) return category;
   const known = Object.keys(categories).join(', ');
-  throw refusals.invalidRequest(`There is no such category; there are ${known}.`, 'category');
+  throw refusals.invalidRequest(`Unknown category. The categories are ${known}.`, 'category');
 }
 
 function isCategory(name: string): name is Category {

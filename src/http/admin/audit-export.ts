@@ -55,7 +55,7 @@ export function registerAuditExport(admin: Routes, deps: AuditExport): void {
     const most = format === 'parquet' ? MOST_PARQUET_ROWS : MOST_ROWS;
     if (total > most) {
       throw refusals.invalidRequest(
-        `The filter finds ${total} requests; no more than ${most} are exported at once as ${format}. Ask for fewer days.`,
+        `The filter finds ${total} requests; at most ${most} can be exported at once as ${format}. Request fewer days.`,
         'start_date',
       );
     }
@@ -69,7 +69,7 @@ function whyNothing(format: ExportFormat, isKept: boolean): string {
   const what = format === 'parquet' ? 'It writes Parquet files, so there is none' : 'There is nothing to export';
   return isKept
     ? `Analytics is off, or has not started yet. ${what}. It is switched on with ANALYTICS_ENABLED.`
-    : `Requests are not kept (LOGGING_ENABLED=false). There is nothing to write into a Parquet file.`;
+    : `Requests are not kept (LOGGING_ENABLED=false). There is nothing to export as Parquet.`;
 }
 
 function send(

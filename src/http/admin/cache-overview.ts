@@ -20,7 +20,7 @@ export function registerCacheOverview(admin: Routes, { db, enabled, now }: Cache
   admin.get('/cache/overview', { config: { access: 'global-admin' } }, async (request, reply) => {
     const { filter, timeZone } = filterOf(request, now());
     const interval = intervalOf(request);
-    if (!enabled) throw refusals.featureUnavailable('There is no cache of answers here.');
+    if (!enabled) throw refusals.featureUnavailable('The gateway does not cache answers.');
     const { sql, parameters } = cacheByDay(filter, timeZone);
     return overviewOf(await db.rows<CacheDay>(sql, parameters, untilGone(reply)), interval);
   });

@@ -82,7 +82,7 @@ export function periodIn(
   const { period, period_seconds } = periodInput ?? {};
   const param = `${prefix}${period === undefined ? 'period_seconds' : 'period'}`;
   if (period !== undefined && period_seconds !== undefined) {
-    throw refusals.invalidRequest("'period' and 'period_seconds' say the same thing: send one of them.", param);
+    throw refusals.invalidRequest("'period' and 'period_seconds' mean the same: send only one of them.", param);
   }
   const given = period ?? period_seconds;
   if (given === undefined) throw refusals.missingParameter(`${prefix}period`);
@@ -95,7 +95,7 @@ function pathOf(request: FastifyRequest, subject: string | undefined, userPath: 
   const name = userPath === undefined ? 'subject' : 'user_path';
   const given = userPath ?? subject;
   if (userPath !== undefined && subject !== undefined) {
-    throw refusals.invalidRequest("'subject' and 'user_path' say the same thing: send one of them.", 'subject');
+    throw refusals.invalidRequest("'subject' and 'user_path' mean the same: send only one of them.", 'subject');
   }
   const path = pathInScope(scopeOf(request), optionalUserPath(given, name), name);
   if (path === undefined) throw refusals.missingParameter('user_path');

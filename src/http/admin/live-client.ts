@@ -171,7 +171,7 @@ export class LiveClient {
     if (!this.#options.isAllowed()) {
       this.#waiting = [];
       this.#waitingBytes = 0;
-      this.close('the key may not listen any more');
+      this.close('the key may no longer read live logs');
       return;
     }
     const bytes = this.#waiting.length === 1 ? this.#waiting[0] : Buffer.concat(this.#waiting, this.#waitingBytes);

@@ -120,7 +120,7 @@ function verdictOn({ listing, circuit, problem, configuredModels }: ProviderFact
       ? degraded('Degraded', `Its model list could not be read, and the last one known is used: ${lastError}`)
       : unhealthy(`Its model list could not be read: ${lastError}`);
   }
-  if (circuit === 'open') return degraded('Degraded', 'After repeated failures it is not asked for a while.');
+  if (circuit === 'open') return degraded('Degraded', 'After repeated failures it is not called for some time.');
   if (models > 0 && (state === 'available' || allowlist)) {
     return { status: 'healthy', status_label: 'Healthy', status_reason: 'Its models are known.' };
   }

@@ -52,7 +52,7 @@ export function registerRecalculation(admin: Routes, options: RecalculationOptio
     const models = selector === undefined ? undefined : modelsOf(selector);
     if (selector !== undefined && models === undefined) {
       throw refusals.invalidRequest(
-        `'${selector}' is no model that anybody serves. Write '<provider>/<model>' for one that was served before.`,
+        `'${selector}' is not a served model. Write '<provider>/<model>' for a model that was served before.`,
         'selector',
       );
     }

@@ -48,7 +48,7 @@ export const sqlQuestion = z.strictObject({
     .min(1)
     .refine((query) => Buffer.byteLength(query) <= LONGEST_QUERY, `must have at most ${LONGEST_QUERY} bytes`)
     .describe('one statement that reads: SELECT, WITH, SHOW, DESCRIBE, …'),
-  format: z.enum(sqlFormats).default('JSON').describe('unless the query ends with a FORMAT of its own'),
+  format: z.enum(sqlFormats).default('JSON').describe('unless the query ends with a FORMAT clause'),
 });
 
 /** ClickHouse's codes for a query that exceeds a limit. */

@@ -130,7 +130,7 @@ function virtualModelOf(input: z.infer<typeof virtualModelBody>, providers: Know
     throw refusals.invalidRequest(`'${param}' is of a plugin that chooses targets, and there are none.`, param);
   }
   if ((input.slowdown ?? 0) !== 0) {
-    throw refusals.invalidRequest("'slowdown' cannot be honoured: answers are not held back here.", 'slowdown');
+    throw refusals.invalidRequest("'slowdown' cannot be honoured: the gateway does not delay answers.", 'slowdown');
   }
   const model = virtualModelFrom(
     {

@@ -51,7 +51,9 @@ const threadSettings: Readonly<Record<InsertThreads, ClickHouseSettings>> = {
 export class OtherLog extends Error {
   readonly code = 'analytics_other_log';
   constructor(database: string, why: string) {
-    super(`database ${database} ${why}; give this log a database of its own, or drop that one to have it made anew`);
+    super(
+      `database ${database} ${why}; use a separate database for this log, or drop that database to have it rebuilt`,
+    );
   }
 }
 

@@ -92,7 +92,7 @@ function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
   // A view follows the log by itself; a refresh only checks that it has not stopped.
   const fromLog = async (view: RunningProjection<unknown>): Promise<StepOutcome> => {
     const { phase, error } = view.status();
-    if (phase === 'stopped') throw new Error(error ?? 'it does not follow the log any more');
+    if (phase === 'stopped') throw new Error(error ?? 'it no longer follows the log');
     return { status: phase === 'live' ? 'ok' : 'partial' };
   };
   return {

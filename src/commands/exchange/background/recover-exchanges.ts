@@ -52,13 +52,13 @@ const REFUSALS = {
     status: 503,
     type: 'internal_error',
     code: 'gateway_stopped',
-    message: 'The gateway stopped without warning in the middle of this exchange.',
+    message: 'The gateway stopped unexpectedly during this exchange.',
   }),
   log_unavailable: new Refusal({
     status: 503,
     type: 'internal_error',
     code: 'log_unavailable',
-    message: 'The event log could not be written any more in the middle of this exchange.',
+    message: 'The event log became unavailable during this exchange.',
   }),
 };
 

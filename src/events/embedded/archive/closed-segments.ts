@@ -216,7 +216,7 @@ export class ClosedSegments {
 
   /** Makes a new index. Until it has them, segments are read. */
   rebuild(reason: unknown): void {
-    if (!this.#indexIsWrong) this.#parts.warn('the stream index cannot be used and is made again', reason);
+    if (!this.#indexIsWrong) this.#parts.warn('the stream index is unusable and is rebuilt', reason);
     this.#forgetIndex();
     this.#unindexed = this.#closedSegments();
     this.#mintedSince = mintEventId();

@@ -102,7 +102,7 @@ function documentBlock({ type: _type, file, ...rest }: JsonObject, path: string)
     return refuse('unsupported_value', `${path}.file.file_data`, message);
   }
   if (url !== undefined) return { block: { type: 'document', source: { type: 'url', url }, ...beside } };
-  const message = 'A file must be given in file_data: one that was uploaded elsewhere cannot be looked up.';
+  const message = 'A file must be given in file_data: an uploaded file cannot be looked up.';
   return refuse('unsupported_value', `${path}.file`, message);
 }
 

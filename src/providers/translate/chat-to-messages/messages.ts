@@ -43,7 +43,7 @@ export function turnsOf(messages: unknown): MessageTurns | Refused {
     if (refused !== undefined) return refused;
   }
   if (draft.turns.length === 0) {
-    return refuse('invalid_value', 'messages', "'messages' holds nothing to say to the model beside its instructions.");
+    return refuse('invalid_value', 'messages', "'messages' holds no message besides instructions.");
   }
   return { ok: true, ...draft };
 }

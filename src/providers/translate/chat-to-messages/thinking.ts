@@ -99,7 +99,7 @@ function effortIn({ reasoning, reasoning_effort: flat }: JsonObject): AskedEffor
     const { effort: _effort, summary: _summary, generate_summary: _older, ...rest } = reasoning;
     const other = Object.keys(rest).find((member) => rest[member] !== null && rest[member] !== undefined);
     if (other !== undefined) {
-      const message = `'reasoning.${other}' cannot be honoured: an Anthropic model is told an effort only.`;
+      const message = `'reasoning.${other}' cannot be honoured: an Anthropic model accepts only an effort.`;
       return refuse('unsupported_parameter', `reasoning.${other}`, message);
     }
   }

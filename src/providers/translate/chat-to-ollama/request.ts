@@ -136,11 +136,10 @@ function toolMembers({ tools, tool_choice: choice }: JsonObject): Members {
   if (!Array.isArray(given)) return refuse('invalid_type', 'tools', "'tools' must be an array.");
   for (const [index, tool] of given.entries()) {
     if (isObject(tool) && tool['type'] === 'function') continue;
-    return refuse('unsupported_value', `tools[${index}].type`, 'Ollama knows functions, and no other tools.');
+    return refuse('unsupported_value', `tools[${index}].type`, 'Ollama supports only function tools.');
   }
   if (choice !== undefined && choice !== null && choice !== 'auto' && choice !== 'none') {
-    const message =
-      "'tool_choice' cannot be honoured: Ollama cannot be told which tool to call, or that it must call one.";
+    const message = "'tool_choice' cannot be honoured: Ollama cannot select a tool or require a tool call.";
     return refuse('unsupported_parameter', 'tool_choice', message);
   }
   return { ok: true, members: choice === 'none' || given.length === 0 ? {} : { tools: given } };

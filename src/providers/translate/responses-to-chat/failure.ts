@@ -34,7 +34,7 @@ export function streamCutOff(provider: string): StreamFailure & { readonly code:
 
 /** The failure of a provider that ends its answer with the finish reason `error` and no further details. */
 export function failedWithoutMessage(provider: string): StreamFailure {
-  const message = `The provider '${provider}' ended its answer with an error and did not say which.`;
+  const message = `The provider '${provider}' ended its answer with an error without details.`;
   return { type: 'provider_error', code: null, message, provider };
 }
 

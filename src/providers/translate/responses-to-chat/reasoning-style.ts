@@ -54,7 +54,7 @@ export function refusedReasoning(reasoning: unknown, style: ReasoningStyle): Ref
     if (value === null || value === '' || honoured.has(member) || value === byOmission.get(member)) continue;
     if (style.effort === 'object' && !byOmission.has(member)) continue;
     const param = `reasoning.${member}`;
-    return refuse('unsupported_parameter', param, `This model's provider cannot be told '${param}'.`);
+    return refuse('unsupported_parameter', param, `This model's provider does not support '${param}'.`);
   }
   return undefined;
 }

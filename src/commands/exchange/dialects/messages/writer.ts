@@ -23,7 +23,7 @@ export class MessagesWriter implements AnswerWriter<JsonObject> {
   whole(message: unknown): Buffer {
     if (!isObject(message)) {
       const name = this.#provider;
-      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is no message.`);
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is not a message.`);
     }
     this.#message.noteWhole(message);
     return Buffer.from(JSON.stringify(message));

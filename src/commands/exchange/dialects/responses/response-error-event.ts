@@ -13,7 +13,7 @@ export function responseErrorEvent(sequenceNumber: number, refusal: Refusal, mes
  * event sent, so that a client that resumes from there misses nothing.
  */
 export function streamEndsEarly(lastNumber: number, refusal: Refusal): Buffer {
-  const message = `${refusal.message} The provider goes on with the response: retrieve it by its id.`;
+  const message = `${refusal.message} The provider continues the response: retrieve it by its id.`;
   return Buffer.concat([responseErrorEvent(Math.max(0, lastNumber), refusal, message), DONE]);
 }
 

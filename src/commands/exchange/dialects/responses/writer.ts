@@ -34,7 +34,7 @@ export class ResponsesWriter implements AnswerWriter<JsonObject> {
   whole(response: unknown): Buffer {
     if (!isObject(response)) {
       const name = this.#provider;
-      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is no response.`);
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is not a response.`);
     }
     this.#response.facts.response = response;
     this.#response.whole = Buffer.from(JSON.stringify(response));
