@@ -267,13 +267,8 @@ ORDER BY at
 COMMENT 'Statements that made these tables what they are.'`;
 }
 
-interface AccountRow {
+interface AccountRow extends Omit<UsageRowAccount, 'costs'> {
   readonly id: string;
-  readonly requestId: string;
-  readonly actor: string;
-  readonly keyId: string;
-  readonly userPath: string;
-  readonly cacheType: string;
   readonly input: string;
   readonly output: string;
   readonly total: string;

@@ -1,5 +1,6 @@
 /** Queries of the usage log: recorded usage, row by row, and its later corrections. */
 import { type CacheMode, counted, ofRows, type PageOf, type Question, type UsageFilter } from './usage-filter.ts';
+import type { Sums } from './usage-queries.ts';
 
 const texts = [
   ...(['exchange_id', 'request_id', 'user_path', 'session_id', 'provider', 'provider_type', 'model'] as const),
@@ -37,19 +38,10 @@ export function countUsageRows(filter: UsageFilter, mode: CacheMode): Question {
   return { sql: `SELECT count() AS total ${sql} AND u.kind = 'recorded' AND ${counted[mode]}`, parameters };
 }
 
-export interface CorrectionRow {
-  readonly usage_id: string;
-  /** Differences to the recorded values. */
-  readonly input_cost: string;
-  readonly output_cost: string;
-  readonly total_cost: string;
-  readonly input_priced: string;
-  readonly output_priced: string;
-  readonly priced: string;
-  /** Of the newest correction. */
-  readonly price_source: string;
-  readonly caveat: string;
-}
+/** Differences to the recorded values; `price_source` and `caveat` are those of the newest correction. */
+export type CorrectionRow = Readonly<Record<CorrectedColumn, string>>;
+type CorrectedColumn = 'usage_id' | keyof Costs | 'price_source' | 'caveat';
+type Costs = Pick<Sums, 'input_cost' | 'output_cost' | 'total_cost' | 'input_priced' | 'output_priced' | 'priced'>;
 
 /** Later corrections of these rows. They have the time of the usage that they correct. */
 export function usageCorrections(rows: readonly UsageRow[]): Question {

@@ -10,29 +10,19 @@ import {
   usageConditions,
 } from './usage-filter.ts';
 
-/** Sums. Costs are those of providers' answers: answers from a cache cost nothing. */
-export interface Sums {
-  readonly requests: string;
-  readonly input_tokens: string;
-  readonly output_tokens: string;
-  readonly total_tokens: string;
-  readonly cached_input_tokens: string;
-  readonly cache_write_input_tokens: string;
-  readonly input_cost: string;
-  readonly output_cost: string;
-  readonly total_cost: string;
-  /** The number of requests with a known cost. */
-  readonly input_priced: string;
-  readonly output_priced: string;
-  readonly priced: string;
-  readonly local_cached_input_tokens: string;
-  readonly local_cached_output_tokens: string;
-}
-
 const summed = [
-  ...['requests', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens', 'cache_write_input_tokens'],
-  ...['input_cost', 'output_cost', 'total_cost', 'input_priced', 'output_priced', 'priced'],
+  ...(['requests', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens'] as const),
+  ...(['cache_write_input_tokens', 'input_cost', 'output_cost', 'total_cost'] as const),
+  ...(['input_priced', 'output_priced', 'priced'] as const),
 ];
+
+/**
+ * Sums. Costs are those of providers' answers: answers from a cache cost nothing. `…priced` is the number of requests
+ * with a known cost.
+ */
+export type Sums = Readonly<
+  Record<(typeof summed)[number] | 'local_cached_input_tokens' | 'local_cached_output_tokens', string>
+>;
 const isCost = (column: string) => column.endsWith('_cost') || column.endsWith('priced');
 
 /** Columns of the answer, computed from the sums by kind of cache. */
