@@ -30,24 +30,20 @@ export interface RefusedAccessOptions {
 }
 
 export class RefusedAccess {
-  readonly #log: EventLog;
-  readonly #now: () => number;
-  readonly #onError: (error: unknown) => void;
+  readonly #options: Required<RefusedAccessOptions>;
   readonly #counted = new Map<string, Counted>();
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<unknown> = Promise.resolve();
 
-  constructor({ log, now = Date.now, onError }: RefusedAccessOptions) {
-    this.#log = log;
-    this.#now = now;
-    this.#onError = onError;
+  constructor(options: RefusedAccessOptions) {
+    this.#options = { now: Date.now, ...options };
     this.#timer = setInterval(() => this.writeDue(), WINDOW_MS / 4);
     this.#timer.unref();
   }
 
   /** Counts a refusal. The first with its reason and key is recorded at once. */
   note(reason: RefusedBecause, keyId?: string): void {
-    const now = this.#now();
+    const now = this.#options.now();
     const own = `${reason} ${keyId ?? ''}`;
     const kind = this.#counted.size < MAX_COUNTED || this.#counted.has(own) ? own : `${reason} `;
     let counted = this.#counted.get(kind);
@@ -62,7 +58,7 @@ export class RefusedAccess {
 
   /** Records the counts that are due, and drops those without a new refusal for a minute. */
   writeDue(): void {
-    const now = this.#now();
+    const now = this.#options.now();
     const due: Counted[] = [];
     for (const [kind, counted] of this.#counted) {
       if (now < counted.nextAt) continue;
@@ -77,7 +73,7 @@ export class RefusedAccess {
     clearInterval(this.#timer);
     this.#write(
       [...this.#counted.values()].filter(({ count }) => count > 0),
-      this.#now(),
+      this.#options.now(),
     );
     await this.#writing;
   }
@@ -92,6 +88,7 @@ export class RefusedAccess {
       counted.nextAt = now + WINDOW_MS;
     }
     const stream = streamName('access', 'refused');
-    this.#writing = this.#log.append([{ stream, events, expectedRevision: 'any' }]).catch(this.#onError);
+    const { log, onError } = this.#options;
+    this.#writing = log.append([{ stream, events, expectedRevision: 'any' }]).catch(onError);
   }
 }

@@ -26,25 +26,17 @@ export interface OpenExchangeTrackerOptions {
 const RETRY_MS = 1000;
 
 export class OpenExchangeTracker {
-  readonly #log: EventLog;
-  readonly #close: CloseOpen;
-  readonly #resume: (recorded: RecordedExchange) => void;
-  readonly #onError: (error: unknown) => void;
+  readonly #options: OpenExchangeTrackerOptions;
   /** Each open exchange with a position before its first event. */
   readonly #open = new Map<StreamName, Position>();
   readonly #leftOpen = new Set<StreamName>();
   #headOfTurn: Position | undefined;
   #closing: Promise<void> = Promise.resolve();
-  readonly #retryMs: number;
   #retry: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(options: OpenExchangeTrackerOptions) {
-    this.#log = options.log;
-    this.#close = options.close;
-    this.#resume = options.resume;
-    this.#onError = options.onError;
-    this.#retryMs = options.retryMs ?? RETRY_MS;
+    this.#options = options;
   }
 
   /** @param after a position before its first event, for an exchange that is resumed */
@@ -54,7 +46,7 @@ export class OpenExchangeTracker {
 
   #head(): Position {
     if (this.#headOfTurn === undefined) {
-      this.#headOfTurn = this.#log.status().durableHead;
+      this.#headOfTurn = this.#options.log.status().durableHead;
       setImmediate(() => {
         this.#headOfTurn = undefined;
       });
@@ -81,8 +73,8 @@ export class OpenExchangeTracker {
     if (this.#stopped) return;
     this.#retry ??= setTimeout(() => {
       this.#retry = undefined;
-      if (this.#log.status().state === 'ok') void this.closeUnfinished();
-    }, this.#retryMs).unref();
+      if (this.#options.log.status().state === 'ok') void this.closeUnfinished();
+    }, this.#options.retryMs ?? RETRY_MS).unref();
   }
 
   /** Closes the exchanges that can be closed; the others are closed at the next start. Never rejects. */
@@ -94,7 +86,7 @@ export class OpenExchangeTracker {
 
   /** Every event of every open exchange is after this position. */
   allAfter(): Position {
-    let first = this.#log.status().durableHead;
+    let first = this.#options.log.status().durableHead;
     for (const position of this.#open.values()) if (position < first) first = position;
     return first;
   }
@@ -111,12 +103,12 @@ export class OpenExchangeTracker {
   async #closeAll(): Promise<void> {
     for (const stream of [...this.#leftOpen]) {
       try {
-        const [resumable] = await this.#close([stream], 'log_unavailable');
+        const [resumable] = await this.#options.close([stream], 'log_unavailable');
         this.#leftOpen.delete(stream);
         if (resumable === undefined) this.#open.delete(stream);
-        else this.#resume(resumable);
+        else this.#options.resume(resumable);
       } catch (error) {
-        this.#onError(error);
+        this.#options.onError(error);
         this.#retrySoon();
       }
     }

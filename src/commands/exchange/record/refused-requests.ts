@@ -71,10 +71,7 @@ interface OfKey {
 }
 
 export class RefusedRequests {
-  readonly #log: Pick<EventLog, 'append'>;
-  readonly #alone: number;
-  readonly #now: () => number;
-  readonly #onError: (error: unknown) => void;
+  readonly #options: Required<RefusedRequestsOptions>;
   #minute = -1;
   readonly #keys = new Map<Actor, OfKey>();
   #counts = new Map<string, Count>();
@@ -88,11 +85,8 @@ export class RefusedRequests {
   #minuteEnds: NodeJS.Timeout | undefined;
   #retries: NodeJS.Timeout | undefined;
 
-  constructor({ log, alone, now = Date.now, onError }: RefusedRequestsOptions) {
-    this.#log = log;
-    this.#alone = alone;
-    this.#now = now;
-    this.#onError = onError;
+  constructor(options: RefusedRequestsOptions) {
+    this.#options = { now: Date.now, ...options };
   }
 
   /**
@@ -101,7 +95,7 @@ export class RefusedRequests {
    */
   recordsAlone(request: RefusedRequest, refusal: Refusal): boolean {
     const key = this.#keyOf(request.caller.actor);
-    if (key !== undefined && key.alone < this.#alone) {
+    if (key !== undefined && key.alone < this.#options.alone) {
       key.alone += 1;
       return true;
     }
@@ -120,7 +114,7 @@ export class RefusedRequests {
   }
 
   #count({ caller, endpoint, durationMs }: RefusedRequest, common: string, what: Counted): void {
-    const at = this.#now();
+    const at = this.#options.now();
     const key = this.#keyOf(caller.actor);
     let { actor, userPath } = caller;
     if (key === undefined || (userPath !== undefined && !isCountedByPath(key, userPath))) userPath = undefined;
@@ -172,12 +166,12 @@ export class RefusedRequests {
     try {
       while (this.#unwritten.length > 0) {
         const events = this.#unwritten.slice(0, APPENDED);
-        await this.#log.append(writesOf(events));
+        await this.#options.log.append(writesOf(events));
         this.#unwritten = this.#unwritten.slice(events.length);
       }
     } catch (error) {
       failed = true;
-      this.#onError(error);
+      this.#options.onError(error);
     }
     this.#writing = undefined;
     if (!failed) return this.#advance();
@@ -186,7 +180,7 @@ export class RefusedRequests {
   }
 
   #keyOf(actor: Actor): OfKey | undefined {
-    const at = this.#now();
+    const at = this.#options.now();
     const minute = Math.floor(at / MINUTE_MS);
     if (minute !== this.#minute) {
       this.#minute = minute;
