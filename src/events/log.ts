@@ -55,12 +55,7 @@ export interface ReadAllOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface SubscribeOptions {
-  /** Exclusive; the beginning when absent. */
-  readonly after?: Position;
-  readonly filter?: EventFilter;
-  readonly signal?: AbortSignal;
-}
+export type SubscribeOptions = Omit<ReadAllOptions, 'maxCount'>;
 
 /** Yielded by a subscription each time it has yielded all existing events and begins to wait. */
 export interface CaughtUp {

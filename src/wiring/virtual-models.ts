@@ -3,8 +3,6 @@
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { VisibleModels } from '../commands/access/visible-models.ts';
 import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';
-import type { Admission } from '../commands/model-request/admission.ts';
-import type { PriceOf } from '../commands/virtual-models/balance.ts';
 import { problemAround } from '../commands/virtual-models/chains.ts';
 import { VirtualModelChanges } from '../commands/virtual-models/changes.ts';
 import {
@@ -14,7 +12,7 @@ import {
 } from '../commands/virtual-models/directory.ts';
 import { defaultPhrases } from '../commands/virtual-models/failover-rules.ts';
 import { type Entry, withVirtualModels } from '../commands/virtual-models/listing.ts';
-import { createRouter } from '../commands/virtual-models/router.ts';
+import { createRouter, type RouterOptions } from '../commands/virtual-models/router.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
@@ -34,13 +32,9 @@ export interface VirtualModelsOptions {
 }
 
 /** The router's dependencies beside the virtual models. */
-export interface RouterParts {
-  readonly access: ModelAccess;
-  readonly admission: Pick<Admission, 'hasRoom'>;
-  readonly priceOf: PriceOf;
+export interface RouterParts extends Pick<RouterOptions, 'access' | 'admission' | 'priceOf' | 'random'> {
   /** By provider name. */
   resilience(): ReadonlyMap<string, Resilience>;
-  random(): number;
 }
 
 export type VirtualModels = ReturnType<typeof createVirtualModels>;

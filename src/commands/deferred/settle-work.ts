@@ -7,18 +7,12 @@ import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { usageEvent } from '../exchange/record/end-events.ts';
-import type { EstimatedTokens } from '../model-request/units.ts';
-import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
-import type { Pricing } from '../pricing/pricing.ts';
+import { unknownUsage } from '../model-request/usage.ts';
+import type { PricedUsage, Pricing } from '../pricing/pricing.ts';
 import type { OpenWork, WorkOutcome } from './open-work.ts';
 
 /** The usage of one model. */
-export interface WorkSpent {
-  readonly model: string;
-  readonly usage: TokenUsage;
-  readonly answers?: number | undefined;
-  readonly estimate?: EstimatedTokens | undefined;
-}
+export type WorkSpent = Pick<PricedUsage, 'model' | 'usage' | 'answers' | 'estimate'>;
 
 export interface SettleDependencies {
   readonly log: Pick<EventLog, 'append' | 'readStream'>;

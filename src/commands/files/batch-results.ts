@@ -23,11 +23,7 @@ export interface BatchResult {
   readonly error: { readonly type: string; readonly message: string } | null;
 }
 
-interface RequestedLine {
-  readonly index: number;
-  readonly url: string | null;
-  readonly model: string | null;
-}
+type RequestedLine = Pick<BatchResult, 'index' | 'url' | 'model'>;
 
 /**
  * The results as they are read: those of the output file, then those of the error file. The first one is read before

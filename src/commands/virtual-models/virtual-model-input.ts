@@ -9,19 +9,13 @@ export interface VirtualModelInput {
   readonly source: string;
   /** Alternative to `targets` for a single target. */
   readonly targetModel?: string | undefined;
-  readonly targets?: readonly TargetInput[] | undefined;
+  readonly targets?: readonly VirtualTarget[] | undefined;
   readonly strategy?: string | undefined;
   readonly sessionAffinity?: boolean | undefined;
   readonly failover?: boolean | Partial<FailoverSetting> | undefined;
   readonly userPaths?: readonly UserPath[] | undefined;
   readonly enabled?: boolean | undefined;
   readonly description?: string | undefined;
-}
-
-export interface TargetInput {
-  readonly provider?: string | undefined;
-  readonly model: string;
-  readonly weight?: number | undefined;
 }
 
 export interface KnownProviders {

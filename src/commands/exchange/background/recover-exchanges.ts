@@ -40,6 +40,7 @@ import {
   readExchange,
   relayOfRecorded,
 } from '../record/recorded-exchange.ts';
+import type { ReplayDependencies } from '../record/replay-answer.ts';
 import { partOf, priced } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
 import type { ResumableExchange } from './resumable-exchange.ts';
@@ -65,11 +66,8 @@ const REFUSALS = {
 /** Why the exchanges were left open. */
 export type LeftOpen = keyof typeof REFUSALS;
 
-export interface RecoveryDependencies {
-  readonly log: EventLog;
+export interface RecoveryDependencies extends ReplayDependencies {
   readonly pricing: Pricing;
-  readonly dialects: Dialects;
-  readonly archive: ResponseArchive;
   readonly keys: Pick<KeyDirectory, 'byId'>;
 }
 

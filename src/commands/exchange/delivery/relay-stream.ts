@@ -4,18 +4,15 @@
  */
 import { chunkReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
-import { ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
+import { ProviderFailure } from '../../../providers/provider.ts';
 import type { Frame } from '../../../providers/sse.ts';
 import { createSplitter, streamFormatOf } from '../../../providers/stream-splitter.ts';
-import type { Client } from '../../model-request/client.ts';
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
 import { earlyEnd, streamIncomplete } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import type { ExchangeRecord } from '../exchange-record.ts';
-import type { Received } from '../outcome.ts';
 import type { FrameAnswer, Relay } from '../relay.ts';
 import { Heartbeat } from './heartbeat.ts';
-import type { BeforeFirstByte } from './opening.ts';
+import type { BytesRelayOptions } from './relay-bytes.ts';
 
 /** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
@@ -39,17 +36,9 @@ export type StreamEnd =
   /** The client left, or the gateway stops. */
   | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
 
-export interface StreamRelayOptions {
-  readonly reply: ProviderReply;
+export interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
   readonly relay: Relay;
-  readonly record: ExchangeRecord;
-  readonly client: Client;
-  readonly attempt: number;
-  readonly received: Received;
   readonly provider: string;
-  readonly keepBodies: boolean;
-  readonly headers: Record<string, string>;
-  readonly beforeFirstByte: BeforeFirstByte;
   /** Nothing follows the terminal event. Not so on a provider's own API, where only the provider ends its stream. */
   readonly closesAfterEnd: boolean;
 }

@@ -17,6 +17,7 @@ import { isObject } from '../../../json/is-object.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
 import type { PricedUsage, UsageCost } from '../../pricing/pricing.ts';
 import type { Refusal } from '../../refusal.ts';
+import type { StoredResponse } from '../../responses/archive.ts';
 import { itemWrites } from '../../responses/item-index.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import { contextFor, creatorFact, type Owner } from '../../visibility.ts';
@@ -175,11 +176,7 @@ export function usageEvent(
 }
 
 /** The provider that continues the work, and the amount of budget that stays reserved for it. */
-export interface DeferralFacts {
-  readonly provider: string;
-  readonly providerType: string;
-  readonly model: string;
-  readonly endpoint: string;
+export interface DeferralFacts extends Pick<PricedUsage, 'provider' | 'providerType' | 'model' | 'endpoint'> {
   /** Nano-dollars; undefined when no budget counts what is spent. */
   readonly reserved: number | undefined;
 }
@@ -195,12 +192,8 @@ export function noteDeferred(
 }
 
 /** Facts stored beside a response. */
-export interface StoredResponseFacts {
-  readonly provider: string;
-  readonly providerType: string;
-  readonly model: string;
-  readonly native: boolean;
-  readonly previousResponseId: string | null;
+export interface StoredResponseFacts
+  extends Pick<StoredResponse, 'provider' | 'providerType' | 'model' | 'native' | 'previousResponseId'> {
   /** JSON text of the normalised input items. */
   readonly inputItems: string;
 }

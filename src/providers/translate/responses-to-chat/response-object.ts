@@ -64,28 +64,25 @@ export interface ReasoningItem {
   readonly extra_content?: JsonObject;
 }
 
-export interface FunctionCallItem {
+interface CallItem {
   readonly id: string;
-  readonly type: 'function_call';
   readonly status: ItemStatus;
   readonly call_id: string;
   readonly name: string;
   readonly namespace?: string;
-  /** JSON text, as the model wrote it. */
-  readonly arguments: string;
   /** Data that a vendor requires back with this call, for example a thought signature. */
   readonly extra_content?: unknown;
 }
 
-export interface CustomToolCallItem {
-  readonly id: string;
+export interface FunctionCallItem extends CallItem {
+  readonly type: 'function_call';
+  /** JSON text, as the model wrote it. */
+  readonly arguments: string;
+}
+
+export interface CustomToolCallItem extends CallItem {
   readonly type: 'custom_tool_call';
-  readonly status: ItemStatus;
-  readonly call_id: string;
-  readonly name: string;
-  readonly namespace?: string;
   readonly input: string;
-  readonly extra_content?: unknown;
 }
 
 export type OutputItem = MessageItem | ReasoningItem | FunctionCallItem | CustomToolCallItem;
