@@ -1,25 +1,6 @@
 /** OpenAPI operations of the gateway's own routes, and of the passthrough to a provider's API. */
-import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
-import { header, json, modelErrors, type Operation, type Parameter, query, textMedia } from './openapi-operation.ts';
-
-const liveParameters: Parameter[] = [
-  query(
-    'cursor',
-    'The id of the last event seen, exclusive; `0` is the beginning. Absent: from now on, after the requests in flight',
-  ),
-  header('Last-Event-ID', 'As `cursor`, and stronger than it'),
-  query(
-    'types',
-    'Comma-separated: `audit`, `usage`, any preview type, any event type, or a prefix of one such as `request.`',
-  ),
-  query('request_id', 'One request, by its own id or that of its exchange'),
-  query('path', 'Prefix of the request path'),
-  query('stream', 'Prefix of the stream name'),
-  query('user_path', 'A user path, with all below it'),
-  query('view', 'Previews of requests, or the events as they were recorded', z.enum(['previews', 'events'])),
-  query('raw', '`true` is `view=events`', z.boolean()),
-];
+import { json, modelErrors, type Operation, textMedia } from './openapi-operation.ts';
 
 export const gatewayOperations: readonly Operation[] = [
   {
@@ -35,21 +16,6 @@ export const gatewayOperations: readonly Operation[] = [
     request: { required: false, schema: 'any' },
     success: { description: "The provider's answer, with its own status", content: { '*/*': {} } },
     errors: [...modelErrors, 403],
-  },
-  {
-    operationId: 'followLiveLogs',
-    methods: ['GET'],
-    path: '/admin/live/logs',
-    summary: 'Follow what happens',
-    description:
-      'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
-      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a place in the log: a client that resumes from ' +
-      'it gets what it missed, or `reset` when more previews follow than are sent again. An administrator of a subtree ' +
-      'gets its exchanges.',
-    tag: 'admin',
-    parameters: liveParameters,
-    success: { description: 'An endless stream', content: { 'text/event-stream': textMedia } },
-    errors: [400, 401, 403, 429, 503],
   },
   {
     operationId: 'health',

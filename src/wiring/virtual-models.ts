@@ -16,7 +16,8 @@ import { createRouter, type RouterOptions } from '../commands/virtual-models/rou
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
-import { type RowFacts, registerVirtualModels } from '../http/admin/virtual-models.ts';
+import type { RowFacts } from '../http/admin/virtual-model-rows.ts';
+import { registerVirtualModels } from '../http/admin/virtual-models.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { parseUserPath } from '../http/user-path.ts';
 import type { RunningProjection } from '../projections/runner.ts';

@@ -2,19 +2,21 @@
 import { z } from 'zod';
 import { type ProviderType, providerType, providerTypes } from '../../providers/types.ts';
 
-export interface CredentialField {
-  readonly name: string;
-  readonly required: boolean;
-  /** Whether most providers do not need it. */
-  readonly advanced: boolean;
-  readonly options?: readonly string[];
-}
+const credentialField = z.object({
+  name: z.string(),
+  required: z.boolean(),
+  advanced: z.boolean().describe('Most providers do not need it'),
+  options: z.array(z.string()).readonly().optional(),
+});
 
-export interface CredentialType {
-  readonly type: string;
-  readonly default_base_url?: string;
-  readonly fields: readonly CredentialField[];
-}
+export const credentialTypeSchema = z.object({
+  type: z.string(),
+  default_base_url: z.string().optional(),
+  fields: z.array(credentialField),
+});
+
+type CredentialField = z.infer<typeof credentialField>;
+type CredentialType = z.infer<typeof credentialTypeSchema>;
 
 const modelsModes = ['fallback', 'allowlist', 'merge'] as const;
 
@@ -63,7 +65,7 @@ const own: object = Object.fromEntries(allOwnFields.map((name) => [name, headerT
 export const credentialSchema = z.strictObject({
   name: z.string(),
   type: z.string(),
-  api_keys: z.array(key).max(100).optional(),
+  api_keys: z.array(key).max(100).optional().describe('A key that is sent as its mask keeps its stored value'),
   base_url: address.optional(),
   proxy_url: address.optional(),
   models: z.array(line(512).min(1)).max(10_000).optional(),

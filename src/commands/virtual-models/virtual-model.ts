@@ -2,8 +2,10 @@
  * A virtual model: under a name of its own it leads to one or several other models. Without targets, it is a policy
  * that states who may use the models of its selector.
  */
-import type { strategies } from '../../events/catalogue/virtual-model.ts';
+import { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { UserPath } from '../../events/event.ts';
+
+export { strategies };
 
 /** How one of several targets is chosen. */
 export type Strategy = (typeof strategies)[number];

@@ -1,13 +1,17 @@
 /** `GET /admin/models`: every model, with the user paths that may use it, and the number of models per category. */
 
 import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import type { ModelCaller } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { single } from '../query.ts';
 import { callerOf } from '../server.ts';
 import { pathsVisibleTo, scopeOf } from './mount.ts';
-import { pageOf, requestedPage } from './page.ts';
+import { pageOf } from './page.ts';
+import { listPageParameters } from './parameters.ts';
 
 /** In display order, each with its display name. */
 const categories = {
@@ -55,19 +59,74 @@ export interface AdminModelsOptions {
   policy(provider: string, model: string): ModelPolicy | undefined;
 }
 
-export function registerAdminModels(admin: Routes, options: AdminModelsOptions): void {
-  const route = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
+const categoryParameter: QueryParameter<Category> = {
+  description: 'Category of the models',
+  schema: { type: 'string', enum: Object.keys(categories), default: 'all' },
+  read: ({ category }) => categoryOf(single(category)),
+};
 
-  admin.get<{ Querystring: { category?: unknown } }>('/models', route, (request, reply) => {
-    const category = categoryOf(request.query.category);
+const userPaths = z.array(z.string());
+
+const adminModel = z.object({
+  model: z.object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+    metadata: z.record(z.string(), z.unknown()).optional(),
+  }),
+  provider_type: z.string(),
+  provider_name: z.string(),
+  selector: z.string(),
+  access: z.object({
+    selector: z.string(),
+    default_enabled: z.boolean(),
+    effective_enabled: z.boolean().describe('The caller may use the model'),
+    user_paths: userPaths.optional(),
+    override: z
+      .object({ selector: z.string(), user_paths: userPaths, enabled: z.boolean() })
+      .optional()
+      .describe('The policy that decides'),
+  }),
+});
+
+const listModels = {
+  exposeHeadRoute: false,
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'listAdminModels',
+    summary: 'List every model with the user paths that may use it',
+    querystring: queryOfParameters({ category: categoryParameter, ...listPageParameters }),
+    response: { 200: jsonAnswer('Empty until a provider has returned its model list', z.array(adminModel)) },
+  },
+} as const;
+
+const listCategories = {
+  exposeHeadRoute: false,
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'listModelCategories',
+    summary: 'Count the models of each category',
+    response: {
+      200: jsonAnswer(
+        'Every category',
+        z.array(z.object({ category: z.string(), display_name: z.string(), count: z.int() })),
+      ),
+    },
+  },
+} as const;
+
+export function registerAdminModels(admin: Routes, options: AdminModelsOptions): void {
+  admin.get('/models', listModels, (request, reply) => {
+    const { category, ...listPage } = request.query;
     const scope = scopeOf(request);
     const asker = askerOf(request);
     const wanted = options.list().filter((model) => category === 'all' || model.category === category);
-    const page = pageOf(wanted, ({ id }) => id, requestedPage(request), reply);
+    const page = pageOf(wanted, ({ id }) => id, listPage, reply);
     return page.map((model) => toWire(model, asker, scope, options));
   });
 
-  admin.get('/models/categories', route, () => {
+  admin.get('/models/categories', listCategories, () => {
     const counts = new Map<string, number>();
     const all = options.list();
     for (const { category } of all) {
@@ -83,9 +142,9 @@ export function registerAdminModels(admin: Routes, options: AdminModelsOptions):
 }
 
 /** @throws Refusal 400 */
-function categoryOf(category: unknown): Category {
-  if (category === undefined || category === '') return 'all';
-  if (typeof category === 'string' && isCategory(category)) return category;
+function categoryOf(category: string | undefined): Category {
+  if (category === undefined) return 'all';
+  if (isCategory(category)) return category;
   const known = Object.keys(categories).join(', ');
   throw refusals.invalidRequest(`Unknown category. The categories are ${known}.`, 'category');
 }

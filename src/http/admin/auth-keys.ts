@@ -2,38 +2,28 @@
 
 import { randomUUID } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { z } from 'zod';
 import { authorityOf } from '../../commands/access/authority.ts';
-import { whyNotAccepted } from '../../commands/access/key-directory.ts';
-import { KEY_PREFIX, mintKeySecret } from '../../commands/access/key-secret.ts';
+import { mintKeySecret } from '../../commands/access/key-secret.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { type KeyCommand, keyDecider, keyNotFound, keyStream } from '../../commands/keys/key.ts';
 import type { KeyAdministrator } from '../../commands/keys/key-bounds.ts';
 import { renameLabel } from '../../commands/keys/rename-label.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
-import type { UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { Routes } from '../api/route-schema.ts';
-import { timeOf } from '../dates.ts';
 import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
 import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
+import { type EffectiveAccess, keyRow, keyView } from './auth-key-rows.ts';
+import * as routes from './auth-keys-schema.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
-import { pageOf, requestedAsOf, requestedPage } from './page.ts';
-import { readBody } from './read-body.ts';
-
-/** Effective access of a key, computed by the authorizer that model requests use. */
-export interface EffectiveAccess {
-  restricts(path: UserPath | undefined): boolean;
-  of(path: UserPath | undefined, keyList: readonly string[]): readonly string[];
-}
+import { pageOf } from './page.ts';
 
 /** The keys at a moment. */
 export interface KeysAsOf {
@@ -54,76 +44,22 @@ export interface AuthKeysOptions {
   readonly now?: () => number;
 }
 
-interface ById {
-  Params: { id: string };
-}
-
-const MAX_LABELS = 100;
-/** How long a secret is accepted beside the one that replaced it: 90 days. */
-const MAX_GRACE_SECONDS = 90 * 24 * 3600;
-
-/** Without control characters, and not only spaces. */
-const words = (max: number) =>
-  z
-    .string()
-    .max(max)
-    .regex(/^\P{Cc}*\S\P{Cc}*$/u, 'it must have visible characters, and no control characters');
-const label = words(128).transform((text) => text.trim());
-const labels = z
-  .array(label)
-  .max(MAX_LABELS)
-  .transform((all) => [...new Set(all)]);
-const allowedModels = z.array(z.string());
-
-const name = words(200).transform((text) => text.trim());
-const description = z.string().max(2000).nullish();
-const noTime = 'it must be a time as in RFC 3339';
-/** Milliseconds since the epoch. */
-const time = z.string({ error: noTime }).transform((text, context) => {
-  const at = timeOf(text);
-  if (at !== undefined) return at;
-  context.addIssue({ code: 'custom', message: noTime });
-  return z.NEVER;
-});
-
-const newKey = z.strictObject({
-  name,
-  description,
-  user_path: z.string().nullish(),
-  labels: labels.default([]),
-  allowed_models: allowedModels.optional(),
-  dashboard_access: z.boolean().default(false),
-  user_path_header: z.boolean().optional(),
-  expires_at: time.nullish(),
-});
-
-const newLabels = z.strictObject({ labels });
-const newAllowedModels = z.strictObject({ allowed_models: allowedModels });
-const newDashboardAccess = z.strictObject({ dashboard_access: z.boolean() });
-const newUserPathHeader = z.strictObject({ user_path_header: z.boolean() });
-const newName = z.strictObject({ name, description });
-const newExpiry = z.strictObject({ expires_at: time.nullable() });
-const rotation = z.strictObject({ grace_seconds: z.int().min(0).max(MAX_GRACE_SECONDS) });
-const rename = z.strictObject({ from: label, to: label });
-
-const scoped = { config: { access: 'scoped-admin' } } as const;
-const shown = { config: { access: 'scoped-admin', etag: true } } as const;
-const changes = { config: { access: 'scoped-admin', ifMatch: '/auth-keys/:id' } } as const;
+type OfOneKey = FastifyRequest<{ Params: { id: string } }>;
 
 export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void {
   const { log, keys, now = Date.now } = options;
 
   /** @throws Refusal 404 for an unknown key, and for one outside the caller's scope */
-  function known(request: FastifyRequest<ById>, { byId } = keys.state as Pick<KeysState, 'byId'>): KeyRecord {
+  function known(request: OfOneKey, { byId }: Pick<KeysState, 'byId'> = keys.state): KeyRecord {
     const { id } = request.params;
     const key = byId.get(id);
     if (key === undefined || !isWithin(scopeOf(request), key.userPath)) throw keyNotFound(id);
     return key;
   }
 
-  /** The current keys, or the keys at the request's `as_of`. */
-  const keysAsOf = async (request: FastifyRequest): Promise<KeysAsOf> =>
-    (await options.asOf(requestedAsOf(request))) ?? {
+  /** The current keys, or the keys at the given moment. */
+  const keysAsOf = async (asOf: string | undefined): Promise<KeysAsOf> =>
+    (await options.asOf(asOf)) ?? {
       keys: keys.state,
       effective: options.effective(),
       moment: { at: now() },
@@ -169,31 +105,29 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     throw refusals.invalidRequest("'expires_at' must be a time in the future.", 'expires_at');
   }
 
-  function change(path: string, read: (request: FastifyRequest) => KeyChange): void {
-    admin.put<ById>(`/auth-keys/:id/${path}`, changes, async (request, reply) => {
-      const { id } = known(request);
-      const command = { id, context: eventContextOf(request), by: administrator(request), ...read(request) };
-      return keyView(await execute(command, request, reply), now());
-    });
+  async function change(request: OfOneKey, reply: FastifyReply, change: KeyChange) {
+    const { id } = known(request);
+    const command = { id, context: eventContextOf(request), by: administrator(request), ...change };
+    return keyView(await execute(command, request, reply), now());
   }
 
-  admin.get('/auth-keys', scoped, async (request, reply) => {
-    const { keys, effective, moment } = await keysAsOf(request);
+  admin.get('/auth-keys', routes.listKeys, async (request, reply) => {
+    const { keys, effective, moment } = await keysAsOf(request.query.as_of);
     const scope = scopeOf(request);
     const visible = [...keys.byId.values()].filter(({ userPath }) => isWithin(scope, userPath)).sort(newestFirst);
-    const page = pageOf(visible, ({ id }) => id, requestedPage(request), reply);
+    const page = pageOf(visible, ({ id }) => id, request.query, reply);
     return sendRows(reply, keyRows(page, effective, moment.at));
   });
 
-  admin.get<ById>('/auth-keys/:id', shown, async (request, reply) => {
-    const { keys, effective, moment } = await keysAsOf(request);
+  admin.get('/auth-keys/:id', routes.getKey, async (request, reply) => {
+    const { keys, effective, moment } = await keysAsOf(request.query.as_of);
     const key = known(request, keys);
     sendETag(reply, String(key.revision));
     return keyRow(key, effective, moment.at);
   });
 
-  admin.post('/auth-keys', scoped, async (request, reply) => {
-    const input = readBody(request, newKey);
+  admin.post('/auth-keys', routes.createKey, async (request, reply) => {
+    const input = request.body;
     const expiresAt = typeof input.expires_at === 'number' ? future(input.expires_at) : undefined;
     const given = optionalUserPath(input.user_path, 'user_path');
     const { value, secretHash, lastCharacters } = mintKeySecret();
@@ -220,8 +154,8 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return reply.code(201).send({ ...keyView(key, now()), value });
   });
 
-  admin.put('/auth-keys/labels/rename', scoped, async (request) => {
-    const { from, to } = readBody(request, rename);
+  admin.put('/auth-keys/labels/rename', routes.renameLabels, async (request) => {
+    const { from, to } = request.body;
     if (from === to) throw refusals.invalidRequest("'from' and 'to' are the same label.", 'to');
     const scope = scopeOf(request);
     const ids = [...keys.state.byId.values()]
@@ -236,29 +170,32 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return { from, to, renamed };
   });
 
-  change('labels', (request) => ({ kind: 'set labels', labels: readBody(request, newLabels).labels }));
-  change('allowed-models', (request) => ({
-    kind: 'set allowed models',
-    allowedModels: selectors(readBody(request, newAllowedModels).allowed_models),
-  }));
-  change('dashboard-access', (request) => ({
-    kind: 'set dashboard access',
-    dashboardAccess: readBody(request, newDashboardAccess).dashboard_access,
-  }));
-  change('user-path-header', (request) => ({
-    kind: 'set user path header',
-    userPathHeader: readBody(request, newUserPathHeader).user_path_header,
-  }));
-
-  change('name', (request) => ({ kind: 'rename', ...readBody(request, newName) }));
-  change('expiry', (request) => {
-    const { expires_at } = readBody(request, newExpiry);
-    return { kind: 'set expiry', expiresAt: expires_at === null ? undefined : future(expires_at) };
+  admin.put('/auth-keys/:id/labels', routes.setLabels, (request, reply) =>
+    change(request, reply, { kind: 'set labels', labels: request.body.labels }),
+  );
+  admin.put('/auth-keys/:id/allowed-models', routes.setAllowedModels, async (request, reply) =>
+    change(request, reply, { kind: 'set allowed models', allowedModels: selectors(request.body.allowed_models) }),
+  );
+  admin.put('/auth-keys/:id/dashboard-access', routes.setDashboardAccess, (request, reply) =>
+    change(request, reply, { kind: 'set dashboard access', dashboardAccess: request.body.dashboard_access }),
+  );
+  admin.put('/auth-keys/:id/user-path-header', routes.setUserPathHeader, (request, reply) =>
+    change(request, reply, { kind: 'set user path header', userPathHeader: request.body.user_path_header }),
+  );
+  admin.put('/auth-keys/:id/name', routes.renameKey, (request, reply) =>
+    change(request, reply, { kind: 'rename', ...request.body }),
+  );
+  admin.put('/auth-keys/:id/expiry', routes.setExpiry, async (request, reply) => {
+    const { expires_at } = request.body;
+    return change(request, reply, {
+      kind: 'set expiry',
+      expiresAt: expires_at === null ? undefined : future(expires_at),
+    });
   });
 
-  admin.post<ById>('/auth-keys/:id/rotate', changes, async (request, reply) => {
+  admin.post('/auth-keys/:id/rotate', routes.rotateKey, async (request, reply) => {
     const { id } = known(request);
-    const { grace_seconds } = readBody(request, rotation);
+    const { grace_seconds } = request.body;
     const { value, secretHash, lastCharacters } = mintKeySecret();
     const by = administrator(request);
     const previousValidUntil = now() + grace_seconds * 1000;
@@ -267,14 +204,14 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return { ...keyView(await execute(command, request, reply), now()), value };
   });
 
-  admin.post<ById>('/auth-keys/:id/deactivate', changes, async (request, reply) => {
+  admin.post('/auth-keys/:id/deactivate', routes.deactivateKey, async (request, reply) => {
     const { id } = known(request);
     const by = administrator(request);
     await execute({ kind: 'deactivate', id, context: eventContextOf(request), by }, request, reply);
     return reply.code(204).send();
   });
 
-  admin.post<ById>('/auth-keys/:id/reactivate', changes, async (request, reply) => {
+  admin.post('/auth-keys/:id/reactivate', routes.reactivateKey, async (request, reply) => {
     const { id } = known(request);
     const by = administrator(request);
     const command = { kind: 'reactivate', id, context: eventContextOf(request), by } as const;
@@ -291,41 +228,8 @@ function* keyRows(page: readonly KeyRecord[], effective: EffectiveAccess, now: n
   for (const key of page) yield keyRow(key, effective, now);
 }
 
-function keyRow(key: KeyRecord, effective: EffectiveAccess, now: number) {
-  return {
-    ...keyView(key, now),
-    restricted: key.allowedModels.length > 0 || effective.restricts(key.userPath),
-    effective_models: effective.of(key.userPath, key.allowedModels),
-  };
-}
-
 function newestFirst(a: KeyRecord, b: KeyRecord): number {
   if (a.createdAt !== b.createdAt) return b.createdAt - a.createdAt;
   if (a.name !== b.name) return a.name < b.name ? -1 : 1;
   return a.id < b.id ? -1 : 1;
-}
-
-function keyView(key: KeyRecord, now: number) {
-  const { description, userPath, expiresAt, deactivatedAt, previousSecret } = key;
-  return {
-    id: key.id,
-    name: key.name,
-    ...(description === undefined ? {} : { description }),
-    ...(userPath === undefined ? {} : { user_path: userPath }),
-    labels: key.labels,
-    allowed_models: key.allowedModels,
-    dashboard_access: key.dashboardAccess,
-    ...(key.userPathHeader ? {} : { user_path_header: false }),
-    redacted_value: `${KEY_PREFIX}...${key.lastCharacters}`,
-    ...(previousSecret !== undefined && now < previousSecret.validUntil
-      ? { previous_valid_until: timeText(previousSecret.validUntil) }
-      : {}),
-    enabled: deactivatedAt === undefined,
-    ...(expiresAt === undefined ? {} : { expires_at: timeText(expiresAt) }),
-    ...(deactivatedAt === undefined ? {} : { deactivated_at: timeText(deactivatedAt) }),
-    created_at: timeText(key.createdAt),
-    updated_at: timeText(key.updatedAt),
-    active: whyNotAccepted(key, now) === undefined,
-    revision: String(key.revision),
-  };
 }

@@ -1,4 +1,5 @@
 /** Stored provider credentials as rows of the admin API: their settings, with every secret masked. */
+import { z } from 'zod';
 import { ownFields } from '../../commands/credentials/credential-fields.ts';
 import { MASK, readUrl } from '../../commands/credentials/masked-url.ts';
 import type { StoredCredential } from '../../projections/provider-credentials.ts';
@@ -14,6 +15,26 @@ export interface ManagedProvider {
   readonly modelsMode: string;
   readonly options: Readonly<Record<string, string>>;
 }
+
+export const credentialRow = z
+  .object({
+    name: z.string(),
+    type: z.string(),
+    api_keys: z.array(z.string()).optional().describe('A mask for each key'),
+    base_url: z.string().optional(),
+    proxy_url: z.string().optional(),
+    models: z.array(z.string()).optional(),
+    models_mode: z.string().optional(),
+    session_sticky_keys: z.boolean(),
+    enabled: z.boolean(),
+    managed: z.boolean().describe('Part of the configuration, and read-only here'),
+    problem: z.string().optional().describe('Why it is not in force'),
+    created_at: z.iso.datetime().optional(),
+    updated_at: z.iso.datetime().optional(),
+    revision: z.string().optional(),
+  })
+  // The settings of the type.
+  .catchall(z.string());
 
 /** @param problem why an enabled credential is not in force */
 export function storedRow(stored: StoredCredential, problem: string | undefined) {

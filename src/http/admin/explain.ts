@@ -1,6 +1,7 @@
 /** `GET /admin/explain`: whether a key or a user path may use a model, and the event that decided it. */
 
 import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import type { UserLists } from '../../commands/access/authorizer.ts';
 import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
 import type { Target } from '../../commands/model-request/target.ts';
@@ -14,13 +15,13 @@ import type { Position, RecordedEvent, StreamName, UserPath } from '../../events
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
-import type { Routes } from '../api/route-schema.ts';
-import { type Query, queryOf, single } from '../query.ts';
+import { queryOfParameters, textParameter } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../time-text.ts';
 import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
 import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './mount.ts';
-import { requestedAsOf } from './page.ts';
+import { asOfParameter } from './parameters.ts';
 
 /** The policies in force at a moment. */
 export interface PoliciesAt {
@@ -38,19 +39,67 @@ export interface ExplainOptions {
   resolve(model: string, provider: string | undefined): Target | undefined;
 }
 
+const source = z.object({
+  position: z.string(),
+  revision: z.string(),
+  at: z.iso.datetime(),
+  actor: z.string(),
+  type: z.string(),
+});
+
+const step = z.object({
+  check: z.enum(['key is accepted', 'virtual model', 'model policy', 'key', 'user path']),
+  subject: z.string(),
+  target: z.string().optional().describe('The member of `resolved` that the step concerns. Absent: all of them'),
+  allowed: z.boolean(),
+  list: z.array(z.string()).optional().describe('The list that was checked'),
+  reason: z.string().optional(),
+  source: z.enum(['event', 'config', 'default']),
+  event: source.nullable().describe('The event that set the deciding policy'),
+});
+
+const explanationSchema = z.object({
+  allowed: z.boolean(),
+  model: z.string(),
+  user_path: z.string().nullable(),
+  key: z.string().nullable(),
+  as_of: z.object({ position: z.string(), at: z.iso.datetime() }).nullable(),
+  resolved: z.array(z.object({ selector: z.string(), through: z.array(z.string()), allowed: z.boolean() })),
+  steps: z.array(step),
+});
+
+const explainAccess = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'adminExplain',
+    summary: 'Explain whether a model may be used, and which event decides it',
+    description:
+      'Decided by the authorizer of model requests, with the policies that administrators had set at `as_of`. The ' +
+      'available models and the configuration are always the current ones.',
+    querystring: queryOfParameters({
+      model: textParameter('As in a model request; required'),
+      provider: textParameter('Name or type of a provider, as the `provider` member of a model request'),
+      key: textParameter('Id or name of a managed key; the path of a key that is bound to one replaces `user_path`'),
+      user_path: textParameter("A user path. Default: the root of the caller's scope"),
+      as_of: asOfParameter,
+    }),
+    response: { 200: jsonAnswer('The decision, with every check', explanationSchema) },
+    errors: [404],
+  },
+} as const;
+
 export function registerExplain(admin: Routes, options: ExplainOptions): void {
   const { log, declared, resolve } = options;
 
-  admin.get('/explain', { config: { access: 'scoped-admin' } }, async (request) => {
-    const query = queryOf(request);
-    const model = single(query['model']);
+  admin.get('/explain', explainAccess, async (request) => {
+    const { model, provider, as_of, ...query } = request.query;
     if (model === undefined) throw refusals.missingParameter('model');
-    const policies = await options.asOf(requestedAsOf(request));
+    const policies = await options.asOf(as_of);
     const { keys, lists, virtualModels } = policies ?? options.now;
-    const key = keyIn(request, query, keys);
-    const userPath = pathIn(request, query, key);
+    const key = keyIn(request, query.key, keys);
+    const userPath = pathIn(request, query.user_path, key);
     const explanation = explain(
-      { model, provider: single(query['provider']), userPath, key, now: policies?.moment.at ?? Date.now() },
+      { model, provider, userPath, key, now: policies?.moment.at ?? Date.now() },
       { users: lists, models: virtualModels.policies, redirects: virtualModels.redirects, resolve },
     );
     if (explanation === undefined) throw refusals.modelNotFound(model);
@@ -90,8 +139,11 @@ const MAX_NAMED = 10;
  * The key in the query, by its id or its name.
  * @throws Refusal 404 for an unknown key, and for one outside the caller's scope; 400 when several keys share the name
  */
-function keyIn(request: FastifyRequest, query: Query, { byId }: Pick<KeysState, 'byId'>): KeyRecord | undefined {
-  const given = single(query['key']);
+function keyIn(
+  request: FastifyRequest,
+  given: string | undefined,
+  { byId }: Pick<KeysState, 'byId'>,
+): KeyRecord | undefined {
   if (given === undefined) return undefined;
   const scope = scopeOf(request);
   const known = byId.get(given);
@@ -107,9 +159,8 @@ function keyIn(request: FastifyRequest, query: Query, { byId }: Pick<KeysState, 
 }
 
 /** The path to explain: a key's own path wins over the one in the query. @throws Refusal */
-function pathIn(request: FastifyRequest, query: Query, key: KeyRecord | undefined): UserPath | undefined {
-  const given = optionalUserPath(single(query['user_path']), 'user_path');
-  const path = pathInScope(scopeOf(request), given);
+function pathIn(request: FastifyRequest, given: string | undefined, key: KeyRecord | undefined): UserPath | undefined {
+  const path = pathInScope(scopeOf(request), optionalUserPath(given, 'user_path'));
   return key?.userPath ?? path;
 }
 

@@ -9,6 +9,7 @@
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
@@ -20,9 +21,16 @@ import { controlBytes, type LiveFilter, snapshotBytes, wanted } from '../../proj
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import type { Routes } from '../api/route-schema.ts';
+import {
+  booleanParameter,
+  parameterWithDefault,
+  type QueryParameter,
+  queryOfParameters,
+  textParameter,
+} from '../api/parameters.ts';
+import { mediaAnswer, type Routes } from '../api/route-schema.ts';
 import { logPosition } from '../paging.ts';
-import { queryOf, single } from '../query.ts';
+import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { userPathFilter } from '../user-path.ts';
 import { LiveClient } from './live-client.ts';
@@ -57,6 +65,66 @@ export interface LiveLogs {
   unsentBytes(): number;
 }
 
+const view: QueryParameter<'previews' | 'events'> = {
+  description: 'Previews of requests, or the recorded events',
+  schema: { type: 'string', enum: ['previews', 'events'], default: 'previews' },
+  read: (query) => {
+    const given = single(query['view']) ?? 'previews';
+    if (given === 'previews' || given === 'events') return given;
+    throw refusals.invalidRequest(`'view' must be previews or events.`, 'view');
+  },
+};
+
+const types: QueryParameter<readonly string[] | undefined> = {
+  description:
+    'Comma-separated: `audit`, `usage`, any preview type, any event type, or a prefix of one such as `request.`',
+  schema: { type: 'string' },
+  read: ({ types }) =>
+    types === undefined
+      ? undefined
+      : [types]
+          .flat()
+          .flatMap((list) => list.split(','))
+          .map((word) => word.trim())
+          .filter((word) => word !== ''),
+};
+
+const liveQuery = queryOfParameters({
+  cursor: textParameter(
+    'Id of the last received event; `0` is the beginning. Default: new events, after the requests in flight',
+  ),
+  types,
+  request_id: textParameter('One request, by its id or the id of its exchange'),
+  request: textParameter('Other name of `request_id`'),
+  path: textParameter('Prefix of the request path'),
+  stream: textParameter('Prefix of the stream name'),
+  user_path: {
+    description: 'A user path, with all paths below it',
+    schema: { type: 'string', maxLength: 512 },
+    read: userPathFilter,
+  } satisfies QueryParameter<UserPath | undefined>,
+  view,
+  raw: parameterWithDefault(booleanParameter('`true` is `view=events`'), false),
+});
+
+const followLiveLogs = {
+  exposeHeadRoute: false,
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'followLiveLogs',
+    summary: 'Follow the log as a stream of events',
+    description:
+      'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
+      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a position in the log: a client that resumes from ' +
+      'it gets the missed events, or `reset` when more previews follow than are replayed. An administrator of a subtree ' +
+      'gets its exchanges.',
+    querystring: liveQuery,
+    requestHeaders: { 'Last-Event-ID': z.string().describe('As `cursor`, which it replaces') },
+    response: { 200: mediaAnswer('An endless stream', 'text/event-stream', { type: 'string' }) },
+    errors: [429],
+  },
+} as const;
+
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache, no-transform',
@@ -70,14 +138,13 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
   const events = new LiveTail(log, eventView(log));
   const clients = new Set<LiveClient>();
 
-  const route = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
-  const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+  const handle = async (requested: LiveLogQuery, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (!enabled) {
       throw refusals.featureUnavailable(
         'Live logs are switched off. DASHBOARD_LIVE_LOGS_ENABLED=true switches them on.',
       );
     }
-    const query = scopedTo(scopeOf(request), readQuery(request));
+    const query = scopedTo(scopeOf(request), requested);
     const caller = callerOf(request);
     const reached = await log.head();
     const cursor = query.cursor === undefined ? undefined : toPosition(query.cursor);
@@ -153,7 +220,9 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
 
   return {
     register(admin) {
-      admin.get('/live/logs', route, handle);
+      admin.get('/live/logs', followLiveLogs, (request, reply) =>
+        handle(readQuery(request.query, request.headers['last-event-id']), request, reply),
+      );
       // An open stream would keep the server from closing.
       admin.addHook('preClose', async () => {
         for (const client of [...clients]) client.close('the gateway is stopping');
@@ -177,32 +246,17 @@ interface LiveLogQuery {
   readonly filter: LiveFilter;
 }
 
-function readQuery(request: FastifyRequest): LiveLogQuery {
-  const query = queryOf(request);
-  const view = single(query['view']) ?? 'previews';
-  if (view !== 'previews' && view !== 'events')
-    throw refusals.invalidRequest(`'view' must be previews or events.`, 'view');
-  const raw = single(query['raw']) ?? 'false';
-  if (raw !== 'true' && raw !== 'false') throw refusals.invalidRequest(`'raw' must be true or false.`, 'raw');
-  const types = query['types'];
-  const lastEventId = request.headers['last-event-id'];
+function readQuery(query: z.output<typeof liveQuery>, lastEventId: string | string[] | undefined): LiveLogQuery {
   return {
     // A browser that reconnects repeats its first URL, and sends its position in the header.
-    cursor: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : single(query['cursor']),
-    raw: raw === 'true' || view === 'events',
+    cursor: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : query.cursor,
+    raw: query.raw || query.view === 'events',
     filter: {
-      types:
-        types === undefined
-          ? undefined
-          : [types]
-              .flat()
-              .flatMap((list) => list.split(','))
-              .map((word) => word.trim())
-              .filter((word) => word !== ''),
-      request: single(query['request_id']) ?? single(query['request']),
-      path: single(query['path']),
-      stream: single(query['stream']),
-      userPath: userPathFilter(query),
+      types: query.types,
+      request: query.request_id ?? query.request,
+      path: query.path,
+      stream: query.stream,
+      userPath: query.user_path,
     },
   };
 }

@@ -10,14 +10,14 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../projections/price-overrides.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import type { Routes } from '../api/route-schema.ts';
-import { type Query, single } from '../query.ts';
+import { queryOfParameters, textParameter } from '../api/parameters.ts';
+import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { sendRows } from '../send-rows.ts';
-import { bodyOf, eventContextOf } from '../server.ts';
+import { eventContextOf } from '../server.ts';
+import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { requestedAsOf } from './page.ts';
-import { readBody } from './read-body.ts';
+import { asOfParameter } from './parameters.ts';
 
 export interface PricingOverridesOptions {
   readonly log: EventLog;
@@ -30,12 +30,69 @@ const MAX_SELECTOR_LENGTH = 256;
 const MAX_OVERRIDES = 10_000;
 
 const selector = z.string().min(1).max(MAX_SELECTOR_LENGTH);
-const newOverride = z.strictObject({ selector, pricing: pricingSchema });
-const oneOverride = z.strictObject({ selector });
+const changes = { access: 'global-admin', ifMatch: '/model-pricing-overrides/:selector' } as const;
 
-const route = { exposeHeadRoute: false, config: { access: 'global-admin' } } as const;
-const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
-const change = { config: { access: 'global-admin', ifMatch: '/model-pricing-overrides/:selector' } } as const;
+const overrideSchema = z.object({
+  selector: z.string(),
+  scope_kind: z.enum(['global', 'provider', 'model', 'provider_model']),
+  provider_name: z.string().optional(),
+  model: z.string().optional(),
+  pricing: pricingSchema,
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+  revision: z.string(),
+});
+
+const listOverrides = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'listPricingOverrides',
+    summary: 'List the model prices that administrators set',
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response: { 200: jsonAnswer('Sorted by selector', z.array(overrideSchema)) },
+  },
+} as const;
+
+const getOverride = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin', etag: true },
+  schema: {
+    operationId: 'getPricingOverride',
+    summary: 'Get the prices that administrators set for one selector',
+    params: pathParameters({ selector: 'With slashes as `%2F`' }),
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response: { 200: jsonAnswer('The override', overrideSchema) },
+    errors: [404],
+  },
+} as const;
+
+const setOverride = {
+  config: changes,
+  schema: {
+    operationId: 'setPricingOverride',
+    summary: 'Set the prices of models',
+    description:
+      'In US dollars. It applies to requests that end from then on; omitted rates come from the next less specific ' +
+      'source: the provider, everything, the configuration, the snapshot.',
+    body: z.strictObject({ selector, pricing: pricingSchema }),
+    example: { selector: 'openai/gpt-4o', pricing: { input_per_mtok: 2.5, output_per_mtok: 10 } },
+    response: { 200: jsonAnswer('The override', overrideSchema) },
+  },
+} as const;
+
+const deleteOverride = {
+  config: changes,
+  schema: {
+    operationId: 'deletePricingOverride',
+    summary: 'Delete a price override',
+    querystring: queryOfParameters({ selector: textParameter('Without a body, the selector of the override') }),
+    body: z.strictObject({ selector }).optional(),
+    example: { selector: 'openai/gpt-4o' },
+    response: { 204: emptyAnswer('The override is deleted') },
+    errors: [404],
+  },
+} as const;
 
 export function registerPricingOverrides(admin: Routes, options: PricingOverridesOptions): void {
   const { log, overrides, asOf } = options;
@@ -48,15 +105,15 @@ export function registerPricingOverrides(admin: Routes, options: PricingOverride
     sendETag(reply, revision);
   }
 
-  admin.get('/model-pricing-overrides', route, async (request, reply) => {
-    const moment = await asOf.moment(requestedAsOf(request));
+  admin.get('/model-pricing-overrides', listOverrides, async (request, reply) => {
+    const moment = await asOf.moment(request.query.as_of);
     const state = moment === undefined ? overrides.state : await asOf.fold(priceOverridesView, moment);
     return sendRows(reply, overrideRows(state));
   });
 
-  admin.get<{ Params: { selector: string } }>('/model-pricing-overrides/:selector', shown, async (request, reply) => {
+  admin.get('/model-pricing-overrides/:selector', getOverride, async (request, reply) => {
     const selector = canonical(request.params.selector, () => true);
-    const moment = await asOf.moment(requestedAsOf(request));
+    const moment = await asOf.moment(request.query.as_of);
     const { bySelector } = moment === undefined ? overrides.state : await asOf.fold(priceOverridesView, moment);
     const override = bySelector.get(selector);
     if (override === undefined) throw refusals.notFound('pricing override', selector);
@@ -64,9 +121,9 @@ export function registerPricingOverrides(admin: Routes, options: PricingOverride
     return overrideRow(override);
   });
 
-  admin.put('/model-pricing-overrides', change, async (request, reply) => {
-    const { selector: given, pricing } = readBody(request, newOverride);
-    const selector = canonical(given, options.isProvider);
+  admin.put('/model-pricing-overrides', setOverride, async (request, reply) => {
+    const { pricing } = request.body;
+    const selector = canonical(request.body.selector, options.isProvider);
     const { bySelector } = overrides.state;
     if (bySelector.size >= MAX_OVERRIDES && !bySelector.has(selector)) {
       throw refusals.invalidRequest(`There are ${MAX_OVERRIDES} pricing overrides already; remove one first.`, null);
@@ -77,9 +134,8 @@ export function registerPricingOverrides(admin: Routes, options: PricingOverride
     return overrideRow(now);
   });
 
-  admin.delete<{ Querystring: Query }>('/model-pricing-overrides', change, async (request, reply) => {
-    const given =
-      bodyOf(request).length > 0 ? readBody(request, oneOverride).selector : single(request.query['selector']);
+  admin.delete('/model-pricing-overrides', deleteOverride, async (request, reply) => {
+    const given = request.body?.selector ?? request.query.selector;
     if (given === undefined) throw refusals.missingParameter('selector');
     // An override for a provider that no longer exists can still be removed.
     const selector = canonical(given, () => true);
@@ -108,8 +164,8 @@ function overrideRow({ selector, pricing, createdAt, updatedAt, revision }: Pric
     selector,
     ...scopeOfPrice(selector),
     pricing,
-    created_at: new Date(createdAt).toISOString(),
-    updated_at: new Date(updatedAt).toISOString(),
+    created_at: timeText(createdAt),
+    updated_at: timeText(updatedAt),
     revision: String(revision),
   };
 }

@@ -1,6 +1,7 @@
 /** `/admin/provider-credentials`: the providers that administrators set up, next to those of the configuration. */
 
 import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import type { CheckAddresses } from '../../commands/credentials/check-address.ts';
 import {
   type Credential,
@@ -8,18 +9,21 @@ import {
   credentialDecider,
   credentialStream,
 } from '../../commands/credentials/credential.ts';
-import { credentialSchema, credentialTypes } from '../../commands/credentials/credential-fields.ts';
+import {
+  credentialSchema,
+  credentialTypeSchema,
+  credentialTypes,
+} from '../../commands/credentials/credential-fields.ts';
 import { type SealerSource, saveCommand } from '../../commands/credentials/sealed-credentials.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { StoredCredentials } from '../../projections/provider-credentials.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { type ManagedProvider, managedRow, storedRow } from './credential-rows.ts';
-import { readBody } from './read-body.ts';
+import { credentialRow, type ManagedProvider, managedRow, storedRow } from './credential-rows.ts';
 
 export interface ProviderCredentialsOptions {
   readonly log: EventLog;
@@ -35,12 +39,72 @@ export interface ProviderCredentialsOptions {
   problems(): ReadonlyMap<string, string>;
 }
 
+const ofOneProvider = pathParameters({ name: 'Name of the provider' });
+
+const listCredentials = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'listProviderCredentials',
+    summary: 'List the providers that are set up',
+    description: 'Secrets are masked. Providers of the configuration are included, and cannot be changed here.',
+    response: { 200: jsonAnswer('All providers, by name', z.array(credentialRow)) },
+  },
+} as const;
+
+const listTypes = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'listProviderCredentialTypes',
+    summary: 'List the types of providers and their settings',
+    response: { 200: jsonAnswer('All types, by name', z.array(credentialTypeSchema)) },
+  },
+} as const;
+
+const getCredential = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin', etag: true },
+  schema: {
+    operationId: 'getProviderCredential',
+    summary: 'Get one provider that is set up',
+    params: ofOneProvider,
+    response: { 200: jsonAnswer('The provider; without `ETag` when it is part of the configuration', credentialRow) },
+    errors: [404],
+  },
+} as const;
+
+const change = { access: 'global-admin', ifMatch: '/provider-credentials/:name' } as const;
+
+const saveCredential = {
+  config: change,
+  schema: {
+    operationId: 'saveProviderCredential',
+    summary: 'Set up a provider, or replace its settings',
+    description:
+      'Takes effect immediately. Omitted settings are removed; a secret that is sent as its mask keeps its stored value ' +
+      'at the same place. Secrets are encrypted before they are recorded.',
+    body: credentialSchema,
+    example: { name: 'openai', type: 'openai', api_keys: ['sk-example'] },
+    response: { 200: jsonAnswer('The provider', credentialRow) },
+  },
+} as const;
+
+const deleteCredential = {
+  config: change,
+  schema: {
+    operationId: 'deleteProviderCredential',
+    summary: 'Delete a provider',
+    description: 'New requests are no longer sent to it; requests in flight are completed.',
+    params: ofOneProvider,
+    response: { 204: emptyAnswer('The provider is deleted') },
+    errors: [404],
+  },
+} as const;
+
 export function registerProviderCredentials(admin: Routes, options: ProviderCredentialsOptions): void {
   const { log, stored, sealers, checkAddresses, problems } = options;
   const managed = new Map(options.managed.map((one) => [one.name, one]));
-  const route = { exposeHeadRoute: false, config: { access: 'global-admin' } } as const;
-  const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
-  const change = { config: { access: 'global-admin', ifMatch: '/provider-credentials/:name' } } as const;
 
   /** The row of the provider with that name; undefined when there is none. */
   const rowOf = (name: string) => {
@@ -69,14 +133,14 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
     throw refusals.invalidRequest(message, 'name');
   };
 
-  admin.get('/provider-credentials', route, () => {
+  admin.get('/provider-credentials', listCredentials, () => {
     const names = [...new Set([...managed.keys(), ...stored.state.keys()])].sort();
     return names.map(rowOf);
   });
 
-  admin.get('/provider-credentials/types', route, () => credentialTypes);
+  admin.get('/provider-credentials/types', listTypes, () => credentialTypes);
 
-  admin.get<{ Params: { name: string } }>('/provider-credentials/:name', shown, (request, reply) => {
+  admin.get('/provider-credentials/:name', getCredential, (request, reply) => {
     const { name } = request.params;
     const row = rowOf(name);
     if (row === undefined) throw refusals.notFound('provider', name);
@@ -84,8 +148,8 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
     return row;
   });
 
-  admin.put('/provider-credentials', change, async (request, reply) => {
-    const body = readBody(request, credentialSchema);
+  admin.put('/provider-credentials', saveCredential, async (request, reply) => {
+    const { body } = request;
     refuseManaged(body.name);
     const command = saveCommand(body, sealers, eventContextOf(request));
     await checkAddresses(body);
@@ -94,7 +158,7 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
     return rowOf(body.name);
   });
 
-  admin.delete<{ Params: { name: string } }>('/provider-credentials/:name', change, async (request, reply) => {
+  admin.delete('/provider-credentials/:name', deleteCredential, async (request, reply) => {
     const { name } = request.params;
     refuseManaged(name);
     await execute(name, { kind: 'remove', name, context: eventContextOf(request) }, request);

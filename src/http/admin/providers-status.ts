@@ -1,5 +1,7 @@
 /** `GET /admin/providers/status`: the state of each provider and its source. It contains no keys. */
-import type { Routes } from '../api/route-schema.ts';
+import { z } from 'zod';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../time-text.ts';
 
 /** A provider that is in force or should be. */
 export interface ProviderFacts {
@@ -44,17 +46,87 @@ interface ResilienceFacts {
   };
 }
 
-type Health = 'healthy' | 'degraded' | 'unhealthy';
+const health = z.enum(['healthy', 'degraded', 'unhealthy']);
+const time = z.iso.datetime();
+const duration = z.string().describe('Such as `500ms` or `1m30s`');
 
-interface Verdict {
-  readonly status: Health;
-  readonly status_label: 'Healthy' | 'Degraded' | 'Unhealthy' | 'Starting' | 'Configured' | 'Unknown';
-  readonly status_reason: string;
-}
+const verdict = {
+  status: health,
+  status_label: z.enum(['Healthy', 'Degraded', 'Unhealthy', 'Starting', 'Configured', 'Unknown']),
+  status_reason: z.string(),
+};
+
+const resilienceSchema = z.object({
+  retry: z.object({
+    max_retries: z.int(),
+    initial_backoff: duration,
+    max_backoff: duration,
+    backoff_factor: z.number(),
+    jitter_factor: z.number(),
+  }),
+  circuit_breaker: z.object({ failure_threshold: z.int(), success_threshold: z.int(), timeout: duration }),
+});
+
+const runtime = z.object({
+  name: z.string(),
+  type: z.string(),
+  registered: z.boolean(),
+  registry_initialized: z.boolean(),
+  discovered_model_count: z.int(),
+  using_cached_models: z.boolean(),
+  last_model_fetch_at: time.optional(),
+  last_model_fetch_success_at: time.optional(),
+  last_model_fetch_error: z.string().optional(),
+  last_availability_check_at: time.optional(),
+  last_availability_ok_at: time.optional(),
+  last_availability_error: z.string().optional(),
+  inventory_stale: z.boolean(),
+  circuit_breaker: z.enum(['closed', 'open', 'half_open']).optional(),
+});
+
+const providerStatus = z.object({
+  name: z.string(),
+  type: z.string(),
+  ...verdict,
+  last_error: z.string().optional(),
+  config: z.object({
+    name: z.string(),
+    type: z.string(),
+    base_url: z.string().optional(),
+    api_version: z.string().optional(),
+    models: z.array(z.string()).optional(),
+    session_sticky_keys: z.boolean(),
+    resilience: resilienceSchema.optional(),
+  }),
+  runtime,
+});
+
+const status = z.object({
+  summary: z.object({
+    total: z.int(),
+    healthy: z.int(),
+    degraded: z.int(),
+    unhealthy: z.int(),
+    overall_status: health,
+  }),
+  providers: z.array(providerStatus),
+});
+
+type Health = z.infer<typeof health>;
+type Verdict = z.infer<z.ZodObject<typeof verdict>>;
+
+const getStatus = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'getProvidersStatus',
+    summary: 'Get the state of every provider',
+    response: { 200: jsonAnswer('The providers by name, and a summary', status) },
+  },
+} as const;
 
 export function registerProvidersStatus(admin: Routes, providers: () => readonly ProviderFacts[]): void {
-  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
-  admin.get('/providers/status', route, () => providersStatus(providers()));
+  admin.get('/providers/status', getStatus, () => providersStatus(providers()));
 }
 
 export function providersStatus(facts: readonly ProviderFacts[]) {
@@ -140,7 +212,7 @@ function unhealthy(status_reason: string): Verdict {
 }
 
 function at(name: string, ms: number | undefined): Record<string, string> {
-  return ms === undefined ? {} : { [name]: new Date(ms).toISOString() };
+  return ms === undefined ? {} : { [name]: timeText(ms) };
 }
 
 function resilienceToWire({ retry, circuitBreaker }: ResilienceFacts) {

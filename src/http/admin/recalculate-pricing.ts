@@ -3,11 +3,10 @@
 import { z } from 'zod';
 import type { Recalculated, Recalculation } from '../../commands/pricing/recalculate.ts';
 import { refusals } from '../../commands/refusal.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dateRange, timeZoneOf } from '../date-range.ts';
 import { eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
-import { readBody } from './read-body.ts';
 
 export interface RecalculationOptions {
   readonly enabled: boolean;
@@ -29,24 +28,48 @@ const word = z
 
 const recalculationBody = z
   .strictObject({
-    confirmation: word.optional(),
-    confirm: word.optional(),
+    confirmation: word.optional().describe('`recalculate`; required'),
+    confirm: word.optional().describe('Other name of `confirmation`'),
     days: z.int().min(1).max(36_500).optional(),
-    start_date: z.string().optional(),
-    end_date: z.string().optional(),
-    user_path: z.string().optional(),
-    selector: z.string().trim().min(1).max(512).optional(),
+    start_date: z.string().optional().describe('`YYYY-MM-DD`, inclusive'),
+    end_date: z.string().optional().describe('`YYYY-MM-DD`, inclusive'),
+    user_path: z.string().optional().describe('A user path, with all paths below it'),
+    selector: z.string().trim().min(1).max(512).optional().describe('`<provider>/<model>`, or an alias'),
   })
   .refine(({ confirmation, confirm }) => (confirmation ?? confirm) !== undefined, {
     path: ['confirmation'],
     error: "expected 'recalculate'",
   });
 
+const outcome = z.object({
+  status: z.enum(['ok', 'partial']),
+  matched: z.int().describe('Recorded usages in scope'),
+  recalculated: z.int().describe('Those of them with another cost now'),
+  with_pricing: z.int(),
+  without_pricing: z.int(),
+});
+
+const recalculatePricing = {
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'recalculatePricing',
+    summary: 'Recalculate past costs at current prices',
+    description:
+      'Corrections are appended; recorded events do not change. `partial`: the time limit was reached, or the caller ' +
+      'disconnected; repeat the request for the rest.',
+    requestHeaders: { 'X-Gateway-Timezone': z.string().describe('The zone in which days begin. Default: UTC') },
+    body: recalculationBody,
+    example: { confirmation: 'recalculate', days: 7 },
+    response: { 200: jsonAnswer('The numbers of changed and unchanged usages', outcome) },
+    errors: [409],
+  },
+} as const;
+
 export function registerRecalculation(admin: Routes, options: RecalculationOptions): void {
   const { enabled, recalculate, modelsOf, now, limitMs } = options;
 
-  admin.post('/usage/recalculate-pricing', { config: { access: 'global-admin' } }, async (request, reply) => {
-    const { days, start_date, end_date, user_path, selector } = readBody(request, recalculationBody);
+  admin.post('/usage/recalculate-pricing', recalculatePricing, async (request, reply) => {
+    const { days, start_date, end_date, user_path, selector } = request.body;
     const { from, until } = dateRange({ days, start_date, end_date }, timeZoneOf(request), now());
     const userPath = user_path === undefined ? undefined : parseUserPath(user_path, 'user_path');
     const models = selector === undefined ? undefined : modelsOf(selector);
@@ -70,6 +93,6 @@ export function registerRecalculation(admin: Routes, options: RecalculationOptio
   });
 }
 
-function toWire({ status, matched, recalculated, withPricing, withoutPricing }: Recalculated): object {
+function toWire({ status, matched, recalculated, withPricing, withoutPricing }: Recalculated): z.infer<typeof outcome> {
   return { status, matched, recalculated, with_pricing: withPricing, without_pricing: withoutPricing };
 }

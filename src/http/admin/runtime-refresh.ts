@@ -1,28 +1,31 @@
 /** Reads the gateway's state again: the providers' model lists, and everything folded from the log. */
+import { z } from 'zod';
 
-type StepStatus = 'ok' | 'partial' | 'failed' | 'skipped';
+const stepStatus = z.enum(['ok', 'partial', 'failed', 'skipped']);
 
-export interface RefreshStep {
-  readonly name: string;
-  readonly status: StepStatus;
-  readonly message?: string;
-  readonly error?: string;
-  readonly duration_ms: number;
-}
+const refreshStep = z.object({
+  name: z.string(),
+  status: stepStatus,
+  message: z.string().optional(),
+  error: z.string().optional(),
+  duration_ms: z.int(),
+});
 
-export interface RefreshReport {
-  readonly status: 'ok' | 'partial' | 'failed';
-  readonly started_at: string;
-  readonly finished_at: string;
-  readonly duration_ms: number;
-  readonly model_count: number;
-  readonly provider_count: number;
-  readonly steps: readonly RefreshStep[];
-}
+export const refreshReport = z.object({
+  status: z.enum(['ok', 'partial', 'failed']),
+  started_at: z.iso.datetime(),
+  finished_at: z.iso.datetime(),
+  duration_ms: z.int(),
+  model_count: z.int(),
+  provider_count: z.int(),
+  steps: z.array(refreshStep),
+});
+
+export type RefreshReport = z.infer<typeof refreshReport>;
 
 /** The outcome of a step that did not throw. */
 export interface StepOutcome {
-  readonly status: StepStatus;
+  readonly status: z.infer<typeof stepStatus>;
   readonly message?: string;
 }
 
@@ -46,7 +49,7 @@ export function createRefresh(plan: RefreshPlan): () => Promise<RefreshReport> {
 async function refresh({ steps, counts }: RefreshPlan): Promise<RefreshReport> {
   const startedAt = new Date();
   const begun = performance.now();
-  const taken: RefreshStep[] = [];
+  const taken: RefreshReport['steps'] = [];
   for (const { name, run } of steps) {
     const stepBegun = performance.now();
     const duration = () => Math.round(performance.now() - stepBegun);

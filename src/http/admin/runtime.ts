@@ -2,9 +2,8 @@
 
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
-import type { Routes } from '../api/route-schema.ts';
-import { readBody } from './read-body.ts';
-import type { RefreshReport } from './runtime-refresh.ts';
+import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { type RefreshReport, refreshReport } from './runtime-refresh.ts';
 
 export interface RuntimeOptions {
   /** Settings by name: `on`, `off`, or their other value. */
@@ -13,27 +12,66 @@ export interface RuntimeOptions {
   refresh(): Promise<RefreshReport>;
 }
 
-const settingSchema = z.strictObject({ value: z.string() });
+const getConfig = {
+  exposeHeadRoute: false,
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'getRuntimeConfig',
+    summary: 'List which features are on',
+    response: { 200: jsonAnswer('`on`, `off` or another value, by setting', z.record(z.string(), z.string())) },
+  },
+} as const;
+
+const listSettings = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'listRuntimeSettings',
+    summary: 'List the settings that can be changed at run time',
+    response: { 200: jsonAnswer('Always empty', z.object({ settings: z.array(z.unknown()) })) },
+  },
+} as const;
+
+const setSetting = {
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'setRuntimeSetting',
+    summary: 'Change a setting at run time',
+    description: 'No setting can be changed at run time: 404 `runtime_setting_not_found`.',
+    params: pathParameters({ key: 'Name of the setting' }),
+    body: z.strictObject({ value: z.string() }),
+    example: { value: 'on' },
+    response: { 200: emptyAnswer('Not used') },
+    errors: [404],
+  },
+} as const;
+
+const refreshRuntime = {
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'refreshRuntime',
+    summary: 'Read the model list of every provider again',
+    description: 'One refresh at a time: a call during another refresh waits for it first.',
+    response: { 200: jsonAnswer('The outcome of each step', refreshReport) },
+  },
+} as const;
 
 export function registerRuntime(admin: Routes, { flags, refresh }: RuntimeOptions): void {
-  const open = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
-  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   const config = () => {
     const shown = Object.entries(flags()).filter(([, value]) => value !== undefined && value !== '');
     return Object.fromEntries(shown.map(([name, value]) => [name, typeof value === 'boolean' ? onOff(value) : value]));
   };
-  admin.get('/runtime/config', open, config);
+  admin.get('/runtime/config', getConfig, config);
   // Older clients of this prefix expect the dashboard's configuration at this address.
-  if (admin.prefix === '/admin/api/v1') admin.get('/dashboard/config', open, config);
+  if (admin.prefix === '/admin/api/v1') admin.get('/dashboard/config', getConfig, config);
 
   // No setting can be changed at run time; the routes answer so in the format that clients expect.
-  admin.get('/runtime/settings', route, () => ({ settings: [] }));
-  admin.put<{ Params: { key: string } }>('/runtime/settings/:key', route, (request) => {
-    readBody(request, settingSchema);
+  admin.get('/runtime/settings', listSettings, () => ({ settings: [] }));
+  admin.put('/runtime/settings/:key', setSetting, (request) => {
     throw refusals.notFound('runtime setting', request.params.key, 'runtime_setting_not_found');
   });
 
-  admin.post('/runtime/refresh', route, () => refresh());
+  admin.post('/runtime/refresh', refreshRuntime, () => refresh());
 }
 
 function onOff(value: boolean): string {

@@ -7,10 +7,9 @@ import type { TaggingRule } from '../../commands/tagging/tagging-rules.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { TaggingState } from '../../projections/tagging.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { readBody } from './read-body.ts';
 
 const rule = z.strictObject({
   header: z
@@ -21,11 +20,44 @@ const rule = z.strictObject({
     .regex(/^[!#$%&'*+.^_`|~0-9a-z-]+$/i, 'expected the name of an HTTP header')
     .toLowerCase(),
   prefix: z.string().max(100).optional(),
-  delimiter: z.string().max(10).optional(),
-  do_not_pass: z.boolean().optional(),
+  delimiter: z.string().max(10).optional().describe('Default: a comma'),
+  do_not_pass: z.boolean().optional().describe('The header is not forwarded to the provider'),
 });
 
-export const taggingSettingsSchema = z.strictObject({ headers: z.array(rule) });
+const settings = z.object({
+  headers: z.array(
+    z.object({
+      header: z.string(),
+      prefix: z.string().optional(),
+      delimiter: z.string(),
+      do_not_pass: z.boolean(),
+      managed: z.literal(true).optional().describe('Part of the configuration, and read-only here'),
+    }),
+  ),
+  editable: z.boolean(),
+});
+
+const getSettings = {
+  exposeHeadRoute: false,
+  config: { access: 'global-admin', etag: true },
+  schema: {
+    operationId: 'getTaggingSettings',
+    summary: 'List the request headers that become labels',
+    response: { 200: jsonAnswer('The rules, those of the configuration first', settings) },
+  },
+} as const;
+
+const setSettings = {
+  config: { access: 'global-admin', ifMatch: '/tagging/settings' },
+  schema: {
+    operationId: 'setTaggingSettings',
+    summary: 'Replace the rules by which request headers become labels',
+    description: 'The rules of the configuration stay, and cannot be sent.',
+    body: z.strictObject({ headers: z.array(rule) }),
+    example: { headers: [{ header: 'x-team', prefix: 'team:' }] },
+    response: { 200: jsonAnswer('The rules, those of the configuration first', settings) },
+  },
+} as const;
 
 export interface TaggingOptions {
   readonly log: EventLog;
@@ -35,22 +67,19 @@ export interface TaggingOptions {
 }
 
 export function registerTagging(admin: Routes, { log, set, managed }: TaggingOptions): void {
-  const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
-  const change = { config: { access: 'global-admin', ifMatch: '/tagging/settings' } } as const;
   const view = () => ({
     headers: [...managed.map((one) => toWire(one, true)), ...set.state.headers.map((one) => toWire(one, false))],
     editable: true,
   });
 
-  admin.get('/tagging/settings', shown, (_request, reply) => {
+  admin.get('/tagging/settings', getSettings, (_request, reply) => {
     sendETag(reply, set.state.revision ?? 'noStream');
     return view();
   });
 
-  admin.put('/tagging/settings', change, async (request, reply) => {
-    const { headers } = readBody(request, taggingSettingsSchema);
+  admin.put('/tagging/settings', setSettings, async (request, reply) => {
     const command = {
-      rules: headers.map(fromWire),
+      rules: request.body.headers.map(fromWire),
       managed: new Set(managed.map(({ header }) => header)),
       context: eventContextOf(request),
     };

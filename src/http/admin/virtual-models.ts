@@ -1,27 +1,20 @@
 /** `/admin/virtual-models`: aliases of other models, and access policies of models. */
 
 import { z } from 'zod';
-import { parseSelector } from '../../commands/access/selector.ts';
-import type { Target } from '../../commands/model-request/target.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { VirtualModelChanges } from '../../commands/virtual-models/changes.ts';
-import {
-  type DeclaredVirtualModels,
-  type StoredVirtualModels,
-  VirtualModelDirectory,
-} from '../../commands/virtual-models/directory.ts';
-import { expand } from '../../commands/virtual-models/expand.ts';
-import { isRedirect, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
+import { strategies, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
 import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/virtual-model-input.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { queryOfParameters } from '../api/parameters.ts';
+import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { requestedAsOf } from './page.ts';
-import { readBody } from './read-body.ts';
+import { asOfParameter } from './parameters.ts';
+import { type RowFacts, virtualModelRow, virtualModelRows } from './virtual-model-rows.ts';
 
 export interface VirtualModelRoutesOptions {
   readonly view: Pick<RunningProjection<VirtualModelsState>, 'state'>;
@@ -31,29 +24,20 @@ export interface VirtualModelRoutesOptions {
   readonly asOf: AsOf;
 }
 
-/** Inputs of the rows beside the stored virtual models. */
-export interface RowFacts {
-  readonly declared: DeclaredVirtualModels;
-  readonly enabledByDefault: boolean;
-  /** The provider that serves a model now. */
-  resolve(model: string, provider: string | undefined): Target | undefined;
-  isProvider(name: string): boolean;
-}
-
 const target = z.strictObject({
-  provider: z.string().nullish(),
-  model: z.string(),
+  provider: z.string().nullish().describe('Name or type of a provider, which pins the model to it'),
+  model: z.string().describe('A model, or another virtual model'),
   weight: z.number({ error: 'it must be a finite number' }).nullish(),
 });
 
 const virtualModelBody = z.strictObject({
-  source: z.string(),
-  old_source: z.string().nullish(),
+  source: z.string().describe('The name that clients use; without targets, a selector of models'),
+  old_source: z.string().nullish().describe('The current name, when it changes'),
   target_model: z.string().nullish(),
   targets: z.array(target).nullish(),
-  strategy: z.string().nullish(),
-  strategy_plugin: z.string().nullish(),
-  strategy_config: z.unknown().optional(),
+  strategy: z.string().meta({ enum: strategies }).nullish(),
+  strategy_plugin: z.string().nullish().describe('Not supported'),
+  strategy_config: z.unknown().optional().describe('Not supported'),
   session_affinity: z.boolean().nullish(),
   failover: z
     .union(
@@ -68,29 +52,75 @@ const virtualModelBody = z.strictObject({
       { error: 'it must be true or false, or an object with enabled, statuses and phrases' },
     )
     .nullish(),
-  slowdown: z.number().nullish(),
+  slowdown: z.number().nullish().describe('Not supported'),
   user_paths: z.array(z.string()).nullish(),
   description: z.string().max(2000).nullish(),
   enabled: z.boolean().nullish(),
 });
 
-const named = z.strictObject({ source: z.string() });
+const change = { access: 'global-admin', ifMatch: '/virtual-models/:source' } as const;
 
-const global = { config: { access: 'global-admin' } } as const;
-const shown = { config: { access: 'global-admin', etag: true } } as const;
-const change = { config: { access: 'global-admin', ifMatch: '/virtual-models/:source' } } as const;
+const listVirtualModels = {
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'listVirtualModels',
+    summary: 'List virtual models and access policies',
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response: { 200: jsonAnswer('All of them, by name', z.array(virtualModelRow)) },
+  },
+} as const;
+
+const getVirtualModel = {
+  config: { access: 'global-admin', etag: true },
+  schema: {
+    operationId: 'getVirtualModel',
+    summary: 'Get one virtual model or access policy',
+    params: pathParameters({ source: 'Its name, with slashes as `%2F`' }),
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response: { 200: jsonAnswer('The virtual model or access policy', virtualModelRow) },
+    errors: [404],
+  },
+} as const;
+
+const saveVirtualModel = {
+  config: change,
+  schema: {
+    operationId: 'saveVirtualModel',
+    summary: 'Create, replace or rename a virtual model or an access policy',
+    description: 'Omitted members get their defaults, also when it exists.',
+    body: virtualModelBody,
+    example: { source: 'fast', targets: [{ provider: 'openai', model: 'gpt-4o' }], strategy: 'failover' },
+    response: {
+      200: jsonAnswer('The saved virtual model or access policy', virtualModelRow),
+      204: emptyAnswer('An access policy without effect is not stored'),
+    },
+    errors: [404],
+  },
+} as const;
+
+const removeVirtualModel = {
+  config: change,
+  schema: {
+    operationId: 'removeVirtualModel',
+    summary: 'Delete a virtual model or an access policy',
+    body: z.strictObject({ source: z.string() }),
+    example: { source: 'fast' },
+    response: { 204: emptyAnswer('The virtual model or access policy is deleted') },
+    errors: [404],
+  },
+} as const;
 
 export function registerVirtualModels(admin: Routes, options: VirtualModelRoutesOptions): void {
   const { view, changes, providers, facts, asOf } = options;
 
-  admin.get('/virtual-models', global, async (request) => {
-    const moment = await asOf.moment(requestedAsOf(request));
+  admin.get('/virtual-models', listVirtualModels, async (request) => {
+    const moment = await asOf.moment(request.query.as_of);
     return virtualModelRows(moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment), facts);
   });
 
-  admin.get<{ Params: { source: string } }>('/virtual-models/:source', shown, async (request, reply) => {
+  admin.get('/virtual-models/:source', getVirtualModel, async (request, reply) => {
     const name = nameOf(request.params.source);
-    const moment = await asOf.moment(requestedAsOf(request));
+    const moment = await asOf.moment(request.query.as_of);
     const stored = moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment);
     const row = virtualModelRows(stored, facts).find(({ source }) => source === name);
     if (row === undefined) throw refusals.notFound('virtual model', name);
@@ -98,10 +128,9 @@ export function registerVirtualModels(admin: Routes, options: VirtualModelRoutes
     return row;
   });
 
-  admin.put('/virtual-models', change, async (request, reply) => {
-    const input = readBody(request, virtualModelBody);
-    const model = virtualModelOf(input, providers);
-    const old = nameOf(input.old_source ?? '') || undefined;
+  admin.put('/virtual-models', saveVirtualModel, async (request, reply) => {
+    const model = virtualModelOf(request.body, providers);
+    const old = nameOf(request.body.old_source ?? '') || undefined;
     const renames = old === model.source ? undefined : old;
     const by = { context: eventContextOf(request), ifRevision: ifMatch(request) };
     const { model: saved, revision } = await changes.save(model, renames, by);
@@ -110,9 +139,11 @@ export function registerVirtualModels(admin: Routes, options: VirtualModelRoutes
     return virtualModelRows(view.state, facts).find(({ source }) => source === saved.source);
   });
 
-  admin.delete('/virtual-models', change, async (request, reply) => {
-    const { source } = readBody(request, named);
-    await changes.remove(nameOf(source), { context: eventContextOf(request), ifRevision: ifMatch(request) });
+  admin.delete('/virtual-models', removeVirtualModel, async (request, reply) => {
+    await changes.remove(nameOf(request.body.source), {
+      context: eventContextOf(request),
+      ifRevision: ifMatch(request),
+    });
     return reply.status(204).send();
   });
 }
@@ -152,65 +183,4 @@ function virtualModelOf(input: z.infer<typeof virtualModelBody>, providers: Know
   );
   if (model instanceof Refusal) throw model;
   return model;
-}
-
-type VirtualModelRow = ReturnType<typeof rowOf>;
-
-/** Sorted by name. @param stored current, or of an `as_of`; the available models are always the current ones */
-function virtualModelRows(stored: StoredVirtualModels, facts: RowFacts): VirtualModelRow[] {
-  const directory = new VirtualModelDirectory({ ...facts, stored: () => stored });
-  const models = [...directory.all.values()].sort((a, b) => (a.source < b.source ? -1 : 1));
-  return models.map((model) => rowOf(model, directory, facts));
-}
-
-function rowOf(model: VirtualModel, directory: VirtualModelDirectory, facts: RowFacts) {
-  const { source, userPaths, description, enabled } = model;
-  const stored = directory.storedAs(source);
-  return {
-    source,
-    ...(isRedirect(model) ? redirectMembers(model, directory, facts) : policyMembers(source, facts)),
-    user_paths: userPaths,
-    ...(description === undefined ? {} : { description }),
-    enabled,
-    managed: directory.isManaged(source),
-    ...(stored === undefined
-      ? {}
-      : {
-          created_at: new Date(stored.createdAt).toISOString(),
-          updated_at: new Date(stored.updatedAt).toISOString(),
-          revision: String(stored.revision),
-        }),
-  };
-}
-
-function redirectMembers(model: VirtualModel, { redirects }: VirtualModelDirectory, { resolve }: RowFacts) {
-  const { enabled, ...rules } = model.failover;
-  const [first] = expand(model, { redirect: (name) => redirects.get(name), resolve }).candidates;
-  return {
-    kind: 'redirect',
-    targets: model.targets,
-    strategy: model.strategy,
-    session_affinity: model.sessionAffinity,
-    failover: rules.statuses === undefined && rules.phrases === undefined ? enabled : { enabled, ...rules },
-    ...(first === undefined
-      ? {}
-      : {
-          resolved_model: `${first.target.provider.name}/${first.target.model}`,
-          provider_type: first.target.provider.type,
-        }),
-    valid: first !== undefined,
-  };
-}
-
-const scopeKinds = { everything: 'global', provider: 'provider', model: 'model', exact: 'provider_model' } as const;
-
-function policyMembers(source: string, { isProvider }: RowFacts) {
-  const selector = parseSelector(source);
-  return {
-    kind: 'policy',
-    scope_kind: scopeKinds[selector.kind],
-    ...('provider' in selector ? { provider_name: selector.provider } : {}),
-    ...('model' in selector ? { model: selector.model } : {}),
-    valid: !('provider' in selector) || isProvider(selector.provider),
-  };
 }

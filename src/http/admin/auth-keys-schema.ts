@@ -1,0 +1,182 @@
+/** Declarations of the routes at `/admin/auth-keys`. */
+import { z } from 'zod';
+import { queryOfParameters } from '../api/parameters.ts';
+import { emptyAnswer, jsonAnswer, pathParameters } from '../api/route-schema.ts';
+import { timeOf } from '../dates.ts';
+import { keyRowSchema, keySchema, newKeySchema } from './auth-key-rows.ts';
+import { asOfParameter, listPageParameters } from './parameters.ts';
+
+const MAX_LABELS = 100;
+/** How long a secret is accepted beside the one that replaced it: 90 days. */
+const MAX_GRACE_SECONDS = 90 * 24 * 3600;
+
+/** Without control characters, and not only spaces. */
+const words = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^\P{Cc}*\S\P{Cc}*$/u, 'it must have visible characters, and no control characters');
+const label = words(128).transform((text) => text.trim());
+const labels = z
+  .array(label)
+  .max(MAX_LABELS)
+  .transform((all) => [...new Set(all)]);
+const allowedModels = z.array(z.string()).describe('Selectors; an empty list allows every model');
+
+const name = words(200).transform((text) => text.trim());
+const description = z.string().max(2000).nullish();
+const noTime = 'it must be a time as in RFC 3339';
+/** Milliseconds since the epoch. */
+const time = z.string({ error: noTime }).transform((text, context) => {
+  const at = timeOf(text);
+  if (at !== undefined) return at;
+  context.addIssue({ code: 'custom', message: noTime });
+  return z.NEVER;
+});
+const expiry = 'A future time as in RFC 3339; null: the key never expires';
+
+const newKey = z.strictObject({
+  name,
+  description,
+  user_path: z.string().nullish().describe("Default: the root of the caller's scope"),
+  labels: labels.default([]),
+  allowed_models: allowedModels.optional().describe('Selectors. Default: those of the creating key'),
+  dashboard_access: z.boolean().default(false),
+  user_path_header: z.boolean().optional().describe('Default: as the creating key; true for the master key'),
+  expires_at: time.nullish().describe('A future time as in RFC 3339. Default: as the creating key'),
+});
+
+const ofOneKey = pathParameters({ id: 'Id of the key, which is not its secret' });
+const changes = { access: 'scoped-admin', ifMatch: '/auth-keys/:id' } as const;
+const changed = jsonAnswer('The changed key', keySchema);
+
+export const listKeys = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'listAuthKeys',
+    summary: 'List managed keys',
+    description: 'Newest first.',
+    querystring: queryOfParameters({ as_of: asOfParameter, ...listPageParameters }),
+    response: { 200: jsonAnswer('Every key in the scope of the caller, or a page of them', z.array(keyRowSchema)) },
+  },
+} as const;
+
+export const getKey = {
+  config: { access: 'scoped-admin', etag: true },
+  schema: {
+    operationId: 'getAuthKey',
+    summary: 'Get one managed key',
+    params: ofOneKey,
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response: { 200: jsonAnswer('The key', keyRowSchema) },
+    errors: [404],
+  },
+} as const;
+
+export const createKey = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'createAuthKey',
+    summary: 'Create a managed key',
+    description:
+      'A key that is created with another key never has more models or a later expiry than that one: 403 ' +
+      '`exceeds_own_access`. Omitted members have the values of the creating key.',
+    body: newKey,
+    example: { name: 'team alpha', user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
+    response: { 201: jsonAnswer('The key with its secret, which is shown only once', newKeySchema) },
+  },
+} as const;
+
+export const renameLabels = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'renameAuthKeyLabel',
+    summary: 'Rename a label on every key that has it',
+    body: z.strictObject({ from: label, to: label }),
+    example: { from: 'trial', to: 'customer' },
+    response: {
+      200: jsonAnswer('The number of changed keys', z.object({ from: z.string(), to: z.string(), renamed: z.int() })),
+    },
+  },
+} as const;
+
+export const setLabels = changeOf('setAuthKeyLabels', 'Replace the labels of a key', z.strictObject({ labels }), {
+  labels: ['customer'],
+});
+export const setAllowedModels = changeOf(
+  'setAuthKeyAllowedModels',
+  'Set the models that a key may be used for',
+  z.strictObject({ allowed_models: allowedModels }),
+  { allowed_models: ['openai/gpt-4o'] },
+);
+export const setDashboardAccess = changeOf(
+  'setAuthKeyDashboardAccess',
+  'Allow or deny a key the admin API',
+  z.strictObject({ dashboard_access: z.boolean() }),
+  { dashboard_access: true },
+);
+export const setUserPathHeader = changeOf(
+  'setAuthKeyUserPathHeader',
+  'Set whether a request header may set the user path of a key that is bound to none',
+  z.strictObject({ user_path_header: z.boolean() }),
+  { user_path_header: false },
+);
+export const renameKey = changeOf(
+  'renameAuthKey',
+  'Change the name of a key, and its description unless that is omitted',
+  z.strictObject({ name, description }),
+  { name: 'team beta' },
+);
+export const setExpiry = changeOf(
+  'setAuthKeyExpiry',
+  'Set when a key expires',
+  z.strictObject({ expires_at: time.nullable().describe(expiry) }),
+  { expires_at: null },
+);
+
+export const rotateKey = {
+  config: changes,
+  schema: {
+    operationId: 'rotateAuthKey',
+    summary: 'Give a key a new secret',
+    description:
+      'The id and everything that the key owns stay. The current secret is accepted for `grace_seconds` more; an older ' +
+      'one is no longer accepted. `If-Match` keeps a repeated request from rotating twice.',
+    params: ofOneKey,
+    body: z.strictObject({
+      grace_seconds: z.int().min(0).max(MAX_GRACE_SECONDS).describe('0: the current secret ends at once'),
+    }),
+    example: { grace_seconds: 3600 },
+    response: { 200: jsonAnswer('The key with its new secret, which is shown only once', newKeySchema) },
+    errors: [404],
+  },
+} as const;
+
+export const deactivateKey = {
+  config: changes,
+  schema: {
+    operationId: 'deactivateAuthKey',
+    summary: 'Deactivate a key',
+    params: ofOneKey,
+    response: { 204: emptyAnswer('The key is no longer accepted') },
+    errors: [404],
+  },
+} as const;
+
+export const reactivateKey = {
+  config: changes,
+  schema: {
+    operationId: 'reactivateAuthKey',
+    summary: 'Reactivate a key; its newest secret is accepted again',
+    params: ofOneKey,
+    response: { 200: changed },
+    errors: [404],
+  },
+} as const;
+
+function changeOf<Body extends z.ZodType>(operationId: string, summary: string, body: Body, example: object) {
+  return {
+    config: changes,
+    schema: { operationId, summary, params: ofOneKey, body, example, response: { 200: changed }, errors: [404] },
+  };
+}
