@@ -7,6 +7,7 @@ import { everything } from '../../src/commands/visibility.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { createLiveLogs, type LiveLogs, type LiveLogsOptions } from '../../src/http/admin/live-logs.ts';
+import { validateBySchema } from '../../src/http/api/validation.ts';
 import { refusalHeaders } from '../../src/http/errors.ts';
 import { inFlight } from '../../src/projections/in-flight.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
@@ -28,6 +29,7 @@ async function start(options: Partial<LiveLogsOptions> = {}) {
   runner = createProjectionRunner(log);
   const flying = runner.run(inFlight);
   app = Fastify({ forceCloseConnections: 'idle' });
+  app.setValidatorCompiler(validateBySchema);
   app.setErrorHandler((error, _request, reply) => {
     if (!(error instanceof Refusal)) throw error;
     reply.code(error.status).headers(refusalHeaders(error)).send(error.envelope());

@@ -80,7 +80,7 @@ export const createKey = {
     summary: 'Create a managed key',
     description:
       'A key that is created with another key never has more models or a later expiry than that one: 403 ' +
-      '`exceeds_own_access`. Omitted members have the values of the creating key.',
+      '`exceeds_own_access`.',
     body: newKey,
     example: { name: 'team alpha', user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
     response: { 201: jsonAnswer('The key with its secret, which is shown only once', newKeySchema) },

@@ -87,7 +87,7 @@ const saveVirtualModel = {
   schema: {
     operationId: 'saveVirtualModel',
     summary: 'Create, replace or rename a virtual model or an access policy',
-    description: 'Omitted members get their defaults, also when it exists.',
+    description: 'Replaces the whole definition: omitted members get their defaults.',
     body: virtualModelBody,
     example: { source: 'fast', targets: [{ provider: 'openai', model: 'gpt-4o' }], strategy: 'failover' },
     response: {
