@@ -210,6 +210,45 @@ describe('events with ids whose append failed', () => {
   });
 });
 
+describe('while the disk has not finished a sync', () => {
+  it("resolves appends awaited until 'written', none that must be durable, and shows readers neither", async () => {
+    const { disk, log } = await faultyLog();
+    await appendThings(log, 0, 2);
+    const seen: unknown[] = [];
+    const following = (async () => {
+      for await (const item of log.subscribe({ filter: { types: ['thing.noted'] } })) {
+        if ('data' in item) seen.push(item.data);
+        if (seen.length === 4) return;
+      }
+    })();
+    await until(() => seen.length === 2 && log.status().unsyncedBytes === 0);
+    const before = await log.head();
+    disk.holdSyncs();
+    onTestFinished(() => disk.releaseSyncs());
+    let isDurable = false;
+    const written = await log.append(
+      [{ stream: streamName('thing', 'w'), events: [thing(2)], expectedRevision: 'noStream' }],
+      { until: 'written' },
+    );
+    const durable = appendThing(log, 3).then((appended) => {
+      isDurable = true;
+      return appended;
+    });
+    await until(() => disk.heldSyncs > 0);
+    expect(log.status().unsyncedBytes).toBeGreaterThan(0);
+    expect(await readThings(log)).toEqual([0, 1]);
+    expect(await collect(log.readStream(streamName('thing', 'w')))).toEqual([]);
+    expect([await log.head(), log.status().durableHead]).toEqual([before, before]);
+    expect([isDurable, seen.length]).toEqual([false, 2]);
+    disk.releaseSyncs();
+    const last = await durable;
+    await following;
+    expect(Number(written.position)).toBe(Number(before) + 1);
+    expect([await log.head(), log.status().durableHead]).toEqual([last.position, last.position]);
+    expect(seen).toEqual(upTo(4).map((n) => ({ n })));
+  });
+});
+
 describe('when a sync fails', () => {
   it('reports an unknown outcome, writes everything again elsewhere, and continues', async () => {
     const { dir, disk, log } = await faultyLog();
