@@ -22,7 +22,7 @@ export function redactHeaders(headers: IncomingHttpHeaders): Record<string, stri
 
 /** The same URL with the values of credential parameters replaced. */
 export function redactUrl(url: string): string {
-  if (!url.includes('?')) return url;
+  if (!url.includes('?') && !url.includes('#')) return url;
   let kept = '';
   let from = 0;
   for (const { 0: beginning, 1: name = '', index } of url.matchAll(PARAMETER)) {

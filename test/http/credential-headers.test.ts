@@ -123,6 +123,8 @@ describe('a recorded request', () => {
     ['/p/x?X-Amz-Signature=S=S&x=1', '/p/x?X-Amz-Signature=[REDACTED]&x=1'],
     ['/p/x?X-Amz-Credential=S#f', '/p/x?X-Amz-Credential=[REDACTED]#f'],
     ['/p/x?sig=S', '/p/x?sig=[REDACTED]'],
+    ['/p/x?a=1#access_token=S', '/p/x?a=1#access_token=[REDACTED]'],
+    ['/p/x#access_token=S', '/p/x#access_token=[REDACTED]'],
     ['/p/x?%zz_key=S', '/p/x?%zz_key=[REDACTED]'],
     ['/p/x?key=', '/p/x?key=[REDACTED]'],
     ['/p/x?model=a&keys=b&after=c', '/p/x?model=a&keys=b&after=c'],
