@@ -96,7 +96,7 @@ async function measureSideBySide({ options, workDir, upstreams, stand, progress 
     }
     if (options.wants('sustained')) {
       for (const subject of subjects.all.filter(({ kind }) => kind === 'peer' || SUSTAINED_KINDS.includes(kind))) {
-        if (subject.asked('timed') === undefined) continue;
+        if (subject.subjectRequest('timed') === undefined) continue;
         const found = await measureSustained(stand, subject, SUSTAINED_SECONDS);
         sustained.push(found);
         progress.sustained(found);
@@ -122,7 +122,9 @@ function roundsOf({ mostRounds }: Work, { rounds, seconds, choosesParts }: Optio
 }
 
 function takesPart(subject: Subject, work: Work, kinds: readonly SubjectKind[]): boolean {
-  return (subject.kind === 'peer' || kinds.includes(subject.kind)) && subject.asked(work.upstream) !== undefined;
+  return (
+    (subject.kind === 'peer' || kinds.includes(subject.kind)) && subject.subjectRequest(work.upstream) !== undefined
+  );
 }
 
 async function lookInside({ options, workDir, upstreams, stand, progress }: Part): Promise<Inside[]> {

@@ -151,7 +151,7 @@ const QUESTION =
   'should I look at them?';
 
 /** How requests to a server are made. */
-export interface Asked {
+export interface SubjectRequest {
   readonly origin: string;
   /** Whether it is a gateway, which takes the work's own dialect, or relays the upstream's. */
   readonly isGateway: boolean;
@@ -167,8 +167,8 @@ export interface Asked {
 export type Request = Pick<Load, 'url' | 'body' | 'headers' | 'expect' | 'stream' | 'stamped'>;
 
 /** The request for one piece of work. A server that only relays gets the upstream's format, chat completions. */
-export function requestFor(work: Work, parsedRequest: Asked): Request {
-  const { origin, isGateway, headers, path = '/{route}/v1/chat/completions', model = 'canned' } = parsedRequest;
+export function requestFor(work: Work, target: SubjectRequest): Request {
+  const { origin, isGateway, headers, path = '/{route}/v1/chat/completions', model = 'canned' } = target;
   const dialect = isGateway ? work.dialect : 'chat';
   return {
     url: `${origin}${isGateway ? PATHS[dialect] : path.replace('{route}', work.route)}`,
@@ -180,7 +180,7 @@ export function requestFor(work: Work, parsedRequest: Asked): Request {
     headers,
     stream: work.stream,
     stamped: work.stamped ?? false,
-    expect: parsedRequest.rewrites ? rewritten(work) : expected(work, dialect),
+    expect: target.rewrites ? rewritten(work) : expected(work, dialect),
   };
 }
 

@@ -6,9 +6,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { houseRuleViolations } from './arrows.ts';
 import { eventsDocument, eventsDocumentPath } from './events-document.ts';
 import { sharedNameViolations } from './exported-names.ts';
+import { houseRuleViolations } from './import-rules.ts';
 
 const root = dirname(import.meta.dirname);
 const write = process.argv.includes('--write');

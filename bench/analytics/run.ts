@@ -15,9 +15,9 @@ import { startGateway } from '../servers/gateway.ts';
 import type { Server } from '../servers/launch.ts';
 import { descendantsOf, memoryOf } from '../servers/process-stat.ts';
 import { startProvider } from '../servers/stand-ins.ts';
-import { measureBeside, measureLag } from './beside.ts';
 import { catchUpRate, caughtUp, fillLog } from './history.ts';
 import { askOfOne, askOften, jumpToPages, questions, turnPages } from './questions.ts';
+import { measureLag, measureUnderLoad } from './under-load.ts';
 import { SIMULATED_MODELS } from './work.ts';
 
 const { values: options } = parseArgs({
@@ -91,8 +91,13 @@ try {
     sayMemory();
   }
   if (only.has('lag')) {
-    const asked = { perSecond: Number(options.rate), seconds: Number(options.seconds) };
-    const { behindMs, load: result, eventsPerSecond, eventMicros } = await measureLag(gateway, dataDir, load, asked);
+    const subjectRequest = { perSecond: Number(options.rate), seconds: Number(options.seconds) };
+    const {
+      behindMs,
+      load: result,
+      eventsPerSecond,
+      eventMicros,
+    } = await measureLag(gateway, dataDir, load, subjectRequest);
     say(
       `behind, at ${result.perSecond.toFixed(0)} streams/s, ${eventsPerSecond.toFixed(0)} events/s`,
       `${inMs(behindMs)}; answers p50 ${result.latencyMs.p50.toFixed(0)} ms, p99 ${result.latencyMs.p99.toFixed(0)} ms`,
@@ -109,7 +114,7 @@ try {
     for (const apart of [false, true]) {
       for (const work of ['chat-json', 'chat-sse'] as const) {
         const both = { with: beside, without: alone, provider, load, apart };
-        const { describe, ratio, rates } = await measureBeside(work, rounds, 1, both);
+        const { describe, ratio, rates } = await measureUnderLoad(work, rounds, 1, both);
         say(describe, `${ratio.toFixed(2)} of ${rates.without.toFixed(0)}/s without analytics`);
       }
     }

@@ -38,7 +38,7 @@ const LOOK_MS = 100;
 
 /** @throws Error when the server has ended, or does not serve the work's upstream */
 export async function runRound({ load, awake }: Stand, subject: Subject, work: Work, how: RoundLoad): Promise<Round> {
-  const parsedRequest = subject.asked(work.upstream);
+  const parsedRequest = subject.subjectRequest(work.upstream);
   if (parsedRequest === undefined)
     throw new Error(`${subject.name} does not stand in front of the ${work.upstream} upstream`);
   const server = subject.process(work.upstream);

@@ -68,7 +68,7 @@ export async function startPeer(peer: Peer, folder: string, upstreams: Upstreams
     name: peer.name,
     kind: 'peer',
     isAlone: false,
-    asked: (upstream) => {
+    subjectRequest: (upstream) => {
       const server = started.get(upstream);
       return server && { origin: server.origin, isGateway: false, headers, path, model, rewrites };
     },

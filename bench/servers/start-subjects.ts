@@ -79,7 +79,7 @@ function direct({ upstreams }: SubjectOptions): Subject {
     name: 'direct',
     kind: 'direct',
     isAlone: cores.server !== undefined,
-    asked: (upstream) => ({ origin: upstreams.servers[upstream].origin, isGateway: false, headers: {} }),
+    subjectRequest: (upstream) => ({ origin: upstreams.servers[upstream].origin, isGateway: false, headers: {} }),
     process: (upstream) => upstreams.servers[upstream],
     rest: async () => true,
   };
@@ -95,7 +95,7 @@ async function bare({ upstreams, nodeFlags = [], env }: SubjectOptions, start: S
     name: 'bare',
     kind: 'bare',
     isAlone: false,
-    asked: (upstream) => ({ origin: servers[upstream].origin, isGateway: false, headers: {} }),
+    subjectRequest: (upstream) => ({ origin: servers[upstream].origin, isGateway: false, headers: {} }),
     process: (upstream) => servers[upstream],
     rest: () => becomeIdle(UPSTREAM_NAMES.map((name) => servers[name].pid)),
   };
@@ -130,7 +130,7 @@ async function gateway(
     name,
     kind,
     isAlone: false,
-    asked: () => ({ origin: server.origin, isGateway: true, headers: { authorization: `Bearer ${key}` } }),
+    subjectRequest: () => ({ origin: server.origin, isGateway: true, headers: { authorization: `Bearer ${key}` } }),
     process: () => server,
     rest: async () => (!isShipped || (await analyticsCaughtUp(server))) && becomeIdle([server.pid]),
   };

@@ -45,7 +45,7 @@ function* soundFrames(bytes: Buffer, tokens: number): Generator<Frame> {
 }
 
 /** Transcribes a file of plain text as its words, and any other as a sentence derived from its bytes. */
-export function heard({ fields, files }: Form, task: 'transcribe' | 'translate', { words }: Rendering): Reply {
+export function transcribed({ fields, files }: Form, task: 'transcribe' | 'translate', { words }: Rendering): Reply {
   const file = files.find(({ field }) => field === 'file');
   if (file === undefined) throw missing('file');
   if (fields.model === undefined) throw missing('model');

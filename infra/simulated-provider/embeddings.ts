@@ -63,11 +63,11 @@ export function rerank(body: JsonObject): Reply {
   if (query === undefined) throw new Refused(400, 'query must be a string', { param: 'query' });
   if (documents.length === 0)
     throw new Refused(400, 'documents must be a list of at least one text', { param: 'documents' });
-  const asked = embeddingOf(query);
+  const requested = embeddingOf(query);
   const results = documents
     .map((text, index) => ({
       index,
-      relevance_score: embeddingOf(text).reduce((sum, value, i) => sum + value * (asked[i] ?? 0), 0),
+      relevance_score: embeddingOf(text).reduce((sum, value, i) => sum + value * (requested[i] ?? 0), 0),
       ...(body.return_documents === true ? { document: { text } } : {}),
     }))
     .sort((left, right) => right.relevance_score - left.relevance_score)

@@ -161,8 +161,8 @@ export class FaultPlan {
       where.path === undefined ? method === 'POST' : where.path === path;
     const index = this.#next.findIndex(matches);
     if (index !== -1) return this.#next.splice(index, 1)[0]?.fault;
-    const asked = faultIn(body.simulate) ?? (typeof body.model === 'string' ? faultOfModel(body.model) : undefined);
-    return this.#unlessSpent(asked ?? this.#always.find(matches)?.fault);
+    const requested = faultIn(body.simulate) ?? (typeof body.model === 'string' ? faultOfModel(body.model) : undefined);
+    return this.#unlessSpent(requested ?? this.#always.find(matches)?.fault);
   }
 
   #unlessSpent(fault: Fault | undefined): Fault | undefined {

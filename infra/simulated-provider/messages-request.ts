@@ -174,8 +174,8 @@ function checkTools(messages: readonly Message[]): void {
         `messages.${i}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${ids}`,
       );
     }
-    const asked = idsOf(messages[i - 1]?.blocks ?? [], 'tool_use', 'id');
-    const stray = idsOf(blocks, 'tool_result', 'tool_use_id').find((id) => !asked.includes(id));
+    const requested = idsOf(messages[i - 1]?.blocks ?? [], 'tool_use', 'id');
+    const stray = idsOf(blocks, 'tool_result', 'tool_use_id').find((id) => !requested.includes(id));
     if (stray !== undefined)
       throw new Refused(400, `messages.${i}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${stray}`);
   }

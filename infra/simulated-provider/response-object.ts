@@ -79,8 +79,8 @@ export function responseOf(body: JsonObject, given: Answer, rendering: Rendering
 }
 
 function tierOf(body: JsonObject): string {
-  const asked = textIn(body.service_tier);
-  return asked === undefined || asked === 'auto' ? 'default' : asked;
+  const requested = textIn(body.service_tier);
+  return requested === undefined || requested === 'auto' ? 'default' : requested;
 }
 
 function toolAsShown(tool: Json): Json {

@@ -87,8 +87,8 @@ export class Responses {
   }
 
   inputTokens(body: JsonObject, rendering: Rendering): Reply {
-    const asked = { ...body, input: body.input ?? [] };
-    const ask = askOfResponses(body, this.#conversation(asked, rendering).turns, rendering);
+    const requestBody = { ...body, input: body.input ?? [] };
+    const ask = askOfResponses(body, this.#conversation(requestBody, rendering).turns, rendering);
     return { status: 200, json: { object: 'response.input_tokens', input_tokens: promptTokens(ask) } };
   }
 
@@ -96,8 +96,8 @@ export class Responses {
   compact(body: JsonObject, rendering: Rendering): Reply {
     if (textIn(body.model) === undefined)
       throw new Refused(400, 'model is required', { param: 'model', code: 'missing_required_parameter' });
-    const asked = body.previous_response_id == null ? body : { ...body, input: body.input ?? [] };
-    const { inputItems, turns } = this.#conversation(asked, rendering);
+    const requestBody = body.previous_response_id == null ? body : { ...body, input: body.input ?? [] };
+    const { inputItems, turns } = this.#conversation(requestBody, rendering);
     const input = promptTokens({ turns, tools: [] });
     const output = [
       ...inputItems

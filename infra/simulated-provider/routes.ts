@@ -1,6 +1,6 @@
 /** The routes of the simulated provider. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { heard, speech } from './audio.ts';
+import { speech, transcribed } from './audio.ts';
 import { Batches } from './batches.ts';
 import { chatCompletion, type Rendering } from './chat.ts';
 import { completion } from './completions.ts';
@@ -27,7 +27,7 @@ import { Responses } from './responses.ts';
 import { tokensOf } from './tokens.ts';
 import { hashOf } from './words.ts';
 
-export interface Asked {
+export interface SimulatedRequest {
   readonly method: string;
   readonly path: string;
   readonly query: URLSearchParams;
@@ -48,7 +48,7 @@ export interface RouteOptions extends SimulatedProviderOptions {
 }
 
 /** @throws Refused */
-export type Route = (parsedRequest: Asked, render: Rendering) => Reply;
+export type Route = (request: SimulatedRequest, render: Rendering) => Reply;
 
 const FILE_NOT_FOUND: Reply = {
   status: 404,
@@ -69,8 +69,8 @@ export function createRoutes(options: RouteOptions): Route {
   const files = new Files(KEEP_FILES);
   const batches = new Batches({ files, backgroundMs, plan, stamp, answer: answerInBatch });
 
-  function route(parsedRequest: Asked, render: Rendering): Reply {
-    const { method, path, json } = parsedRequest;
+  function route(request: SimulatedRequest, render: Rendering): Reply {
+    const { method, path, json } = request;
     if (absent.some((root) => isBelow(path, root))) return FILE_NOT_FOUND;
     switch (path) {
       case '/v1/chat/completions':
@@ -80,29 +80,29 @@ export function createRoutes(options: RouteOptions): Route {
       case '/v1/embeddings':
         return method === 'POST' ? embeddings(objectBody(json)) : FILE_NOT_FOUND;
       default:
-        return familyRoute(parsedRequest, render);
+        return familyRoute(request, render);
     }
   }
 
-  function familyRoute(parsedRequest: Asked, render: Rendering): Reply {
-    const { path } = parsedRequest;
-    if (isBelow(path, '/v1/responses')) return responsesRoute(parsedRequest, render);
-    if (isBelow(path, '/v1/messages')) return messagesRoute(parsedRequest, render);
-    if (isBelow(path, '/v1/models')) return modelsRoute(parsedRequest);
-    if (isBelow(path, '/v1/files')) return filesRoute(parsedRequest, render);
-    if (isBelow(path, '/v1/batches')) return batchesRoute(parsedRequest, render);
-    if (isBelow(path, '/api')) return ollamaRoute(parsedRequest, render);
-    return otherRoute(parsedRequest, render);
+  function familyRoute(request: SimulatedRequest, render: Rendering): Reply {
+    const { path } = request;
+    if (isBelow(path, '/v1/responses')) return responsesRoute(request, render);
+    if (isBelow(path, '/v1/messages')) return messagesRoute(request, render);
+    if (isBelow(path, '/v1/models')) return modelsRoute(request);
+    if (isBelow(path, '/v1/files')) return filesRoute(request, render);
+    if (isBelow(path, '/v1/batches')) return batchesRoute(request, render);
+    if (isBelow(path, '/api')) return ollamaRoute(request, render);
+    return otherRoute(request, render);
   }
 
-  function otherRoute({ method, path, json, files: sent }: Asked, render: Rendering): Reply {
+  function otherRoute({ method, path, json, files: sent }: SimulatedRequest, render: Rendering): Reply {
     switch (`${method} ${path}`) {
       case 'POST /v1/audio/speech':
         return speech(objectBody(json));
       case 'POST /v1/audio/transcriptions':
-        return heard(formBody(json, sent), 'transcribe', render);
+        return transcribed(formBody(json, sent), 'transcribe', render);
       case 'POST /v1/audio/translations':
-        return heard(formBody(json, sent), 'translate', render);
+        return transcribed(formBody(json, sent), 'translate', render);
       case 'POST /v1/images/generations':
         return images(objectBody(json), render);
       case 'POST /v1/images/edits': {
@@ -129,7 +129,7 @@ export function createRoutes(options: RouteOptions): Route {
     }
   }
 
-  function ollamaRoute({ method, path, json }: Asked, render: Rendering): Reply {
+  function ollamaRoute({ method, path, json }: SimulatedRequest, render: Rendering): Reply {
     const contextWindow = options.props === false ? undefined : options.props?.contextWindow;
     const known = { models: options.models, started: options.started, contextWindow };
     switch (`${method} ${path}`) {
@@ -148,7 +148,7 @@ export function createRoutes(options: RouteOptions): Route {
     }
   }
 
-  function messagesRoute({ method, path, headers, json }: Asked, render: Rendering): Reply {
+  function messagesRoute({ method, path, headers, json }: SimulatedRequest, render: Rendering): Reply {
     if (method !== 'POST') return FILE_NOT_FOUND;
     if (headers['anthropic-version'] === undefined) throw new Refused(400, 'anthropic-version: header is required');
     if (path === '/v1/messages') return messages.create(objectBody(json), render);
@@ -156,7 +156,7 @@ export function createRoutes(options: RouteOptions): Route {
     return FILE_NOT_FOUND;
   }
 
-  function modelsRoute({ method, path, query, headers }: Asked): Reply {
+  function modelsRoute({ method, path, query, headers }: SimulatedRequest): Reply {
     if (method !== 'GET') return FILE_NOT_FOUND;
     const { models, started } = options;
     const listing = { models, started, anthropic: headers['anthropic-version'] !== undefined };
@@ -164,7 +164,7 @@ export function createRoutes(options: RouteOptions): Route {
     return id === '' ? modelList(listing, query) : modelNamed(id, listing);
   }
 
-  function responsesRoute({ method, path, query, json }: Asked, render: Rendering): Reply {
+  function responsesRoute({ method, path, query, json }: SimulatedRequest, render: Rendering): Reply {
     const [id, below] = partsBelow('/v1/responses', path);
     if (method === 'POST') {
       if (id === undefined) return responses.create(objectBody(json), render);
@@ -179,7 +179,7 @@ export function createRoutes(options: RouteOptions): Route {
     return FILE_NOT_FOUND;
   }
 
-  function filesRoute({ method, path, query, json, files: sent }: Asked, { newId, now }: Rendering): Reply {
+  function filesRoute({ method, path, query, json, files: sent }: SimulatedRequest, { newId, now }: Rendering): Reply {
     const [id, below] = partsBelow('/v1/files', path);
     if (id === undefined) {
       if (method === 'POST') return files.upload(formBody(json, sent), { id: newId('file-'), at: now() });
@@ -191,7 +191,7 @@ export function createRoutes(options: RouteOptions): Route {
     return method === 'GET' ? files.retrieve(id) : FILE_NOT_FOUND;
   }
 
-  function batchesRoute({ method, path, query, json }: Asked, { fault }: Rendering): Reply {
+  function batchesRoute({ method, path, query, json }: SimulatedRequest, { fault }: Rendering): Reply {
     const [id, below] = partsBelow('/v1/batches', path);
     if (method === 'POST') {
       if (id === undefined) return batches.create(objectBody(json), fault?.holdBackground);
@@ -203,9 +203,9 @@ export function createRoutes(options: RouteOptions): Route {
 
   function answerInBatch(path: string, body: JsonObject): { status: number; json: object } {
     const headers = path === '/v1/messages' ? { 'anthropic-version': 'in a batch' } : {};
-    const asked = { method: 'POST', path, query: new URLSearchParams(), headers, json: body, files: undefined };
+    const requestBody = { method: 'POST', path, query: new URLSearchParams(), headers, json: body, files: undefined };
     try {
-      const reply = route(asked, { ...plain, fault: faultIn(body.simulate) });
+      const reply = route(requestBody, { ...plain, fault: faultIn(body.simulate) });
       return 'json' in reply ? reply : { status: 400, json: { error: { message: 'A batch has no streams.' } } };
     } catch (refusal) {
       if (!(refusal instanceof Refused)) throw refusal;

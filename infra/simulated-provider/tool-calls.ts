@@ -42,14 +42,14 @@ export function toolCalls(ask: Ask, prompt: string, seed: number): ToolCall[] {
 
 /** The tool whose name shares most words with the prompt; the first one when none does. */
 function bestTool(tools: readonly Tool[], prompt: string): Tool | undefined {
-  const asked = prompt.toLowerCase();
+  const requested = prompt.toLowerCase();
   let best = tools[0];
   let bestScore = 0;
   for (const tool of tools) {
     const score = tool.name
       .toLowerCase()
       .split(/[^a-z0-9]+/)
-      .filter((word) => word.length > 2 && asked.includes(word)).length;
+      .filter((word) => word.length > 2 && requested.includes(word)).length;
     if (score > bestScore) {
       best = tool;
       bestScore = score;

@@ -1,6 +1,6 @@
 /**
  * JSON with integers that no JavaScript number represents exactly: parsed here and serialised again, they keep their
- * digits. All JSON from clients and providers is parsed here; `scripts/arrows.ts` checks that.
+ * digits. All JSON from clients and providers is parsed here; `scripts/import-rules.ts` checks that.
  */
 
 /** ECMAScript, "JSON.parse source text access"; TypeScript's libraries do not declare it yet. */

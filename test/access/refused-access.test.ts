@@ -15,7 +15,7 @@ function watched(log: EventLog = new MemoryLog()) {
       now += milliseconds;
       refused.writeDue();
     },
-    async told() {
+    async recordedEvents() {
       await refused.stop();
       const events = await Array.fromAsync(log.readAll());
       return events.map(({ type, stream, data }) => {
@@ -29,25 +29,25 @@ function watched(log: EventLog = new MemoryLog()) {
 
 describe('refused keys', () => {
   it('are recorded at once, and from then on once a minute with their number', async () => {
-    const { refused, later, told } = watched();
+    const { refused, later, recordedEvents } = watched();
     refused.note('unknown');
     for (let n = 0; n < 500; n++) refused.note('unknown');
     later(59_999);
     for (let n = 0; n < 500; n++) refused.note('unknown');
     later(1);
     later(30_000);
-    expect(await told()).toEqual([
+    expect(await recordedEvents()).toEqual([
       { reason: 'unknown', count: 1, since: 1_000_000 },
       { reason: 'unknown', count: 1000, since: 1_000_000 },
     ]);
   });
 
   it('are counted apart by reason and key', async () => {
-    const { refused, told } = watched();
+    const { refused, recordedEvents } = watched();
     refused.note('expired', 'a');
     refused.note('inactive', 'b');
     refused.note('expired', 'c');
-    expect(await told()).toMatchObject([
+    expect(await recordedEvents()).toMatchObject([
       { reason: 'expired', keyId: 'a' },
       { reason: 'inactive', keyId: 'b' },
       { reason: 'expired', keyId: 'c' },
@@ -55,27 +55,27 @@ describe('refused keys', () => {
   });
 
   it('are recorded at once again after a minute without one', async () => {
-    const { refused, later, told } = watched();
+    const { refused, later, recordedEvents } = watched();
     refused.note('unknown');
     later(61_000);
     refused.note('unknown');
-    expect(await told()).toEqual([
+    expect(await recordedEvents()).toEqual([
       { reason: 'unknown', count: 1, since: 1_000_000 },
       { reason: 'unknown', count: 1, since: 1_061_000 },
     ]);
   });
 
   it('are recorded when the gateway stops, also those of the last minute', async () => {
-    const { refused, told } = watched();
+    const { refused, recordedEvents } = watched();
     refused.note('unknown');
     refused.note('unknown');
-    expect(await told()).toMatchObject([{ count: 1 }, { count: 1 }]);
+    expect(await recordedEvents()).toMatchObject([{ count: 1 }, { count: 1 }]);
   });
 
   it('are counted together when there are too many', async () => {
-    const { refused, told } = watched();
+    const { refused, recordedEvents } = watched();
     for (let n = 0; n < 5000; n++) refused.note('expired', `key-${n}`);
-    const events = await told();
+    const events = await recordedEvents();
     expect(events.length).toBeLessThanOrEqual(1003);
     const counts = events.map((data) => (data as { count: number }).count);
     expect(counts.reduce((sum, count) => sum + count, 0)).toBe(5000);

@@ -145,10 +145,10 @@ describe('a request', () => {
 
   test('without a budget reserves nothing, and its cost is not forecast', () => {
     const gate = new BudgetGate({ any: true, metersOf: () => [] }, () => NOW);
-    const asked = () => {
+    const send = () => {
       throw new Error('nobody is to ask');
     };
-    expect(gate.admit(requestFor({}), asked)).toBeUndefined();
+    expect(gate.admit(requestFor({}), send)).toBeUndefined();
   });
 
   test('gets the refusal of the budget that lasts longest', () => {

@@ -41,14 +41,14 @@ const atTime = (at: number, event: NewEvent): NewEvent => ({ ...event, at });
 
 /** A request that was let through so long ago, and its 15 tokens. @returns the position of its beginning */
 async function served(id: string, msAgo: number, userPath = '/team'): Promise<Position> {
-  const told = exchangeOf(id, { userPath });
+  const exchange = exchangeOf(id, { userPath });
   const at = NOW - msAgo;
   const begun = await append(
     opened.log,
-    told.stream,
-    ...[told.received, told.attempt(1)].map((one) => atTime(at, one)),
+    exchange.stream,
+    ...[exchange.received, exchange.attempt(1)].map((one) => atTime(at, one)),
   );
-  await append(opened.log, told.stream, ...[told.completed, told.usage].map((one) => atTime(at + 10, one)));
+  await append(opened.log, exchange.stream, ...[exchange.completed, exchange.usage].map((one) => atTime(at + 10, one)));
   return begun.position;
 }
 
@@ -85,18 +85,29 @@ describe.each(engines)('from a log in %s', (engine) => {
   });
 
   test('estimated tokens are counted where the provider reported none', async () => {
-    const told = exchangeOf('1', { userPath: '/team' });
+    const exchange = exchangeOf('1', { userPath: '/team' });
     const estimate = { estimated: true, estimatedInputTokens: 30, estimatedOutputTokens: 12 };
-    const data = usageRecorded.data.parse({ ...told.usage.data, ...unknownUsage, ...estimate });
-    const events = [told.received, told.attempt(1), told.left, usageRecorded.create(data, told.context)];
-    await append(opened.log, told.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
+    const data = usageRecorded.data.parse({ ...exchange.usage.data, ...unknownUsage, ...estimate });
+    const events = [
+      exchange.received,
+      exchange.attempt(1),
+      exchange.left,
+      usageRecorded.create(data, exchange.context),
+    ];
+    await append(opened.log, exchange.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
     expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 42]]);
   });
 
   test('retries count as the same request, and refused requests do not count', async () => {
-    const told = exchangeOf('1', { userPath: '/team' });
-    const events = [told.received, told.attempt(1), told.attemptFailed(1), told.attempt(2), told.failed];
-    await append(opened.log, told.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
+    const exchange = exchangeOf('1', { userPath: '/team' });
+    const events = [
+      exchange.received,
+      exchange.attempt(1),
+      exchange.attemptFailed(1),
+      exchange.attempt(2),
+      exchange.failed,
+    ];
+    await append(opened.log, exchange.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
     const refused = exchangeOf('2', { userPath: '/team' });
     await append(opened.log, refused.stream, ...[refused.received, refused.refused].map((one) => atTime(NOW, one)));
     expect(await counted(undefined, rule({ subject: '/' }), rule({ scope: 'provider', subject: 'local' }))).toEqual([
@@ -144,10 +155,10 @@ describe.each(engines)('from a log in %s', (engine) => {
   });
 
   test('the first call of a request counts, also when it is a failover from a target that was not called', async () => {
-    const told = exchangeOf('1', { userPath: '/team' });
-    const first = told.attempt(1);
+    const exchange = exchangeOf('1', { userPath: '/team' });
+    const first = exchange.attempt(1);
     const failover = { ...first, data: { ...first.data, kind: 'failover' } };
-    await append(opened.log, told.stream, ...[told.received, failover].map((one) => atTime(NOW - MINUTE, one)));
+    await append(opened.log, exchange.stream, ...[exchange.received, failover].map((one) => atTime(NOW - MINUTE, one)));
     expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 0]]);
   });
 

@@ -20,7 +20,7 @@ beforeAll(async () => {
 beforeEach(() => {
   server.sent.length = 0;
   server.answers.clear();
-  for (const asked of ['system.processes', 'url(']) server.answers.set(asked, 497);
+  for (const requested of ['system.processes', 'url(']) server.answers.set(requested, 497);
   server.answers.set('FROM system.settings', 'readonly\nformat_template_row\nunknown_to_us\n');
   server.answers.set("FROM system.tables WHERE database = 'system'", 'columns\nfunctions\nprocesses\n');
 });

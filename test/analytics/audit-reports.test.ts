@@ -18,7 +18,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, exchangeOf, json, modelsListed, user } from '../support/with-gateway.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
-import { costOf, type RequestTold, requestsOfLog } from './requests-of-log.ts';
+import { costOf, type RequestFacts, requestsOfLog } from './requests-of-log.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -55,7 +55,7 @@ let gateway: TestGateway;
 let log: EventLog;
 let projector: Projector;
 let salesKey: string;
-let told: readonly RequestTold[];
+let events: readonly RequestFacts[];
 
 describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => {
   beforeAll(async () => {
@@ -83,7 +83,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     await say('And then?', { 'x-session-id': 'talk' });
     await say('The end.', { 'x-session-id': 'talk' });
     await caughtUp();
-    told = await requestsOfLog(log);
+    events = await requestsOfLog(log);
   }, 60_000);
   afterAll(async () => {
     await projector?.close();
@@ -123,7 +123,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     return JSON.parse(text);
   }
 
-  const newestFirst = (requests: readonly RequestTold[]) => requests.map(({ id }) => id);
+  const newestFirst = (requests: readonly RequestFacts[]) => requests.map(({ id }) => id);
   const idsIn = (page: Answered): string[] => page.entries.map(({ id }: Answered) => id);
 
   async function reads(): Promise<Answered[]> {
@@ -134,7 +134,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
   }
 
   test('pages through every request once, by offset and by cursor', async () => {
-    const whole = newestFirst(told);
+    const whole = newestFirst(events);
     const byOffset: string[] = [];
     for (let offset = 0; offset < whole.length; offset += 100) {
       const page = await ask(`/admin/audit/log?limit=100&offset=${offset}`);
@@ -154,7 +154,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
 
   test('filters as a fold of the log does', async () => {
     const has = (whole: string, part: string) => whole.toLowerCase().includes(part.toLowerCase());
-    const cases: readonly (readonly [string, (request: RequestTold) => boolean])[] = [
+    const cases: readonly (readonly [string, (request: RequestFacts) => boolean])[] = [
       ['method=post', () => true],
       ['method=GET', () => false],
       ['status_code=429', ({ status }) => status === 429],
@@ -179,7 +179,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
       ['days=1', ({ at }) => at >= startOfToday()],
     ];
     for (const [query, isFound] of cases) {
-      const wanted = newestFirst(told.filter(isFound));
+      const wanted = newestFirst(events.filter(isFound));
       const page = await ask(`/admin/audit/log?limit=100&${query}`);
       expect({ query, total: page.total, ids: idsIn(page) }).toEqual({
         query,
@@ -210,7 +210,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     const { entries } = await ask('/admin/audit/log?limit=100&offset=4');
     let unreported = 0;
     for (const entry of entries) {
-      const of = told.find(({ id }) => id === entry.id);
+      const of = events.find(({ id }) => id === entry.id);
       expect(entry).toMatchObject({ bodies_omitted: true, conversation_payload: true, status_code: of?.status });
       expect(entry.data.attempts?.length ?? 0).toBe(of?.attempts);
       expect(entry.data.request_body).toBeUndefined();
@@ -232,7 +232,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
   });
 
   test('lists threads by their newest request', async () => {
-    const threads = Map.groupBy(told, ({ sessionId, userPath, id }) =>
+    const threads = Map.groupBy(events, ({ sessionId, userPath, id }) =>
       sessionId === '' ? id : `${userPath} ${sessionId}`,
     );
     const wanted = [...threads.values()].map((of) => [of[0]?.id, of.length]);
@@ -258,7 +258,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     const starts: number[] = stats.buckets.map(({ start }: Answered) => Date.parse(start));
     expect(starts.at(-1)).toBeLessThanOrEqual(Date.now());
     expect(Date.now() - (starts.at(-1) ?? 0)).toBeLessThan(25 * HOUR_MS);
-    const counted = (requests: readonly RequestTold[]) => ({
+    const counted = (requests: readonly RequestFacts[]) => ({
       requests: requests.length,
       status_2xx: requests.filter(({ status }) => status >= 200 && status < 300).length,
       status_4xx: requests.filter(({ status }) => status >= 400 && status < 500).length,
@@ -266,13 +266,13 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
       status_other: requests.filter(({ status }) => status < 200 || (status >= 300 && status < 400)).length,
     });
     const inBucket = starts.map((start, place) =>
-      told.filter(({ at }) => at >= start && at < (starts[place + 1] ?? Number.POSITIVE_INFINITY)),
+      events.filter(({ at }) => at >= start && at < (starts[place + 1] ?? Number.POSITIVE_INFINITY)),
     );
     for (const [place, requests] of inBucket.entries()) expect(stats.buckets[place]).toMatchObject(counted(requests));
     const all = inBucket.flat();
     const ok = all.filter(({ status }) => status >= 200 && status < 300);
     expect(stats.summary).toMatchObject({ ...counted(all), success_rate: ok.length / all.length });
-    const mean = (requests: readonly RequestTold[]) =>
+    const mean = (requests: readonly RequestFacts[]) =>
       requests.reduce((sum, { durationMs }) => sum + durationMs, 0) / requests.length;
     expect(stats.summary.avg_duration_ms).toBeCloseTo(mean(all), 6);
     const fetched = ok.filter(({ attempts, cacheType }) => attempts > 0 && cacheType === '');
@@ -326,7 +326,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
   });
 
   test('puts a conversation together, oldest first, from its session', async () => {
-    const talk = told.filter(({ sessionId, requestId }) => sessionId === 'talk' && !requestId.startsWith('request-'));
+    const talk = events.filter(({ sessionId, requestId }) => sessionId === 'talk' && !requestId.startsWith('request-'));
     const [last, first] = talk;
     const before = (await reads()).length;
     const answer = await ask(`/admin/audit/conversation?log_id=${last?.id}`);
@@ -357,8 +357,8 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
   });
 
   test('an administrator of a subtree finds the entries in it, and no others', async () => {
-    const mine = told.filter(({ userPath }) => userPath === '/sales' || userPath.startsWith('/sales/'));
-    const foreign = told.find(({ userPath }) => userPath.startsWith('/research'));
+    const mine = events.filter(({ userPath }) => userPath === '/sales' || userPath.startsWith('/sales/'));
+    const foreign = events.find(({ userPath }) => userPath.startsWith('/research'));
     const page = await ask('/admin/audit/log?limit=100', salesKey);
     expect({ total: page.total, ids: idsIn(page) }).toEqual({
       total: mine.length,
@@ -379,7 +379,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
   });
 
   test('exports everything the filter finds, once, and notes it', async () => {
-    const wanted = newestFirst(told.filter(({ model }) => model.includes('gpt-4o')));
+    const wanted = newestFirst(events.filter(({ model }) => model.includes('gpt-4o')));
     const before = (await reads()).length;
     const file = await gateway.fetch('/admin/audit/export?format=ndjson&requested_model=gpt-4o');
     expect(file.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
@@ -406,7 +406,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     const answer = await gateway.fetch(`/admin/audit/export?format=parquet&${filter}`);
     expect(answer.headers.get('content-type')).toBe('application/vnd.apache.parquet');
     expect(answer.headers.get('content-disposition')).toBe('attachment; filename="audit-log.parquet"');
-    const wanted = told.filter(({ sessionId }) => sessionId === 'session-3');
+    const wanted = events.filter(({ sessionId }) => sessionId === 'session-3');
     expect(answer.headers.get('x-total-count')).toBe(String(wanted.length));
     const path = join(dataDir, 'audit.parquet');
     writeFileSync(path, Buffer.from(await answer.arrayBuffer()));
@@ -448,7 +448,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     const file = await gateway.fetch('/admin/audit/export?search=request-&session_id=session-3');
     expect(file.headers.get('content-type')).toBe('text/csv; charset=utf-8');
     const [head = '', ...lines] = (await file.text()).trimEnd().split('\r\n');
-    const wanted = told.filter(({ sessionId }) => sessionId === 'session-3');
+    const wanted = events.filter(({ sessionId }) => sessionId === 'session-3');
     expect(lines).toHaveLength(wanted.length);
     const names = head.split(',');
     const cells = lines.map((line) => line.split(','));

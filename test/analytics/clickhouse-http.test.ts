@@ -21,7 +21,7 @@ let writer: ClickHouseClient;
 let analyst: ClickHouseClient;
 const password = "wo'nders:é";
 
-interface Asked {
+interface ClickHouseQuery {
   readonly parameters?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer<ArrayBuffer>;
@@ -30,7 +30,7 @@ interface Asked {
 }
 
 /** As the analyst unless `headers` says otherwise. */
-function ask({ parameters = {}, headers, body, method, path = '/' }: Asked): Promise<Response> {
+function ask({ parameters = {}, headers, body, method, path = '/' }: ClickHouseQuery): Promise<Response> {
   const as = headers ?? { authorization: `Basic ${Buffer.from(`analyst:${password}`).toString('base64')}` };
   const url = `${embedded.url}${path}?${new URLSearchParams(parameters)}`;
   return fetch(url, { headers: as, body, method: method ?? (body === undefined ? 'GET' : 'POST') });
@@ -349,8 +349,8 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
 
       test('of the user for writing are refused', async () => {
         const client = embedded.clientOf('projector');
-        const asked = client.query({ query: 'SELECT 1', session_id: 'mine' });
-        await expect(asked).rejects.toMatchObject({ code: '48' });
+        const pendingAnswer = client.query({ query: 'SELECT 1', session_id: 'mine' });
+        await expect(pendingAnswer).rejects.toMatchObject({ code: '48' });
       });
     });
 
@@ -375,8 +375,8 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       ['an unknown format', { parameters: { query: 'SELECT 1 FORMAT Nonsense' } }, 404, '73'],
       ['an unknown database', { parameters: { query: 'SELECT 1', database: 'nowhere' } }, 404, '81'],
       ['a bad setting name', { parameters: { query: 'SELECT 1', 'a b': '1' } }, 500, '452'],
-    ])('%s is refused with its code', async (_, parsedRequest: Asked, status, code) => {
-      const answer = await ask(parsedRequest);
+    ])('%s is refused with its code', async (_, query: ClickHouseQuery, status, code) => {
+      const answer = await ask(query);
       expect([answer.status, answer.headers.get('x-clickhouse-exception-code')]).toEqual([status, code]);
       expect(await answer.text()).toMatch(/DB::Exception/);
     });
@@ -440,8 +440,8 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       const leaving = new AbortController();
       const headers = asAnalyst;
       const query = 'SELECT count() FROM numbers(900000000) WHERE sipHash64(number) = 1';
-      const asked = fetch(embedded.url, { method: 'POST', headers, body: query, signal: leaving.signal });
-      asked.catch(() => {});
+      const pendingAnswer = fetch(embedded.url, { method: 'POST', headers, body: query, signal: leaving.signal });
+      pendingAnswer.catch(() => {});
       const running = async () => {
         const sql =
           "SELECT count() AS n FROM system.processes WHERE query LIKE '%sipHash64%' AND query NOT LIKE '%processes%'";

@@ -14,7 +14,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { openLog } from '../../src/events/open-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
-import { createChance } from '../crash/chance.ts';
+import { createChance } from '../crash/random.ts';
 import { hasChdb } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';
@@ -59,17 +59,17 @@ const message = z.object({
 async function said(child: ChildProcess, what: (said: z.infer<typeof message>) => boolean): Promise<void> {
   let complaint = 'it said nothing';
   const patience = AbortSignal.timeout(MOST_MS_PER_KILL);
-  const heard = Promise.withResolvers<void>();
+  const received = Promise.withResolvers<void>();
   const hear = (sent: unknown) => {
-    const told = message.parse(sent);
-    complaint = told.error ?? complaint;
-    if (what(told)) heard.resolve();
+    const reported = message.parse(sent);
+    complaint = reported.error ?? complaint;
+    if (what(reported)) received.resolve();
   };
-  const giveUp = () => heard.reject(new Error(`waited for ${child.spawnargs.slice(2, 4).join(' ')}: ${complaint}`));
+  const giveUp = () => received.reject(new Error(`waited for ${child.spawnargs.slice(2, 4).join(' ')}: ${complaint}`));
   child.on('message', hear);
   patience.addEventListener('abort', giveUp);
   try {
-    await heard.promise;
+    await received.promise;
   } finally {
     patience.removeEventListener('abort', giveUp);
     child.off('message', hear);

@@ -17,7 +17,7 @@ import { keyCreated, keyDeactivated } from '../../src/events/catalogue/key.ts';
 import { type Actor, type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import type { EventLog, StreamWrite } from '../../src/events/log.ts';
-import { createChance } from '../crash/chance.ts';
+import { createChance } from '../crash/random.ts';
 
 export interface HistoryOptions {
   readonly exchanges: number;

@@ -50,9 +50,9 @@ describe.skipIf(!hasChdb)('the projector', () => {
         const projector = project(log, storeIn(database), batchEvents);
         await storedWhole(log, projector);
         await projector.close();
-        const told = await figuresOfLog(log);
-        expect(await figures(database)).toEqual(told);
-        expect(await figures(database, 'usage_by_quarter_hour')).toEqual(told);
+        const expected = await figuresOfLog(log);
+        expect(await figures(database)).toEqual(expected);
+        expect(await figures(database, 'usage_by_quarter_hour')).toEqual(expected);
       }),
       { numRuns: 4 },
     );
@@ -96,9 +96,9 @@ describe.skipIf(!hasChdb)('the projector', () => {
     const threads: unknown[] = [];
     const watched: BatchStore = {
       ...store,
-      write(batch, logId, asked) {
-        threads.push(asked);
-        return store.write(batch, logId, asked);
+      write(batch, logId, requested) {
+        threads.push(requested);
+        return store.write(batch, logId, requested);
       },
     };
     const projector = project(log, watched, 10_000);
@@ -121,7 +121,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     await storedWhole(log, first);
     await first.close();
     const client = embedded.clientOf('projector');
-    const told = await figuresOfLog(log);
+    const expected = await figuresOfLog(log);
     // Both are wrong from here on: the first is copied, the second is computed again.
     const middle = Math.floor(parsePosition(await log.head()) / 2);
     const positions = await client.query({
@@ -136,7 +136,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
           WHERE position IN (${positions.join(', ')}) SETTINGS mutations_sync = 2`,
       });
     await add(database, 1, spoilt);
-    expect(await figures(database)).not.toEqual(told);
+    expect(await figures(database)).not.toEqual(expected);
 
     await storeIn(beside).prepare((await logIdOf(log)) ?? '');
     const source = { store: storeIn(database), from: database, into: beside };
@@ -151,9 +151,9 @@ describe.skipIf(!hasChdb)('the projector', () => {
     await second.close();
     // The last of the batches that were kept is compared with the log, as after any start.
     expect(stored[1]).toBe(kept);
-    expect(await figures(beside)).not.toEqual(told);
+    expect(await figures(beside)).not.toEqual(expected);
     await add(beside, -1, spoilt.slice(0, 1));
-    expect(await figures(beside)).toEqual(told);
+    expect(await figures(beside)).toEqual(expected);
   });
 
   test('refuses a database that holds another log, with advice', async () => {
@@ -257,17 +257,17 @@ describe.skipIf(!hasChdb)('the projector', () => {
     const projector = project(log, storeIn(database), 500);
     await storedWhole(log, projector);
     await projector.close();
-    const query = `SELECT count() AS made, countIf(data LIKE '%f00d%') AS told FROM ${database}.admin_changes
+    const query = `SELECT count() AS made, countIf(data LIKE '%f00d%') AS withSecret FROM ${database}.admin_changes
       WHERE type = 'key.created' UNION ALL SELECT count(), countIf(data LIKE '%f00d%') FROM ${database}.events WHERE type = 'key.created'`;
     const rows = await (await embedded.clientOf('gateway').query({ query, format: 'JSONEachRow' })).json<{
       made: number;
-      told: number;
+      withSecret: number;
     }>();
     expect(rows).toHaveLength(2);
     for (const row of rows)
       expect(row).toEqual({
         made: expect.toSatisfy((n) => Number(n) > 0),
-        told: expect.toSatisfy((n) => Number(n) === 0),
+        withSecret: expect.toSatisfy((n) => Number(n) === 0),
       });
   });
 });

@@ -133,7 +133,7 @@ describe.skipIf(!hasChdb)('the twenty questions', () => {
     timeout: 30_000,
   }, async () => {
     const { usage } = await figuresOfLog(log);
-    const told = Object.values(usage).reduce((sum, { totalCost }) => sum + Number(totalCost ?? 0), 0) / 1e9;
+    const expected = Object.values(usage).reduce((sum, { totalCost }) => sum + Number(totalCost ?? 0), 0) / 1e9;
     for (const [number, column] of [
       [1, 'usd'],
       [2, 'usd'],
@@ -141,7 +141,7 @@ describe.skipIf(!hasChdb)('the twenty questions', () => {
     ] as const) {
       const rows = await ask(questions[number - 1]?.sql ?? '');
       const sum = rows.reduce((total, row) => total + Number(row[column] ?? 0), 0);
-      expect(sum).toBeCloseTo(told, 6);
+      expect(sum).toBeCloseTo(expected, 6);
     }
   });
 });

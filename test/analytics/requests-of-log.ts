@@ -14,7 +14,7 @@ import {
 import { idOf } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 
-export interface RequestTold {
+export interface RequestFacts {
   readonly id: string;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -42,7 +42,7 @@ export interface RequestTold {
 }
 
 /** Nano-dollars; null when no part of it has a price. */
-export function costOf({ costs }: RequestTold): bigint | null {
+export function costOf({ costs }: RequestFacts): bigint | null {
   const known = [...costs.values()].filter((cost) => cost !== null);
   return known.length === 0 ? null : known.reduce((sum, cost) => sum + cost, 0n);
 }
@@ -66,8 +66,8 @@ const nothing = {
 };
 
 /** Those that have ended, newest first. */
-export async function requestsOfLog(log: EventLog): Promise<RequestTold[]> {
-  const requests = new Map<string, RequestTold>();
+export async function requestsOfLog(log: EventLog): Promise<RequestFacts[]> {
+  const requests = new Map<string, RequestFacts>();
   for await (const { type, stream, data, at, context, id } of log.readAll()) {
     if (type === requestReceived.type) {
       const received = requestReceived.data.parse(data);
@@ -86,8 +86,8 @@ export async function requestsOfLog(log: EventLog): Promise<RequestTold[]> {
     }
     if (type === requestsRefused.type) {
       const { status, type: errorType, count, durationMs, firstAt } = requestsRefused.data.parse(data);
-      const told = { status, errorType, requests: count, durationMs: durationMs / count, at: firstAt, ended: true };
-      requests.set(id, { ...nothing, id, userPath: context.userPath ?? '', costs: new Map(), ...told });
+      const expected = { status, errorType, requests: count, durationMs: durationMs / count, at: firstAt, ended: true };
+      requests.set(id, { ...nothing, id, userPath: context.userPath ?? '', costs: new Map(), ...expected });
       continue;
     }
     const request = requests.get(stream);

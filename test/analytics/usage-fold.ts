@@ -78,7 +78,7 @@ export function localDay(at: number, timeZone: string): string {
   return format.format(at);
 }
 
-export interface Asked {
+export interface UsageFilterCase {
   readonly first: string;
   readonly last: string;
   readonly timeZone: string;
@@ -90,8 +90,8 @@ export interface Asked {
 }
 
 /** The events that pass the filter, cached or not. */
-export function matching(used: readonly Used[], parsedRequest: Asked): Used[] {
-  const { first, last, timeZone, userPath, model, provider, label, session } = parsedRequest;
+export function matching(used: readonly Used[], filter: UsageFilterCase): Used[] {
+  const { first, last, timeZone, userPath, model, provider, label, session } = filter;
   return used.filter((one) => {
     const day = localDay(one.at, timeZone);
     if (day < first || day > last) return false;

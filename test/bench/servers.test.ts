@@ -39,7 +39,7 @@ afterAll(async () => {
 describe('the servers of the benchmark', () => {
   it.each(WORKS)('answer $name, every byte as expected', async (work) => {
     const check = async (subject: Subject) => {
-      const parsedRequest = subject.asked(work.upstream);
+      const parsedRequest = subject.subjectRequest(work.upstream);
       if (parsedRequest === undefined) throw new Error(`${subject.name} takes no part`);
       const result = await runLoad({ ...requestFor(work, parsedRequest), connections: 2, seconds: 0.2 });
       expect(result.failures, subject.name).toEqual({});

@@ -64,11 +64,11 @@ test('the data sources are those of the dashboards', () => {
   const { datasources } = parse(read('grafana/provisioning/datasources/chancery.yaml'));
   const known = new Set(datasources.map(({ uid }: { uid: string }) => uid));
   for (const name of ['spend', 'requests', 'gateway']) {
-    const asked = [
+    const requests = [
       ...read(`grafana/dashboards/${name}.json`).matchAll(/"uid": "(chancery-(?:clickhouse|prometheus))"/g),
     ];
-    expect(asked.length).toBeGreaterThan(0);
-    for (const [, uid] of asked) expect(known).toContain(uid);
+    expect(requests.length).toBeGreaterThan(0);
+    for (const [, uid] of requests) expect(known).toContain(uid);
   }
 });
 

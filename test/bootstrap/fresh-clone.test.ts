@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type GatewayProcess, killAll, startProcess } from '../e2e/gateway-process.ts';
 
 const root = dirname(dirname(import.meta.dirname));
-const asked = process.env['CHANCERY_FRESH_CLONE'] === '1';
+const requested = process.env['CHANCERY_FRESH_CLONE'] === '1';
 const aMinute = 60_000;
 
-describe.skipIf(!asked)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
+describe.skipIf(!requested)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
   let clone: string;
   beforeAll(() => {
     clone = mkdtempSync(join(tmpdir(), 'chancery-clone-'));

@@ -12,7 +12,7 @@ import {
 } from '../../src/projections/budget-period.ts';
 
 const utc = (text: string) => Date.parse(`${text}Z`);
-const told = (seconds: number, at: string, anchors: Partial<PeriodAnchors> = {}) => {
+const events = (seconds: number, at: string, anchors: Partial<PeriodAnchors> = {}) => {
   const { start, end } = periodAt(seconds, { ...defaultAnchors, ...anchors }, utc(at));
   return [start, end].map((ms) => new Date(ms).toISOString().slice(0, 16));
 };
@@ -66,7 +66,7 @@ describe('the period of a budget', () => {
     ],
     ['ninety seconds, from the epoch', 90, '1970-01-01T00:02', {}, '1970-01-01T00:01', '1970-01-01T00:03'],
   ])('%s', (_name, seconds, at, anchors, start, end) => {
-    expect(told(seconds, at, anchors)).toEqual([start, end]);
+    expect(events(seconds, at, anchors)).toEqual([start, end]);
   });
 
   const anchors = fc.record({

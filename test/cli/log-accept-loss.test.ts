@@ -46,8 +46,8 @@ test('a log without its newest segment is refused by name, and continues once th
   expect(accepted.stdout).toContain(`to 0000000000000017`);
   expect(accepted.stdout).toContain(`missing: ${newest}`);
   expect((await chancery(folder, 'log', 'check')).code).toBe(0);
-  const told = await chancery(folder, 'log', 'cat', 'log-embedded', '--json');
-  expect(JSON.parse(told.stdout)).toMatchObject({
+  const reported = await chancery(folder, 'log', 'cat', 'log-embedded', '--json');
+  expect(JSON.parse(reported.stdout)).toMatchObject({
     type: 'log.loss_accepted',
     position: '0000000000000018',
     data: { reason: 'the disk is gone', by: expect.stringMatching(/./) },

@@ -142,8 +142,8 @@ describe('chancery views rebuild', () => {
   });
 
   test('from a position on works for analytics alone', async () => {
-    const asked = typed({ operands: ['keys'], values: { from: '12' } });
-    await expect(viewsRebuild(asked, log, dataDir, screen())).rejects.toThrow(
+    const requested = typed({ operands: ['keys'], values: { from: '12' } });
+    await expect(viewsRebuild(requested, log, dataDir, screen())).rejects.toThrow(
       '--from is for analytics: keys is a fold',
     );
     const shown = screen();

@@ -23,13 +23,13 @@ function runnerFor(useResponses: boolean): Runner {
   return new Runner({ modelProvider: new OpenAIProvider({ openAIClient, useResponses }), tracingDisabled: true });
 }
 
-function weatherTool(asked: string[]) {
+function weatherTool(cities: string[]) {
   return tool({
     name: 'get_weather',
     description: 'The weather in a city',
     parameters: z.object({ city: z.string(), unit: z.enum(['celsius', 'fahrenheit']) }),
     execute: async ({ city }) => {
-      asked.push(city);
+      cities.push(city);
       return `sunny in ${city}`;
     },
   });
@@ -47,10 +47,10 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
   });
 
   it('runs its tools, several at once', async () => {
-    const asked: string[] = [];
-    const agent = new Agent({ name: 'Clerk', model, tools: [weatherTool(asked)] });
+    const cities: string[] = [];
+    const agent = new Agent({ name: 'Clerk', model, tools: [weatherTool(cities)] });
     const result = await runnerFor(useResponses).run(agent, 'What is the weather in Paris and Rome?');
-    expect(asked.sort()).toEqual(['Paris', 'Rome']);
+    expect(cities.sort()).toEqual(['Paris', 'Rome']);
     expect(result.finalOutput).toBe('The result is: sunny in Paris; sunny in Rome');
     expect(result.runContext.usage.requests).toBe(2);
   });
@@ -59,15 +59,15 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
     const agent = new Agent({ name: 'Clerk', model, tools: [weatherTool([])] });
     const result = await runnerFor(useResponses).run(agent, 'What is the weather in Paris?', { stream: true });
     let text = '';
-    const told: string[] = [];
+    const events: string[] = [];
     for await (const event of result) {
       if (event.type === 'raw_model_stream_event' && event.data.type === 'output_text_delta') text += event.data.delta;
-      if (event.type === 'run_item_stream_event') told.push(event.name);
+      if (event.type === 'run_item_stream_event') events.push(event.name);
     }
     await result.completed;
     expect(result.finalOutput).toBe('The result is: sunny in Paris');
     expect(text).toBe(result.finalOutput);
-    expect(told).toEqual(['tool_called', 'tool_output', 'message_output_created']);
+    expect(events).toEqual(['tool_called', 'tool_output', 'message_output_created']);
   });
 
   it('gives an answer in its declared form', async () => {
@@ -78,8 +78,8 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
   });
 
   it('hands off to another agent, which continues', async () => {
-    const asked: string[] = [];
-    const expert = new Agent({ name: 'Weather expert', model, tools: [weatherTool(asked)] });
+    const cities: string[] = [];
+    const expert = new Agent({ name: 'Weather expert', model, tools: [weatherTool(cities)] });
     const plain = new Agent({ name: 'Desk', model, handoffs: [expert] });
     const runner = runnerFor(useResponses);
     const kept = await runner.run(plain, 'What is the weather in Paris?');
@@ -92,7 +92,7 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
     });
     const fresh = await runner.run(filtering, 'What is the weather in Paris?');
     expect(fresh.finalOutput).toBe('The result is: sunny in Paris');
-    expect(asked).toEqual(['Paris']);
+    expect(cities).toEqual(['Paris']);
   });
 
   it('continues from its own history, with reasoning and tools', async () => {
@@ -131,11 +131,11 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
 
   it('stops when it is aborted, and so does the provider', async () => {
     providerOf(model).control.next({ hang: true });
-    const asked = providerOf(model).nextRequest();
+    const providerRequest = providerOf(model).nextRequest();
     const stop = new AbortController();
     const run = runnerFor(useResponses).run(new Agent({ name: 'Clerk', model }), 'hi', { signal: stop.signal });
     run.catch(() => {});
-    const request = await asked;
+    const request = await providerRequest;
     stop.abort();
     await expect(run).rejects.toThrow();
     expect(await request.ended).toBe('aborted');

@@ -42,12 +42,12 @@ const doors: readonly (readonly [string, string, (model: string) => LanguageMode
 /** The provider that answers for a model. */
 const providerOf = (model: string) => (model === native ? nativeProvider : gateway.simulated);
 
-function weatherTool(asked: string[]) {
+function weatherTool(cities: string[]) {
   return tool({
     description: 'The weather in a city',
     inputSchema: z.object({ city: z.string(), unit: z.enum(['celsius', 'fahrenheit']) }),
     execute: ({ city }) => {
-      asked.push(city);
+      cities.push(city);
       return `sunny in ${city}`;
     },
   });
@@ -93,29 +93,29 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
   });
 
   it('runs tools, several at once, and uses their results', async () => {
-    const asked: string[] = [];
+    const cities: string[] = [];
     const done = await generateText({
       model: modelOf(id),
-      tools: { get_weather: weatherTool(asked) },
+      tools: { get_weather: weatherTool(cities) },
       stopWhen: isStepCount(5),
       prompt: 'What is the weather in Paris and Rome?',
     });
-    expect(asked).toEqual(['Paris', 'Rome']);
+    expect(cities).toEqual(['Paris', 'Rome']);
     expect(done.text).toBe('The result is: sunny in Paris; sunny in Rome');
     expect(done.steps.map(({ finishReason }) => finishReason)).toEqual(['tool-calls', 'stop']);
   });
 
   it('runs tools while it streams', async () => {
-    const asked: string[] = [];
+    const cities: string[] = [];
     const result = streamText({
       model: modelOf(id),
-      tools: { get_weather: weatherTool(asked) },
+      tools: { get_weather: weatherTool(cities) },
       stopWhen: isStepCount(5),
       prompt: 'What is the weather in Paris and Rome?',
     });
     const types = new Set<string>();
     for await (const { type } of result.fullStream) types.add(type);
-    expect(asked).toEqual(['Paris', 'Rome']);
+    expect(cities).toEqual(['Paris', 'Rome']);
     expect(await result.text).toBe('The result is: sunny in Paris; sunny in Rome');
     for (const type of ['tool-input-start', 'tool-input-delta', 'tool-call', 'tool-result', 'text-delta', 'finish'])
       expect(types).toContain(type);
@@ -137,8 +137,8 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
   });
 
   it('runs an agent through a conversation of three turns, each with its tools', async () => {
-    const asked: string[] = [];
-    const agent = new ToolLoopAgent({ model: modelOf(id), tools: { get_weather: weatherTool(asked) } });
+    const cities: string[] = [];
+    const agent = new ToolLoopAgent({ model: modelOf(id), tools: { get_weather: weatherTool(cities) } });
     const messages: ModelMessage[] = [];
     for (const city of ['Paris', 'Rome', 'Oslo']) {
       messages.push({ role: 'user', content: `What is the weather in ${city}?` });
@@ -146,7 +146,7 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
       expect(turn.text).toBe(`The result is: sunny in ${city}`);
       messages.push(...turn.response.messages);
     }
-    expect(asked).toEqual(['Paris', 'Rome', 'Oslo']);
+    expect(cities).toEqual(['Paris', 'Rome', 'Oslo']);
   });
 
   it('sends back the words of the model', async () => {
@@ -232,11 +232,11 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect(types.at(-1)).toBe('abort');
     expect(await providerOf(id).requests.at(-1)?.ended).toBe('aborted');
     providerOf(id).control.next({ hang: true });
-    const asked = providerOf(id).nextRequest();
+    const providerRequest = providerOf(id).nextRequest();
     const hung = new AbortController();
     const answer = generateText({ model: modelOf(id), prompt: 'hi', abortSignal: hung.signal, maxRetries: 0 });
     answer.catch(() => {});
-    const request = await asked;
+    const request = await providerRequest;
     hung.abort();
     await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
     expect(await request.ended).toBe('aborted');

@@ -174,7 +174,7 @@ describe.each(both)("Anthropic's client with a provider that is %s", (_kind, mod
 
 describe("Anthropic's client", () => {
   it('runs tools by itself, sending everything back where no thread is stored', async () => {
-    const asked: string[] = [];
+    const cities: string[] = [];
     const runner = client.beta.messages.toolRunner({
       model: translated,
       max_tokens: 1000,
@@ -185,15 +185,15 @@ describe("Anthropic's client", () => {
           type: 'custom',
           parse: (input: unknown) => Object(input),
           run: ({ city }: { city: string }) => {
-            asked.push(city);
+            cities.push(city);
             return `snow in ${city}`;
           },
         },
       ],
     });
     expect((await runner).content).toMatchObject([{ text: 'The result is: snow in Oslo' }]);
-    expect(asked).toEqual(['Oslo']);
-    expect(JSON.parse(gateway.lastAsked().body).messages).toHaveLength(3);
+    expect(cities).toEqual(['Oslo']);
+    expect(JSON.parse(gateway.lastProviderRequest().body).messages).toHaveLength(3);
   });
 
   it('lists and finds models', async () => {

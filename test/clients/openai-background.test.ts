@@ -68,8 +68,8 @@ describe.each(both)('a response in the background, %s', (kind, model) => {
   it('streams, and is resumed where its client left off', async () => {
     providerOf(model).control.next({ holdAfterChunks: 8 });
     const first: ResponseStreamEvent[] = [];
-    const asked = { model, input: 'Tell me something.', background: true, stream: true } as const;
-    for await (const event of await client.responses.create(asked)) {
+    const requestBody = { model, input: 'Tell me something.', background: true, stream: true } as const;
+    for await (const event of await client.responses.create(requestBody)) {
       first.push(event);
       if (event.type === 'response.output_text.delta') break;
     }

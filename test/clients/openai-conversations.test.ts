@@ -70,7 +70,11 @@ describe.each(both)("OpenAI's client with a %s response", (_kind, model) => {
   });
 
   it('throws for an unknown conversation', async () => {
-    const asked = client.responses.create({ model, input: 'hi', conversation: `conv_${'0'.repeat(32)}` });
-    await expect(asked).rejects.toMatchObject({ status: 404, code: 'conversation_not_found', param: 'conversation' });
+    const pendingAnswer = client.responses.create({ model, input: 'hi', conversation: `conv_${'0'.repeat(32)}` });
+    await expect(pendingAnswer).rejects.toMatchObject({
+      status: 404,
+      code: 'conversation_not_found',
+      param: 'conversation',
+    });
   });
 });

@@ -37,8 +37,8 @@ describe('the OpenAI client', () => {
   });
 
   it('transcribes and translates, whole and streamed', async () => {
-    const heard = await client.audio.transcriptions.create({ model, file: await sound() });
-    expect(heard.text).toEqual(expect.any(String));
+    const transcription = await client.audio.transcriptions.create({ model, file: await sound() });
+    expect(transcription.text).toEqual(expect.any(String));
     expect((await client.audio.translations.create({ model, file: await sound() })).text).toEqual(expect.any(String));
     const stream = await client.audio.transcriptions.create({ model, file: await sound(), stream: true });
     const types: string[] = [];
@@ -100,8 +100,8 @@ describe('the OpenAI client', () => {
   });
 
   it('tries only once where a provider lacks an endpoint', async () => {
-    const asked = () => client.completions.create({ model: 'deepseek/simulated-small', prompt: 'x' });
-    const error = await asked().catch((failed: unknown) => failed);
+    const send = () => client.completions.create({ model: 'deepseek/simulated-small', prompt: 'x' });
+    const error = await send().catch((failed: unknown) => failed);
     expect(error).toBeInstanceOf(APIError);
     expect(error).toMatchObject({ status: 501, code: 'unsupported_operation' });
     expect(

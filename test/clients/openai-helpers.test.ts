@@ -30,14 +30,14 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
   });
 
   it('parses a chat answer by a zod schema, whole and from a stream', async () => {
-    const asked = {
+    const requestBody = {
       model,
       messages: [{ role: 'user' as const, content: 'Tell me of Oslo' }],
       response_format: zodResponseFormat(place, 'place'),
     };
-    const parsed = await client.chat.completions.parse(asked);
+    const parsed = await client.chat.completions.parse(requestBody);
     expect(parsed.choices[0]?.message.parsed).toEqual(aPlace);
-    const stream = client.chat.completions.stream(asked);
+    const stream = client.chat.completions.stream(requestBody);
     const texts: string[] = [];
     stream.on('content.delta', ({ delta }) => void texts.push(delta));
     const final = await stream.finalChatCompletion();
@@ -63,25 +63,25 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
       messages: [{ role: 'user', content: 'What is the weather in Paris and Rome?' }],
       tools: [zodFunction({ name: 'get_weather', parameters: where, function: ({ city }) => `sunny in ${city}` })],
     });
-    const told: string[] = [];
-    runner.on('functionToolCallResult', (result) => void told.push(result));
+    const events: string[] = [];
+    runner.on('functionToolCallResult', (result) => void events.push(result));
     expect(await runner.finalContent()).toBe('The result is: sunny in Paris; sunny in Rome');
-    expect(told).toEqual(['sunny in Paris', 'sunny in Rome']);
+    expect(events).toEqual(['sunny in Paris', 'sunny in Rome']);
     expect((await runner.totalUsage()).total_tokens).toBeGreaterThan(0);
   });
 
   it('parses a response by a zod schema, whole and from a stream', async () => {
-    const asked = { model, input: 'Tell me of Oslo', text: { format: zodTextFormat(place, 'place') } };
-    const parsed = await client.responses.parse(asked);
+    const requestBody = { model, input: 'Tell me of Oslo', text: { format: zodTextFormat(place, 'place') } };
+    const parsed = await client.responses.parse(requestBody);
     expect(parsed.output_parsed).toEqual(aPlace);
-    const streamed = await client.responses.stream(asked).finalResponse();
+    const streamed = await client.responses.stream(requestBody).finalResponse();
     expect(streamed.output_parsed).toEqual(parsed.output_parsed);
   });
 
   it('parses the arguments of functions that a response calls', async () => {
-    const asked = { model, input: 'What is the weather in Paris and Rome?', tools: [weather] };
-    const whole = await client.responses.parse(asked);
-    const streamed = await client.responses.stream(asked).finalResponse();
+    const requestBody = { model, input: 'What is the weather in Paris and Rome?', tools: [weather] };
+    const whole = await client.responses.parse(requestBody);
+    const streamed = await client.responses.stream(requestBody).finalResponse();
     for (const { output } of [whole, streamed]) {
       const parsed = output.map((item) => (item.type === 'function_call' ? item.parsed_arguments : item.type));
       expect(parsed).toEqual([{ city: 'Paris' }, { city: 'Rome' }]);
@@ -142,19 +142,19 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
 
   it('ends the provider call at its own timeout', async () => {
     providerOf(model).control.next({ hang: true });
-    const asked = providerOf(model).nextRequest();
+    const providerRequest = providerOf(model).nextRequest();
     const call = client.responses.create({ model, input: 'hi' }, { timeout: 200 });
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIConnectionTimeoutError);
-    expect(await (await asked).ended).toBe('aborted');
+    expect(await (await providerRequest).ended).toBe('aborted');
   });
 
   it('ends the provider call when it is aborted', async () => {
     providerOf(model).control.next({ hang: true });
-    const asked = providerOf(model).nextRequest();
+    const providerRequest = providerOf(model).nextRequest();
     const stop = new AbortController();
     const call = client.responses.create({ model, input: 'hi' }, { signal: stop.signal });
     call.catch(() => {});
-    const request = await asked;
+    const request = await providerRequest;
     stop.abort();
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
     expect(await request.ended).toBe('aborted');

@@ -56,11 +56,11 @@ describe.each(both)('an existing response, %s', (_kind, model) => {
 
   it('is assembled again by the helper for streams, which reports new events', async () => {
     const made = await client.responses.stream({ model, input: 'Tell me something.' }).finalResponse();
-    const told: number[] = [];
+    const events: number[] = [];
     const stream = client.responses.stream({ response_id: made.id, starting_after: 6 });
-    stream.on('event', (event) => void told.push(event.sequence_number));
+    stream.on('event', (event) => void events.push(event.sequence_number));
     expect((await stream.finalResponse()).output_text).toBe(made.output_text);
-    expect(told[0]).toBe(7);
+    expect(events[0]).toBe(7);
   });
 
   it('is streamed although it was created without streaming', async () => {

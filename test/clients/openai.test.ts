@@ -51,16 +51,16 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
   });
 
   it('iterates over a chat stream, with its usage on request', async () => {
-    const asked = { model, messages: hello, stream: true } as const;
+    const requestBody = { model, messages: hello, stream: true } as const;
     let text = '';
-    for await (const chunk of await client.chat.completions.create(asked)) {
+    for await (const chunk of await client.chat.completions.create(requestBody)) {
       expect(chunk.choices).toHaveLength(1);
       text += chunk.choices[0]?.delta.content ?? '';
     }
     expect(text).toBe('hello');
     const chunks = [];
     for await (const chunk of await client.chat.completions.create({
-      ...asked,
+      ...requestBody,
       stream_options: { include_usage: true },
     })) {
       chunks.push(chunk);
@@ -83,7 +83,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
   });
 
   it('runs tools to the end', async () => {
-    const asked: unknown[] = [];
+    const requests: unknown[] = [];
     const runner = client.chat.completions.runTools({
       model,
       messages: [{ role: 'user', content: 'What is the weather in Paris and Rome?' }],
@@ -94,7 +94,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
             ...weather,
             parse: JSON.parse,
             function: (given: { city: string }) => {
-              asked.push(given.city);
+              requests.push(given.city);
               return `sunny in ${given.city}`;
             },
           },
@@ -102,7 +102,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
       ],
     });
     expect(await runner.finalContent()).toBe('The result is: sunny in Paris; sunny in Rome');
-    expect(asked).toEqual(['Paris', 'Rome']);
+    expect(requests).toEqual(['Paris', 'Rome']);
   });
 
   it('creates a response and reads its text', async () => {
@@ -222,7 +222,7 @@ describe("OpenAI's client", () => {
     });
     expect(data.map(({ embedding }) => embedding.length)).toEqual([8, 8]);
     expect(Math.hypot(...(data[0]?.embedding ?? []))).toBeCloseTo(1, 5);
-    expect(JSON.parse(gateway.lastAsked().body).encoding_format).toBe('base64');
+    expect(JSON.parse(gateway.lastProviderRequest().body).encoding_format).toBe('base64');
   });
 
   it('lists the models, and finds one by its id', async () => {

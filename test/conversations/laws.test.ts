@@ -45,10 +45,10 @@ function plain(state: ConversationState) {
 describe('conversations, after any commands', () => {
   it('are the same after a restart: the fold of the history is the live state', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(commands, { maxLength: 25 }), async (asked) => {
+      fc.asyncProperty(fc.array(commands, { maxLength: 25 }), async (requests) => {
         const log = new MemoryLog();
         let live: ConversationState = conversationDecider.initial;
-        for (const ask of asked) {
+        for (const ask of requests) {
           try {
             live = await handleCommand(conversationDecider, ask, { log, stream });
           } catch (error) {
@@ -63,9 +63,9 @@ describe('conversations, after any commands', () => {
 
   it('hold each item once', () => {
     fc.assert(
-      fc.property(fc.array(commands, { maxLength: 25 }), (asked) => {
+      fc.property(fc.array(commands, { maxLength: 25 }), (requests) => {
         let state: ConversationState = conversationDecider.initial;
-        for (const ask of asked) {
+        for (const ask of requests) {
           const outcome = conversationDecider.decide(ask, state);
           if (outcome instanceof Refusal) continue;
           const held = state.status === 'open' ? itemsOf(state).size : 0;

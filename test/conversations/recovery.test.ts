@@ -24,8 +24,8 @@ const EXCHANGE = '01930000-0000-7000-8000-000000000001';
 const stream = streamName('exchange', EXCHANGE);
 
 /** The answer of a provider to a chat request, whole or as the first piece of a stream. */
-function answered(log: MemoryLog, asked: object, chunks: readonly string[], by: EventContext = context) {
-  const request = { model: 'local/m', input: 'hi', conversation: id, ...asked };
+function answered(log: MemoryLog, requested: object, chunks: readonly string[], by: EventContext = context) {
+  const request = { model: 'local/m', input: 'hi', conversation: id, ...requested };
   const target = { provider: 'local', providerType: 'llamacpp', model: 'm' };
   const received = {
     dialect: 'responses' as const,
@@ -33,7 +33,7 @@ function answered(log: MemoryLog, asked: object, chunks: readonly string[], by: 
     path: '/v1/responses',
     headers: {},
     model: 'local/m',
-    stream: 'stream' in asked,
+    stream: 'stream' in requested,
     authMethod: 'master_key' as const,
     capture: 'full' as const,
   };

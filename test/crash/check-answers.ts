@@ -4,11 +4,11 @@ import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';
 import {
   type Answer,
-  type Asked,
   type Conversation,
   dataOf,
   framesOf,
   objectOf,
+  type SentRequest,
   streamedResponse,
   type Violation,
 } from './evidence.ts';
@@ -23,15 +23,15 @@ type Complain = (check: string, what: string) => void;
 export function checkAnswers(conversations: readonly Conversation[], log: RecordedLog): Violation[] {
   const found: Violation[] = [];
   const claimed = new Map<string, string>();
-  for (const { asked, answer } of conversations) {
-    if (asked.route === 'retrieve' || asked.route === 'delete') continue;
+  for (const { request, answer } of conversations) {
+    if (request.route === 'retrieve' || request.route === 'delete') continue;
     const exchangeId = answer.headers['x-exchange-id'];
-    const requestId = asked.requestId ?? answer.headers['x-request-id'];
-    const name = `${asked.method} ${asked.path} (request ${requestId}, exchange ${exchangeId})`;
+    const requestId = request.requestId ?? answer.headers['x-request-id'];
+    const name = `${request.method} ${request.path} (request ${requestId}, exchange ${exchangeId})`;
     const complain: Complain = (check, what) => found.push({ check, what: `${name}: ${what}` });
     const recorded = requestId === undefined ? [] : (log.byRequestId.get(requestId) ?? []);
     if (recorded.length > 1) complain('recorded once', `the log has it ${recorded.length} times`);
-    checkRequestBody(asked, log.exchanges.get(recorded[0] ?? ''), complain);
+    checkRequestBody(request, log.exchanges.get(recorded[0] ?? ''), complain);
     if (answer.status === undefined) continue;
     if (exchangeId === undefined) {
       if (!isRefusalWithoutRecord(answer)) complain('answers', `answered ${answer.status} without an x-exchange-id`);
@@ -45,7 +45,7 @@ export function checkAnswers(conversations: readonly Conversation[], log: Record
       continue;
     }
     if (recorded[0] !== exchangeId) complain('answers', `the log has the request as exchange ${recorded[0]}`);
-    checkAnswer(asked, answer, exchange, log, complain);
+    checkAnswer(request, answer, exchange, log, complain);
   }
   return found;
 }
@@ -54,16 +54,16 @@ export function checkAnswers(conversations: readonly Conversation[], log: Record
  * The body of a large passthrough comes in pieces after `attempt.started`, each recorded before the provider gets it:
  * the last ones may be missing when the exchange was cut short, or all of them when that happened before the first.
  */
-function checkRequestBody(asked: Asked, exchange: RecordedExchange | undefined, complain: Complain): void {
-  if (exchange === undefined || asked.body === undefined) return;
-  const told = exchange.events.filter(({ type }) => type === 'request.received' || type === 'request.body_received');
-  const recorded = Buffer.concat(told.map(({ body }) => body ?? Buffer.alloc(0)));
-  const isPart = recorded.equals(asked.body.subarray(0, recorded.length));
-  const [received] = told;
+function checkRequestBody(request: SentRequest, exchange: RecordedExchange | undefined, complain: Complain): void {
+  if (exchange === undefined || request.body === undefined) return;
+  const events = exchange.events.filter(({ type }) => type === 'request.received' || type === 'request.body_received');
+  const recorded = Buffer.concat(events.map(({ body }) => body ?? Buffer.alloc(0)));
+  const isPart = recorded.equals(request.body.subarray(0, recorded.length));
+  const [received] = events;
   const isInPieces = textIn(received, 'dialect') === 'passthrough' && received?.body === undefined;
-  const mayBePart = (isInPieces || told.length > 1) && eventOf(exchange, 'exchange.completed') === undefined;
-  if (!isPart || (recorded.length < asked.body.length && !mayBePart)) {
-    complain('requests', `the log has ${recorded.length} bytes that are not the ${asked.body.length} that were sent`);
+  const mayBePart = (isInPieces || events.length > 1) && eventOf(exchange, 'exchange.completed') === undefined;
+  if (!isPart || (recorded.length < request.body.length && !mayBePart)) {
+    complain('requests', `the log has ${recorded.length} bytes that are not the ${request.body.length} that were sent`);
   }
 }
 
@@ -74,7 +74,7 @@ function isRefusalWithoutRecord({ status, body }: Answer): boolean {
 }
 
 function checkAnswer(
-  asked: Asked,
+  request: SentRequest,
   answer: Answer,
   exchange: RecordedExchange,
   log: RecordedLog,
@@ -83,26 +83,26 @@ function checkAnswer(
   const { status = 0 } = answer;
   const [end] = endsOf(exchange);
   if (status >= 400) {
-    const told = end?.type === 'request.refused' || end?.type === 'exchange.failed';
-    if (!told || numberIn(end, 'status') !== status) {
+    const reported = end?.type === 'request.refused' || end?.type === 'exchange.failed';
+    if (!reported || numberIn(end, 'status') !== status) {
       complain('answers', `answered ${status}, and the log says ${end?.type} ${numberIn(end, 'status')}`);
     }
     return;
   }
-  const translated = asked.route === 'responses' && asked.provider === 'llamacpp';
-  if (!asked.stream) {
+  const translated = request.route === 'responses' && request.provider === 'llamacpp';
+  if (!request.stream) {
     if (answer.end !== 'whole') return;
     if (end?.type !== 'exchange.completed')
       complain('completed', `a whole answer arrived, and the log says ${end?.type}`);
-    else if (translated) checkTranslated(asked, answer, exchange, log, complain);
+    else if (translated) checkTranslated(request, answer, exchange, log, complain);
     else if (!Buffer.concat(piecesOf(exchange)).equals(answer.body)) {
       complain('bytes', `${answer.body.length} bytes arrived that are not those of the recorded pieces`);
-    } else if (asked.route === 'responses') checkStored(asked, objectOf(answer.body), log, complain);
+    } else if (request.route === 'responses') checkStored(request, objectOf(answer.body), log, complain);
     return;
   }
   if (translated) checkTranslatedStream(answer, exchange, complain);
-  else checkStream(asked, answer, exchange, complain);
-  if (asked.route === 'responses') checkStored(asked, streamedResponse(answer.body).final, log, complain);
+  else checkStream(request, answer, exchange, complain);
+  if (request.route === 'responses') checkStored(request, streamedResponse(answer.body).final, log, complain);
   const complete = answer.end === 'whole' && end?.type === 'exchange.completed';
   if (answer.end === 'whole' && !complete && end?.type !== 'exchange.failed') {
     complain('completed', `the stream ended in an orderly way, and the log says ${end?.type}`);
@@ -111,13 +111,13 @@ function checkAnswer(
 
 /** The whole answer is in its own `response` stream, or, when it is not kept, with the end of the exchange. */
 function checkTranslated(
-  asked: Asked,
+  request: SentRequest,
   answer: Answer,
   exchange: RecordedExchange,
   log: RecordedLog,
   complain: Complain,
 ): void {
-  if (asked.store === false) {
+  if (request.store === false) {
     const body = Buffer.from(eventOf(exchange, 'exchange.completed')?.body ?? []);
     if (!body.equals(answer.body)) complain('bytes', 'exchange.completed does not hold the answer that arrived');
     return;
@@ -135,10 +135,10 @@ function checkTranslated(
 }
 
 /** Every byte is a recorded one, in order; at the very end the gateway may have added frames of its own. */
-function checkStream(asked: Asked, { body }: Answer, exchange: RecordedExchange, complain: Complain): void {
+function checkStream(request: SentRequest, { body }: Answer, exchange: RecordedExchange, complain: Complain): void {
   const pieces = piecesOf(exchange);
   const passedOn =
-    asked.route === 'chat' && asked.wantsUsage !== true ? pieces.filter((piece) => !isUsageOnly(piece)) : pieces;
+    request.route === 'chat' && request.wantsUsage !== true ? pieces.filter((piece) => !isUsageOnly(piece)) : pieces;
   const recorded = Buffer.concat(passedOn);
   const shared = Math.min(recorded.length, body.length);
   if (!recorded.subarray(0, shared).equals(body.subarray(0, shared))) {
@@ -148,7 +148,7 @@ function checkStream(asked: Asked, { body }: Answer, exchange: RecordedExchange,
     return;
   }
   checkGatewayFrames(body.subarray(shared), recorded.length === 0, exchange, complain);
-  if (isWholeStream(asked, body)) expectCompleted(exchange, complain);
+  if (isWholeStream(request, body)) expectCompleted(exchange, complain);
 }
 
 function checkGatewayFrames(added: Buffer, nothingRecorded: boolean, exchange: RecordedExchange, complain: Complain) {
@@ -167,8 +167,8 @@ function isUsageOnly(frame: Buffer): boolean {
 }
 
 /** The client got the frame that ends a whole answer. */
-function isWholeStream(asked: Asked, body: Buffer): boolean {
-  if (asked.route === 'responses') return streamedResponse(body).final?.status === 'completed';
+function isWholeStream(request: SentRequest, body: Buffer): boolean {
+  if (request.route === 'responses') return streamedResponse(body).final?.status === 'completed';
   return body.subarray(-DONE.length).equals(Buffer.from(DONE)) && !body.includes('data: {"error":');
 }
 
@@ -188,8 +188,13 @@ function checkTranslatedStream({ body }: Answer, exchange: RecordedExchange, com
 }
 
 /** A response that its client got whole was stored as such, before anything was done with it. */
-function checkStored(asked: Asked, seen: Record<string, unknown> | undefined, log: RecordedLog, complain: Complain) {
-  if (seen === undefined || asked.store === false) return;
+function checkStored(
+  request: SentRequest,
+  seen: Record<string, unknown> | undefined,
+  log: RecordedLog,
+  complain: Complain,
+) {
+  if (seen === undefined || request.store === false) return;
   const stored = typeof seen.id === 'string' ? log.responses.get(seen.id)?.events[0] : undefined;
   const response = stored?.body === undefined ? undefined : objectOf(Buffer.from(stored.body))?.response;
   if (!isDeepStrictEqual(response, seen)) {

@@ -26,11 +26,11 @@ export interface KnownResponse {
 /** The responses whose ids clients got in these conversations. */
 export function knownResponses(conversations: readonly Conversation[]): KnownResponse[] {
   const known: KnownResponse[] = [];
-  for (const { asked, answer } of conversations) {
-    if (asked.route !== 'responses' || answer.status !== 200) continue;
+  for (const { request, answer } of conversations) {
+    if (request.route !== 'responses' || answer.status !== 200) continue;
     const exchangeId = answer.headers['x-exchange-id'];
-    const stored = asked.store !== false;
-    if (asked.stream) {
+    const stored = request.store !== false;
+    if (request.stream) {
       const { id, text, final } = streamedResponse(answer.body);
       if (id !== undefined) known.push({ id, seen: final, text, exchangeId, stored });
     } else if (answer.end === 'whole') {
@@ -46,10 +46,10 @@ export type Deletion = 'none' | 'asked' | 'done';
 /** How far the deletion of each response came, as its clients know. */
 export function deletions(conversations: readonly Conversation[]): Map<string, Deletion> {
   const states = new Map<string, Deletion>();
-  for (const { asked, answer } of conversations) {
-    if (asked.route !== 'delete' || asked.responseId === undefined) continue;
-    const done = answer.status === 200 || states.get(asked.responseId) === 'done';
-    states.set(asked.responseId, done ? 'done' : 'asked');
+  for (const { request, answer } of conversations) {
+    if (request.route !== 'delete' || request.responseId === undefined) continue;
+    const done = answer.status === 200 || states.get(request.responseId) === 'done';
+    states.set(request.responseId, done ? 'done' : 'asked');
   }
   return states;
 }
@@ -96,22 +96,23 @@ function checkResponse(
 /** Wrong answers to questions about earlier turns, and to retrievals and deletions while the gateway ran. */
 export function checkContents(conversations: readonly Conversation[]): Violation[] {
   const found: Violation[] = [];
-  for (const { asked, answer } of conversations) {
+  for (const { request, answer } of conversations) {
     const complain = (what: string) =>
-      found.push({ check: 'contents', what: `${asked.method} ${asked.path}: ${what}` });
-    if (asked.recalls !== undefined && answer.status === 200) {
-      const final = asked.stream ? streamedResponse(answer.body).final : objectOf(answer.body);
-      const answered = asked.stream ? final?.status === 'completed' : answer.end === 'whole';
-      if (answered && !outputText(final).includes(asked.recalls)) complain(`the answer does not know ${asked.recalls}`);
+      found.push({ check: 'contents', what: `${request.method} ${request.path}: ${what}` });
+    if (request.recalls !== undefined && answer.status === 200) {
+      const final = request.stream ? streamedResponse(answer.body).final : objectOf(answer.body);
+      const answered = request.stream ? final?.status === 'completed' : answer.end === 'whole';
+      if (answered && !outputText(final).includes(request.recalls))
+        complain(`the answer does not know ${request.recalls}`);
     }
-    if (asked.shows === 'gone' && answer.end === 'whole' && answer.status !== 404) {
+    if (request.shows === 'gone' && answer.end === 'whole' && answer.status !== 404) {
       complain(`it was deleted, and the answer is ${answer.status}`);
     }
-    if (typeof asked.shows === 'object' && answer.end === 'whole') {
-      const same = answer.status === 200 && isDeepStrictEqual(objectOf(answer.body), asked.shows);
+    if (typeof request.shows === 'object' && answer.end === 'whole') {
+      const same = answer.status === 200 && isDeepStrictEqual(objectOf(answer.body), request.shows);
       if (!same) complain(`the answer (${answer.status}) is not what its creator was shown`);
     }
-    if (asked.route === 'delete' && answer.end === 'whole' && answer.status === 200) {
+    if (request.route === 'delete' && answer.end === 'whole' && answer.status === 200) {
       if (objectOf(answer.body)?.deleted !== true) complain(`it answers ${answer.body}`);
     }
   }

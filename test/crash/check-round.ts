@@ -1,7 +1,12 @@
 /** Every check on the events since the last check. */
 import { checkAnswers } from './check-answers.ts';
+import {
+  type AnswerUnderKey,
+  type BackgroundOutcome,
+  checkNotMadeTwice,
+  checkPromises,
+} from './check-background-and-repeated.ts';
 import { checkExchanges } from './check-exchanges.ts';
-import { checkNotMadeTwice, checkPromises, type GivenUnderKey, type PromiseKept } from './check-promises.ts';
 import { checkProviderCalls } from './check-provider-calls.ts';
 import { checkContents, checkResponses, type Deletion, type KnownResponse } from './check-responses.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
@@ -14,9 +19,9 @@ export interface Evidence {
   readonly responses: readonly KnownResponse[];
   readonly deleted: ReadonlyMap<string, Deletion>;
   /** The state of the background responses that were accepted. */
-  readonly promises?: readonly PromiseKept[];
+  readonly promises?: readonly BackgroundOutcome[];
   /** All answers under each idempotency key. */
-  readonly given?: readonly GivenUnderKey[];
+  readonly given?: readonly AnswerUnderKey[];
   /** When the gateway was killed, on the clock of `performance.now()`: until then no answer may break off. */
   readonly killedAt: number;
   /** Whether it got SIGTERM, and so let every answer that had begun come to its end. */
@@ -48,9 +53,9 @@ export async function checkRound(
 function checkConnections(conversations: readonly Conversation[], killedAt: number): Violation[] {
   return conversations
     .filter(({ answer }) => answer.end === 'cut' && answer.endedAt < killedAt)
-    .map(({ asked, answer }) => ({
+    .map(({ request, answer }) => ({
       check: 'connections',
-      what: `${asked.method} ${asked.path} (${asked.requestId}): the connection broke after ${answer.body.length} bytes, before the gateway was killed`,
+      what: `${request.method} ${request.path} (${request.requestId}): the connection broke after ${answer.body.length} bytes, before the gateway was killed`,
     }));
 }
 
@@ -60,9 +65,11 @@ function checkConnections(conversations: readonly Conversation[], killedAt: numb
  */
 function checkFarewells(conversations: readonly Conversation[]): Violation[] {
   return conversations
-    .filter(({ asked, answer }) => answer.end === 'cut' && answer.status !== undefined && asked.route !== 'passthrough')
-    .map(({ asked, answer }) => ({
+    .filter(
+      ({ request, answer }) => answer.end === 'cut' && answer.status !== undefined && request.route !== 'passthrough',
+    )
+    .map(({ request, answer }) => ({
       check: 'orderly stop',
-      what: `${asked.method} ${asked.path} (exchange ${answer.headers['x-exchange-id']}): the connection broke after ${answer.body.length} bytes`,
+      what: `${request.method} ${request.path} (exchange ${answer.headers['x-exchange-id']}): the connection broke after ${answer.body.length} bytes`,
     }));
 }

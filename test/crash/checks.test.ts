@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { ask, killAll, serve, temporaryFolder } from '../e2e/gateway-process.ts';
-import { createChance } from './chance.ts';
 import { deletions, type KnownResponse, knownResponses } from './check-responses.ts';
 import { checkRound } from './check-round.ts';
 import { type Conversation, framesOf, type ProviderCall, type Retrieved } from './evidence.ts';
 import { LoadClient } from './load.ts';
+import { createChance } from './random.ts';
 import { RecordedLog } from './recorded-log.ts';
 import { Upstreams } from './upstreams.ts';
 import { WireClient } from './wire-client.ts';
@@ -134,13 +134,13 @@ function repeatEvent(evidence: Case, wanted: (event: RecordedEvent) => boolean):
   renumber(evidence);
 }
 
-type Route = Conversation['asked']['route'];
+type Route = Conversation['request']['route'];
 
 function whole(route: Route, options: { stream: boolean; provider?: string } = { stream: false }) {
-  return ({ asked, answer }: Conversation) =>
-    asked.route === route &&
-    asked.stream === options.stream &&
-    (options.provider === undefined || asked.provider === options.provider) &&
+  return ({ request, answer }: Conversation) =>
+    request.route === route &&
+    request.stream === options.stream &&
+    (options.provider === undefined || request.provider === options.provider) &&
     answer.status === 200 &&
     answer.end === 'whole';
 }
@@ -273,8 +273,8 @@ describe('bytes that a client received', () => {
 
   it('were sent by another client than the recorded one', async () => {
     const found = await findings(({ conversations }) =>
-      change(conversations, whole('chat'), ({ asked, answer }) => ({
-        asked: { ...asked, body: Buffer.from('{}') },
+      change(conversations, whole('chat'), ({ request, answer }) => ({
+        request: { ...request, body: Buffer.from('{}') },
         answer,
       })),
     );
@@ -297,14 +297,14 @@ describe('bytes that a client received', () => {
 
   it('are an error that the log does not have', async () => {
     const found = await findings(({ conversations }) =>
-      change(conversations, whole('chat'), ({ asked, answer }) => ({ asked, answer: { ...answer, status: 502 } })),
+      change(conversations, whole('chat'), ({ request, answer }) => ({ request, answer: { ...answer, status: 502 } })),
     );
     expect(found).toContain('answers');
   });
 
   it('come without the id of an exchange', async () => {
     const found = await findings(({ conversations }) =>
-      change(conversations, whole('chat'), ({ asked, answer }) => ({ asked, answer: { ...answer, headers: {} } })),
+      change(conversations, whole('chat'), ({ request, answer }) => ({ request, answer: { ...answer, headers: {} } })),
     );
     expect(found).toContain('answers');
   });
@@ -370,7 +370,7 @@ describe('a response', () => {
 
   it('that was deleted and exists again is reported', async () => {
     const found = await findings(({ conversations, retrieved }) => {
-      const deleted = conversations.find(whole('delete'))?.asked.responseId ?? '';
+      const deleted = conversations.find(whole('delete'))?.request.responseId ?? '';
       retrieved.set(deleted, { status: 200, json: {} });
     });
     expect(found).toContain('responses');
@@ -387,8 +387,8 @@ describe('a response', () => {
     const found = await findings(({ conversations }) =>
       change(
         conversations,
-        (one) => one.asked.recalls !== undefined && whole('responses', one.asked)(one),
-        ({ asked, answer }) => ({ asked: { ...asked, recalls: 'never said' }, answer }),
+        (one) => one.request.recalls !== undefined && whole('responses', one.request)(one),
+        ({ request, answer }) => ({ request: { ...request, recalls: 'never said' }, answer }),
       ),
     );
     expect(found).toContain('contents');
@@ -396,7 +396,10 @@ describe('a response', () => {
 
   it('that is different right after it was made is reported', async () => {
     const found = await findings(({ conversations }) =>
-      change(conversations, whole('retrieve'), ({ asked, answer }) => ({ asked: { ...asked, shows: {} }, answer })),
+      change(conversations, whole('retrieve'), ({ request, answer }) => ({
+        request: { ...request, shows: {} },
+        answer,
+      })),
     );
     expect(found).toContain('contents');
   });

@@ -3,7 +3,7 @@ import { isObject } from '../../src/json/is-object.ts';
 
 export type ProviderName = 'llamacpp' | 'openai';
 
-export interface Asked {
+export interface SentRequest {
   /** Sent as `X-Request-ID`, never twice; undefined to have the gateway make one up. */
   readonly requestId: string | undefined;
   readonly route: 'chat' | 'responses' | 'embeddings' | 'passthrough' | 'retrieve' | 'delete';
@@ -40,7 +40,7 @@ export interface Answer {
 }
 
 export interface Conversation {
-  readonly asked: Asked;
+  readonly request: SentRequest;
   readonly answer: Answer;
 }
 

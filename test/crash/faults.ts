@@ -10,8 +10,8 @@ import { Watermark } from '../../src/events/embedded/watermark.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { formatPosition } from '../../src/events/sequence-position.ts';
 import { ask, type ProcessOptions, root, type ServedGateway, serve, startProcess } from '../e2e/gateway-process.ts';
-import type { Chance } from './chance.ts';
 import type { Violation } from './evidence.ts';
+import type { Random } from './random.ts';
 
 export const faults = ['missing segment', 'full disk', 'failing sync'] as const;
 export type Fault = (typeof faults)[number];
@@ -43,7 +43,7 @@ export class FailingDisk {
 export interface FaultRound {
   readonly dataDir: string;
   readonly disk: FailingDisk;
-  readonly chance: Chance;
+  readonly chance: Random;
   readonly complain: (violation: Violation) => void;
   /** Kills the gateway and starts another one on the same folder. */
   readonly restart: () => Promise<ServedGateway>;

@@ -1,6 +1,7 @@
 /** The requests of the clients: every route, JSON and streams, native and translated, one after another. */
-import type { Chance } from './chance.ts';
-import { type Asked, type Conversation, objectOf, type ProviderName, streamedResponse } from './evidence.ts';
+
+import { type Conversation, objectOf, type ProviderName, type SentRequest, streamedResponse } from './evidence.ts';
+import type { Random } from './random.ts';
 import type { WireClient } from './wire-client.ts';
 
 /** The simulated provider waits so many milliseconds between the frames of a stream. */
@@ -21,13 +22,13 @@ const REMEMBERED = 12;
 /** One client, over all rounds: it continues conversations that began before a crash. */
 export class LoadClient {
   readonly #name: string;
-  readonly #chance: Chance;
+  readonly #chance: Random;
   readonly #largeAnswers: number;
   #kept: Kept[] = [];
-  #asked = 0;
+  #request = 0;
 
   /** @param largeAnswers share (0 to 1) of the requests whose answers are large */
-  constructor(name: string, chance: Chance, largeAnswers: number) {
+  constructor(name: string, chance: Random, largeAnswers: number) {
     this.#name = name;
     this.#chance = chance;
     this.#largeAnswers = largeAnswers;
@@ -36,19 +37,19 @@ export class LoadClient {
   /** Sends requests until `stopped` returns true; requests and answers go to `evidence`. */
   async run(wire: WireClient, evidence: Conversation[], stopped: () => boolean): Promise<void> {
     while (!stopped()) {
-      const asked = this.#next();
-      const answer = await wire.ask(asked);
-      evidence.push({ asked, answer });
+      const request = this.#next();
+      const answer = await wire.ask(request);
+      evidence.push({ request, answer });
       // The gateway is gone.
       if (answer.status === undefined) return;
-      const made = this.#remember({ asked, answer });
+      const made = this.#remember({ request, answer });
       if (made === undefined || stopped() || !this.#chance.happens(0.4)) continue;
       const retrieval = this.#retrieve(made);
-      evidence.push({ asked: retrieval, answer: await wire.ask(retrieval) });
+      evidence.push({ request: retrieval, answer: await wire.ask(retrieval) });
     }
   }
 
-  #next(): Asked {
+  #next(): SentRequest {
     const chance = this.#chance;
     const provider = chance.oneOf(['llamacpp', 'openai']);
     const kind = chance.between(1, 100);
@@ -62,7 +63,7 @@ export class LoadClient {
     return this.#delete();
   }
 
-  #chat(provider: ProviderName, stream: boolean): Asked {
+  #chat(provider: ProviderName, stream: boolean): SentRequest {
     const chance = this.#chance;
     const wantsUsage = chance.happens(0.3);
     const model = stream ? chance.oneOf(PACED) : 'small';
@@ -82,7 +83,7 @@ export class LoadClient {
     });
   }
 
-  #response(provider: ProviderName, stream: boolean): Asked {
+  #response(provider: ProviderName, stream: boolean): SentRequest {
     const word = `w${this.#chance.between(1000, 999_999)}`;
     const store = !this.#chance.happens(0.15);
     return this.#post('/v1/responses', {
@@ -103,7 +104,7 @@ export class LoadClient {
   }
 
   /** A request that only the turns before it can answer. */
-  #followUp(): Asked {
+  #followUp(): SentRequest {
     const previous = this.#oneKept();
     const stream = this.#chance.happens(0.5);
     if (previous === undefined) return this.#response(this.#chance.oneOf(['llamacpp', 'openai']), stream);
@@ -124,14 +125,14 @@ export class LoadClient {
     });
   }
 
-  #embeddings(): Asked {
+  #embeddings(): SentRequest {
     const provider = this.#chance.oneOf(['llamacpp', 'openai']);
     const input = Array.from({ length: this.#chance.between(1, 8) }, () => this.#text());
     const json = { model: `${provider}/embed`, input };
     return this.#post('/v1/embeddings', { route: 'embeddings', provider, stream: false, json });
   }
 
-  #passthrough(): Asked {
+  #passthrough(): SentRequest {
     const facts = { route: 'passthrough', provider: 'llamacpp' } as const;
     switch (this.#chance.between(1, 3)) {
       case 1:
@@ -146,12 +147,12 @@ export class LoadClient {
     }
   }
 
-  #retrieve(kept: Kept): Asked {
+  #retrieve(kept: Kept): SentRequest {
     const { id, provider, seen } = kept;
     return { ...this.#lifecycle('GET', id, provider), route: 'retrieve', shows: seen };
   }
 
-  #delete(): Asked {
+  #delete(): SentRequest {
     const kept = this.#oneKept();
     if (kept === undefined) return this.#embeddings();
     // Whatever the answer, this client no longer continues it, nor any response that continued it.
@@ -164,7 +165,7 @@ export class LoadClient {
     return { method, path: `/v1/responses/${responseId}`, responseId, provider, requestId, stream: false };
   }
 
-  #post(path: string, facts: Omit<Asked, 'method' | 'path' | 'requestId'> & { json: object }): Asked {
+  #post(path: string, facts: Omit<SentRequest, 'method' | 'path' | 'requestId'> & { json: object }): SentRequest {
     const { json, ...rest } = facts;
     const requestId = this.#requestId();
     return { ...rest, method: 'POST', path, body: Buffer.from(JSON.stringify(json)), requestId };
@@ -172,8 +173,8 @@ export class LoadClient {
 
   /** Some clients send no request id. */
   #requestId(): string | undefined {
-    this.#asked += 1;
-    return this.#chance.happens(0.1) ? undefined : `${this.#name}-${this.#asked}`;
+    this.#request += 1;
+    return this.#chance.happens(0.1) ? undefined : `${this.#name}-${this.#request}`;
   }
 
   /** Some hang up in the middle. */
@@ -197,13 +198,13 @@ export class LoadClient {
     return this.#kept.length === 0 ? undefined : this.#kept[this.#chance.between(0, this.#kept.length - 1)];
   }
 
-  #remember({ asked, answer }: Conversation): Kept | undefined {
-    if (asked.route !== 'responses' || asked.store === false || answer.status !== 200) return undefined;
-    if (!asked.stream && answer.end !== 'whole') return undefined;
-    const seen = asked.stream ? streamedResponse(answer.body).final : objectOf(answer.body);
-    const word = objectOf(asked.body ?? '')?.metadata;
+  #remember({ request, answer }: Conversation): Kept | undefined {
+    if (request.route !== 'responses' || request.store === false || answer.status !== 200) return undefined;
+    if (!request.stream && answer.end !== 'whole') return undefined;
+    const seen = request.stream ? streamedResponse(answer.body).final : objectOf(answer.body);
+    const word = objectOf(request.body ?? '')?.metadata;
     if (seen?.status !== 'completed' || typeof seen.id !== 'string') return undefined;
-    const made: Kept = { id: seen.id, provider: asked.provider, word: wordIn(word), seen };
+    const made: Kept = { id: seen.id, provider: request.provider, word: wordIn(word), seen };
     this.#kept = [...this.#kept.slice(-REMEMBERED), made];
     return made;
   }

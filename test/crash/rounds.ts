@@ -15,15 +15,15 @@ import {
   serve,
   startProcess,
 } from '../e2e/gateway-process.ts';
-import { type Chance, createChance } from './chance.ts';
+import { PromiseClient } from './background-and-repeated.ts';
+import { type BackgroundOutcome, isPromise } from './check-background-and-repeated.ts';
 import { endsOf } from './check-exchanges.ts';
-import { isPromise, type PromiseKept } from './check-promises.ts';
 import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
 import { checkRound, type Evidence } from './check-round.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
 import { FailingDisk, type Fault, type FaultRound, failSyncs, faults, fillDisk, loseSegments } from './faults.ts';
 import { LoadClient } from './load.ts';
-import { PromiseClient } from './promises.ts';
+import { createChance, type Random } from './random.ts';
 import { readAgain, readOn, readUntilAllEnded, readUntilStarted } from './read-log.ts';
 import { piecesOf, RecordedLog } from './recorded-log.ts';
 import { Upstreams } from './upstreams.ts';
@@ -81,7 +81,7 @@ interface RoundPlan {
 
 type Load = Pick<Evidence, 'conversations' | 'killedAt' | 'orderly'>;
 
-function planOf(chance: Chance, secondsPerRound: number): RoundPlan {
+function planOf(chance: Random, secondsPerRound: number): RoundPlan {
   const longest = Math.round(secondsPerRound * 1000);
   return {
     loadMs: chance.between(Math.round(longest / 10), longest),
@@ -118,7 +118,7 @@ const LOOKED_AT_AGAIN = 15;
 
 class CrashRun {
   readonly #options: CrashOptions;
-  readonly #chance: Chance;
+  readonly #chance: Random;
   readonly #upstreams = new Upstreams();
   readonly #disk = new FailingDisk();
   readonly #clients: readonly LoadClient[];
@@ -317,7 +317,7 @@ class CrashRun {
   async #check({ url, process }: ServedGateway, load: Load): Promise<void> {
     const { conversations } = load;
     await readUntilStarted(this.#log, this.#options.dataDir, process.pid, VISIBLE_WITHIN_MS);
-    const promises: PromiseKept[] = [];
+    const promises: BackgroundOutcome[] = [];
     for (const client of this.#promiseClients) promises.push(...(await client.kept(url)));
     await readUntilAllEnded(this.#log, this.#options.dataDir, VISIBLE_WITHIN_MS);
     const given = this.#promiseClients.flatMap((client) => client.given());

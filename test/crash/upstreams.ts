@@ -7,7 +7,7 @@ const NAMES: readonly ProviderName[] = ['llamacpp', 'openai'];
 
 export class Upstreams {
   readonly #providers: Readonly<Record<ProviderName, SimulatedProvider>>;
-  #told: Record<ProviderName, number> = { llamacpp: 0, openai: 0 };
+  #reported: Record<ProviderName, number> = { llamacpp: 0, openai: 0 };
 
   constructor() {
     const shape = { models: MODELS, words: 24, remember: Number.POSITIVE_INFINITY };
@@ -30,8 +30,8 @@ export class Upstreams {
   newCalls(): ProviderCall[] {
     return NAMES.flatMap((provider) => {
       const { requests } = this.#providers[provider];
-      const fresh = requests.slice(this.#told[provider]);
-      this.#told = { ...this.#told, [provider]: requests.length };
+      const fresh = requests.slice(this.#reported[provider]);
+      this.#reported = { ...this.#reported, [provider]: requests.length };
       return fresh.map(({ method, path, headers }) => {
         const id = headers['x-request-id'];
         return { provider, method, path, requestId: typeof id === 'string' ? id : undefined };

@@ -1,7 +1,7 @@
 /** One client with one connection, which keeps every byte it gets. */
 import http from 'node:http';
 import { MASTER_KEY } from '../e2e/gateway-process.ts';
-import type { Answer, Asked } from './evidence.ts';
+import type { Answer, SentRequest } from './evidence.ts';
 
 export class WireClient {
   readonly #url: string;
@@ -12,8 +12,8 @@ export class WireClient {
   }
 
   /** Never rejects: a broken connection is a result too. */
-  ask(asked: Asked): Promise<Answer> {
-    const { method, path, body, requestId, idempotencyKey, leaveAfterBytes } = asked;
+  ask(sentRequest: SentRequest): Promise<Answer> {
+    const { method, path, body, requestId, idempotencyKey, leaveAfterBytes } = sentRequest;
     const headers: http.OutgoingHttpHeaders = { authorization: `Bearer ${MASTER_KEY}` };
     if (requestId !== undefined) headers['x-request-id'] = requestId;
     if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey;

@@ -24,7 +24,7 @@ function addressIn({ process }: ServedGateway): string | undefined {
   return [...process.stdout.matchAll(/Analytics: ClickHouse at (\S+), database chancery\./g)].at(-1)?.[1];
 }
 
-async function asked({ url }: ServedGateway): Promise<void> {
+async function send({ url }: ServedGateway): Promise<void> {
   const json = { model: 'demo/simulated-small', messages: [{ role: 'user', content: 'Hello!' }] };
   const answer = await ask(url, '/v1/chat/completions', { json });
   expect(answer.status).toBe(200);
@@ -41,7 +41,7 @@ describe.skipIf(!hasChdb)('analytics as a process of the gateway', () => {
   }, async () => {
     const dataDir = join(folder.path, 'supervised');
     const gateway = await serve({ dataDir, env: withAnalytics });
-    await asked(gateway);
+    await send(gateway);
     await expect.poll(() => addressIn(gateway), patience).toBeDefined();
     await expect
       .poll(() => readiness(gateway), patience)
@@ -103,7 +103,7 @@ describe.skipIf(!hasChdb)('analytics as a process of the gateway', () => {
 
     const pid = analyticsPid(gateway);
     process.kill(pid, 'SIGKILL');
-    await asked(gateway);
+    await send(gateway);
     await expect.poll(() => analyticsPid(gateway), patience).not.toBe(pid);
     await expect.poll(requests, patience).toBe(2);
     await expect.poll(() => lagOf(gateway), patience).toBe(0);
@@ -155,7 +155,7 @@ describe('analytics with a server', () => {
         components: { storage: 'ok', stream_index: 'ok', analytics: 'down' },
       });
     expect((await fetch(`${gateway.url}/health/ready`)).status).toBe(200);
-    await asked(gateway);
+    await send(gateway);
     await expect.poll(() => lagOf(gateway), patience).toBeGreaterThan(5);
     gateway.process.kill('SIGTERM');
     expect((await gateway.process.exited).code).toBe(0);
@@ -167,7 +167,7 @@ describe('analytics with a server', () => {
     const dataDir = join(folder.path, 'elsewhere');
     const user = { CLICKHOUSE_USER: 'projector', CLICKHOUSE_PASSWORD: 'writes', CLICKHOUSE_DATABASE: 'gw' };
     const gateway = await serve({ dataDir, env: { ...withAnalytics, ...user, CLICKHOUSE_URL: elsewhere.url } });
-    await asked(gateway);
+    await send(gateway);
     const client = elsewhere.clientOf('analyst');
     const stored = async () => {
       const query = "SELECT count() FROM system.tables WHERE database = 'gw' AND name = 'exchanges'";

@@ -64,12 +64,12 @@ export async function startLlamacppReplay(): Promise<LlamacppReplay> {
 }
 
 /** The model's name is ignored, since the server answers any. A body that was not recorded gets a similar answer. */
-function answerTo(pairs: readonly RecordedPair[], asked: Replayed): RecordedPair['response'] {
-  const there = pairs.filter(({ request }) => request.method === asked.method && request.path === asked.path);
-  const body = withoutModel(parsed(asked.body));
+function answerTo(pairs: readonly RecordedPair[], requested: Replayed): RecordedPair['response'] {
+  const there = pairs.filter(({ request }) => request.method === requested.method && request.path === requested.path);
+  const body = withoutModel(parsed(requested.body));
   const exact = there.find(({ request }) => isDeepStrictEqual(withoutModel(request.body ?? undefined), body));
   const kindred = there.find(
-    ({ request, response }) => response.status === 200 && isStream(request.body) === isStream(parsed(asked.body)),
+    ({ request, response }) => response.status === 200 && isStream(request.body) === isStream(parsed(requested.body)),
   );
   return (exact ?? kindred ?? there[0] ?? recordedPair('responses.error.absent')).response;
 }

@@ -41,10 +41,10 @@ function start(options: Omit<ServeOptions, 'dataDir'> = {}): Promise<ServedGatew
 
 /** A stream that pauses after its first frames until the provider is released. */
 async function heldStream(url: string, path: '/v1/chat/completions' | '/v1/responses'): Promise<Held> {
-  const asked = path === '/v1/responses' ? { input: 'Hi' } : { messages: [{ role: 'user', content: 'Hi' }] };
+  const requestBody = path === '/v1/responses' ? { input: 'Hi' } : { messages: [{ role: 'user', content: 'Hi' }] };
   const model = 'llamacpp/simulated-small';
   provider.control.next({ holdAfterChunks: 3 }, { path: '/v1/chat/completions' });
-  const response = await ask(url, path, { json: { model, stream: true, ...asked } });
+  const response = await ask(url, path, { json: { model, stream: true, ...requestBody } });
   const reader = response.body?.getReader();
   if (reader === undefined) throw new Error('there is no stream');
   const first = await reader.read();
@@ -172,10 +172,10 @@ describe('SIGTERM', () => {
     await untilRefused(url);
     // The test measures the time between the two.
     await sleep(550);
-    const asked = performance.now();
+    const requestCount = performance.now();
     process.kill('SIGTERM');
     const { code } = await process.exited;
-    expect(performance.now() - asked).toBeLessThan(2000);
+    expect(performance.now() - requestCount).toBeLessThan(2000);
     expect(code).toBe(1);
     await expect(stream.rest()).rejects.toThrow();
 

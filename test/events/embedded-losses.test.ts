@@ -233,8 +233,8 @@ describe('an incomplete log', () => {
       expect(await readThings(accepted)).toHaveLength(lost.left);
       await appendThings(accepted, events, 12);
       const all = await readAll(accepted);
-      const told = all.find(({ type }) => type === 'log.loss_accepted');
-      expect(told).toMatchObject({
+      const received = all.find(({ type }) => type === 'log.loss_accepted');
+      expect(received).toMatchObject({
         position: String(before + 1).padStart(16, '0'),
         data: {
           by: 'olga',

@@ -264,15 +264,15 @@ describe('an exchange', () => {
     const first = await log.next();
     expect(first.types).toEqual(['request.received', 'model.resolved', 'attempt.started']);
     first.release();
-    const told: string[] = [];
+    const events: string[] = [];
     while (callsSeen() === before) {
       const next = await log.next();
-      told.push(...next.types);
+      events.push(...next.types);
       if (next.types.includes('chunk.received')) expect.unreachable('the provider answered unasked');
       await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
       expect(callsSeen()).toBe(before);
       next.release();
-      if (told.filter((type) => type === 'request.part_received').length === 2) break;
+      if (events.filter((type) => type === 'request.part_received').length === 2) break;
     }
     const last = await log.next();
     expect(last).toMatchObject({ until: 'durable', types: ['chunk.received', 'exchange.completed', 'usage.recorded'] });

@@ -128,7 +128,7 @@ describe('a request that its client abandons before the first chunk', () => {
       signal: client.signal,
       headers: { 'x-request-id': 'left-early' },
     });
-    await expect.poll(() => gateway.lastAsked().body?.includes('early: ')).toBe(true);
+    await expect.poll(() => gateway.lastProviderRequest().body?.includes('early: ')).toBe(true);
     client.abort();
     await expect(answer).rejects.toThrow();
     const [usage] = usagesIn(

@@ -128,8 +128,8 @@ const routes = Object.keys(requests) as (keyof typeof requests)[];
 /** Every model that the answer names. */
 function modelsIn(text: string, stream: boolean): unknown[] {
   const parts = stream ? dataOf(text) : [JSON.parse(text)];
-  return parts.flatMap(({ model, message: begun, response: told }) => {
-    const named = [model, begun?.model, told?.model].filter((one) => one !== undefined);
+  return parts.flatMap(({ model, message: begun, response: reported }) => {
+    const named = [model, begun?.model, reported?.model].filter((one) => one !== undefined);
     return named;
   });
 }
@@ -153,8 +153,8 @@ describe.each(types)('an answer of %s through an alias', (type) => {
     async (route, stream) => {
       const answer = await gateway.post(route, { model: `quick ${type}`, ...requests[route], stream });
       await answer.text();
-      const told = `stream=exchange-${exchangeOf(answer)}`;
-      const events = await eventsUntil(gateway, told, (event) => event.type === 'usage.recorded');
+      const reported = `stream=exchange-${exchangeOf(answer)}`;
+      const events = await eventsUntil(gateway, reported, (event) => event.type === 'usage.recorded');
       const native = route === '/v1/responses' && (type === 'openai' || type === 'llamacpp');
       const id = native ? 'resp_upstream' : answerIds[type];
       expect(events.at(-1)?.data['providerId']).toBe(id);

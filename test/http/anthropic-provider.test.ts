@@ -29,7 +29,7 @@ const models = [adaptive, budgeted];
 const chatTools = [{ type: 'function', function: { ...weather, strict: true } }];
 const responseTools = [{ type: 'function', strict: true, ...weather }];
 
-const lastBody = () => JSON.parse(gateway.lastAsked().body);
+const lastBody = () => JSON.parse(gateway.lastProviderRequest().body);
 const chat = async (body: object) => json(await gateway.post(CHAT, { model: adaptive, ...body }));
 const respond = async (body: object) => json(await gateway.post(RESPONSES, { model: adaptive, ...body }));
 const streamed = async (path: string, body: object) => {
@@ -77,7 +77,7 @@ describe('chat completions of an Anthropic model', () => {
       choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }],
       usage: { prompt_tokens: expect.any(Number), completion_tokens: 1 },
     });
-    const { path, headers } = gateway.lastAsked();
+    const { path, headers } = gateway.lastProviderRequest();
     expect(path).toBe('/v1/messages');
     expect(headers).toMatchObject({ 'x-api-key': KEY, 'anthropic-version': '2023-06-01' });
     expect(lastBody()).toEqual({
@@ -171,10 +171,10 @@ describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) 
   });
 
   it.each([false, true])('works in responses, chained by id (stream: %s)', async (stream) => {
-    const asked = { model, reasoning: { effort: 'low' }, tools: responseTools };
+    const requestBody = { model, reasoning: { effort: 'low' }, tools: responseTools };
     const turn = async (body: object) => {
-      if (!stream) return checkResponse(await respond({ ...asked, ...body }));
-      return checkStream(dataOf((await streamed(RESPONSES, { ...asked, ...body })).text));
+      if (!stream) return checkResponse(await respond({ ...requestBody, ...body }));
+      return checkStream(dataOf((await streamed(RESPONSES, { ...requestBody, ...body })).text));
     };
     const first = await turn({ input: 'What is the weather in Paris?' });
     expect(first.output.map(({ type }) => type)).toEqual(['reasoning', 'function_call']);
@@ -187,15 +187,15 @@ describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) 
   });
 
   it('works in responses, with the items sent back', async () => {
-    const asked = { model, reasoning: { effort: 'low' }, tools: responseTools, store: false };
+    const requestBody = { model, reasoning: { effort: 'low' }, tools: responseTools, store: false };
     const question = { role: 'user', content: 'What is the weather in Paris?' };
     const include = ['reasoning.encrypted_content'];
-    const { output } = await respond({ ...asked, include, input: [question] });
+    const { output } = await respond({ ...requestBody, include, input: [question] });
     const call = output.at(-1);
     // Clients keep those members of an item that OpenAI's types have.
     const kept = output.map(({ extra_content: _, ...item }: Record<string, unknown>) => item);
     const result = { type: 'function_call_output', call_id: call.call_id, output: '18 degrees' };
-    const second = await respond({ ...asked, include, input: [question, ...kept, result] });
+    const second = await respond({ ...requestBody, include, input: [question, ...kept, result] });
     expect(JSON.stringify(second.output.at(-1))).toContain('18 degrees');
     expect(turnBefore().map(({ type }) => type)).toEqual(['thinking', 'tool_use']);
   });
@@ -203,10 +203,10 @@ describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) 
 
 describe('responses of an Anthropic model', () => {
   it('are made from its messages, whole and streamed', async () => {
-    const asked = { input: 'Reply with exactly: hello there', instructions: 'Be brief.' };
-    const whole = checkResponse(await respond(asked));
+    const requestBody = { input: 'Reply with exactly: hello there', instructions: 'Be brief.' };
+    const whole = checkResponse(await respond(requestBody));
     expect(whole.output).toMatchObject([{ type: 'message', content: [{ type: 'output_text', text: 'hello there' }] }]);
-    const events = dataOf((await streamed(RESPONSES, asked)).text);
+    const events = dataOf((await streamed(RESPONSES, requestBody)).text);
     expect(checkStream(events)).toMatchObject({ status: 'completed', usage: whole.usage });
   });
 
@@ -229,14 +229,14 @@ describe('an unsupported feature', () => {
     ],
     [RESPONSES, { temperature: 0.5, reasoning: { effort: 'high' } }, 'temperature'],
   ])('on %s is refused: %j', async (path, body, param) => {
-    const asked = gateway.simulated.requests.length;
+    const requestCount = gateway.simulated.requests.length;
     const error = await errorOf(
       await gateway.post(path, { model: adaptive, messages: user('x'), input: 'x', ...body }),
       400,
     );
     expect(error).toMatchObject({ type: 'invalid_request_error', param });
     expect(error).not.toHaveProperty('provider');
-    expect(gateway.simulated.requests).toHaveLength(asked);
+    expect(gateway.simulated.requests).toHaveLength(requestCount);
   });
 
   it('includes embeddings', async () => {
@@ -290,6 +290,9 @@ describe('the models of Anthropic', () => {
     const body = { model: 'claude-sonnet-4-6', max_tokens: 10, messages: user('Reply with exactly: hello') };
     const answer = await json(await gateway.post('/p/anthropic/v1/messages', body));
     expect(answer).toMatchObject({ type: 'message', content: [{ type: 'text', text: 'hello' }] });
-    expect(gateway.lastAsked().headers).toMatchObject({ 'x-api-key': KEY, 'anthropic-version': '2023-06-01' });
+    expect(gateway.lastProviderRequest().headers).toMatchObject({
+      'x-api-key': KEY,
+      'anthropic-version': '2023-06-01',
+    });
   });
 });

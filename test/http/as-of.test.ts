@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { withGateway } from '../support/with-gateway.ts';
-import { administrator } from './admin-past.ts';
+import { administrator } from './admin-history-steps.ts';
 
 const gateway = withGateway();
 const admin = administrator(gateway);
@@ -63,7 +63,7 @@ describe('a list with as_of', () => {
         set: (model: string) => ({ source: 'quick', target_model: model }),
         first: SMALL,
         second: 'llamacpp/simulated-large',
-        told: 'target_model',
+        member: 'target_model',
         gone: { source: 'quick' },
       },
       {
@@ -72,7 +72,7 @@ describe('a list with as_of', () => {
         set: (amount: number) => ({ ...period, amount }),
         first: 5,
         second: 7.5,
-        told: 'amount',
+        member: 'amount',
         past: { spent: null, remaining: null, usage_ratio: null },
         gone: period,
       },
@@ -82,12 +82,12 @@ describe('a list with as_of', () => {
         set: (max_requests: number) => ({ ...window, max_requests }),
         first: 10,
         second: 20,
-        told: 'max_requests',
+        member: 'max_requests',
         past: { requests_used: null },
         gone: window,
       },
     ];
-    for (const { path, list, set, first, second, told, past, gone } of things) {
+    for (const { path, list, set, first, second, member, past, gone } of things) {
       const before = await admin.aMomentLater();
       await admin.change('PUT', path, set(first as never));
       const firstly = await admin.aMomentLater();
@@ -99,7 +99,7 @@ describe('a list with as_of', () => {
       expect({ path, ...then }).toMatchObject({ ...past });
       expect(JSON.stringify(then), path).toContain(JSON.stringify(first));
       const [later] = await rows(path, list, secondly);
-      expect(JSON.stringify(later[told] ?? later), path).toContain(JSON.stringify(second));
+      expect(JSON.stringify(later[member] ?? later), path).toContain(JSON.stringify(second));
       expect(await rows(path, list), path).toEqual([]);
     }
     const prices = '/admin/model-pricing-overrides';

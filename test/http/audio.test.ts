@@ -37,7 +37,7 @@ const model = 'openai/scripted';
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 const audio = Buffer.from(Array.from({ length: 150_000 }, (_, at) => (at * 7) % 256));
 const SPEECH = '/v1/audio/speech';
-const asked = { model, input: 'Hello', voice: 'alloy' };
+const requestBody = { model, input: 'Hello', voice: 'alloy' };
 
 function speaks(bytes = audio, contentType = 'audio/mpeg'): void {
   scripted.script((_request, response) => response.writeHead(200, { 'content-type': contentType }).end(bytes));
@@ -70,7 +70,7 @@ describe('POST /v1/audio/speech', () => {
   it('returns every byte of the provider, whatever its type', async () => {
     for (const type of ['audio/mpeg', 'audio/wav', 'application/octet-stream']) {
       speaks(audio, type);
-      const answer = await gateway.post(SPEECH, asked);
+      const answer = await gateway.post(SPEECH, requestBody);
       expect(answer.headers.get('content-type')).toBe(type);
       expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
       expect(sha256(new Uint8Array(await answer.arrayBuffer()))).toBe(sha256(audio));
@@ -85,7 +85,7 @@ describe('POST /v1/audio/speech', () => {
       response.write(audio.subarray(1000, 2000), () => setImmediate(() => response.write(audio.subarray(2000, 3000))));
       goOn = () => response.end(audio.subarray(3000));
     });
-    const answer = await gateway.post(SPEECH, asked);
+    const answer = await gateway.post(SPEECH, requestBody);
     const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
     const got: Uint8Array[] = [(await reader.read()).value ?? new Uint8Array()];
     goOn();
@@ -95,7 +95,7 @@ describe('POST /v1/audio/speech', () => {
 
   it('is recorded by its digest and size, and with its bytes only where that is configured', async () => {
     speaks();
-    const answer = await gateway.post(SPEECH, asked);
+    const answer = await gateway.post(SPEECH, requestBody);
     await answer.arrayBuffer();
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     const chunks = events.filter(({ type }) => type === 'chunk.received');
@@ -112,7 +112,7 @@ describe('POST /v1/audio/speech', () => {
       events.findIndex(({ type }) => type === 'exchange.completed'),
     );
 
-    const kept = await keeping.post(SPEECH, asked);
+    const kept = await keeping.post(SPEECH, requestBody);
     await kept.arrayBuffer();
     const all = await eventsOfExchange(keeping, exchangeOf(kept));
     const bytes = all
@@ -131,7 +131,7 @@ describe('POST /v1/audio/speech', () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).end(frames.join(''));
     });
-    const answer = await gateway.post(SPEECH, { ...asked, stream_format: 'sse' });
+    const answer = await gateway.post(SPEECH, { ...requestBody, stream_format: 'sse' });
     expect(await answer.text()).toBe(frames.join(''));
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.at(-1)?.data).toMatchObject({ inputTokens: 3, outputTokens: 9 });
@@ -146,7 +146,7 @@ describe('POST /v1/audio/speech', () => {
       response.writeHead(200, { 'content-type': 'audio/mpeg' });
       response.write(audio, () => setImmediate(() => response.destroy()));
     });
-    const answer = await gateway.post(SPEECH, asked);
+    const answer = await gateway.post(SPEECH, requestBody);
     await expect(answer.arrayBuffer()).rejects.toThrow();
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.find(({ type }) => type === 'exchange.failed')?.data).toMatchObject({ reason: 'stream_broken' });
@@ -161,7 +161,7 @@ describe('POST /v1/audio/speech', () => {
       response.on('close', resolve);
     });
     const client = new AbortController();
-    const answer = await gateway.post(SPEECH, asked, { signal: client.signal });
+    const answer = await gateway.post(SPEECH, requestBody, { signal: client.signal });
     await (answer.body as ReadableStream<Uint8Array>).getReader().read();
     client.abort();
     await left;

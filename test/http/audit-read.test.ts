@@ -4,7 +4,7 @@ import { line } from '../support/batches.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { json, readUntil, user, withGateway } from '../support/with-gateway.ts';
-import { administrator } from './admin-past.ts';
+import { administrator } from './admin-history-steps.ts';
 
 const gateway = withGateway();
 /** Its provider stores files. */
@@ -41,13 +41,13 @@ describe("an administrator's read of another caller's response", () => {
   it('is recorded with the reader, the response and its owner', async () => {
     const { id: keyId, value } = await admin.newKey({ user_path: '/team' });
     const id = await newResponse(value);
-    const told = await readsDuring(async () => {
+    const events = await readsDuring(async () => {
       await admin.get(`/v1/responses/${id}`);
       await admin.get(`/v1/responses/${id}/input_items`);
       await (await gateway.fetch(`/v1/responses/${id}?stream=true`)).text();
     });
     const read = { actor: 'master', id, owner: `key:${keyId}`, owner_path: '/team' };
-    expect(told).toEqual([
+    expect(events).toEqual([
       { ...read, what: 'response' },
       { ...read, what: 'response_input_items' },
       { ...read, what: 'response_stream' },
@@ -58,8 +58,8 @@ describe("an administrator's read of another caller's response", () => {
     const boss = await admin.newKey({ user_path: '/team', dashboard_access: true });
     const member = await admin.newKey({ user_path: '/team/member' });
     const id = await newResponse(member.value);
-    const told = await readsDuring(() => admin.get(`/v1/responses/${id}`, boss.value));
-    expect(told).toMatchObject([{ actor: `key:${boss.id}`, owner: `key:${member.id}`, id }]);
+    const events = await readsDuring(() => admin.get(`/v1/responses/${id}`, boss.value));
+    expect(events).toMatchObject([{ actor: `key:${boss.id}`, owner: `key:${member.id}`, id }]);
   });
 
   it('is not recorded when it was refused', async () => {
@@ -74,11 +74,11 @@ it("a read by the owner is not recorded as an administrator's read", async () =>
   const { value } = await admin.newKey({ dashboard_access: true });
   const own = await newResponse(value);
   const masters = await newResponse();
-  const told = await readsDuring(async () => {
+  const events = await readsDuring(async () => {
     await admin.get(`/v1/responses/${own}`, value);
     await admin.get(`/v1/responses/${masters}`);
   });
-  expect(told).toEqual([]);
+  expect(events).toEqual([]);
 });
 
 it("a read by a plain key of the same user path is not recorded as an administrator's read", async () => {
@@ -92,27 +92,27 @@ it("reads of items in another caller's conversation are recorded", async () => {
   const { id: keyId, value } = await admin.newKey();
   const items = [{ type: 'message', role: 'user', content: 'A secret' }];
   const conversation = await json(await gateway.post('/v1/conversations', { items }, as(value)));
-  const told = await readsDuring(async () => {
+  const events = await readsDuring(async () => {
     const { data } = await admin.get(`/v1/conversations/${conversation.id}/items`);
     await admin.get(`/v1/conversations/${conversation.id}/items/${data[0].id}`);
     await admin.get(`/v1/conversations/${conversation.id}`);
     await admin.get(`/v1/conversations/${conversation.id}/items`, value);
   });
   const read = { actor: 'master', what: 'conversation_items', id: conversation.id, owner: `key:${keyId}` };
-  expect(told).toEqual([read, read]);
+  expect(events).toEqual([read, read]);
 });
 
 it('every connection to the live tail is recorded before it receives anything, with its filters', async () => {
   await (await gateway.post('/v1/chat/completions', { model, messages: user('A secret') })).text();
   const stop = new AbortController();
-  const told = await readsDuring(async () => {
+  const events = await readsDuring(async () => {
     for (const query of ['view=events&cursor=0&user_path=/a&types=request.', 'heartbeat=1']) {
       const answer = await gateway.fetch(`/admin/live/logs?${query}`, { signal: stop.signal });
       await readUntil(answer, 'heartbeat');
     }
   });
   stop.abort();
-  expect(told).toEqual([
+  expect(events).toEqual([
     { actor: 'master', what: 'live_events', filter: { types: 'request.', user_path: '/a' } },
     { actor: 'master', what: 'live_previews' },
   ]);
@@ -131,8 +131,12 @@ describe('files and batches', () => {
     return (await json(await withFiles.fetch('/v1/files', init))).id;
   }
   async function newBatch(value: string): Promise<string> {
-    const asked = { input_file_id: await uploaded(value), endpoint: '/v1/chat/completions', completion_window: '24h' };
-    return (await json(await withFiles.post('/v1/batches', asked, as(value)))).id;
+    const requestBody = {
+      input_file_id: await uploaded(value),
+      endpoint: '/v1/chat/completions',
+      completion_window: '24h',
+    };
+    return (await json(await withFiles.post('/v1/batches', requestBody, as(value)))).id;
   }
 
   it('of others are recorded when an administrator receives them, and not when it created them', async () => {
@@ -148,14 +152,14 @@ describe('files and batches', () => {
       '/v1/files?purpose=batch',
       '/v1/batches',
     ];
-    const told = await readsDuring(async () => {
+    const events = await readsDuring(async () => {
       for (const path of given) expect((await global.fetch(path)).status, path).toBe(200);
       for (const path of given) expect((await withFiles.fetch(path, as(value))).status, path).toBe(200);
       await global.fetch(`/v1/files/${own}`);
       await global.fetch('/v1/files/none_at_all');
     }, withFiles);
     const read = { actor: `key:${global.id}`, owner: `key:${keyId}` };
-    expect(told).toEqual([
+    expect(events).toEqual([
       { ...read, what: 'file', id: file },
       { ...read, what: 'file_content', id: file },
       { ...read, what: 'batch', id: batch },
@@ -170,7 +174,7 @@ describe('files and batches', () => {
     form.append('file', new Blob(['{}\n']), 'in.jsonl');
     const upstream = await withFiles.fetch('/p/openai/v1/files', { method: 'POST', body: form });
     const { id } = await json(upstream);
-    const told = await readsDuring(() => withFiles.fetch(`/v1/files/${id}`), withFiles);
-    expect(told).toEqual([{ actor: 'master', what: 'file', id }]);
+    const events = await readsDuring(() => withFiles.fetch(`/v1/files/${id}`), withFiles);
+    expect(events).toEqual([{ actor: 'master', what: 'file', id }]);
   });
 });

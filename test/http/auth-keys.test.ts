@@ -70,10 +70,10 @@ describe('POST /admin/auth-keys', () => {
   });
 
   it('requires only a name', async () => {
-    const { told } = await newKey(gateway, { name: 'plain' });
-    expect(told).toMatchObject({ labels: [], allowed_models: [], dashboard_access: false, active: true });
-    expect(Object.keys(told)).not.toEqual(expect.arrayContaining(['user_path', 'description', 'expires_at']));
-    expect(await rowOf(told.id)).toMatchObject({
+    const { created: answer } = await newKey(gateway, { name: 'plain' });
+    expect(answer).toMatchObject({ labels: [], allowed_models: [], dashboard_access: false, active: true });
+    expect(Object.keys(answer)).not.toEqual(expect.arrayContaining(['user_path', 'description', 'expires_at']));
+    expect(await rowOf(answer.id)).toMatchObject({
       restricted: false,
       effective_models: expect.arrayContaining([model]),
     });
@@ -130,7 +130,7 @@ describe('GET /admin/auth-keys', () => {
   it('returns a list, the newest first', async () => {
     const older = await newKey(gateway, { name: 'z' });
     // Keys of the same millisecond are sorted by their names.
-    await expect.poll(() => Date.now()).toBeGreaterThan(Date.parse(older.told.created_at));
+    await expect.poll(() => Date.now()).toBeGreaterThan(Date.parse(older.created.created_at));
     const newer = await newKey(gateway, { name: 'a' });
     const ids = (await rows()).map(({ id }) => id);
     expect(ids.indexOf(newer.id)).toBeLessThan(ids.indexOf(older.id));
@@ -213,7 +213,7 @@ describe('a managed key', () => {
     expect(ended.status).toBeLessThan(300);
     await gateway.fetch('/v1/chat/completions', { json: chat, headers: { 'x-request-id': `after-${key.id}` } });
     await listener.ended;
-    expect(JSON.stringify(listener.told)).not.toContain(`after-${key.id}`);
+    expect(JSON.stringify(listener.events)).not.toContain(`after-${key.id}`);
     expect(listener.comments.join()).toContain('may no longer read live logs');
   });
 
@@ -255,9 +255,9 @@ describe.each([
     const changed = await change(key.id, one);
     expect(changed.status).toBe(200);
     expect(changed.headers.get('etag')).toBe('"1"');
-    const told = await json(changed);
-    expect(told).toMatchObject({ id: key.id, name: 'a key', [field]: one, revision: '1' });
-    expect(told).not.toHaveProperty('value');
+    const answer = await json(changed);
+    expect(answer).toMatchObject({ id: key.id, name: 'a key', [field]: one, revision: '1' });
+    expect(answer).not.toHaveProperty('value');
     expect(await rowOf(key.id)).toMatchObject({ [field]: one });
     expect(await json(await change(key.id, other))).toMatchObject({ [field]: other, revision: '2' });
   });
@@ -370,8 +370,8 @@ describe('after a restart', () => {
     await first.gateway.stop('a restart');
     second = await startTestGateway({ dataDir });
     await modelsListed(second);
-    const told = await json(await second.fetch('/admin/auth-keys'));
-    expect(told).toEqual(before);
+    const answer = await json(await second.fetch('/admin/auth-keys'));
+    expect(answer).toEqual(before);
     const use = (value: string) => second?.fetch('/v1/models', { headers: { authorization: `Bearer ${value}` } });
     expect((await use(active.value))?.status).toBe(200);
     expect((await use(ended.value))?.status).toBe(401);
@@ -400,7 +400,7 @@ describe('the user path header', () => {
 
   it('is ignored from the first request on for a key that was created with user_path_header false', async () => {
     const key = await newKey(gateway, { user_path_header: false });
-    expect(key.told).toMatchObject({ user_path_header: false });
+    expect(key.created).toMatchObject({ user_path_header: false });
     expect(await chatAt(key, '/team/a')).toBeUndefined();
   });
 });

@@ -29,10 +29,10 @@ describe('a background response of a native provider', () => {
     provider.control.release();
     const made = await until(queued.id, 'completed');
     expect(made.output[0].content[0].text).toBe('hello');
-    const asked = upstreamGets(queued.id);
-    expect(asked).toBeGreaterThan(0);
+    const requestCount = upstreamGets(queued.id);
+    expect(requestCount).toBeGreaterThan(0);
     expect(await json(await kinds.retrieve(queued.id))).toEqual(made);
-    expect(upstreamGets(queued.id)).toBe(asked);
+    expect(upstreamGets(queued.id)).toBe(requestCount);
   });
 
   it('is returned in its last known state when the provider cannot be reached', async () => {
@@ -50,9 +50,9 @@ describe('a background response of a native provider', () => {
     const { id } = await kinds.create(hello);
     const cancelled = await json(await gateway.post(`/v1/responses/${id}/cancel`, ''));
     expect(cancelled).toMatchObject({ id, status: 'cancelled' });
-    const asked = upstreamGets(id);
+    const requestCount = upstreamGets(id);
     expect(await json(await kinds.retrieve(id))).toEqual(cancelled);
-    expect(upstreamGets(id)).toBe(asked);
+    expect(upstreamGets(id)).toBe(requestCount);
     provider.control.release();
   });
 

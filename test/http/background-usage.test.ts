@@ -64,9 +64,9 @@ describe('a background response of a native provider', () => {
     });
     expect(events.at(-1)?.data).toEqual({ kind: 'response', workId: id, outcome: 'completed' });
     // The output is served without another request to the provider.
-    const asked = provider.requests.length;
+    const requestCount = provider.requests.length;
     expect(await json(await retrieve(id))).toMatchObject({ status: 'completed' });
-    expect(provider.requests.length).toBe(asked);
+    expect(provider.requests.length).toBe(requestCount);
   });
 
   it('is recorded and stored even when its client never polls', async () => {
@@ -76,11 +76,11 @@ describe('a background response of a native provider', () => {
     expect(usagesIn(events)).toMatchObject([{ source: 'provider', totalCost: '1000000000' }]);
     const usage = events.find(({ type }) => type === 'usage.recorded');
     expect(usage).toMatchObject({ actor: `key:${key.id}`, userPath: '/team/quiet' });
-    const asked = provider.requests.length;
+    const requestCount = provider.requests.length;
     const kept = await json(await retrieve(id));
     expect(kept).toMatchObject({ id, status: 'completed' });
     expect(kept.output[0].content[0].text).toBe('hello');
-    expect(provider.requests.length).toBe(asked);
+    expect(provider.requests.length).toBe(requestCount);
   });
 
   it('keeps its budget reservation until it ends, so that concurrent ones stay within the budget', async () => {

@@ -49,7 +49,7 @@ describe('a background response', () => {
   it('does not send background to the provider', async () => {
     const { id } = await kinds.create(hello);
     await until(id, 'completed');
-    expect(JSON.parse(gateway.lastAsked().body)).not.toHaveProperty('background');
+    expect(JSON.parse(gateway.lastProviderRequest().body)).not.toHaveProperty('background');
   });
 
   it('is in progress while the provider is called', async () => {
@@ -104,9 +104,9 @@ describe('a background response', () => {
 describe('cancelling a background response', () => {
   it('ends the call to the provider', async () => {
     gateway.simulated.control.next(silent);
-    const asked = gateway.simulated.nextRequest();
+    const providerRequest = gateway.simulated.nextRequest();
     const { id } = await kinds.create(hello);
-    const request = await asked;
+    const request = await providerRequest;
     const cancelled = await json(await cancel(id));
     expect(cancelled).toMatchObject({ id, status: 'cancelled', error: null, output: [] });
     expect(await request.ended).toBe('aborted');
@@ -115,9 +115,9 @@ describe('cancelling a background response', () => {
 
   it('is not counted as a failure of the provider', async () => {
     gateway.simulated.control.next(silent);
-    const asked = gateway.simulated.nextRequest();
+    const providerRequest = gateway.simulated.nextRequest();
     const answer = await gateway.post('/v1/responses', hello);
-    await asked;
+    await providerRequest;
     await cancel((await json(answer)).id);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.map(({ type }) => type)).not.toContain('attempt.failed');
@@ -160,9 +160,9 @@ describe('cancelling a background response', () => {
 
   it('of one in progress by DELETE ends it', async () => {
     gateway.simulated.control.next(silent);
-    const asked = gateway.simulated.nextRequest();
+    const providerRequest = gateway.simulated.nextRequest();
     const { id } = await kinds.create(hello);
-    const request = await asked;
+    const request = await providerRequest;
     expect((await gateway.fetch(`/v1/responses/${id}`, { method: 'DELETE' })).status).toBe(200);
     expect(await request.ended).toBe('aborted');
     expect((await kinds.retrieve(id)).status).toBe(404);
@@ -173,7 +173,7 @@ describe('a background response as a stream', () => {
   it('continues when its client disconnects, and can be resumed where the client left off', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 4 });
     const left = new AbortController();
-    const asked = gateway.simulated.nextRequest();
+    const providerRequest = gateway.simulated.nextRequest();
     const body = { ...hello, input: 'Write 30 words', stream: true };
     const answer = await gateway.post('/v1/responses', body, { signal: left.signal });
     const text = await readUntil(answer, 'output_text.delta');
@@ -181,7 +181,7 @@ describe('a background response as a stream', () => {
     left.abort();
     const { id } = seen[0].response;
     const joined = kinds.retrieve(id, `?stream=true&starting_after=${seen.at(-1).sequence_number}`);
-    await letGo(await asked);
+    await letGo(await providerRequest);
     const rest = dataOf(await (await joined).text());
     const all = [...seen, ...rest];
     expect(all.map((event) => event.sequence_number)).toEqual(all.map((_, index) => index));

@@ -128,10 +128,10 @@ describe('unusual but valid HTTP', () => {
     client.send(`GET /health HTTP/1.0\r\n\r\n`);
     expect((await client.answer())?.status).toBe(200);
     await client.closed();
-    const asked = await raw(
+    const requested = await raw(
       `POST /v1/chat/completions HTTP/1.0\r\n${KEY}content-length: ${chat.length}\r\n\r\n${chat}`,
     );
-    expect(JSON.parse(asked?.body.toString() ?? '').choices[0].message.content).toBe('fine');
+    expect(JSON.parse(requested?.body.toString() ?? '').choices[0].message.content).toBe('fine');
   });
 
   it('of version 1.0 receives streams', async () => {

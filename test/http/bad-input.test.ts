@@ -112,7 +112,7 @@ describe.each(routes)('a body for %s', (path) => {
     const body = `{"model":"nobody/x","model":"${model}","messages":[{"role":"user","content":"hi"}],"input":"hi"}`;
     const answer = await post(path, body);
     expect(answer.status).toBe(200);
-    expect(gateway.lastAsked().body).not.toContain('nobody/x');
+    expect(gateway.lastProviderRequest().body).not.toContain('nobody/x');
   });
 });
 

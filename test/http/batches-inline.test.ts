@@ -66,7 +66,7 @@ describe('POST /v1/batches with requests', () => {
       { custom_id: 'a', method: 'POST', url: endpoint, body: request('a', 'scripted').body },
       { custom_id: 'b', method: 'POST', url: endpoint, body: request('b', 'scripted').body },
     ]);
-    expect(stores.openai.asked).toEqual([]);
+    expect(stores.openai.requests).toEqual([]);
     const [tracked] = await eventsUntil(gateway, `stream=file-${batch.input_file_id}`, () => true);
     expect(tracked?.data).toMatchObject({ provider: 'groq', exchangeId: exchangeOf(answer) });
     expect(await json(await gateway.fetch(`/v1/files/${batch.input_file_id}`))).toMatchObject({ provider: 'groq' });
@@ -141,14 +141,14 @@ describe('POST /v1/batches with requests', () => {
     const refused = await errorOf(await create(body), 400);
     expect(refused).toMatchObject({ type: 'invalid_request_error', param });
     if (code !== 'invalid_value') expect(refused.code).toBe(code);
-    expect([...stores.groq.asked, ...stores.openai.asked]).toEqual([]);
+    expect([...stores.groq.requests, ...stores.openai.requests]).toEqual([]);
   });
 
   it.each([['mistral'], ['gemini']])(
     'is 501 at %s, which has no batches or no files, without a call to it',
     async (name) => {
       expect(await errorOf(await create({ requests: [request('a', `${name}/scripted`)] }), 501)).toBeDefined();
-      expect(stores.groq.asked).toEqual([]);
+      expect(stores.groq.requests).toEqual([]);
     },
   );
 
@@ -163,13 +163,13 @@ describe('POST /v1/batches with requests', () => {
     const inFile = { messages: [{ role: 'user', content: [{ type: 'file', file: { file_id: 'file-strange' } }] }] };
     const named = { custom_id: 'a', url: endpoint, body: { model: 'groq/scripted', ...inFile } };
     await errorOf(await by({ requests: [named] }), 404);
-    const goesOn = {
+    const deferredWork = {
       custom_id: 'a',
       url: '/v1/responses',
       body: { model: 'groq/scripted', previous_response_id: 'r' },
     };
-    expect(await errorOf(await by({ requests: [goesOn] }), 400)).toMatchObject({ param: 'requests[0]' });
-    expect(stores.groq.asked).toEqual([]);
+    expect(await errorOf(await by({ requests: [deferredWork] }), 400)).toMatchObject({ param: 'requests[0]' });
+    expect(stores.groq.requests).toEqual([]);
     expect((await by({ requests: [request('a', 'groq/scripted')] })).status).toBe(200);
   });
 });

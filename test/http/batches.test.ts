@@ -62,7 +62,7 @@ describe('a batch', () => {
     });
     const cancelled = await gateway.fetch(`/v1/batches/${batch.id}/cancel`, { method: 'POST' });
     expect(await json(cancelled)).toMatchObject({ status: 'cancelling', provider: 'groq' });
-    expect(stores.openai.asked).toEqual([]);
+    expect(stores.openai.requests).toEqual([]);
     const [tracked] = await eventsUntil(gateway, `stream=batch-${batch.id}`, () => true);
     expect(tracked?.data).toMatchObject({ provider: 'groq', exchangeId: exchangeOf(answer) });
   });
@@ -105,12 +105,12 @@ describe('a batch', () => {
 
   it('is refused in the words of the provider, and not sent twice', async () => {
     openai.script((_request, response) => {
-      stores.openai.asked.push('again');
+      stores.openai.requests.push('again');
       response.writeHead(503, { 'content-type': 'application/json' }).end('{"error":{"message":"busy"}}');
     });
     const answer = await create({ input_file_id: 'file-strange', provider: 'openai' });
     expect(await errorOf(answer, 503)).toMatchObject({ message: 'busy', provider: 'openai' });
-    expect(stores.openai.asked).toEqual(['again']);
+    expect(stores.openai.requests).toEqual(['again']);
   });
 
   it('is a 404 when the provider does not have its input file, and a 501 when it has no batches', async () => {

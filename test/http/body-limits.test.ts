@@ -49,7 +49,7 @@ describe('by default', () => {
     });
     expect(answer.status).toBe(200);
     await answer.arrayBuffer();
-    expect(gateway.lastAsked().body).toContain(image.slice(0, 1000));
+    expect(gateway.lastProviderRequest().body).toContain(image.slice(0, 1000));
   }, 30_000);
 
   it('a recording of 25 MB is served', async () => {

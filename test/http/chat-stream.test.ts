@@ -115,7 +115,7 @@ describe('a chat completion stream', () => {
       const text = await answer.text();
       expect(dataOf(text).filter(({ choices }) => choices.length === 0)).toEqual([]);
       expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
-      expect(JSON.parse(gateway.lastAsked().body).stream_options).toEqual({
+      expect(JSON.parse(gateway.lastProviderRequest().body).stream_options).toEqual({
         ...(options.stream_options ?? {}),
         include_usage: true,
       });
@@ -127,9 +127,9 @@ describe('a chat completion stream', () => {
   );
 
   it('has the same content as the answer without streaming', async () => {
-    const asked = { model, messages: user('Tell me something.') };
-    const whole = await json(await gateway.post(PATH, asked));
-    const chunks = dataOf(await (await gateway.post(PATH, { ...asked, stream: true })).text());
+    const requestBody = { model, messages: user('Tell me something.') };
+    const whole = await json(await gateway.post(PATH, requestBody));
+    const chunks = dataOf(await (await gateway.post(PATH, { ...requestBody, stream: true })).text());
     expect(chunks.map((chunk) => chunk.choices[0].delta.content ?? '').join('')).toBe(whole.choices[0].message.content);
     expect(chunks.at(-1).choices[0].finish_reason).toBe('stop');
   });
@@ -210,7 +210,7 @@ describe('a chat completion stream', () => {
     const reader = (answer.body ?? failed()).pipeThrough(new TextDecoderStream()).getReader();
     let text = '';
     while (eventsOf(text).length < 3) text += (await reader.read()).value;
-    expect(gateway.lastAsked().outcome).toBe('open');
+    expect(gateway.lastProviderRequest().outcome).toBe('open');
     gateway.simulated.control.release();
     for (let more = await reader.read(); !more.done; more = await reader.read()) text += more.value;
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
@@ -268,9 +268,9 @@ describe('a chat completion stream', () => {
     const reader = (answer.body ?? failed()).getReader();
     const { value } = await reader.read();
     expect(value?.length).toBeGreaterThan(0);
-    const asked = gateway.lastAsked();
+    const providerRequest = gateway.lastProviderRequest();
     client.abort();
-    expect(await asked.ended).toBe('aborted');
+    expect(await providerRequest.ended).toBe('aborted');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     const types = events.map(({ type }) => type);
     const chunks = types.filter((type) => type === 'chunk.received').length;

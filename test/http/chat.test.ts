@@ -50,7 +50,7 @@ describe('a chat completion', () => {
       '"messages":[{"role":"user","content":"hi","name":"ann\\/a"}], "alpha" : "ü" }';
     const answer = await gateway.post(PATH, `{ "zeta":true, "model" : "${model}",${rest}`);
     expect(answer.status).toBe(200);
-    expect(gateway.lastAsked().body).toBe(`{ "zeta":true, "model" : "simulated-small",${rest}`);
+    expect(gateway.lastProviderRequest().body).toBe(`{ "zeta":true, "model" : "simulated-small",${rest}`);
   });
 
   it('reaches the provider without the routing hint, when that is a string', async () => {
@@ -59,15 +59,17 @@ describe('a chat completion', () => {
       `{"provider":"llamacpp-gpu","model":"simulated-small","messages":[{"role":"user","content":"hi"}]}`,
     );
     expect(answer.status).toBe(200);
-    expect(gateway.lastAsked().body).toBe('{"model":"simulated-small","messages":[{"role":"user","content":"hi"}]}');
-    expect(gateway.lastAsked().headers.host).toMatch(/^localhost:/);
+    expect(gateway.lastProviderRequest().body).toBe(
+      '{"model":"simulated-small","messages":[{"role":"user","content":"hi"}]}',
+    );
+    expect(gateway.lastProviderRequest().headers.host).toMatch(/^localhost:/);
   });
 
   it("keeps a provider's own routing preferences, an object under the same name", async () => {
     const provider = { order: ['one', 'two'], allow_fallbacks: false };
     const answer = await gateway.post(PATH, { ...hello, provider });
     expect(answer.status).toBe(200);
-    expect(JSON.parse(gateway.lastAsked().body).provider).toEqual(provider);
+    expect(JSON.parse(gateway.lastProviderRequest().body).provider).toEqual(provider);
   });
 
   it.each([
@@ -86,8 +88,8 @@ describe('a chat completion', () => {
   ])('finds its model by %s', async (_form, selector, host, id) => {
     const answer = await gateway.post(PATH, { ...hello, model: selector });
     expect(answer.status).toBe(200);
-    expect(gateway.lastAsked().headers.host).toContain(host);
-    expect(JSON.parse(gateway.lastAsked().body).model).toBe(id);
+    expect(gateway.lastProviderRequest().headers.host).toContain(host);
+    expect(JSON.parse(gateway.lastProviderRequest().body).model).toBe(id);
     const resolved = (await eventsOfExchange(gateway, exchangeOf(answer))).find(
       ({ type }) => type === 'model.resolved',
     );
@@ -119,7 +121,7 @@ describe('a chat completion', () => {
   it('carries the request id of the client, and the id of the exchange', async () => {
     const answer = await gateway.post(PATH, hello, { headers: { 'x-request-id': 'mine-123' } });
     expect(answer.headers.get('x-request-id')).toBe('mine-123');
-    expect(gateway.lastAsked().headers['x-request-id']).toBe('mine-123');
+    expect(gateway.lastProviderRequest().headers['x-request-id']).toBe('mine-123');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.map(({ requestId }) => requestId)).toEqual(events.map(() => 'mine-123'));
   });
@@ -196,10 +198,10 @@ describe('a chat completion', () => {
 
   it('whose client disconnects is cancelled at the provider, and recorded so', async () => {
     gateway.simulated.control.next({ hang: true });
-    const asked = gateway.simulated.nextRequest();
+    const providerRequest = gateway.simulated.nextRequest();
     const client = new AbortController();
     const answer = gateway.post(PATH, hello, { signal: client.signal, headers: { 'x-request-id': 'left-json' } });
-    const request = await asked;
+    const request = await providerRequest;
     client.abort();
     await expect(answer).rejects.toThrow();
     expect(await request.ended).toBe('aborted');

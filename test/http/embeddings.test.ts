@@ -21,7 +21,7 @@ describe('embeddings', () => {
     );
     for (const { embedding } of data) expect(embedding).toHaveLength(64);
     expect(usage).toMatchObject({ prompt_tokens: expect.any(Number), total_tokens: usage.prompt_tokens });
-    expect(JSON.parse(gateway.lastAsked().body)).toEqual({ model: 'simulated-embed', input });
+    expect(JSON.parse(gateway.lastProviderRequest().body)).toEqual({ model: 'simulated-embed', input });
   });
 
   it('are returned as base64 on request, with the same numbers', async () => {
@@ -43,7 +43,7 @@ describe('embeddings', () => {
   it('reach the provider with unknown members, and are returned byte for byte', async () => {
     const body = `{"input":"hi", "x":1.50,"provider":"llamacpp","model":"${model}"}`;
     const answer = await gateway.post(PATH, body);
-    expect(gateway.lastAsked().body).toBe('{"input":"hi", "x":1.50,"model":"simulated-embed"}');
+    expect(gateway.lastProviderRequest().body).toBe('{"input":"hi", "x":1.50,"model":"simulated-embed"}');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
     expect(events.at(-1)).toMatchObject({ type: 'usage.recorded', data: { endpoint: PATH, inputTokens: 1 } });

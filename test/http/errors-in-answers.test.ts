@@ -229,11 +229,11 @@ it.each(incompleteTranslated)(
   async (provider, _, given) => {
     await streaming(given);
     const model = `${provider}/scripted`;
-    for (const [path, asked] of [
+    for (const [path, requestBody] of [
       ['/v1/responses', { model, input: 'hi', stream: true }],
       ['/v1/chat/completions', { model, messages: user('hi'), stream: true }],
     ] as const) {
-      const answer = await gateway.post(path, asked);
+      const answer = await gateway.post(path, requestBody);
       const text = await answer.text();
       expect(text).toContain(EARLY);
       expect(text).not.toContain('response.completed');
@@ -255,8 +255,8 @@ describe('a chat stream with a finish reason', () => {
 
   it.each(interruptions)('of an interruption (%s) fails for clients of responses and messages', async (reason) => {
     await streaming(events(sse(callOpen), sse(chunk({}, reason)), done));
-    for (const [path, asked] of translated) {
-      const answer = await gateway.post(path, asked);
+    for (const [path, requestBody] of translated) {
+      const answer = await gateway.post(path, requestBody);
       const text = await answer.text();
       expect(text).toContain(EARLY);
       expect(text).not.toMatch(/response\.completed|arguments\.done|message_stop|"tool_use","stop/);
@@ -266,8 +266,8 @@ describe('a chat stream with a finish reason', () => {
 
   it.each(ends)('of an end (%s) is complete', async (reason) => {
     await streaming(events(hello, sse(chunk({}, reason)), done));
-    for (const [path, asked] of translated) {
-      const text = await (await gateway.post(path, asked)).text();
+    for (const [path, requestBody] of translated) {
+      const text = await (await gateway.post(path, requestBody)).text();
       expect(text).toMatch(/response\.completed|"stop_reason":"end_turn"/);
     }
   });
@@ -308,8 +308,8 @@ describe('an endpoint that is passed on unchanged', () => {
     await streaming(events(sse(text(null)), message === NOT_JSON ? torn : sse(last, event), done));
     const answer = await gateway.post('/v1/completions', { model: 'llamacpp/scripted', prompt: 'hi', stream: true });
     const said = await answer.text();
-    const told = answer.status === 200 ? dataOf(said).at(-1) : JSON.parse(said);
-    expect(told.error.message).toContain(message);
+    const reported = answer.status === 200 ? dataOf(said).at(-1) : JSON.parse(said);
+    expect(reported.error.message).toContain(message);
     expect(said).not.toContain('[DONE]');
     await expectFailed(answer);
   });
@@ -331,20 +331,20 @@ describe('a whole answer that reports an error', () => {
     ['beside a choice', whole('error', { error }), MESSAGE],
     ['within a choice', whole('error', {}, { error }), MESSAGE],
     ['as its finish reason', whole('error', {}), SILENT],
-  ])('%s fails in each dialect, and its usage is recorded', async (_where, body, told) => {
+  ])('%s fails in each dialect, and its usage is recorded', async (_where, body, reported) => {
     await answering((response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     });
     const model = 'llamacpp/scripted';
-    for (const [path, asked] of [
+    for (const [path, requestBody] of [
       ['/v1/chat/completions', { model, messages: user('hi') }],
       ['/v1/messages', { model, messages: user('hi'), max_tokens: 9 }],
       ['/v1/responses', { model, input: 'hi' }],
       ['/v1/completions', { model, prompt: 'hi' }],
     ] as const) {
-      const answer = await gateway.post(path, asked);
+      const answer = await gateway.post(path, requestBody);
       expect([path, answer.status]).toEqual([path, 502]);
-      expect((JSON.parse(await answer.text()) as { error: { message: string } }).error.message).toContain(told);
+      expect((JSON.parse(await answer.text()) as { error: { message: string } }).error.message).toContain(reported);
       const recorded = await eventsOfExchange(gateway, exchangeOf(answer));
       const usage = recorded.find(({ type }) => type === 'usage.recorded')?.data;
       expect(usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
@@ -356,11 +356,11 @@ describe('a whole answer that reports an error', () => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(whole(reason, {})));
     });
     const model = 'llamacpp/scripted';
-    for (const [path, asked] of [
+    for (const [path, requestBody] of [
       ['/v1/messages', { model, messages: user('hi'), max_tokens: 9 }],
       ['/v1/responses', { model, input: 'hi' }],
     ] as const) {
-      const answer = await gateway.post(path, asked);
+      const answer = await gateway.post(path, requestBody);
       expect([path, answer.status]).toEqual([path, 502]);
       expect(await answer.text()).toContain('interrupted');
       await expectFailed(answer);
@@ -387,9 +387,9 @@ describe('a provider of responses whose stream ends with response.failed', () =>
     ];
     await streaming(events(...frames));
     const answer = await gateway.post('/v1/responses', { model: 'openai/scripted', input: 'hi', stream: true });
-    const told = dataOf(await answer.text());
-    expect(told.map(({ type }) => type)).toEqual(['response.created', 'response.failed']);
-    expect(told.at(-1).response.error).toMatchObject({ code: 'server_error', message: MESSAGE });
+    const received = dataOf(await answer.text());
+    expect(received.map(({ type }) => type)).toEqual(['response.created', 'response.failed']);
+    expect(received.at(-1).response.error).toMatchObject({ code: 'server_error', message: MESSAGE });
     await expectFailed(answer);
     const stored = await gateway.fetch('/v1/responses/resp_1');
     expect(JSON.parse(await stored.text())).toMatchObject({ status: 'failed' });

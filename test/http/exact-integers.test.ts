@@ -151,8 +151,8 @@ describe('an integer past 2^53 in a stored response', () => {
   it.each(['ollama', 'anthropic'])('is returned unchanged by %s, and sent unchanged in the next turn', async (type) => {
     const bodies = { ollama: ollamaLine, anthropic: message(toolUse(INPUT)) };
     answer = { type: JSON_TYPE, body: bodies[type === 'ollama' ? 'ollama' : 'anthropic'] };
-    const asked = `{"model":"${type}/scripted","max_output_tokens":9,"tools":${tools},"input":[{"role":"user","content":"hi"},${call},${output}]}`;
-    const said = await text(RESPONSES, asked);
+    const requested = `{"model":"${type}/scripted","max_output_tokens":9,"tools":${tools},"input":[{"role":"user","content":"hi"},${call},${output}]}`;
+    const said = await text(RESPONSES, requested);
     expect(said.text).toContain(`"arguments":${AS_TEXT}`);
     const { id } = JSON.parse(said.text) as { id: string };
     const stored = await (await gateway.fetch(`${RESPONSES}/${id}`)).text();
@@ -178,8 +178,8 @@ describe('an integer past 2^53 in a stored response', () => {
     const { id } = JSON.parse(made) as { id: string };
     const items = async () => (await gateway.fetch(`/v1/conversations/${id}/items?order=asc`)).text();
     expect(await items()).toContain(`"output":${INPUT}`);
-    const asked = `{"model":"openai/scripted","conversation":"${id}","tools":${tools},"input":"hi"}`;
-    const said = await text(RESPONSES, asked);
+    const requested = `{"model":"openai/scripted","conversation":"${id}","tools":${tools},"input":"hi"}`;
+    const said = await text(RESPONSES, requested);
     expect(sent).toContain(INPUT);
     expect(said.text).toContain(`"maximum":${LARGE}`);
     expect(await (await gateway.fetch(`${RESPONSES}/resp_native_1`)).text()).toContain(`"maximum":${LARGE}`);

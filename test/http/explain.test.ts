@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { user, withGateway } from '../support/with-gateway.ts';
-import { administrator } from './admin-past.ts';
+import { administrator } from './admin-history-steps.ts';
 
 const gateway = withGateway({
   env: { USERS: '[{"path": "/declared", "allowed_models": ["llamacpp/simulated-large"]}]' },
@@ -10,7 +10,7 @@ const admin = administrator(gateway);
 const SMALL = 'llamacpp/simulated-small';
 const LARGE = 'llamacpp/simulated-large';
 
-async function asked(value: string, model: string): Promise<number> {
+async function requestStatus(value: string, model: string): Promise<number> {
   const headers = { authorization: `Bearer ${value}` };
   return (await gateway.post('/v1/chat/completions', { model, messages: user('Hi') }, { headers })).status;
 }
@@ -37,7 +37,7 @@ describe('GET /admin/explain', () => {
     for (const { id, value } of [restricted, free]) {
       for (const model of [SMALL, LARGE]) {
         const { allowed } = await admin.get(`/admin/explain?key=${id}&model=${model}`);
-        expect(await asked(value, model)).toBe(allowed ? 200 : 400);
+        expect(await requestStatus(value, model)).toBe(allowed ? 200 : 400);
       }
     }
   });
@@ -128,9 +128,9 @@ describe('GET /admin/explain', () => {
     });
 
     const { value } = await admin.newKey({ user_path: '/vm/inner' });
-    expect(await asked(value, 'team-model')).toBe(200);
+    expect(await requestStatus(value, 'team-model')).toBe(200);
     const stranger = await admin.newKey({ user_path: '/elsewhere' });
-    expect(await asked(stranger.value, 'team-model')).toBe(400);
+    expect(await requestStatus(stranger.value, 'team-model')).toBe(400);
     for (const source of ['team-model', 'inner-model', LARGE]) {
       await admin.change('DELETE', '/admin/virtual-models', { source });
     }

@@ -178,9 +178,9 @@ describe('the cost of a failed attempt', () => {
       return corrections === 6;
     });
     const recorded = events.filter(({ type }) => type === 'usage.recorded').map(({ id }) => id);
-    const told = events.filter(({ type }) => type === 'usage.recalculated').map(({ data }) => data);
+    const received = events.filter(({ type }) => type === 'usage.recalculated').map(({ data }) => data);
     for (const id of recorded) {
-      const own = told.filter(({ usageId }) => usageId === id);
+      const own = received.filter(({ usageId }) => usageId === id);
       expect(own.map((one) => [one.previousTotalCost, one.totalCost])).toEqual([
         ['30000', '60000'],
         ['60000', '90000'],

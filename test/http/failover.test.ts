@@ -17,7 +17,7 @@ import {
   user,
 } from '../support/with-gateway.ts';
 
-const { gateway, provider, asked, counted } = withProviders(
+const { gateway, provider, requestsTo, counted } = withProviders(
   {
     a: { models: ['one'] },
     b: { models: ['two'] },
@@ -301,14 +301,14 @@ describe('a conversation that moves to another target', () => {
     const answer = await gateway.post(responses, next);
     const second = await json(answer);
     expect(second).toMatchObject({ status: 'completed', previous_response_id: first.id });
-    const told = JSON.parse(asked('translated').findLast((one) => one.path === path)?.body ?? '{}');
-    expect(told.messages.map(({ role, content }: { role: string; content: string }) => [role, content])).toEqual([
+    const reported = JSON.parse(requestsTo('translated').findLast((one) => one.path === path)?.body ?? '{}');
+    expect(reported.messages.map(({ role, content }: { role: string; content: string }) => [role, content])).toEqual([
       ['user', 'My name is Ada.'],
       ['assistant', first.output.at(-1).content[0].text],
       ['user', 'What is my name?'],
     ]);
     // The first target received the id alone, since it has stored its own response.
-    const native = JSON.parse(asked('native').findLast((one) => one.path === responses)?.body ?? '{}');
+    const native = JSON.parse(requestsTo('native').findLast((one) => one.path === responses)?.body ?? '{}');
     expect(native).toMatchObject({ previous_response_id: first.id, input: 'What is my name?' });
     const events = await eventsOf(answer);
     const order = events.map(({ type }) => type).filter((type) => /^(attempt|history)/.test(type));
@@ -316,7 +316,7 @@ describe('a conversation that moves to another target', () => {
     // Back to the first target, which has not stored the second response.
     const third = { model: 'moving', input: 'Say it again.', previous_response_id: second.id };
     expect((await json(await gateway.post(responses, third))).status).toBe('completed');
-    const back = JSON.parse(asked('native').findLast((one) => one.path === responses)?.body ?? '{}');
+    const back = JSON.parse(requestsTo('native').findLast((one) => one.path === responses)?.body ?? '{}');
     expect(back.previous_response_id).toBeUndefined();
     expect(back.input).toHaveLength(5);
   });
@@ -343,11 +343,11 @@ describe('a feature that only some of the targets have', () => {
       targets: [two[0], { provider: 'anthropic-claude', model: 'claude' }],
       strategy: 'failover',
     });
-    const before = asked('claude').length;
+    const before = requestsTo('claude').length;
     const answer = await gateway.post('/v1/messages/count_tokens', chat('counting'));
     expect(await json(answer)).toEqual({ input_tokens: expect.any(Number) });
     expect(
-      asked('claude')
+      requestsTo('claude')
         .slice(before)
         .map((one) => one.path),
     ).toEqual(['/v1/messages/count_tokens']);
@@ -405,11 +405,11 @@ describe('a response in the background', () => {
       strategy: 'failover',
     });
     provider.a.control.always({ status: 503, message: 'not now' });
-    const before = asked('native').length;
+    const before = requestsTo('native').length;
     const { id } = await begin('own last');
     const response = await ended(id);
     expect(response).toMatchObject({ status: 'failed', error: { message: 'not now' } });
-    expect(asked('native')).toHaveLength(before);
+    expect(requestsTo('native')).toHaveLength(before);
   });
 });
 
@@ -453,7 +453,7 @@ describe('a provider that keeps failing', () => {
     });
     try {
       await modelsListed(other, 2);
-      const posts = () => a.requests.filter(({ path: asked }) => asked === path).length;
+      const posts = () => a.requests.filter(({ path: requested }) => requested === path).length;
       const model = async () => (await json(await other.fetch(path, { json: chat() }))).model;
       a.control.always({ status: 500 }, { path });
       expect([await model(), await model()]).toEqual(['two', 'two']);
@@ -491,7 +491,8 @@ describe('the settings for all virtual models', () => {
     });
     try {
       await modelsListed(other, 3);
-      const counts = () => upstream.map(({ requests }) => requests.filter(({ path: asked }) => asked === path).length);
+      const counts = () =>
+        upstream.map(({ requests }) => requests.filter(({ path: requested }) => requested === path).length);
       const askedWith = async (fault: object) => {
         const before = counts();
         for (const one of upstream) one.control.always(fault, { path });

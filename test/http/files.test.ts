@@ -70,7 +70,7 @@ describe('an upload', () => {
     expect(file).toMatchObject({ object: 'file', provider: 'groq', filename: 'in.jsonl', bytes: lines.length });
     expect(file.fields.sort()).toEqual(['file', 'purpose']);
     expect(stores.groq.files.get(file.id)?.content?.toString()).toBe(lines);
-    expect(stores.openai.asked).toEqual([]);
+    expect(stores.openai.requests).toEqual([]);
   });
 
   it('requires a valid hint where there is a choice of providers', async () => {
@@ -165,7 +165,7 @@ describe('a file', () => {
       deleted: true,
     });
     await errorOf(await get(`/v1/files/${id}?provider=groq`), 404);
-    expect(stores.openai.asked).toEqual([]);
+    expect(stores.openai.requests).toEqual([]);
     const events = await eventsUntil(gateway, `stream=file-${id}`, ({ type }) => type === 'file.deleted');
     expect(events.map(({ type }) => type)).toEqual(['file.tracked', 'file.deleted']);
   });
@@ -237,9 +237,9 @@ describe('a file', () => {
     const { id } = await json(await first.fetch('/v1/files', { method: 'POST', body: form }));
     await first.gateway.stop('restart');
     const second = await startTestGateway({ simulated: false, env, dataDir: first.dataDir });
-    stores.openai.asked.length = 0;
+    stores.openai.requests.length = 0;
     expect(await json(await second.fetch(`/v1/files/${id}`))).toMatchObject({ provider: 'groq' });
-    expect(stores.openai.asked.filter((path) => path.includes(id))).toEqual([]);
+    expect(stores.openai.requests.filter((path) => path.includes(id))).toEqual([]);
     await second.close();
     await first.simulated.close();
   });

@@ -42,8 +42,8 @@ const calls = () => provider.requests.filter(({ method, path }) => method === 'P
 async function running(fault: object, body: object = {}): Promise<string> {
   const before = calls();
   provider.control.next(fault, chat);
-  const asked = { model, input: 'Write 50 words', background: true, ...body };
-  const { id } = await json(await gateway.fetch('/v1/responses', { json: asked }));
+  const requestBody = { model, input: 'Write 50 words', background: true, ...body };
+  const { id } = await json(await gateway.fetch('/v1/responses', { json: requestBody }));
   await expect.poll(calls).toBe(before + 1);
   return id;
 }
@@ -66,13 +66,13 @@ describe('a follower of a background response', () => {
     ['in one piece', {}],
   ])('made %s receives its failure before any output', async (_how, how) => {
     provider.control.next({ headerDelayMs: 300, status: 500, message: 'out of order' }, chat);
-    const asked = { model, input: 'hi', background: true, ...how };
-    const creating = gateway.fetch('/v1/responses', { json: asked });
+    const requestBody = { model, input: 'hi', background: true, ...how };
+    const creating = gateway.fetch('/v1/responses', { json: requestBody });
     const events = await eventsUntil(gateway, 'types=response.stored', ({ data }) => data.status === 'in_progress');
     const id = events[0]?.stream.slice('response-'.length) ?? '';
-    const told = dataOf(await (await follow(id)).text());
-    expect(told.at(-1)).toMatchObject({ type: 'response.failed', response: { id, status: 'failed' } });
-    expect(told.map(({ sequence_number: number }) => number)).toEqual([0, 1, 2, 3]);
+    const received = dataOf(await (await follow(id)).text());
+    expect(received.at(-1)).toMatchObject({ type: 'response.failed', response: { id, status: 'failed' } });
+    expect(received.map(({ sequence_number: number }) => number)).toEqual([0, 1, 2, 3]);
     await (await creating).text();
   });
 

@@ -42,8 +42,8 @@ describe.each(endpoints)('POST %s', (path, body) => {
     const text = `{ "model" : "${model}", "rest": ${JSON.stringify(body)},\n "provider":"openai", "n": 1.50 }`;
     const answer = await gateway.post(path, text);
     expect(await json(answer)).toEqual({ made: true, usage });
-    const { method, path: asked, headers, body: got } = scripted.last();
-    expect([method, asked]).toEqual(['POST', path]);
+    const { method, path: requested, headers, body: got } = scripted.last();
+    expect([method, requested]).toEqual(['POST', path]);
     expect(headers).toMatchObject({ authorization: 'Bearer sk-upstream', 'content-type': 'application/json' });
     expect(got.toString()).toBe(`{ "model" : "scripted", "rest": ${JSON.stringify(body)}, "n": 1.50 }`);
   });
@@ -113,7 +113,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
   });
 
   it('is the same 501 where a provider turns out to lack the endpoint, but not where it lacks the model', async () => {
-    const asked = () => gateway.post(path, { model: 'simulated/scripted', ...body });
+    const send = () => gateway.post(path, { model: 'simulated/scripted', ...body });
     for (const [status, text] of [
       [404, '{"detail":"Not Found"}'],
       [404, '{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}'],
@@ -122,7 +122,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
       [501, '{"error":{"message":"This server does not support it."}}'],
     ] as const) {
       scripted.script((_request, response) => response.writeHead(status).end(text));
-      const answer = await asked();
+      const answer = await send();
       expect(answer.headers.get('x-should-retry')).toBe('false');
       expect((await errorOf(answer, 501)).code).toMatch(/^unsupported_(response_)?operation$/);
     }
@@ -131,7 +131,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
       '{"object":"error","message":"`scripted` does not exist.","code":404}',
     ]) {
       scripted.script((_request, response) => response.writeHead(404).end(text));
-      expect((await errorOf(await asked(), 404)).provider).toBe('simulated');
+      expect((await errorOf(await send(), 404)).provider).toBe('simulated');
     }
   });
 
@@ -170,15 +170,15 @@ describe('POST /v1/completions', () => {
     expect(answer.headers.get('content-type')).toBe('text/event-stream');
     expect(await answer.text()).toBe(events.join(''));
     expect(scripted.last().headers.accept).toBe('text/event-stream');
-    const told = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(told.filter(({ type }) => type === 'chunk.received').map(({ body }) => body)).toEqual(events);
-    expect(told.at(-1)?.data).toMatchObject({ inputTokens: 3, outputTokens: 4 });
+    const received = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(received.filter(({ type }) => type === 'chunk.received').map(({ body }) => body)).toEqual(events);
+    expect(received.at(-1)?.data).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
 
   it('works with the simulated provider, by its bare model id', async () => {
     const answer = await gateway.post('/v1/completions', { model: 'simulated-small', prompt: 'Once upon a time' });
     expect((await json(answer)).object).toBe('text_completion');
-    expect(gateway.lastAsked().path).toBe('/v1/completions');
+    expect(gateway.lastProviderRequest().path).toBe('/v1/completions');
   });
 
   it('ends a stream that stops before its finish reason with an error', async () => {
@@ -225,9 +225,9 @@ describe.each([
     says(result);
     const answer = await gateway.post(path, { model, input: 'two', previous_response_id: first.id });
     expect(answer.status).toBe(200);
-    const asked = JSON.parse(scripted.last().body.toString());
-    expect(asked).not.toHaveProperty('previous_response_id');
-    expect(JSON.stringify(asked.input)).toMatch(/one.*two/);
+    const requestBody = JSON.parse(scripted.last().body.toString());
+    expect(requestBody).not.toHaveProperty('previous_response_id');
+    expect(JSON.stringify(requestBody.input)).toMatch(/one.*two/);
   });
 
   it('does not include turns of another tenant', async () => {

@@ -320,7 +320,7 @@ describe('a new key', () => {
   it('cannot be used by its creator to lift its own restrictions', async () => {
     await done(allowedModels(gateway, admin.id, [SMALL]));
     const helper = await newKey(gateway, { dashboard_access: true }, admin);
-    expect(helper.told).toMatchObject({ allowed_models: [SMALL], user_path: root });
+    expect(helper.created).toMatchObject({ allowed_models: [SMALL], user_path: root });
     expect(await refusal(allowedModels(helper, admin.id, []))).toBe('exceeds_own_access');
     expect(await refusal(allowedModels(helper, helper.id, []))).toBe('exceeds_own_access');
     expect(await refusal(allowedModels(admin, helper.id, []))).toBe('exceeds_own_access');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { withGateway } from '../support/with-gateway.ts';
-import { administrator } from './admin-past.ts';
+import { administrator } from './admin-history-steps.ts';
 
 const gateway = withGateway();
 const admin = administrator(gateway);

@@ -60,12 +60,12 @@ describe.each(routes.filter(([, path]) => path !== '/v1/embeddings'))('%s as a s
   it('is joined while it is in progress', async () => {
     const provider = String(body.model) === translated ? gateway.simulated : kinds.nativeProvider;
     provider.control.next({ holdAfterChunks: 4 });
-    const asked = provider.nextRequest();
+    const providerRequest = provider.nextRequest();
     const key = newKey();
     const before = calls();
     const streamed = { ...body, stream: true };
     const texts = Promise.all([1, 2, 3].map(async () => (await post(path, streamed, key)).text()));
-    const request = await asked;
+    const request = await providerRequest;
     while (request.outcome === 'open') {
       provider.control.release();
       await new Promise(setImmediate);
@@ -81,11 +81,11 @@ describe('a request under a key', () => {
 
   it("continues when its client disconnects, for the client's next attempt", async () => {
     gateway.simulated.control.next({ firstByteDelayMs: 300 });
-    const asked = gateway.simulated.nextRequest();
+    const providerRequest = gateway.simulated.nextRequest();
     const key = newKey();
     const left = new AbortController();
     const first = post('/v1/chat/completions', chat, key, { signal: left.signal }).catch(() => undefined);
-    const request = await asked;
+    const request = await providerRequest;
     left.abort();
     await first;
     const before = calls();

@@ -37,14 +37,14 @@ describe.each(both)('a reference to output of a %s response', (_kind, model) => 
   });
 
   it('is resolved when it is a tool call, as an agent does by default', async () => {
-    const asked = { role: 'user', content: 'What is the weather in Paris?' };
-    const called = await create({ model, input: [asked], tools });
+    const requestBody = { role: 'user', content: 'What is the weather in Paris?' };
+    const called = await create({ model, input: [requestBody], tools });
     const [call] = called.output;
     const result = { type: 'function_call_output', call_id: call.call_id, output: '{"degrees":21}' };
-    const answer = await create({ model, input: [asked, reference(call.id), result], tools });
+    const answer = await create({ model, input: [requestBody, reference(call.id), result], tools });
     expect(answer.output[0].type).toBe('message');
     const other = model === native ? translated : native;
-    expect((await create({ model: other, input: [asked, reference(call.id), result], tools })).status).toBe(
+    expect((await create({ model: other, input: [requestBody, reference(call.id), result], tools })).status).toBe(
       'completed',
     );
   });

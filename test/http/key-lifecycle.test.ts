@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { type ManagedKey, newKey, put, withKey } from '../support/managed-keys.ts';
 import { errorOf, eventsUntil, json, user, withGateway } from '../support/with-gateway.ts';
-import { administrator } from './admin-past.ts';
+import { administrator } from './admin-history-steps.ts';
 import { listen } from './live-listener.ts';
 
 const gateway = withGateway();
@@ -34,16 +34,16 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     const old = await newKey(gateway, { user_path: '/team', labels: ['x'] });
     const answer = await rotate(old.id, { grace_seconds: 3600 });
     expect(answer.headers.get('etag')).toBe('"1"');
-    const told = await json(answer);
-    expect(told).toMatchObject({ id: old.id, name: 'a key', labels: ['x'], user_path: '/team', revision: '1' });
-    expect(told.value).toMatch(/^sk_chy_[\w-]{43}$/);
-    expect(told.value).not.toBe(old.value);
-    expect(told.redacted_value).toBe(`sk_chy_...${told.value.slice(-4)}`);
-    const grace = Date.parse(told.previous_valid_until) - Date.parse(told.updated_at);
+    const answered = await json(answer);
+    expect(answered).toMatchObject({ id: old.id, name: 'a key', labels: ['x'], user_path: '/team', revision: '1' });
+    expect(answered.value).toMatch(/^sk_chy_[\w-]{43}$/);
+    expect(answered.value).not.toBe(old.value);
+    expect(answered.redacted_value).toBe(`sk_chy_...${answered.value.slice(-4)}`);
+    const grace = Date.parse(answered.previous_valid_until) - Date.parse(answered.updated_at);
     expect(Math.abs(grace - 3_600_000)).toBeLessThan(60_000);
-    const { value: _, ...row } = told;
+    const { value: _, ...row } = answered;
     expect(await rowOf(old.id)).toMatchObject(row);
-    const next = withKey(gateway, told);
+    const next = withKey(gateway, answered);
     expect([await accepted(old), await accepted(next)]).toEqual([200, 200]);
   });
 
@@ -85,7 +85,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect((await last.fetch('/v1/chat/completions', { json: chat, headers })).status).toBe(200);
     await ofOld.ended;
     await ofNext.until('audit.completed', `after-${old.id}`);
-    expect(JSON.stringify(ofOld.told)).not.toContain(`after-${old.id}`);
+    expect(JSON.stringify(ofOld.events)).not.toContain(`after-${old.id}`);
     ofNext.leave();
   });
 
@@ -249,9 +249,9 @@ describe('POST /admin/auth-keys/{id}/reactivate', () => {
     expect(await accepted(key)).toBe(401);
     const answer = await post(`/admin/auth-keys/${key.id}/reactivate`);
     expect(answer.headers.get('etag')).toBe('"2"');
-    const told = await json(answer);
-    expect(told).toMatchObject({ enabled: true, active: true, revision: '2' });
-    expect(told).not.toHaveProperty('deactivated_at');
+    const answered = await json(answer);
+    expect(answered).toMatchObject({ enabled: true, active: true, revision: '2' });
+    expect(answered).not.toHaveProperty('deactivated_at');
     expect(await accepted(key)).toBe(200);
     expect(await json(await post(`/admin/auth-keys/${key.id}/reactivate`))).toMatchObject({ revision: '2' });
   });

@@ -48,7 +48,7 @@ function bodyFor(url: string, file = ''): { body: string | FormData; headers: Re
     form.set('file', new Blob(['{}']), 'a.jsonl');
     return { body: form, headers: {} };
   }
-  const asked = { model: MODEL, messages: user('hi'), input: 'hi', prompt: 'hi', voice: 'v', max_tokens: 9 };
+  const requestBody = { model: MODEL, messages: user('hi'), input: 'hi', prompt: 'hi', voice: 'v', max_tokens: 9 };
   const batch = { input_file_id: file, provider: 'openai', endpoint: '/v1/chat/completions' };
   const messages = {
     requests: [
@@ -56,7 +56,7 @@ function bodyFor(url: string, file = ''): { body: string | FormData; headers: Re
     ],
   };
   const bodies: Record<string, object> = { '/v1/batches': batch, '/v1/messages/batches': messages };
-  const body = JSON.stringify(bodies[url] ?? asked);
+  const body = JSON.stringify(bodies[url] ?? requestBody);
   return { body, headers: { 'content-type': 'application/json' } };
 }
 

@@ -5,7 +5,7 @@ import { createParser } from 'eventsource-parser';
 import { expect } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 
-export interface Told {
+export interface LiveEvent {
   readonly id: string | undefined;
   readonly event: string;
   readonly data: {
@@ -21,16 +21,16 @@ export interface LiveListener {
   /** Pause it to be a client that does not read. */
   readonly response: IncomingMessage;
   /** Everything so far, including control events. */
-  readonly told: Told[];
+  readonly events: LiveEvent[];
   readonly comments: string[];
   /** Resolves when the server ended the stream or the connection broke. */
   readonly ended: Promise<void>;
   /** The events received, without heartbeats. */
-  news(): Told[];
+  news(): LiveEvent[];
   /** Waits until this many events besides heartbeats have arrived. */
-  atLeast(count: number, timeoutMs?: number): Promise<Told[]>;
+  atLeast(count: number, timeoutMs?: number): Promise<LiveEvent[]>;
   /** Waits until an event of this type (and request) has arrived. */
-  until(event: string, requestId?: string): Promise<Told>;
+  until(event: string, requestId?: string): Promise<LiveEvent>;
   lastId(): string | undefined;
   leave(): void;
 }
@@ -44,10 +44,10 @@ export async function listen(
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     get(`${url}/admin/live/logs?${new URLSearchParams(query)}`, { headers, agent: false }, resolve).on('error', reject);
   });
-  const told: Told[] = [];
+  const events: LiveEvent[] = [];
   const comments: string[] = [];
   const parser = createParser({
-    onEvent: ({ id, event = 'message', data }) => told.push({ id, event, data: JSON.parse(data) }),
+    onEvent: ({ id, event = 'message', data }) => events.push({ id, event, data: JSON.parse(data) }),
     onComment: (comment) => comments.push(comment),
   });
   response.setEncoding('utf8');
@@ -57,10 +57,10 @@ export async function listen(
   const ended = new Promise<void>((resolve) => response.once('close', resolve));
   const listener: LiveListener = {
     response,
-    told,
+    events,
     comments,
     ended,
-    news: () => told.filter(({ event }) => event !== 'heartbeat'),
+    news: () => events.filter(({ event }) => event !== 'heartbeat'),
     async atLeast(count, timeoutMs = 15_000) {
       // Each poll goes through all received events.
       const interval = count > 1000 ? 50 : 5;
@@ -69,11 +69,11 @@ export async function listen(
     },
     async until(event, requestId) {
       const find = () =>
-        told.find((one) => one.event === event && (requestId === undefined || one.data.request_id === requestId));
+        events.find((one) => one.event === event && (requestId === undefined || one.data.request_id === requestId));
       await expect.poll(find, { timeout: 15_000, interval: 5 }).toBeDefined();
-      return find() as Told;
+      return find() as LiveEvent;
     },
-    lastId: () => told.findLast(({ id }) => id !== undefined)?.id,
+    lastId: () => events.findLast(({ id }) => id !== undefined)?.id,
     leave: () => response.destroy(),
   };
   return listener;

@@ -13,7 +13,7 @@ import { inFlight } from '../../src/projections/in-flight.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
 import { append, appendWhole, exchangeOf } from '../projections/exchange-history.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
-import { type LiveListener, listen, type Told } from './live-listener.ts';
+import { type LiveEvent, type LiveListener, listen } from './live-listener.ts';
 
 let opened: TestLog;
 let log: EventLog;
@@ -58,7 +58,7 @@ async function tuneIn(query: Record<string, string> = {}, headers: Record<string
   return listener;
 }
 
-const names = (told: Told[]) => told.map(({ event }) => event);
+const names = (events: LiveEvent[]) => events.map(({ event }) => event);
 
 describe.each(engines)('live logs of a log in %s', (engine) => {
   beforeEach(async () => {
@@ -84,8 +84,8 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       await append(log, exchange.stream, exchange.resolved, exchange.attempt());
       await append(log, exchange.stream, exchange.words(0, 'Hello'));
       await append(log, exchange.stream, exchange.words(1, ' world'), exchange.usage, exchange.completed);
-      const told = await listener.atLeast(6);
-      expect(names(told)).toEqual([
+      const events = await listener.atLeast(6);
+      expect(names(events)).toEqual([
         'audit.started',
         'audit.updated',
         'audit.updated',
@@ -93,7 +93,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
         'usage.completed',
         'audit.completed',
       ]);
-      const [started, resolved, attempted, stream, usage, completed] = told.map(({ data }) => data);
+      const [started, resolved, attempted, stream, usage, completed] = events.map(({ data }) => data);
       expect(started).toMatchObject({
         type: 'audit.started',
         request_id: 'req-1',
@@ -153,8 +153,8 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
         failed.failed,
       );
       await append(log, left.stream, left.received, left.resolved, left.attempt(), left.words(0, 'He'), left.left);
-      const told = (await listener.atLeast(3)).map(({ data }) => data.data);
-      expect(told).toMatchObject([
+      const events = (await listener.atLeast(3)).map(({ data }) => data.data);
+      expect(events).toMatchObject([
         {
           id: 'r',
           status_code: 404,
@@ -170,7 +170,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
         },
         { id: 'l', status_code: 499, error_type: 'client_disconnected', data: { response_body: 'He' } },
       ]);
-      expect(told.every((one) => one._live_pending === false)).toBe(true);
+      expect(events.every((one) => one._live_pending === false)).toBe(true);
     });
 
     test('is shown up to the last chunk when its provider pauses', async () => {
@@ -226,15 +226,15 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       const listener = await tuneIn();
       await append(log, open.stream, open.words(0, 'hi'));
       await append(log, next.stream, next.received);
-      const told = await listener.atLeast(3);
-      expect(told.map(({ event, data }) => [event, data.request_id])).toEqual([
+      const events = await listener.atLeast(3);
+      expect(events.map(({ event, data }) => [event, data.request_id])).toEqual([
         ['audit.updated', 'req-open'],
         ['audit.stream', 'req-open'],
         ['audit.started', 'req-next'],
       ]);
-      expect(told[0]?.id).toBeUndefined();
-      expect(told[0]?.data.data).toMatchObject({ id: 'open', resolved_model: 'local/tiny', _live_pending: true });
-      expect(told[1]?.data.data).toMatchObject({ requested_model: 'local/tiny', data: { response_body: 'hi' } });
+      expect(events[0]?.id).toBeUndefined();
+      expect(events[0]?.data.data).toMatchObject({ id: 'open', resolved_model: 'local/tiny', _live_pending: true });
+      expect(events[1]?.data.data).toMatchObject({ requested_model: 'local/tiny', data: { response_body: 'hi' } });
     });
 
     test('with cursor=0 receives all events from the beginning, once, and then live ones', async () => {
@@ -292,13 +292,13 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       await append(log, open.stream, open.received);
       const listener = await tuneIn({ cursor: '0000000000999999' });
       await append(log, exchangeOf('next').stream, exchangeOf('next').received);
-      const told = await listener.atLeast(3);
-      expect(told.map(({ event, data }) => [event, data.request_id])).toEqual([
+      const events = await listener.atLeast(3);
+      expect(events.map(({ event, data }) => [event, data.request_id])).toEqual([
         ['reset', undefined],
         ['audit.started', 'req-open'],
         ['audit.started', 'req-next'],
       ]);
-      expect(told[0]?.id).toBe(await log.head().then((head) => head.replace(/2$/, '1')));
+      expect(events[0]?.id).toBe(await log.head().then((head) => head.replace(/2$/, '1')));
     });
 
     test.each(['abc', '-1', '1.5', '99999999999999999999', '1 2', '%'])(
@@ -354,7 +354,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       await expect.poll(() => listener.lastId()).toBe(await log.head());
       expect((await log.head()) > position).toBe(true);
       expect(listener.news()).toHaveLength(0);
-      expect(listener.told.at(-1)?.data).toMatchObject({ type: 'heartbeat', seq: await log.head() });
+      expect(listener.events.at(-1)?.data).toMatchObject({ type: 'heartbeat', seq: await log.head() });
     });
   });
 
@@ -413,8 +413,8 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
           expectedRevision: 'any',
         },
       ]);
-      const told = await raw.atLeast(14);
-      expect(names(told).slice(0, 6)).toEqual([
+      const events = await raw.atLeast(14);
+      expect(names(events).slice(0, 6)).toEqual([
         'request.received',
         'model.resolved',
         'attempt.started',
@@ -422,12 +422,12 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
         'usage.recorded',
         'exchange.completed',
       ]);
-      expect(told.at(-1)?.data.data).toMatchObject({
+      expect(events.at(-1)?.data.data).toMatchObject({
         type: 'provider.became_available',
         stream: 'provider-p',
         revision: '0',
       });
-      expect(told[0]?.data.data).toMatchObject({
+      expect(events[0]?.data.data).toMatchObject({
         stream: 'exchange-c',
         body: '{"model":"local/tiny"}',
         requestId: 'req-c',

@@ -43,7 +43,7 @@ describe('live logs for an administrator of a subtree', () => {
       const seen = [...requestsIn(replay)].filter((id) => /\d$/.test(id) && id.endsWith(String(name)));
       expect(seen.sort()).toEqual([...own].sort());
       expect([...requestsIn(live)].sort()).toEqual(own.slice(1).sort());
-      const others = [...live.told, ...replay.told].filter(
+      const others = [...live.events, ...replay.events].filter(
         ({ event, data }) => event !== 'heartbeat' && !/^[abc][01]$/.test(data.request_id ?? ''),
       );
       expect(others).toEqual([]);
@@ -85,7 +85,7 @@ describe('DASHBOARD_LIVE_LOGS_REPLAY_LIMIT', () => {
 
     const near = await listen(own.url, { cursor: lastSeen }, authorization);
     await near.until('audit.completed', 'two');
-    expect(near.told.some(({ event }) => event === 'reset')).toBe(false);
+    expect(near.events.some(({ event }) => event === 'reset')).toBe(false);
     near.leave();
 
     await send('three');
@@ -99,8 +99,8 @@ describe('DASHBOARD_LIVE_LOGS_REPLAY_LIMIT', () => {
     // The raw view is the log, which has no limit.
     const raw = await listen(own.url, { cursor: '0', view: 'events' }, authorization);
     await raw.until('exchange.completed', 'four');
-    expect(raw.told.some(({ event, data }) => event === 'request.received' && data.request_id === 'one')).toBe(true);
-    expect(raw.told.some(({ event }) => event === 'reset')).toBe(false);
+    expect(raw.events.some(({ event, data }) => event === 'request.received' && data.request_id === 'one')).toBe(true);
+    expect(raw.events.some(({ event }) => event === 'reset')).toBe(false);
     raw.leave();
     expect((await json(await own.fetch('/v1/models'))).object).toBe('list');
     await own.close();

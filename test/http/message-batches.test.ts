@@ -47,7 +47,7 @@ function clientOf(apiKey: string): Anthropic {
   return new Anthropic({ baseURL: gateway.url, apiKey, maxRetries: 0 });
 }
 
-const asked = (custom_id: string, model: string, more: object = {}) => ({
+const messagesLine = (custom_id: string, model: string, more: object = {}) => ({
   custom_id,
   params: {
     model,
@@ -88,10 +88,12 @@ async function settled(id: string) {
 
 describe("a batch at a provider with Anthropic's API", () => {
   it('is created there byte for byte but for the names of its models, and returned unchanged', async () => {
-    const batch = await client.messages.batches.create({ requests: [asked('a', CLAUDE), asked('b', CLAUDE)] });
+    const batch = await client.messages.batches.create({
+      requests: [messagesLine('a', CLAUDE), messagesLine('b', CLAUDE)],
+    });
     expect(batch).toMatchObject({ type: 'message_batch', processing_status: 'in_progress', results_url: null });
     expect(JSON.parse(store.bodyOf(batch.id))).toEqual({
-      requests: [asked('a', 'claude-scripted'), asked('b', 'claude-scripted')],
+      requests: [messagesLine('a', 'claude-scripted'), messagesLine('b', 'claude-scripted')],
     });
     expect(anthropic.last().headers).toMatchObject({
       'x-api-key': 'sk-ant',
@@ -123,7 +125,7 @@ describe("a batch at a provider with Anthropic's API", () => {
   });
 
   it('is cancelled, and can be deleted when it has ended', async () => {
-    const { id } = await client.messages.batches.create({ requests: [asked('a', CLAUDE)] });
+    const { id } = await client.messages.batches.create({ requests: [messagesLine('a', CLAUDE)] });
     expect(await client.messages.batches.cancel(id)).toMatchObject({ id, processing_status: 'canceling' });
     expect(await errorOf(client.messages.batches.delete(id))).toMatchObject({ status: 400 });
     const early = await gateway.fetch(`/v1/messages/batches/${id}/results`);
@@ -146,7 +148,10 @@ describe("a batch at a provider with Anthropic's API", () => {
 describe("a batch at a provider with OpenAI's API", () => {
   it('consists of chat completions, and its results are messages', async () => {
     const batch = await client.messages.batches.create({
-      requests: [asked('one', OTHER), asked('two', OTHER, { system: 'Be brief.', stop_sequences: ['STOP'] })],
+      requests: [
+        messagesLine('one', OTHER),
+        messagesLine('two', OTHER, { system: 'Be brief.', stop_sequences: ['STOP'] }),
+      ],
     });
     expect(batch.id).toMatch(/^msgbatch_/);
     expect(batch).toMatchObject({ type: 'message_batch', processing_status: 'in_progress' });
@@ -187,7 +192,9 @@ describe("a batch at a provider with OpenAI's API", () => {
 
   it('is cancelled, and lists every request that was not made', async () => {
     openai.control.always({ holdBackground: 'in_progress' }, { path: '/v1/batches' });
-    const { id } = await client.messages.batches.create({ requests: [asked('a', OTHER), asked('b', OTHER)] });
+    const { id } = await client.messages.batches.create({
+      requests: [messagesLine('a', OTHER), messagesLine('b', OTHER)],
+    });
     expect(await errorOf(client.messages.batches.delete(id))).toMatchObject({ status: 400 });
     expect(await client.messages.batches.cancel(id)).toMatchObject({ processing_status: 'canceling' });
     const over = await ended(id);
@@ -216,18 +223,18 @@ describe('POST /v1/messages/batches', () => {
   it.each<[string, unknown, string]>([
     ['nothing', undefined, 'requests'],
     ['no request', [], 'requests'],
-    ['no custom_id', [{ params: asked('a', CLAUDE).params }], 'requests[0].custom_id'],
-    ['the same custom_id twice', [asked('a', CLAUDE), asked('a', CLAUDE)], 'requests[1].custom_id'],
+    ['no custom_id', [{ params: messagesLine('a', CLAUDE).params }], 'requests[0].custom_id'],
+    ['the same custom_id twice', [messagesLine('a', CLAUDE), messagesLine('a', CLAUDE)], 'requests[1].custom_id'],
     [
       'no model',
-      [asked('a', CLAUDE), { custom_id: 'b', params: { max_tokens: 1, messages: [] } }],
+      [messagesLine('a', CLAUDE), { custom_id: 'b', params: { max_tokens: 1, messages: [] } }],
       'requests[1].params.model',
     ],
-    ['no max_tokens', [asked('a', CLAUDE, { max_tokens: undefined })], 'requests[0].params.max_tokens'],
-    ['a stream', [asked('a', CLAUDE, { stream: true })], 'requests[0].params.stream'],
-    ['models of two providers', [asked('a', CLAUDE), asked('b', OTHER)], 'requests[1].params.model'],
+    ['no max_tokens', [messagesLine('a', CLAUDE, { max_tokens: undefined })], 'requests[0].params.max_tokens'],
+    ['a stream', [messagesLine('a', CLAUDE, { stream: true })], 'requests[0].params.stream'],
+    ['models of two providers', [messagesLine('a', CLAUDE), messagesLine('b', OTHER)], 'requests[1].params.model'],
   ])('refuses %s, and names it', async (_what, requests, param) => {
-    const made = () => store.asked.filter((one) => one.startsWith('POST')).length;
+    const made = () => store.requests.filter((one) => one.startsWith('POST')).length;
     const before = made();
     const error = await errorOf(create(requests));
     expect(error.status).toBe(400);
@@ -236,16 +243,16 @@ describe('POST /v1/messages/batches', () => {
   });
 
   it('refuses features that a provider of chat completions does not support', async () => {
-    expect(await errorOf(create([asked('a', OTHER, { container: 'c' })]))).toMatchObject({ status: 400 });
+    expect(await errorOf(create([messagesLine('a', OTHER, { container: 'c' })]))).toMatchObject({ status: 400 });
   });
 
   it('checks the models of a key, and the objects that it may name', async () => {
     const key = await newKey(gateway, { user_path: '/few', allowed_models: [OTHER] });
     const by = clientOf(key.value);
-    expect(await errorOf(create([asked('a', CLAUDE)], by))).toMatchObject({ status: 400 });
+    expect(await errorOf(create([messagesLine('a', CLAUDE)], by))).toMatchObject({ status: 400 });
     const container = await newKey(gateway, { user_path: '/named' });
     expect(
-      await errorOf(create([asked('a', CLAUDE, { container: 'container_strange' })], clientOf(container.value))),
+      await errorOf(create([messagesLine('a', CLAUDE, { container: 'container_strange' })], clientOf(container.value))),
     ).toMatchObject({ status: 400 });
   });
 
@@ -255,8 +262,10 @@ describe('POST /v1/messages/batches', () => {
     const key = await newKey(gateway, { user_path: '/batched' });
     const by = clientOf(key.value);
     openai.control.always({ holdBackground: 'in_progress' }, { path: '/v1/batches' });
-    const { id } = await by.messages.batches.create({ requests: [asked('a', OTHER), asked('b', OTHER)] });
-    expect(await errorOf(create([asked('a', OTHER), asked('b', OTHER)], by))).toMatchObject({ status: 429 });
+    const { id } = await by.messages.batches.create({ requests: [messagesLine('a', OTHER), messagesLine('b', OTHER)] });
+    expect(await errorOf(create([messagesLine('a', OTHER), messagesLine('b', OTHER)], by))).toMatchObject({
+      status: 429,
+    });
     openai.control.clear();
     openai.control.release();
     await ended(id);
@@ -275,7 +284,7 @@ describe('batches of messages', () => {
 
   it.each([[CLAUDE], [OTHER]])('at %s are visible to their owners only', async (model) => {
     openai.control.always({ holdBackground: 'in_progress' }, { path: '/v1/batches' });
-    const { id } = await clientOf(ann.value).messages.batches.create({ requests: [asked('a', model)] });
+    const { id } = await clientOf(ann.value).messages.batches.create({ requests: [messagesLine('a', model)] });
     const { batches } = clientOf(bob.value).messages;
     for (const call of [batches.retrieve(id), batches.cancel(id), batches.delete(id)]) {
       expect(await errorOf(call)).toMatchObject({ status: 404, error: { error: { type: 'not_found_error' } } });
@@ -293,7 +302,7 @@ describe('batches of messages', () => {
   it('are in one list, the newest first, page by page', async () => {
     const made: string[] = [];
     for (const model of [CLAUDE, OTHER, CLAUDE]) {
-      made.unshift((await clientOf(ann.value).messages.batches.create({ requests: [asked('a', model)] })).id);
+      made.unshift((await clientOf(ann.value).messages.batches.create({ requests: [messagesLine('a', model)] })).id);
     }
     const ids: string[] = [];
     for await (const batch of clientOf(ann.value).messages.batches.list({ limit: 2 })) ids.push(batch.id);

@@ -10,7 +10,7 @@ const { gateway, anthropic, post, stream } = withMessageKinds({
   BODY_SIZE_LIMIT: '64K',
 });
 const messages = user('Tell me something.');
-const asked = { model: translated, max_tokens: 10, messages };
+const requestBody = { model: translated, max_tokens: 10, messages };
 
 /** The error of an answer, in exactly Anthropic's form. */
 async function failure(answer: Response, status: number) {
@@ -29,17 +29,17 @@ describe('a refusal on /v1/messages', () => {
     [{ max_tokens: 10, messages }, 'model'],
     [{ model: translated, messages }, 'max_tokens'],
     [{ model: translated, max_tokens: 10 }, 'messages'],
-    [{ ...asked, messages: [] }, 'messages'],
-    [{ ...asked, messages: 'hi' }, 'messages'],
-    [{ ...asked, messages: [{ role: 'user' }] }, 'messages[0].content'],
-    [{ ...asked, messages: [{ role: 'user', content: [{}] }] }, 'messages[0].content[0].type'],
-    [{ ...asked, max_tokens: -1 }, 'max_tokens'],
-    [{ ...asked, max_tokens: '10' }, 'max_tokens'],
-    [{ ...asked, system: 1 }, 'system'],
-    [{ ...asked, stream: 'yes' }, 'stream'],
-    [{ ...asked, stop_sequences: 'END' }, 'stop_sequences'],
-    [{ ...asked, messages: [{ role: 'robot', content: 'hi' }] }, 'messages[0].role'],
-    [{ ...asked, container: 'c' }, 'container'],
+    [{ ...requestBody, messages: [] }, 'messages'],
+    [{ ...requestBody, messages: 'hi' }, 'messages'],
+    [{ ...requestBody, messages: [{ role: 'user' }] }, 'messages[0].content'],
+    [{ ...requestBody, messages: [{ role: 'user', content: [{}] }] }, 'messages[0].content[0].type'],
+    [{ ...requestBody, max_tokens: -1 }, 'max_tokens'],
+    [{ ...requestBody, max_tokens: '10' }, 'max_tokens'],
+    [{ ...requestBody, system: 1 }, 'system'],
+    [{ ...requestBody, stream: 'yes' }, 'stream'],
+    [{ ...requestBody, stop_sequences: 'END' }, 'stop_sequences'],
+    [{ ...requestBody, messages: [{ role: 'robot', content: 'hi' }] }, 'messages[0].role'],
+    [{ ...requestBody, container: 'c' }, 'container'],
   ])('names the invalid member of %j', async (body, param) => {
     expect(await failure(await post(body), 400)).toMatchObject({
       type: 'invalid_request_error',
@@ -56,7 +56,7 @@ describe('a refusal on /v1/messages', () => {
 
   it('is a 401 without a key, or with a wrong one', async () => {
     for (const key of [{}, { 'x-api-key': 'wrong' }, { authorization: 'Basic x' }]) {
-      const init = { method: 'POST', headers: key, body: JSON.stringify(asked) };
+      const init = { method: 'POST', headers: key, body: JSON.stringify(requestBody) };
       const answer = await fetch(`${gateway.url}/v1/messages`, init);
       expect(await failure(answer, 401)).toMatchObject({ type: 'authentication_error' });
       expect(answer.headers.get('www-authenticate')).toBe('Bearer');
@@ -64,17 +64,17 @@ describe('a refusal on /v1/messages', () => {
   });
 
   it('is a 404 for an unknown model, and a 400 for an unknown provider', async () => {
-    expect(await failure(await post({ ...asked, model: 'nobody/x' }), 404)).toMatchObject({
+    expect(await failure(await post({ ...requestBody, model: 'nobody/x' }), 404)).toMatchObject({
       type: 'not_found_error',
       details: { error_code: 'model_not_found', param: 'model' },
     });
-    expect(await failure(await post({ ...asked, provider: 'nobody' }), 400)).toMatchObject({
+    expect(await failure(await post({ ...requestBody, provider: 'nobody' }), 400)).toMatchObject({
       details: { error_code: 'unknown_provider' },
     });
   });
 
   it('is a 413 for a body over the limit', async () => {
-    const long = { ...asked, messages: user('x'.repeat(100_000)) };
+    const long = { ...requestBody, messages: user('x'.repeat(100_000)) };
     expect(await failure(await post(long), 413)).toMatchObject({ type: 'request_too_large' });
   });
 
@@ -124,7 +124,7 @@ describe.each(both)("a provider's refusal, %s", (_kind, model) => {
       // After a longer time the provider would not be called for the model by the tests that follow.
       const retryAfter = status === 429 ? 0 : 7;
       simulated().control.next({ status, message: 'no luck today', retryAfter }, { path });
-      const answer = await post({ ...asked, model, stream });
+      const answer = await post({ ...requestBody, model, stream });
       expect(await failure(answer, status)).toMatchObject({ type, message: 'no luck today' });
       expect(answer.headers.get('retry-after')).toBe(String(retryAfter));
     }
@@ -137,7 +137,7 @@ describe.each(both)("a provider's refusal of the gateway's credential, %s", (_ki
     const simulated = model === native ? anthropic : gateway.simulated;
     for (const stream of [false, true]) {
       simulated.control.next({ status: 401, message: 'no luck today' }, { path });
-      expect(await failure(await post({ ...asked, model, stream }), 502)).toMatchObject({
+      expect(await failure(await post({ ...requestBody, model, stream }), 502)).toMatchObject({
         type: 'api_error',
         message: expect.stringContaining('no luck today'),
       });
@@ -155,7 +155,7 @@ describe('a translated stream that fails', () => {
     ['ends too early', { cutAfterChunks: 4 }, { type: 'api_error', details: { error_code: 'stream_incomplete' } }],
   ] as [string, Fault, object][])('whose provider %s ends with an error event', async (_how, fault, error) => {
     gateway.simulated.control.next(fault);
-    const { text } = await stream(asked);
+    const { text } = await stream(requestBody);
     const events = eventsOf(text);
     expect(events[0]?.event).toBe('message_start');
     expect(events.at(-1)?.event).toBe('error');
@@ -165,7 +165,9 @@ describe('a translated stream that fails', () => {
 
   it('before its first word is an error answer', async () => {
     gateway.simulated.control.next({ errorInStream: 0, message: 'out of memory' });
-    expect(await failure(await post({ ...asked, stream: true }), 502)).toMatchObject({ message: 'out of memory' });
+    expect(await failure(await post({ ...requestBody, stream: true }), 502)).toMatchObject({
+      message: 'out of memory',
+    });
   });
 });
 
@@ -173,7 +175,7 @@ describe('a gateway that stops', () => {
   it('ends a stream with an error event', async () => {
     const other = await startTestGateway({ env: { DRAIN_TIMEOUT: '0s' } });
     other.simulated.control.next({ holdAfterChunks: 3 });
-    const answer = await other.fetch('/v1/messages', { json: { ...asked, stream: true } });
+    const answer = await other.fetch('/v1/messages', { json: { ...requestBody, stream: true } });
     const closed = other.close();
     expect(eventsOf(await answer.text()).at(-1)?.event).toBe('error');
     await closed;

@@ -4,17 +4,20 @@ import { eventsOf, eventsOfExchange, exchangeOf, json, user } from '../support/w
 
 const { gateway, anthropic, post, create, stream } = withMessageKinds();
 const hello = user('Reply with exactly: hello');
-const lastAsked = () => {
-  const asked = anthropic.requests.findLast(({ method }) => method === 'POST');
-  if (asked === undefined) throw new Error('the provider was not asked anything');
-  return asked;
+const lastProviderRequest = () => {
+  const providerRequest = anthropic.requests.findLast(({ method }) => method === 'POST');
+  if (providerRequest === undefined) throw new Error('the provider was not asked anything');
+  return providerRequest;
 };
 
 describe('a native message', () => {
   it('is passed on byte for byte, as is the request except for the model', async () => {
     const body = `{ "max_tokens": 20, "model":"${native}","messages":[{"role":"user","content":"hi"}], "metadata":{"user_id":"u"}}`;
     const answer = await gateway.post('/v1/messages', body);
-    expect(lastAsked()).toMatchObject({ path: '/v1/messages', body: body.replace(native, 'simulated-small') });
+    expect(lastProviderRequest()).toMatchObject({
+      path: '/v1/messages',
+      body: body.replace(native, 'simulated-small'),
+    });
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
   });
@@ -30,7 +33,7 @@ describe('a native message', () => {
   it("reaches the provider with the gateway's key, and with the version and the betas of the client", async () => {
     const betas = 'context-1m-2025-08-07,interleaved-thinking-2025-05-14';
     await post({ model: native, max_tokens: 10, messages: hello }, { 'anthropic-beta': betas, 'x-custom': 'no' });
-    const { headers } = lastAsked();
+    const { headers } = lastProviderRequest();
     expect(headers).toMatchObject({
       'x-api-key': ANTHROPIC_KEY,
       'anthropic-version': '2023-06-01',
@@ -42,28 +45,32 @@ describe('a native message', () => {
 
   it('has a version even when the client sends none', async () => {
     await gateway.post('/v1/messages', { model: native, max_tokens: 10, messages: hello });
-    expect(lastAsked().headers['anthropic-version']).toBe('2023-06-01');
-    expect(lastAsked().headers['anthropic-beta']).toBeUndefined();
+    expect(lastProviderRequest().headers['anthropic-version']).toBe('2023-06-01');
+    expect(lastProviderRequest().headers['anthropic-beta']).toBeUndefined();
   });
 
   it('follows the routing hint, which the provider does not receive', async () => {
     await create({ model: 'simulated-small', provider: 'anthropic', messages: hello });
-    expect(JSON.parse(lastAsked().body)).toEqual({ model: 'simulated-small', max_tokens: 1000, messages: hello });
+    expect(JSON.parse(lastProviderRequest().body)).toEqual({
+      model: 'simulated-small',
+      max_tokens: 1000,
+      messages: hello,
+    });
   });
 
   it('continues a conversation that began with another provider', async () => {
-    const asked = { messages: user('Think: what is the weather in Paris?'), tools: [weatherTool] };
+    const requestBody = { messages: user('Think: what is the weather in Paris?'), tools: [weatherTool] };
     const thinking = { type: 'enabled', budget_tokens: 2000 };
-    const first = await create({ ...asked, model: translated, max_tokens: 4000, thinking });
+    const first = await create({ ...requestBody, model: translated, max_tokens: 4000, thinking });
     expect(first.content.map(({ type }: { type: string }) => type)).toEqual(['thinking', 'tool_use']);
     const result = { type: 'tool_result', tool_use_id: first.content[1].id, content: 'sunny' };
     const messages = [
-      ...asked.messages,
+      ...requestBody.messages,
       { role: 'assistant', content: first.content },
       { role: 'user', content: [result] },
     ];
-    expect(await create({ ...asked, model: native, messages })).toMatchObject({ stop_reason: 'end_turn' });
-    expect(JSON.parse(lastAsked().body).messages[1].content).toEqual([first.content[1]]);
+    expect(await create({ ...requestBody, model: native, messages })).toMatchObject({ stop_reason: 'end_turn' });
+    expect(JSON.parse(lastProviderRequest().body).messages[1].content).toEqual([first.content[1]]);
   });
 
   it('includes cached tokens in the recorded usage', async () => {

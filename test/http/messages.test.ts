@@ -27,9 +27,13 @@ describe.each(both)('POST /v1/messages, %s', (_kind, model) => {
   });
 
   it('streams the same message as without streaming', async () => {
-    const asked = { model, messages: user('Tell me something.'), thinking: { type: 'enabled', budget_tokens: 2000 } };
-    const whole = await create({ ...asked, max_tokens: 4000 });
-    const { text, events } = await stream({ ...asked, max_tokens: 4000 });
+    const requestBody = {
+      model,
+      messages: user('Tell me something.'),
+      thinking: { type: 'enabled', budget_tokens: 2000 },
+    };
+    const whole = await create({ ...requestBody, max_tokens: 4000 });
+    const { text, events } = await stream({ ...requestBody, max_tokens: 4000 });
     for (const { event, data } of eventsOf(text)) expect(event).toBe(JSON.parse(data).type);
     const message = addedUp(events.filter(({ type }) => type !== 'ping'));
     expect(message.content).toEqual(whole.content);
@@ -41,8 +45,8 @@ describe.each(both)('POST /v1/messages, %s', (_kind, model) => {
   it('runs a loop with tools', async () => {
     for (const say of [create, streamedMessage]) {
       const messages: object[] = user('What is the weather in Paris and Rome?');
-      const asked = { model, messages, tools: [weatherTool] };
-      const first = await say(asked);
+      const requestBody = { model, messages, tools: [weatherTool] };
+      const first = await say(requestBody);
       expect(first).toMatchObject({
         stop_reason: 'tool_use',
         content: [
@@ -56,7 +60,7 @@ describe.each(both)('POST /v1/messages, %s', (_kind, model) => {
         content: `sunny in ${input.city}`,
       }));
       messages.push({ role: 'assistant', content: first.content }, { role: 'user', content: results });
-      const second = await say(asked);
+      const second = await say(requestBody);
       expect(second).toMatchObject({
         stop_reason: 'end_turn',
         content: [{ text: expect.stringContaining('sunny in Paris; sunny in Rome') }],
@@ -146,8 +150,8 @@ describe("Claude Code's request", () => {
 
   it('reaches a translated provider as a chat request, with its reasoning', async () => {
     await (await post({ ...claudeCode, model: translated }, claudeHeaders)).text();
-    const asked = JSON.parse(gateway.lastAsked().body);
-    expect(asked).toEqual({
+    const requestBody = JSON.parse(gateway.lastProviderRequest().body);
+    expect(requestBody).toEqual({
       model: 'simulated-small',
       max_tokens: 128_000,
       stream: true,
@@ -178,11 +182,11 @@ describe("Claude Code's request", () => {
   });
 
   it('returns hidden reasoning to a provider that requires it', async () => {
-    const asked = { ...claudeCode, model: translated, tools: [] };
-    const first = addedUp((await stream(asked)).events);
-    const messages = [...asked.messages, { role: 'assistant', content: first.content }, ...user('And now?')];
-    await stream({ ...asked, messages });
-    const { messages: sent } = JSON.parse(gateway.lastAsked().body);
+    const requestBody = { ...claudeCode, model: translated, tools: [] };
+    const first = addedUp((await stream(requestBody)).events);
+    const messages = [...requestBody.messages, { role: 'assistant', content: first.content }, ...user('And now?')];
+    await stream({ ...requestBody, messages });
+    const { messages: sent } = JSON.parse(gateway.lastProviderRequest().body);
     expect(sent[2]).toMatchObject({
       role: 'assistant',
       content: 'hello',
@@ -199,10 +203,14 @@ describe.each(both)('a stream of messages, %s', (_kind, model) => {
     [{ comments: true }],
     [{ tokensPerChunk: 3 }],
   ] as [Fault][])('has the same content however it is split: %j', async (fault) => {
-    const asked = { model, messages: user('Think: what is the weather in Paris and Rome?'), tools: [weatherTool] };
-    const usual = addedUp((await stream(asked)).events.filter(({ type }) => type !== 'ping'));
+    const requestBody = {
+      model,
+      messages: user('Think: what is the weather in Paris and Rome?'),
+      tools: [weatherTool],
+    };
+    const usual = addedUp((await stream(requestBody)).events.filter(({ type }) => type !== 'ping'));
     (model === native ? anthropic : gateway.simulated).control.next(fault);
-    const odd = addedUp((await stream(asked)).events.filter(({ type }) => type !== 'ping'));
+    const odd = addedUp((await stream(requestBody)).events.filter(({ type }) => type !== 'ping'));
     const said = ({ content }: Message) => content.map((block) => ({ ...block, id: '' }));
     expect(said(odd)).toEqual(said(usual));
     expect(odd.usage).toEqual(usual.usage);
@@ -256,7 +264,9 @@ describe('a translated message', () => {
     const id = '9007199254740993123';
     const body = `{"model":"${translated}","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":${id}}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}`;
     await gateway.post('/v1/messages', body);
-    expect(JSON.parse(gateway.lastAsked().body).messages[1].tool_calls[0].function.arguments).toBe(`{"id":${id}}`);
+    expect(JSON.parse(gateway.lastProviderRequest().body).messages[1].tool_calls[0].function.arguments).toBe(
+      `{"id":${id}}`,
+    );
   });
 
   it('keeps them in an answer as well', async () => {

@@ -61,7 +61,7 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
   const key = () => restricted[place]?.key ?? expect.fail('there is no such key');
 
   it.each(roads)('is refused at %s', async (path, body) => {
-    const asked = kinds.nativeProvider.requests.length;
+    const requestCount = kinds.nativeProvider.requests.length;
     for (const model of [denied, 'openai/simulated-large', 'llamacpp/simulated-large']) {
       const answer = await key().fetch(path, { json: body(model) });
       if (path.startsWith('/v1/messages')) {
@@ -75,7 +75,7 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
         });
       }
     }
-    expect(kinds.nativeProvider.requests.slice(asked).filter(({ method }) => method === 'POST')).toEqual([]);
+    expect(kinds.nativeProvider.requests.slice(requestCount).filter(({ method }) => method === 'POST')).toEqual([]);
   });
 
   it('is refused for a bare name, and for a hint, that mean the same model', async () => {
@@ -152,19 +152,19 @@ describe('a batch with models in its file', () => {
   const batchesMade = () => kinds.nativeProvider.requests.filter(({ path }) => path === '/v1/batches').length;
 
   it('is allowed only when the caller may use each of them', async () => {
-    const asked = { endpoint: '/v1/chat/completions', completion_window: '24h' };
+    const requestBody = { endpoint: '/v1/chat/completions', completion_window: '24h' };
     const some = await newKey(gateway, { allowed_models: ['openai/simulated-small'] });
     const input_file_id = await uploadedBy(some, 'simulated-small', 'simulated-large');
     const made = batchesMade();
     for (const hint of [{}, { provider: 'openai' }, { model: 'openai/simulated-small' }]) {
-      const refused = await some.fetch('/v1/batches', { json: { ...asked, ...hint, input_file_id } });
+      const refused = await some.fetch('/v1/batches', { json: { ...requestBody, ...hint, input_file_id } });
       expect(await errorOf(refused, 400)).toMatchObject({ code: 'model_access_denied', param: 'model' });
     }
     expect(batchesMade()).toBe(made);
-    const allowedOnly = { ...asked, input_file_id: await uploadedBy(some, 'simulated-small') };
+    const allowedOnly = { ...requestBody, input_file_id: await uploadedBy(some, 'simulated-small') };
     expect((await some.fetch('/v1/batches', { json: allowedOnly })).status).toBe(200);
     const whole = await newKey(gateway, { allowed_models: ['openai/'] });
-    const own = { ...asked, input_file_id: await uploadedBy(whole, 'simulated-small', 'simulated-large') };
+    const own = { ...requestBody, input_file_id: await uploadedBy(whole, 'simulated-small', 'simulated-large') };
     expect((await whole.fetch('/v1/batches', { json: own })).status).toBe(200);
   });
 });
@@ -176,7 +176,7 @@ describe('a body that names two models', () => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
     const answer = await key.fetch(path, init);
     expect(answer.status, await answer.text()).toBe(200);
-    return String(gateway.lastAsked().body);
+    return String(gateway.lastProviderRequest().body);
   };
   const messages = JSON.stringify(user('hi'));
 

@@ -15,7 +15,7 @@ import { checkResponse, checkStream } from '../translate/openai-shape.ts';
 
 let scripted: ScriptedProvider;
 /** Requests to the models, without those that list them. */
-let asked: ScriptedRequest[] = [];
+let requests: ScriptedRequest[] = [];
 
 const NDJSON = { 'content-type': 'application/x-ndjson' };
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' };
@@ -59,7 +59,7 @@ function answers(
       };
       return respond(200, JSON_TYPE, JSON.stringify(shown));
     }
-    asked.push(request);
+    requests.push(request);
     const { status = 200, headers, body, cut } = answer(request);
     if (cut !== true) return respond(status, headers, body);
     return response.writeHead(status, headers).write(body, () => response.destroy());
@@ -75,7 +75,7 @@ const gateway = withGateway(async () => {
   };
 });
 beforeEach(() => {
-  asked = [];
+  requests = [];
   says([{ content: 'Hel' }, { content: 'lo' }], { content: 'Hello' });
 });
 afterAll(() => scripted.close());
@@ -83,7 +83,7 @@ afterAll(() => scripted.close());
 const CHAT = '/v1/chat/completions';
 const RESPONSES = '/v1/responses';
 const model = 'ollama/m';
-const bodies = () => asked.map(({ body }) => JSON.parse(body.toString()));
+const bodies = () => requests.map(({ body }) => JSON.parse(body.toString()));
 const streamed = async (path: string, body: object, init: RequestInit = {}) => {
   const answer = await gateway.post(path, { model, stream: true, ...body }, init);
   expect(answer.status, await answer.clone().text()).toBe(200);
@@ -101,7 +101,7 @@ describe('chat completions of Ollama', () => {
       choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
       usage: { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 },
     });
-    expect(asked.map(({ path }) => path)).toEqual(['/api/chat']);
+    expect(requests.map(({ path }) => path)).toEqual(['/api/chat']);
     expect(bodies()).toEqual([
       { model: 'm', messages: user('hi'), options: { num_predict: 9, temperature: 0 }, stream: false },
     ]);
@@ -132,7 +132,7 @@ describe('chat completions of Ollama', () => {
     const first = await (await streamed(CHAT, { messages: user('hi') }, init)).text();
     const again = await (await streamed(CHAT, { messages: user('hi') }, init)).text();
     expect(again).toBe(first);
-    expect(asked).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 });
 
@@ -217,7 +217,7 @@ describe('embeddings of Ollama', () => {
       model: 'e',
       usage: { prompt_tokens: 6, total_tokens: 6 },
     });
-    expect(asked.map(({ path }) => path)).toEqual(['/api/embed']);
+    expect(requests.map(({ path }) => path)).toEqual(['/api/embed']);
     expect(bodies()).toEqual([{ model: 'e', input: ['a', 'b'], truncate: false, dimensions: 2 }]);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.at(-1)).toMatchObject({ type: 'usage.recorded', data: { inputTokens: 6 } });
@@ -233,7 +233,7 @@ describe('embeddings of Ollama', () => {
   it('do not accept tokens as input', async () => {
     const error = await errorOf(await gateway.post('/v1/embeddings', { model: 'ollama/e', input: [1, 2] }), 400);
     expect(error).toMatchObject({ param: 'input', code: 'unsupported_value' });
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 
   it('that are missing from the answer are a provider error', async () => {
@@ -282,7 +282,7 @@ describe('a failure of Ollama', () => {
   it('to support a parameter is an error before Ollama is called', async () => {
     const error = await errorOf(await gateway.post(CHAT, { ...ask, tool_choice: 'required' }), 400);
     expect(error).toMatchObject({ param: 'tool_choice', code: 'unsupported_parameter' });
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 });
 

@@ -16,7 +16,7 @@ const gateway = withGateway(async () => ({
 afterAll(() => ollama.close());
 
 const model = 'ollama/simulated-small';
-const asked = () => {
+const requestBody = () => {
   const request = ollama.requests.at(-1);
   return { path: request?.path, body: JSON.parse(request?.body ?? '') };
 };
@@ -61,7 +61,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     const said = await chat({ messages: user('Reply with exactly: hello there'), seed: 1, stop: 'xyz' }, stream);
     expect(said).toMatchObject({ content: 'hello there', finish: 'stop', calls: [] });
     expect(said.usage.total_tokens).toBe(Number(said.usage.prompt_tokens) + Number(said.usage.completion_tokens));
-    expect(asked()).toMatchObject({
+    expect(requestBody()).toMatchObject({
       path: '/api/chat',
       body: { model: 'simulated-small', stream, options: { seed: 1, stop: ['xyz'] } },
     });
@@ -85,7 +85,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     messages.push({ role: 'assistant', content: null, tool_calls: first.calls }, ...results);
     const second = await chat({ messages, tools }, stream);
     expect(second).toMatchObject({ content: expect.stringContaining('21 degrees'), finish: 'stop', calls: [] });
-    expect(asked().body.messages.slice(1)).toMatchObject([
+    expect(requestBody().body.messages.slice(1)).toMatchObject([
       {
         tool_calls: [{ function: { arguments: { city: 'Paris' } } }, { function: { arguments: { city: 'New York' } } }],
       },
@@ -106,7 +106,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
   it.each(['low', 'medium', 'high'])('returns its reasoning on request, %s', async (effort) => {
     const said = await chat({ messages: user('Reply with exactly: hello'), reasoning_effort: effort }, stream);
     expect(said).toMatchObject({ content: 'hello', reasoning: expect.stringMatching(/\w/) });
-    expect(asked().body.think).toBe(effort);
+    expect(requestBody().body.think).toBe(effort);
     const response = await respond({ input: 'Reply with exactly: hello', reasoning: { effort } }, stream);
     expect(response.output.map(({ type }) => type)).toEqual(['reasoning', 'message']);
   });
@@ -114,7 +114,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
   it('returns no reasoning with the effort none', async () => {
     const said = await chat({ messages: user('Think, then reply.'), reasoning_effort: 'none' }, stream);
     expect(said.reasoning).toBe('');
-    expect(asked().body.think).toBe(false);
+    expect(requestBody().body.think).toBe(false);
   });
 
   it('follows a JSON schema', async () => {
@@ -122,7 +122,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     const response_format = { type: 'json_schema', json_schema: { name: 'weather', schema, strict: true } };
     const said = await chat({ messages: user('Tell me of Paris.'), response_format }, stream);
     expect(JSON.parse(said.content)).toMatchObject({ city: expect.any(String), unit: expect.any(String) });
-    expect(asked().body.format).toEqual(schema);
+    expect(requestBody().body.format).toEqual(schema);
     const text = { format: { type: 'json_schema', name: 'weather', schema } };
     const [message] = (await respond({ input: 'Tell me of Paris.', text }, stream)).output;
     expect(message).toMatchObject({ content: [{ text: said.content }] });
@@ -151,7 +151,11 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
       { type: 'image_url', image_url: { url } },
     ];
     expect((await chat({ messages: [{ role: 'user', content }] }, stream)).content).toBe('seen');
-    expect(asked().body.messages[0]).toEqual({ role: 'user', content: content[0]?.text, images: ['iVBORw0KGgo='] });
+    expect(requestBody().body.messages[0]).toEqual({
+      role: 'user',
+      content: content[0]?.text,
+      images: ['iVBORw0KGgo='],
+    });
   });
 });
 
@@ -166,7 +170,7 @@ describe('Ollama', () => {
       [1, 8],
     ]);
     expect(usage.total_tokens).toBe(2);
-    expect(asked().path).toBe('/api/embed');
+    expect(requestBody().path).toBe('/api/embed');
     const packed = await json(await gateway.post('/v1/embeddings', { ...body, encoding_format: 'base64' }));
     const first = Buffer.from(packed.data[0].embedding, 'base64');
     expect(first.readFloatLE(0)).toBeCloseTo(data[0].embedding[0], 6);

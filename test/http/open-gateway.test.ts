@@ -51,7 +51,7 @@ describe('an open gateway', () => {
     ['an empty host', () => ({ host: '' }), 'host_not'],
   ] as [string, () => OutgoingHttpHeaders, string][])('refuses %s', async (_, headers, code) => {
     const before = await keys();
-    const asked = gateway.simulated.requests.length;
+    const requestCount = gateway.simulated.requests.length;
     for (const [method, path, body] of [
       ['POST', '/admin/auth-keys', KEY],
       ['POST', '/v1/chat/completions', '{}'],
@@ -66,7 +66,7 @@ describe('an open gateway', () => {
       expect(refused.type).toBe('permission_error');
     }
     expect(await keys()).toBe(before);
-    expect(gateway.simulated.requests).toHaveLength(asked);
+    expect(gateway.simulated.requests).toHaveLength(requestCount);
   });
 
   it.each([

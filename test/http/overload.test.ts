@@ -18,12 +18,12 @@ const ask = () => gateway.post('/v1/chat/completions', { model, messages: user('
 describe('MAX_CONCURRENT_REQUESTS', () => {
   it('refuses a request beyond it with 503 and Retry-After, and serves again when another has ended', async () => {
     const open = [await openStream(), await openStream()];
-    const asked = gateway.simulated.requests.length;
+    const requestCount = gateway.simulated.requests.length;
     const refused = await ask();
     expect(refused.status).toBe(503);
     expect(refused.headers.get('retry-after')).toBe('1');
     expect((await json(refused)).error).toMatchObject({ code: 'overloaded', type: 'internal_error' });
-    expect(gateway.simulated.requests).toHaveLength(asked);
+    expect(gateway.simulated.requests).toHaveLength(requestCount);
     expect((await gateway.fetch('/health')).status).toBe(200);
     const metrics = await (await gateway.fetch('/metrics')).text();
     expect(metrics).toMatch(/gateway_admission_refused_total\{reason="overloaded"\} 1/);

@@ -45,8 +45,8 @@ describe('a response that a provider makes in the background', () => {
 
   it('is then in the conversation of its owner', async () => {
     const conversation = await json(await creator.fetch('/v1/conversations', { json: {} }));
-    const asked = { model: native, input: 'hi', background: true, conversation: conversation.id };
-    const { id } = await json(await creator.fetch('/v1/responses', { json: asked }));
+    const requestBody = { model: native, input: 'hi', background: true, conversation: conversation.id };
+    const { id } = await json(await creator.fetch('/v1/responses', { json: requestBody }));
     await untilCompleted(`/v1/responses/${id}`);
     const { data } = await json(await creator.fetch(`/v1/conversations/${conversation.id}/items`));
     expect(data).toHaveLength(2);
@@ -70,8 +70,8 @@ it('the output file of a batch belongs to the owner of the batch when an adminis
   const line = { custom_id: '1', method: 'POST', url: '/v1/chat/completions', body: { messages: user('hi') } };
   form.append('file', new Blob([`${JSON.stringify({ ...line, body: { ...line.body, model: 'simulated-small' } })}\n`]));
   const { id: input_file_id } = await json(await creator.fetch('/v1/files', { method: 'POST', body: form }));
-  const asked = { input_file_id, endpoint: '/v1/chat/completions', completion_window: '24h' };
-  const { id } = await json(await creator.fetch('/v1/batches', { json: asked }));
+  const requestBody = { input_file_id, endpoint: '/v1/chat/completions', completion_window: '24h' };
+  const { id } = await json(await creator.fetch('/v1/batches', { json: requestBody }));
   const { output_file_id: output } = await untilCompleted(`/v1/batches/${id}`);
   expect(output).toEqual(expect.any(String));
   await expectCreatorsAlone(`/v1/files/${output}`);

@@ -248,7 +248,7 @@ describe('a passthrough', () => {
     const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
     let text = '';
     while (eventsOf(text).length < 2) text += Buffer.from((await reader.read()).value ?? []).toString();
-    expect(gateway.lastAsked().outcome).toBe('open');
+    expect(gateway.lastProviderRequest().outcome).toBe('open');
     gateway.simulated.control.release();
     for (let more = await reader.read(); !more.done; more = await reader.read())
       text += Buffer.from(more.value).toString();
@@ -287,9 +287,9 @@ describe('a passthrough', () => {
     const body = { model: 'simulated-small', messages: user('hi'), stream: true };
     const answer = await gateway.post('/p/llamacpp/chat/completions', body, { signal: client.signal });
     await (answer.body as ReadableStream<Uint8Array>).getReader().read();
-    const asked = gateway.lastAsked();
+    const providerRequest = gateway.lastProviderRequest();
     client.abort();
-    expect(await asked.ended).toBe('aborted');
+    expect(await providerRequest.ended).toBe('aborted');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.at(-1)?.type).toBe('client.disconnected');
   });

@@ -230,9 +230,9 @@ describe('a provider that is set up', () => {
     const old = await upstream(['tried'], null);
     await save(gateway, { name: 'tried', type: 'vllm', base_url: old.url });
     old.control.next({ status: 503, headerDelayMs: 50 }, { path: '/v1/chat/completions' });
-    const asked = old.nextRequest();
+    const providerRequest = old.nextRequest();
     const answer = chat(gateway, 'tried/tried');
-    await asked;
+    await providerRequest;
     await remove(gateway, 'tried');
     expect((await answer).status).toBe(200);
   });
@@ -426,14 +426,14 @@ describe('secrets', () => {
     answers.push(await (await gateway.fetch(ROUTE)).text());
     answers.push(await (await gateway.fetch('/admin/providers/status')).text());
     answers.push(await (await put(gateway, { ...body, api_keys: [SECRET, 7] })).text());
-    const told = await eventsUntil(
+    const events = await eventsUntil(
       gateway,
       'types=provider.,provider_credential.,request.,attempt.',
       ({ stream, type }) => {
         return stream === 'provider-quiet' && type === 'provider.models_listed';
       },
     );
-    answers.push(JSON.stringify(told));
+    answers.push(JSON.stringify(events));
     const history = await (await gateway.fetch('/admin/history?subject=credential:quiet')).text();
     expect(history).toContain('provider_credential.saved');
     expect(history).not.toMatch(/v1\.[0-9a-f]{8}\./);

@@ -8,7 +8,7 @@ const models = [
   ...['plain', 'asks-to-wait', 'paused', 'free', 'told', 'streamed', 'many', 'two-keys', 'sdk', 'later', 'again'],
   ...['first', 'second', 'x', 'y', 'limited'],
 ];
-const { gateway, provider, asked, counted } = withProviders(
+const { gateway, provider, requestsTo, counted } = withProviders(
   { a: { models, responses: 'absent' }, b: { models }, keys: { models } },
   {
     env: {
@@ -102,7 +102,7 @@ describe('a 429 of the only target', () => {
   });
 
   it('pauses one credential, while the others stay in use', async () => {
-    const keysOf = () => asked('keys').map(({ headers }) => headers.authorization);
+    const keysOf = () => requestsTo('keys').map(({ headers }) => headers.authorization);
     provider.keys.control.next({ status: 429, retryAfter: 60 }, { path });
     await errorOf(await ask('llamacpp-keys/two-keys'), 429);
     const [limited] = keysOf().slice(-1);
@@ -117,7 +117,7 @@ describe('a 429 of the only target', () => {
 
   it('is retried for a background response, since its client does not wait for it', async () => {
     provider.a.control.next({ status: 429, retryAfter: 0 }, { path });
-    const calls = () => asked('a').filter((request) => request.path === path).length;
+    const calls = () => requestsTo('a').filter((request) => request.path === path).length;
     const before = calls();
     const body = { model: 'llamacpp-a/again', input: 'hi', background: true };
     const { id } = await json(await gateway.post('/v1/responses', body));
@@ -193,13 +193,13 @@ describe("a provider's own limits", () => {
   it('are not forwarded where the gateway has limits of its own', async () => {
     const rule = { user_path: '/limited', limit_key: { period: 'minute' }, max_requests: 100 };
     expect((await gateway.fetch('/admin/rate-limits', { method: 'PUT', json: rule })).status).toBeLessThan(300);
-    const told = { ...limits, 'x-ratelimit-remaining-tokens': '5' };
+    const reported = { ...limits, 'x-ratelimit-remaining-tokens': '5' };
     const headers = { 'x-gateway-user-path': '/limited' };
     for (const [endpoint, body] of [
       [path, chat('llamacpp-a/limited')],
       ['/p/llamacpp-a/v1/chat/completions', chat('limited')],
     ] as const) {
-      provider.a.control.next({ headers: told });
+      provider.a.control.next({ headers: reported });
       const answer = await gateway.post(endpoint, body, { headers });
       await answer.text();
       expect([endpoint, answer.headers.get('x-ratelimit-limit-requests')]).toEqual([endpoint, '100']);
@@ -212,12 +212,12 @@ describe("a provider's own limits", () => {
     expect((await gateway.fetch('/admin/rate-limits', { method: 'PUT', json: rule })).status).toBeLessThan(300);
     const made = await json(await gateway.post('/admin/auth-keys', { name: 'below', user_path: '/above/below' }));
     const headers = { authorization: `Bearer ${made.value}` };
-    const told = { ...limits, 'anthropic-ratelimit-requests-limit': '5' };
+    const reported = { ...limits, 'anthropic-ratelimit-requests-limit': '5' };
     for (const [endpoint, body] of [
       [path, chat('llamacpp-a/limited')],
       ['/p/llamacpp-a/v1/chat/completions', chat('limited')],
     ] as const) {
-      provider.a.control.next({ headers: told });
+      provider.a.control.next({ headers: reported });
       const answer = await gateway.post(endpoint, body, { headers });
       expect(answer.status).toBe(200);
       await answer.text();

@@ -61,9 +61,9 @@ describe('the status of a provider', () => {
     ['its list is empty', { models: 0 }, {}, 'degraded', 'Unknown'],
     ['it cannot be set up', undefined, { problem: 'no key' }, 'unhealthy', 'Unhealthy'],
   ])('%s', (_when, of, more, status, label) => {
-    const [told] = providersStatus([provider('one', of, more)]).providers;
-    expect(told).toMatchObject({ status, status_label: label });
-    expect(told?.status_reason).toMatch(/^[A-Za-z].*/);
+    const [reported] = providersStatus([provider('one', of, more)]).providers;
+    expect(reported).toMatchObject({ status, status_label: label });
+    expect(reported?.status_reason).toMatch(/^[A-Za-z].*/);
   });
 
   test.each<[string, ProviderFacts[], string]>([

@@ -337,7 +337,7 @@ describe('a provider or a model', () => {
       const answer = await chat('/either', { model: 'either' });
       expect(answer.status).toBe(200);
       await answer.text();
-      models.push(JSON.parse(gateway.lastAsked().body).model);
+      models.push(JSON.parse(gateway.lastProviderRequest().body).model);
     }
     expect(models).toEqual(['simulated-large', 'simulated-small', 'simulated-small']);
   });

@@ -209,8 +209,8 @@ describe('the record', () => {
     ]);
     for (const chunk of chunks)
       expect(bodyOf(chunk)).toMatch(/^data: (\{.*"object":"chat.completion.chunk".*\}|\[DONE\])\n\n$/);
-    const told = (after.said['response']?.text ?? '').split('\n').filter((line) => line.startsWith('data: {'));
-    const final = JSON.parse(told.at(-1)?.slice('data: '.length) ?? '').response;
+    const received = (after.said['response']?.text ?? '').split('\n').filter((line) => line.startsWith('data: {'));
+    const final = JSON.parse(received.at(-1)?.slice('data: '.length) ?? '').response;
     const stored = [];
     for await (const event of after.log.readStream(streamName('response', final.id))) stored.push(event);
     expect(types(stored)).toEqual(['response.stored']);

@@ -212,8 +212,8 @@ describe('SPEC §7, 400 for a member that the provider does not support names th
       'input',
       { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'https://example.com/a.png' }] }] },
     ],
-  ])('%s: %s', async (asked, param, body) => {
-    const error = await errorOf(await create({ model: asked, ...body }), 400);
+  ])('%s: %s', async (requested, param, body) => {
+    const error = await errorOf(await create({ model: requested, ...body }), 400);
     expect(error).toMatchObject({ type: 'invalid_request_error', param });
     if (param !== 'input') expect(error.message).toContain(`'${param}'`);
     expect(error).not.toHaveProperty('provider');
@@ -229,7 +229,7 @@ describe('SPEC §7, 400 for a member that the provider does not support names th
 
 describe('SPEC §7, errors of a streaming request are JSON in the envelope', () => {
   const streamed = { model, input: 'hi', stream: true };
-  const asked = (body: object, headers: Record<string, string>) =>
+  const send = (body: object, headers: Record<string, string>) =>
     fetch(`${gateway.url}${PATH}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...headers },
@@ -241,7 +241,7 @@ describe('SPEC §7, errors of a streaming request are JSON in the envelope', () 
     ['a wrong key', { authorization: 'Bearer wrong' }, 'invalid_api_key'],
     ['no bearer', { authorization: 'Basic x' }, 'malformed_authorization'],
   ])('401 with %s', async (_what, headers, code) => {
-    const error = await errorOf(await asked(streamed, headers), 401);
+    const error = await errorOf(await send(streamed, headers), 401);
     expect(error).toMatchObject({ type: 'authentication_error', code, param: null });
     expect(error).not.toHaveProperty('provider');
   });

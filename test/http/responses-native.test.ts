@@ -9,10 +9,10 @@ describe('a native response', () => {
   it('is passed on byte for byte, as is the request except for the model', async () => {
     const body = `{ "x":9007199254740993123, "model":"${native}","input":"hi" , "metadata":{"b":"1","a":"2"}}`;
     const answer = await gateway.post(PATH, body);
-    const asked = nativeProvider.requests.at(-1);
-    expect(asked?.path).toBe('/v1/responses');
-    expect(asked?.body).toBe(body.replace(native, 'simulated-small'));
-    expect(asked?.headers.authorization).toBe(`Bearer ${NATIVE_KEY}`);
+    const providerRequest = nativeProvider.requests.at(-1);
+    expect(providerRequest?.path).toBe('/v1/responses');
+    expect(providerRequest?.body).toBe(body.replace(native, 'simulated-small'));
+    expect(providerRequest?.headers.authorization).toBe(`Bearer ${NATIVE_KEY}`);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
   });

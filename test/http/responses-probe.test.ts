@@ -12,9 +12,9 @@ afterAll(() => scripted.close());
 
 /** @returns the paths requested from now on */
 function withoutResponses(status: number, body: string): string[] {
-  const asked: string[] = [];
+  const requests: string[] = [];
   scripted.script(({ path }, response) => {
-    asked.push(path);
+    requests.push(path);
     if (path === '/v1/responses') {
       response.writeHead(status, { 'content-type': body.startsWith('{') ? 'application/json' : 'text/html' }).end(body);
       return;
@@ -22,7 +22,7 @@ function withoutResponses(status: number, body: string): string[] {
     const choices = [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'ok' } }];
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices }));
   });
-  return asked;
+  return requests;
 }
 
 const create = (model = 'scripted') => gateway.post('/v1/responses', { model: `vllm/${model}`, input: 'hi' });
@@ -36,18 +36,18 @@ describe('a 404 for a model', () => {
     ],
     ['the name of the model', '{"error":"scripted: no such name"}'],
   ])('with %s is passed on, and the route is requested again', async (_what, body) => {
-    const asked = withoutResponses(404, body);
+    const requests = withoutResponses(404, body);
     expect(await errorOf(await create(), 404)).toMatchObject({ type: 'not_found_error', provider: 'vllm' });
     await errorOf(await create(), 404);
-    expect(asked).toEqual(['/v1/responses', '/v1/responses']);
+    expect(requests).toEqual(['/v1/responses', '/v1/responses']);
   });
 });
 
 describe('a missing route', () => {
   it('is stored, and chat completions are used from then on', async () => {
-    const asked = withoutResponses(404, '{"detail":"Not Found"}');
+    const requests = withoutResponses(404, '{"detail":"Not Found"}');
     for (const _ of [1, 2]) expect((await json(await create())).output[0].content[0].text).toBe('ok');
-    expect(asked).toEqual(['/v1/responses', '/v1/chat/completions', '/v1/chat/completions']);
+    expect(requests).toEqual(['/v1/responses', '/v1/chat/completions', '/v1/chat/completions']);
     const learned = await eventsUntil(
       gateway,
       'types=provider.capability_learned',
@@ -57,12 +57,12 @@ describe('a missing route', () => {
   });
 
   it('is requested again when the provider lists other models', async () => {
-    const asked = withoutResponses(404, '{"detail":"Not Found"}');
+    const requests = withoutResponses(404, '{"detail":"Not Found"}');
     await (await create()).text();
-    expect(asked).not.toContain('/v1/responses');
+    expect(requests).not.toContain('/v1/responses');
     scripted.list('scripted', 'newer');
     expect((await gateway.fetch('/admin/runtime/refresh', { method: 'POST' })).status).toBe(200);
     await (await create('newer')).text();
-    expect(asked.filter((path) => path === '/v1/responses')).toHaveLength(1);
+    expect(requests.filter((path) => path === '/v1/responses')).toHaveLength(1);
   });
 });

@@ -15,7 +15,7 @@ import { checkStream } from '../translate/openai-shape.ts';
 
 const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds();
 const PATH = '/v1/responses';
-const lastChat = () => JSON.parse(gateway.lastAsked().body);
+const lastChat = () => JSON.parse(gateway.lastProviderRequest().body);
 const types = (events: readonly LoggedEvent[]) => events.map(({ type }) => type);
 
 describe('a provider without /v1/responses', () => {
@@ -66,7 +66,7 @@ describe('a translated response', () => {
       temperature: 0.5,
       x_unknown: { keep: true },
     });
-    const { path, body } = gateway.lastAsked();
+    const { path, body } = gateway.lastProviderRequest();
     expect(path).toBe('/v1/chat/completions');
     expect(JSON.parse(body)).toMatchObject({
       model: 'simulated-small',
@@ -93,8 +93,8 @@ describe('a translated response', () => {
       `{"model":"${translated}","input":"hi","seed":9007199254740993,` +
       `"tools":[{"type":"function","name":"f","parameters":${schema}}]}`;
     expect((await gateway.post(PATH, body)).status).toBe(200);
-    expect(gateway.lastAsked().body).toContain('"seed":9007199254740993');
-    expect(gateway.lastAsked().body).toContain('"maximum":9223372036854775807');
+    expect(gateway.lastProviderRequest().body).toContain('"seed":9007199254740993');
+    expect(gateway.lastProviderRequest().body).toContain('"maximum":9223372036854775807');
   });
 
   it('puts the whole chain in front of the new input, without the instructions of earlier turns', async () => {
@@ -158,23 +158,23 @@ describe('a translated response', () => {
   });
 
   it('carries its reasoning there and back for a client that keeps the conversation itself', async () => {
-    const asked = { type: 'message', role: 'user', content: 'Tell me something.' };
+    const requestBody = { type: 'message', role: 'user', content: 'Tell me something.' };
     const include = ['reasoning.encrypted_content'];
     const request = { store: false, include, reasoning: { effort: 'low' } };
-    const first = await create({ ...request, input: [asked] });
+    const first = await create({ ...request, input: [requestBody] });
     const [reasoning, message] = first.output;
     expect(reasoning.encrypted_content).toEqual(expect.any(String));
     const kept = [{ type: 'reasoning', summary: [], encrypted_content: reasoning.encrypted_content }, message];
     const next = { role: 'user', content: 'And now?' };
-    await create({ ...request, input: [asked, ...kept, next] });
+    await create({ ...request, input: [requestBody, ...kept, next] });
     expect(lastChat().messages[1]).toMatchObject({
       role: 'assistant',
       content: message.content[0].text,
       reasoning_content: reasoning.summary[0].text,
     });
-    await create({ ...request, model: native, input: [asked, ...kept, next] });
+    await create({ ...request, model: native, input: [requestBody, ...kept, next] });
     const sent = nativeProvider.requests.findLast(({ path }) => path === PATH);
-    expect(JSON.parse(sent?.body ?? '').input).toMatchObject([asked, { type: 'message' }, next]);
+    expect(JSON.parse(sent?.body ?? '').input).toMatchObject([requestBody, { type: 'message' }, next]);
   });
 
   it('accepts all that a coding agent sends with its turns, hosted and namespaced tools included', async () => {
@@ -319,9 +319,9 @@ describe('a translated response', () => {
     const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
     let text = '';
     while (!text.includes('output_text.delta')) text += Buffer.from((await reader.read()).value ?? []).toString();
-    const asked = gateway.lastAsked();
+    const providerRequest = gateway.lastProviderRequest();
     client.abort();
-    expect(await asked.ended).toBe('aborted');
+    expect(await providerRequest.ended).toBe('aborted');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(types(events).slice(-2)).toEqual(['client.disconnected', 'usage.recorded']);
     const { id } = dataOf(`${text}\n\n`)[0].response;

@@ -78,9 +78,9 @@ describe.each(both)('a %s response', (kind, model) => {
   });
 
   it('is the same in a stream and without', async () => {
-    const asked = { model, input: 'Think, and tell me something.', instructions: 'Be brief.' };
-    const whole = await create(asked);
-    const { events } = await stream(asked);
+    const requestBody = { model, input: 'Think, and tell me something.', instructions: 'Be brief.' };
+    const whole = await create(requestBody);
+    const { events } = await stream(requestBody);
     const said = (response: {
       output: { type: string; content?: { text: string }[]; summary?: { text: string }[] }[];
     }) => response.output.map((item) => [item.type, (item.content ?? item.summary)?.map(({ text }) => text)]);
@@ -90,8 +90,8 @@ describe.each(both)('a %s response', (kind, model) => {
   });
 
   it('calls functions, also several at once, and takes their results', async () => {
-    const asked = { model, input: 'What is the weather in Paris and Rome?', tools };
-    const response = await create(asked);
+    const requestBody = { model, input: 'What is the weather in Paris and Rome?', tools };
+    const response = await create(requestBody);
     expect(response.output).toMatchObject([
       { type: 'function_call', name: 'get_weather', status: 'completed', call_id: expect.any(String) },
       { type: 'function_call', name: 'get_weather', status: 'completed', call_id: expect.any(String) },
@@ -103,7 +103,7 @@ describe.each(both)('a %s response', (kind, model) => {
       call_id: call.call_id,
       output: `sunny ${index}`,
     }));
-    const input = [{ role: 'user', content: asked.input }, ...response.output, ...results];
+    const input = [{ role: 'user', content: requestBody.input }, ...response.output, ...results];
     const answered = await create({ model, input, tools });
     expect(answered.output[0].content[0].text).toBe('The result is: sunny 0; sunny 1');
 

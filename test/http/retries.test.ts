@@ -33,7 +33,7 @@ async function counted(body: object = chat) {
 }
 
 describe('another attempt', () => {
-  const told = (events: readonly LoggedEvent[]) =>
+  const received = (events: readonly LoggedEvent[]) =>
     events
       .filter(({ type }) => type.startsWith('attempt.'))
       .map(({ type, data }) => [type, data.attempt, data.kind ?? data.status]);
@@ -50,7 +50,7 @@ describe('another attempt', () => {
     await answer.text();
     expect(calls()).toBe(3);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(told(events)).toEqual([
+    expect(received(events)).toEqual([
       ['attempt.started', 1, 'primary'],
       ['attempt.failed', 1, status],
       ['attempt.started', 2, 'retry'],
@@ -131,7 +131,7 @@ describe('another attempt', () => {
     expect(error.message).not.toContain('application/json where JSON');
     expect(calls()).toBe(1);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(told(events)).toEqual([
+    expect(received(events)).toEqual([
       ['attempt.started', 1, 'primary'],
       ['attempt.failed', 1, 502],
     ]);
@@ -141,10 +141,10 @@ describe('another attempt', () => {
   it('is not awaited for a client that has left', async () => {
     gateway.simulated.control.always({ status: 503, retryAfter: 20 });
     const client = new AbortController();
-    const asked = gateway.simulated.nextRequest();
+    const providerRequest = gateway.simulated.nextRequest();
     const headers = { 'x-request-id': 'left-while-waiting' };
     const answer = gateway.post('/v1/chat/completions', chat, { signal: client.signal, headers });
-    await (await asked).ended;
+    await (await providerRequest).ended;
     await eventsUntil(gateway, 'request_id=left-while-waiting', ({ type }) => type === 'attempt.started');
     client.abort();
     await expect(answer).rejects.toThrow();
@@ -248,9 +248,9 @@ describe('a provider that keeps failing', () => {
     own.simulated.control.always({ hang: true });
     for (let exchange = 0; exchange < 4; exchange++) {
       const client = new AbortController();
-      const asked = own.simulated.nextRequest();
+      const providerRequest = own.simulated.nextRequest();
       const answer = own.fetch('/v1/chat/completions', { json: chat, signal: client.signal });
-      const request = await asked;
+      const request = await providerRequest;
       client.abort();
       await expect(answer).rejects.toThrow();
       await request.ended;

@@ -47,10 +47,10 @@ describe('the runtime configuration', () => {
   });
 
   it('is read again on request, with the result of each step', async () => {
-    const asked = () => gateway.simulated.requests.filter(({ path }) => path === '/v1/models').length;
-    const before = asked();
+    const requestCount = () => gateway.simulated.requests.filter(({ path }) => path === '/v1/models').length;
+    const before = requestCount();
     const report = await json(await gateway.fetch('/admin/runtime/refresh', { method: 'POST' }));
-    expect(asked()).toBe(before + 1);
+    expect(requestCount()).toBe(before + 1);
     expect(report).toMatchObject({
       status: 'ok',
       started_at: expect.stringMatching(/Z$/),

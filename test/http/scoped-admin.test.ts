@@ -69,9 +69,9 @@ describe('keys', () => {
 
   it('are created at the root of the subtree by default', async () => {
     const made = await newKey(gateway, {}, admin);
-    expect(made.told.user_path).toBe('/team');
-    expect((await newKey(gateway, { user_path: '' }, admin)).told.user_path).toBe('/team');
-    expect((await newKey(gateway, { user_path: '/team/x/y' }, admin)).told.user_path).toBe('/team/x/y');
+    expect(made.created.user_path).toBe('/team');
+    expect((await newKey(gateway, { user_path: '' }, admin)).created.user_path).toBe('/team');
+    expect((await newKey(gateway, { user_path: '/team/x/y' }, admin)).created.user_path).toBe('/team/x/y');
   });
 
   it.each(['/', '/team-b', '/tea', '/other'])('are not created at %s', async (path) => {

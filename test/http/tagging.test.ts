@@ -73,7 +73,7 @@ describe('the rules of tagging', () => {
       headers: { 'x-cost-centre': '4711', 'x-shared': 'yes' },
     });
     expect(answer.status).toBe(200);
-    const { headers } = gateway.lastAsked();
+    const { headers } = gateway.lastProviderRequest();
     expect(headers['x-shared']).toBe('yes');
     expect(headers).not.toHaveProperty('x-cost-centre');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));

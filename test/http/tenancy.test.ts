@@ -136,15 +136,15 @@ async function file(by = owner): Promise<string> {
 }
 
 async function batch(by = owner): Promise<string> {
-  const asked = { input_file_id: await file(by), endpoint: '/v1/chat/completions', completion_window: '24h' };
-  return (await json(await gateway.post('/v1/batches', asked, as(by)))).id;
+  const requestBody = { input_file_id: await file(by), endpoint: '/v1/chat/completions', completion_window: '24h' };
+  return (await json(await gateway.post('/v1/batches', requestBody, as(by)))).id;
 }
 
 /** A batch that does not end by itself. */
 async function messageBatch(by = owner): Promise<string> {
   const params = { model: native, max_tokens: 5, messages: user('hi') };
-  const asked = { requests: [{ custom_id: 'a', params }] };
-  return (await json(await gateway.post('/v1/messages/batches', asked, as(by)))).id;
+  const requestBody = { requests: [{ custom_id: 'a', params }] };
+  return (await json(await gateway.post('/v1/messages/batches', requestBody, as(by)))).id;
 }
 
 interface Row {
@@ -301,13 +301,13 @@ describe('a request that builds on', () => {
       provider: 'openai',
     }),
   });
-  const asked = (content: object[]) => [{ role: 'user', content: [...content, { type: 'text', text: 'Read it.' }] }];
+  const requests = (content: object[]) => [{ role: 'user', content: [...content, { type: 'text', text: 'Read it.' }] }];
   references.push(
     {
       what: 'a file, to be read by a model',
       path: '/v1/chat/completions',
       make: file,
-      body: (id) => ({ model: native, messages: asked([{ type: 'file', file: { file_id: id } }]) }),
+      body: (id) => ({ model: native, messages: requests([{ type: 'file', file: { file_id: id } }]) }),
     },
     ...['/v1/responses', '/v1/responses/input_tokens'].flatMap((path) => [
       {
@@ -407,7 +407,7 @@ describe('objects whose owner the gateway does not know', () => {
   ];
 
   it.each(named)('%s refuses %s to callers that do not see everything', async (path, param, body) => {
-    const asked = { model: native, input: 'hi', messages: user('hi'), ...body };
+    const requestBody = { model: native, input: 'hi', messages: user('hi'), ...body };
     const before = kinds.nativeProvider.requests.length;
     for (const caller of [
       { key: 'of ann' },
@@ -416,7 +416,7 @@ describe('objects whose owner the gateway does not know', () => {
       { header: '/team/ann' },
     ] as const) {
       if (path.startsWith('/p/') && !('key' in caller)) continue;
-      const answer = await gateway.post(path, asked, as(caller));
+      const answer = await gateway.post(path, requestBody, as(caller));
       const { error } = await json(answer);
       // Beside chat completions, passthrough of `openai` has no stateless route for it, and refuses that first.
       expect([answer.status, error.type], nameOf(caller)).toEqual([403, 'permission_error']);

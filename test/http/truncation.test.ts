@@ -19,13 +19,13 @@ afterAll(() => scripted.close());
 function answer(): void {
   messages = [];
   scripted.script(({ path, body }, response) => {
-    const asked = JSON.parse(body.toString() || '{}');
+    const requestBody = JSON.parse(body.toString() || '{}');
     if (path === '/api/tags') return void response.end('{"models":[{"model":"small"},{"model":"unknown"}]}');
     if (path === '/api/show') {
-      const info = asked.model === 'small' ? { 'general.architecture': 'x', 'x.context_length': 600 } : {};
+      const info = requestBody.model === 'small' ? { 'general.architecture': 'x', 'x.context_length': 600 } : {};
       return void response.end(JSON.stringify({ capabilities: ['completion', 'tools'], model_info: info }));
     }
-    messages = asked.messages;
+    messages = requestBody.messages;
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ message: { role: 'assistant', content: 'ok' }, done: true, done_reason: 'stop' }));
   });

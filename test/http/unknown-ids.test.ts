@@ -29,22 +29,22 @@ const REFUSED =
 /** The answers of `openai-c` by method and path; 404 for all others. */
 let kept = new Map<string, object>();
 /** The requests that providers received, without lists of models. */
-let asked: string[] = [];
+let requests: string[] = [];
 
 beforeEach(() => {
   kept = new Map();
-  asked = [];
+  requests = [];
   const [down, locked] = failing;
   down?.script(({ path }, response) => {
-    asked.push(path);
+    requests.push(path);
     response.writeHead(503, { 'content-type': 'application/json' }).end('{"error":{"message":"down"}}');
   });
   locked?.script(({ path }, response) => {
-    asked.push(path);
+    requests.push(path);
     response.writeHead(401, { 'content-type': 'application/json' }).end(REFUSED);
   });
   keeping.script(({ method, path }, response) => {
-    asked.push(path);
+    requests.push(path);
     const found = kept.get(`${method} ${path}`);
     response.writeHead(found === undefined ? 404 : 200, { 'content-type': 'application/json' });
     response.end(JSON.stringify(found ?? { error: { message: 'nothing here' } }));
@@ -73,7 +73,7 @@ describe('an unknown id', () => {
     const error = await errorOf(await send(method, path), 404);
     expect(error).toMatchObject({ type: 'not_found_error' });
     expect(error).not.toHaveProperty('provider');
-    expect(asked).toHaveLength(3);
+    expect(requests).toHaveLength(3);
   });
 
   it('is found at a provider after others have failed', async () => {
@@ -99,13 +99,13 @@ describe('an unknown id', () => {
 
 describe('a deleted id', () => {
   async function deleted(): Promise<string> {
-    const id = `resp_deleted${asked.length}${Math.random().toString(16).slice(2)}`;
+    const id = `resp_deleted${requests.length}${Math.random().toString(16).slice(2)}`;
     kept.set('POST /v1/responses', { id, object: 'response', status: 'completed', output: [] });
     await json(await gateway.post('/v1/responses', { model: 'openai-c/scripted', input: 'hi' }));
     expect((await send('DELETE', `/v1/responses/${id}`)).status).toBe(200);
     // Some providers still return an object after its deletion.
     for (const path of [`/v1/responses/${id}`, `/v1/responses/${id}/input_items`]) kept.set(`GET ${path}`, { id });
-    asked = [];
+    requests = [];
     return id;
   }
 
@@ -119,7 +119,7 @@ describe('a deleted id', () => {
     expect(await errorOf(await gateway.post('/v1/responses', body), 404)).toMatchObject({
       code: 'previous_response_not_found',
     });
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 
   it('of a file is a 404, without a call to a provider', async () => {
@@ -132,11 +132,11 @@ describe('a deleted id', () => {
     expect(uploaded.status, await uploaded.clone().text()).toBe(200);
     expect((await send('DELETE', '/v1/files/file-made')).status).toBe(200);
     kept.set('GET /v1/files/file-made', made);
-    asked = [];
+    requests = [];
     await errorOf(await send('GET', '/v1/files/file-made'), 404);
     await errorOf(await send('GET', '/v1/files/file-made/content'), 404);
     await errorOf(await send('DELETE', '/v1/files/file-made'), 404);
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 });
 

@@ -352,8 +352,8 @@ describe('the live tail', () => {
     const answer = await gateway.post(CHAT, chat('openai/gpt-4o-mini-2024-07-18'));
     await eventsUntil(gateway, `stream=exchange-${exchangeOf(answer)}`, ({ type }) => type === 'usage.recorded');
     const live = await gateway.fetch(`/admin/live/logs?cursor=0&types=usage&request_id=${exchangeOf(answer)}`);
-    const told = await readUntil(live, 'total_cost');
+    const reported = await readUntil(live, 'total_cost');
     await live.body?.cancel().catch(() => {});
-    expect(told).toContain('"total_cost":0.00021');
+    expect(reported).toContain('"total_cost":0.00021');
   });
 });

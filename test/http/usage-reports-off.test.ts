@@ -22,7 +22,7 @@ const nothing = {
   rewrite_cost_saved: null,
 };
 
-const asked = () => {
+const send = () => {
   throw new Error('analytics was asked');
 };
 
@@ -36,12 +36,12 @@ const off: readonly Off[] = [
   { why: 'analytics is off' },
   {
     why: 'analytics cannot run here',
-    analytics: { address: asked, status: () => ({ health: 'off', lagEvents: undefined }) },
+    analytics: { address: send, status: () => ({ health: 'off', lagEvents: undefined }) },
   },
   {
     why: 'usage is not tracked',
     env: { USAGE_ENABLED: 'false' },
-    analytics: { address: asked, status: () => ({ health: 'ok', lagEvents: 0 }) },
+    analytics: { address: send, status: () => ({ health: 'ok', lagEvents: 0 }) },
   },
 ];
 
@@ -92,12 +92,16 @@ describe('GET /v1/usage', () => {
       close: async () => {},
     };
     const figures = createUsageFigures({ db: counting, enabled: true, now: () => at });
-    const asked = { subtree: undefined, keyId: 'a', from: 0, until: 1 };
-    const answers = await Promise.all([figures(asked), figures(asked), figures({ ...asked, keyId: 'b' })]);
+    const requestBody = { subtree: undefined, keyId: 'a', from: 0, until: 1 };
+    const answers = await Promise.all([
+      figures(requestBody),
+      figures(requestBody),
+      figures({ ...requestBody, keyId: 'b' }),
+    ]);
     expect(answers).toEqual([nothing, nothing, nothing]);
     expect(questions).toBe(2);
     at += 1000;
-    await figures(asked);
+    await figures(requestBody);
     expect(questions).toBe(3);
   });
 });

@@ -24,13 +24,13 @@ import { figuresOfLog } from '../analytics/log-figures.ts';
 import { requestsOfLog } from '../analytics/requests-of-log.ts';
 import { figuresInSql } from '../analytics/sql-figures.ts';
 import {
-  type Asked,
   breakdownOf,
   figuresOf,
   inMode,
   localDay,
   matching,
   summaryOf,
+  type UsageFilterCase,
   type Used,
   usedOf,
 } from '../analytics/usage-fold.ts';
@@ -100,7 +100,7 @@ async function report(path: string, query: Readonly<Record<string, string | unde
   return json(answer);
 }
 
-function queryFor({ first, last, userPath, model, provider, label, session }: Asked) {
+function queryFor({ first, last, userPath, model, provider, label, session }: UsageFilterCase) {
   const of = { user_path: userPath, model, provider, label, session_id: session };
   return { start_date: first, end_date: last, ...of };
 }
@@ -114,7 +114,7 @@ const requestsOf = (some: readonly Used[]) => figuresOf(some).requests;
 
 const zones = ['UTC', 'Europe/Berlin', 'America/St_Johns', 'Asia/Kathmandu', 'Pacific/Kiritimati', 'America/New_York'];
 const maybe = (...words: string[]) => fc.option(fc.constantFrom(...words), { nil: undefined, freq: 2 });
-const asked = fc
+const requested = fc
   .record({
     timeZone: fc.constantFrom(...zones),
     from: fc.integer({ min: 0, max: DAYS }),
@@ -138,7 +138,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
 
   test('agree with the log for any query, in every time zone', patience(120_000), async () => {
     await fc.assert(
-      fc.asyncProperty(asked, async ({ mode, ...of }) => {
+      fc.asyncProperty(requested, async ({ mode, ...of }) => {
         const query = { ...queryFor(of), cache_mode: mode };
         const headers = { 'x-gateway-timezone': of.timeZone };
         const match = matching(used, of);
@@ -490,8 +490,8 @@ describe.skipIf(!hasChdb)('usage reports', () => {
         const answer = await gateway.fetch('/admin/usage/summary');
         expect(answer.headers.get('retry-after')).toBe('2');
         expect((await errorOf(answer, 503)).code).toBe('analytics_unavailable');
-        const told = await json(await gateway.fetch('/v1/usage?days=3', { headers: { authorization: bound } }));
-        expect(told).toMatchObject({ object: 'usage', usage: null, budgets: [], rate_limits: [] });
+        const reported = await json(await gateway.fetch('/v1/usage?days=3', { headers: { authorization: bound } }));
+        expect(reported).toMatchObject({ object: 'usage', usage: null, budgets: [], rate_limits: [] });
       } finally {
         isReachable = true;
       }

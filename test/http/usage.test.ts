@@ -7,7 +7,7 @@ const MODEL = 'llamacpp/simulated-small';
 let key = '';
 
 const put = (path: string, body: unknown) => gateway.post(path, body, { method: 'PUT' });
-const asked = (query = '', headers: Record<string, string> = { authorization: `Bearer ${key}` }) =>
+const send = (query = '', headers: Record<string, string> = { authorization: `Bearer ${key}` }) =>
   gateway.fetch(`/v1/usage${query}`, { headers });
 
 beforeAll(async () => {
@@ -36,7 +36,7 @@ beforeAll(async () => {
 
 describe('the usage of a key', () => {
   test('has every budget and limit of its path, of paths above and of its labels, before any use', async () => {
-    const answer = await json(await asked());
+    const answer = await json(await send());
     expect(answer).toMatchObject({ object: 'usage', user_path: '/team/alpha' });
     expect(Date.parse(answer.server_time)).toBeCloseTo(Date.now(), -5);
     expect(answer.budgets).toMatchObject([
@@ -68,17 +68,17 @@ describe('the usage of a key', () => {
     expect(second.status).toBe(200);
     await eventsUntil(gateway, `stream=exchange-${exchangeOf(second)}`, ({ type }) => type === 'usage.recorded');
     await put('/admin/budgets/%2Fteam/daily', { amount: 1 });
-    const { budgets, rate_limits } = await json(await asked());
+    const { budgets, rate_limits } = await json(await send());
     expect(budgets[1]).toMatchObject({ spent: 1.5, remaining: 8.5, usage_ratio: 0.15, exceeded: false });
     expect(rate_limits[2]).toMatchObject({ requests_used: 1, requests_usage_ratio: 0.02, exhausted: false });
-    const all = await json(await asked('', { 'x-gateway-user-path': '/team/alpha' }));
+    const all = await json(await send('', { 'x-gateway-user-path': '/team/alpha' }));
     expect(all.budgets[0]).toMatchObject({ spent: 1.5, remaining: -0.5, usage_ratio: 1.5, exceeded: true });
     expect(all.rate_limits[1]).toMatchObject({ requests_used: 1, requests_usage_ratio: 0.5, exhausted: true });
     expect(all.rate_limits[1].tokens_usage_ratio).toBeGreaterThan(1);
   });
 
   test('states whether and until when limits above its path bind, without amounts', async () => {
-    const { budgets, rate_limits } = await json(await asked());
+    const { budgets, rate_limits } = await json(await send());
     const hidden = { amount: null, spent: null, remaining: null, usage_ratio: null };
     expect(budgets[0]).toEqual({
       ...hidden,
@@ -135,16 +135,16 @@ describe('the usage of a key', () => {
   });
 
   test('counts against no limit', async () => {
-    const before = await json(await asked());
-    for (let request = 0; request < 5; request++) expect((await asked()).status).toBe(200);
-    expect((await json(await asked())).rate_limits[2].requests_used).toBe(before.rate_limits[2].requests_used);
+    const before = await json(await send());
+    for (let request = 0; request < 5; request++) expect((await send()).status).toBe(200);
+    expect((await json(await send())).rate_limits[2].requests_used).toBe(before.rate_limits[2].requests_used);
   });
 });
 
 describe('GET /v1/usage', () => {
   test('with the master key returns the limits of the path in the header, or of the root', async () => {
-    expect(await json(await asked('', {}))).toMatchObject({ user_path: '/', budgets: [] });
-    const named = await json(await asked('', { 'x-gateway-user-path': '/team/beta/x' }));
+    expect(await json(await send('', {}))).toMatchObject({ user_path: '/', budgets: [] });
+    const named = await json(await send('', { 'x-gateway-user-path': '/team/beta/x' }));
     expect(named.budgets.map(({ subject }: { subject: string }) => subject)).toEqual(['/team', '/team/beta']);
   });
 
@@ -153,7 +153,7 @@ describe('GET /v1/usage', () => {
       const plain = (await json(await gateway.post('/admin/auth-keys', { name: 'plain', ...body }))).value;
       for (const path of ['/team/alpha', '/']) {
         const headers = { authorization: `Bearer ${plain}`, 'x-gateway-user-path': path };
-        const { budgets, rate_limits } = await json(await asked('', headers));
+        const { budgets, rate_limits } = await json(await send('', headers));
         for (const budget of budgets) expect(budget).toMatchObject({ amount: null, spent: null, usage_ratio: null });
         for (const limit of rate_limits) expect(limit).toMatchObject({ requests_used: null, in_flight: null });
         expect(rate_limits.length).toBeGreaterThan(0);
@@ -164,7 +164,7 @@ describe('GET /v1/usage', () => {
   test('with a global administrator returns all amounts', async () => {
     const made = await gateway.post('/admin/auth-keys', { name: 'global', dashboard_access: true });
     const headers = { authorization: `Bearer ${(await json(made)).value}`, 'x-gateway-user-path': '/team/alpha' };
-    const { budgets } = await json(await asked('', headers));
+    const { budgets } = await json(await send('', headers));
     expect(budgets.map(({ amount }: { amount: number }) => amount)).toEqual([1, 10]);
   });
 
@@ -175,7 +175,7 @@ describe('GET /v1/usage', () => {
 
 describe('the range of days', () => {
   const range = async (query: string) => {
-    const { start_date, end_date, ...figures } = (await json(await asked(query))).usage;
+    const { start_date, end_date, ...figures } = (await json(await send(query))).usage;
     return { start_date, end_date, figures };
   };
   const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
@@ -217,6 +217,6 @@ describe('the range of days', () => {
     ['end_date=2026-02-30', 'end_date'],
     ['start_date=2026-03-02&end_date=2026-03-01', 'start_date'],
   ])('is refused when it is invalid: %s', async (query, param) => {
-    expect(await errorOf(await asked(`?${query}`), 400)).toMatchObject({ param });
+    expect(await errorOf(await send(`?${query}`), 400)).toMatchObject({ param });
   });
 });

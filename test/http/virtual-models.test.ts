@@ -19,7 +19,7 @@ const list = async () => json(await gateway.fetch('/admin/virtual-models'));
 const row = async (source: string) => (await list()).find((one: { source: string }) => one.source === source);
 
 /** The events of virtual models so far, without the marker that this function writes. */
-async function told(): Promise<string[]> {
+async function read(): Promise<string[]> {
   const marker = `marker-${crypto.randomUUID()}`;
   await put({ source: marker, target_model: 'x' });
   await remove(marker);
@@ -73,7 +73,7 @@ describe('PUT /admin/virtual-models', () => {
     const { created_at, updated_at, ...rest } = await json(changed);
     expect(rest).toMatchObject({ enabled: false, failover: true, session_affinity: true, strategy: 'round_robin' });
     expect(updated_at >= created_at).toBe(true);
-    expect((await told()).filter((one) => one.endsWith('changing'))).toHaveLength(2);
+    expect((await read()).filter((one) => one.endsWith('changing'))).toHaveLength(2);
   });
 
   test('creates an access policy, under its canonical selector', async () => {
@@ -102,7 +102,7 @@ describe('PUT /admin/virtual-models', () => {
     expect(await answer.text()).toBe('');
     expect(await row('llamacpp/x')).toBeUndefined();
     expect((await put({ source: 'llamacpp/x' })).status).toBe(204);
-    expect((await told()).filter((one) => one.endsWith('llamacpp/x'))).toEqual([
+    expect((await read()).filter((one) => one.endsWith('llamacpp/x'))).toEqual([
       'virtual_model.saved llamacpp/x',
       'virtual_model.removed llamacpp/x',
     ]);
@@ -234,9 +234,9 @@ describe('bad input', () => {
     ['a policy of an unknown provider', { source: 'nobody/', enabled: false }, 'source'],
     ['a strategy of a policy', { source: 'llamacpp/', strategy: 'cost' }, 'strategy'],
   ])('%s is refused, and nothing changes', async (_what, body, param) => {
-    const before = await told();
+    const before = await read();
     expect(await errorOf(await put(body), 400)).toMatchObject({ type: 'invalid_request_error', param });
-    expect(await told()).toEqual(before);
+    expect(await read()).toEqual(before);
   });
 
   test('an infinite weight is refused', async () => {

@@ -4,7 +4,7 @@ import { startTestGateway } from '../support/gateway.ts';
 import { saved, withProviders } from '../support/several-providers.ts';
 import { errorOf, eventsOfExchange, exchangeOf, json, modelsListed, user } from '../support/with-gateway.ts';
 
-const { gateway, provider, asked, counted } = withProviders({
+const { gateway, provider, requestsTo, counted } = withProviders({
   a: { models: ['small', 'shared'] },
   b: { models: ['large', 'shared'] },
   c: { models: ['huge'] },
@@ -17,7 +17,7 @@ const ask = async (model: string, more: object = {}, headers: Record<string, str
   return answer;
 };
 /** The model name in the latest request to `b`. */
-const requestedModelIn = () => JSON.parse(asked('b').at(-1)?.body ?? '{}').model;
+const requestedModelIn = () => JSON.parse(requestsTo('b').at(-1)?.body ?? '{}').model;
 const remove = (source: string) => gateway.fetch('/admin/virtual-models', { method: 'DELETE', json: { source } });
 
 /** How many of so many requests each provider received. */
@@ -63,11 +63,11 @@ describe('an alias', () => {
     ['/v1/embeddings', { model: 'fast', input: 'Hello.' }],
     ['/v1/completions', { model: 'fast', prompt: 'Hello' }],
   ])('works for %s', async (path, body) => {
-    const before = asked('b').length;
+    const before = requestsTo('b').length;
     const answer = await gateway.post(path, body);
     expect({ status: answer.status, text: await answer.text() }).toMatchObject({ status: 200 });
     if (path.endsWith('count_tokens')) return;
-    expect(asked('b')).toHaveLength(before + 1);
+    expect(requestsTo('b')).toHaveLength(before + 1);
     expect(requestedModelIn()).toBe('large');
   });
 

@@ -207,12 +207,12 @@ describe('the law of costs', () => {
       fc.property(flat, tokens, tokens, (pricing, inputTokens, outputTokens) => {
         const cost = costOf(pricing, { inputTokens, outputTokens });
         const pico = (dollars: number, count: number) => BigInt(Math.round(dollars * 1e6)) * BigInt(count);
-        const off = (told: string | null, exact: bigint) => BigInt(told ?? -1) * 1000n - exact;
-        for (const [told, exact] of [
+        const off = (reported: string | null, exact: bigint) => BigInt(reported ?? -1) * 1000n - exact;
+        for (const [reported, exact] of [
           [cost.inputCost, pico(pricing.input_per_mtok, inputTokens)],
           [cost.outputCost, pico(pricing.output_per_mtok, outputTokens)],
         ] as const) {
-          const difference = off(told, exact);
+          const difference = off(reported, exact);
           expect(difference > -500n && difference <= 500n).toBe(true);
         }
         expect(BigInt(cost.totalCost ?? -1)).toBe(BigInt(cost.inputCost ?? 0) + BigInt(cost.outputCost ?? 0));
@@ -223,14 +223,14 @@ describe('the law of costs', () => {
   it('sums of many do not drift', () => {
     fc.assert(
       fc.property(flat, fc.array(fc.tuple(tokens, tokens), { minLength: 1, maxLength: 200 }), (pricing, requests) => {
-        let told = 0n;
+        let reported = 0n;
         let exact = 0n;
         for (const [inputTokens, outputTokens] of requests) {
-          told += BigInt(costOf(pricing, { inputTokens, outputTokens }).totalCost ?? 0) * 1000n;
+          reported += BigInt(costOf(pricing, { inputTokens, outputTokens }).totalCost ?? 0) * 1000n;
           exact += BigInt(Math.round(pricing.input_per_mtok * 1e6)) * BigInt(inputTokens);
           exact += BigInt(Math.round(pricing.output_per_mtok * 1e6)) * BigInt(outputTokens);
         }
-        const drift = told > exact ? told - exact : exact - told;
+        const drift = reported > exact ? reported - exact : exact - reported;
         expect(drift <= 1000n * BigInt(requests.length)).toBe(true);
       }),
     );

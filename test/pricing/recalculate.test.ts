@@ -98,12 +98,12 @@ describe.each(engines)('recalculating recorded costs, with the %s engine', (engi
 
   it('does nothing the second time, and records every change of a price, back and forth', async () => {
     await spend('a', { pricing: perToken(1) });
-    const told: unknown[] = [];
+    const events: unknown[] = [];
     for (const nano of [1, 2, 2, 1, 1, null, null, 1]) {
       const { recalculated, withPricing, withoutPricing } = await again(perToken(nano));
-      told.push([nano, recalculated, withPricing, withoutPricing]);
+      events.push([nano, recalculated, withPricing, withoutPricing]);
     }
-    expect(told).toEqual([
+    expect(events).toEqual([
       [1, 0, 1, 0],
       [2, 1, 1, 0],
       [2, 0, 1, 0],

@@ -15,7 +15,7 @@ import {
 import { type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import type { Appended, EventLog } from '../../src/events/log.ts';
 
-export interface Asked {
+export interface ExchangeInput {
   readonly path?: string;
   readonly model?: string;
   readonly stream?: boolean;
@@ -25,17 +25,12 @@ export interface Asked {
 }
 
 /** The events of one exchange, to be appended in any portions. */
-export function exchangeOf(id: string, parsedRequest: Asked = {}) {
-  const {
-    path = '/v1/chat/completions',
-    model = 'local/tiny',
-    stream = true,
-    body = '{"model":"local/tiny"}',
-  } = parsedRequest;
+export function exchangeOf(id: string, input: ExchangeInput = {}) {
+  const { path = '/v1/chat/completions', model = 'local/tiny', stream = true, body = '{"model":"local/tiny"}' } = input;
   const context: EventContext = {
     actor: 'master',
-    requestId: parsedRequest.requestId ?? `req-${id}`,
-    userPath: parsedRequest.userPath as UserPath | undefined,
+    requestId: input.requestId ?? `req-${id}`,
+    userPath: input.userPath as UserPath | undefined,
   };
   const failure = { type: 'provider_error', code: 'broken', message: 'it broke' };
   return {

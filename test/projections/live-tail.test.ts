@@ -38,7 +38,7 @@ function sit(tail: LiveTail, position: Position) {
     failed: (error) => failures.push(error),
   });
   if (seat !== undefined) seats.push(seat);
-  return { seat, told: sent, failures };
+  return { seat, sent: sent, failures };
 }
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -48,11 +48,11 @@ describe('a listener that joins', () => {
     const tail = new LiveTail(log, eventView(log));
     const first = sit(tail, START);
     const old = await written(10);
-    await expect.poll(() => first.told).toEqual(old);
+    await expect.poll(() => first.sent).toEqual(old);
     const second = sit(tail, old[3] as Position);
-    expect(second.told).toEqual(old.slice(4));
+    expect(second.sent).toEqual(old.slice(4));
     const fresh = await written(1);
-    await expect.poll(() => second.told).toEqual([...old.slice(4), ...fresh]);
+    await expect.poll(() => second.sent).toEqual([...old.slice(4), ...fresh]);
   });
 
   test('ahead of the shared tail does not get events again', async () => {
@@ -75,8 +75,8 @@ describe('a listener that joins', () => {
     const ahead = sit(tail, old[2] as Position);
     expect(ahead.seat?.position).toBe(old[2]);
     gate.resolve();
-    await expect.poll(() => behind.told).toEqual(old);
-    expect(ahead.told).toEqual(old.slice(3));
+    await expect.poll(() => behind.sent).toEqual(old);
+    expect(ahead.sent).toEqual(old.slice(3));
   });
 
   test.each([
@@ -86,30 +86,30 @@ describe('a listener that joins', () => {
     const tail = new LiveTail(log, eventView(log));
     const first = sit(tail, START);
     const old = await written(count, body);
-    await expect.poll(() => first.told.length).toBe(count);
+    await expect.poll(() => first.sent.length).toBe(count);
     expect(sit(tail, START).seat).toBeUndefined();
     expect(sit(tail, old[2] as Position).seat).toBeUndefined();
     const near = sit(tail, old.at(-3) as Position);
-    expect(near.told).toEqual(old.slice(-2));
+    expect(near.sent).toEqual(old.slice(-2));
   });
 
   test('while there are no others begins a tail of its own, at its position', async () => {
     const tail = new LiveTail(log, eventView(log));
     const old = await written(5);
     const first = sit(tail, old[1] as Position);
-    await expect.poll(() => first.told).toEqual(old.slice(2));
+    await expect.poll(() => first.sent).toEqual(old.slice(2));
     expect(sit(tail, START).seat).toBeUndefined();
     first.seat?.leave();
     expect(tail.listeners).toBe(0);
     const second = sit(tail, START);
-    await expect.poll(() => second.told).toEqual(old);
+    await expect.poll(() => second.sent).toEqual(old);
   });
 
   test('gets an error when the log is closed, and its seat is gone', async () => {
     const tail = new LiveTail(log, eventView(log));
     const one = sit(tail, START);
     await written(1);
-    await expect.poll(() => one.told).toHaveLength(1);
+    await expect.poll(() => one.sent).toHaveLength(1);
     await opened.close();
     await expect.poll(() => one.failures).toHaveLength(1);
     expect(tail.listeners).toBe(0);
@@ -133,7 +133,7 @@ test('wherever listeners join and leave, each gets exactly the events that follo
       const all: Position[] = [];
       let listeners: (ReturnType<typeof sit> & { from: number })[] = [];
       const check = () => {
-        for (const { seat, told: sent, from } of listeners) {
+        for (const { seat, sent, from } of listeners) {
           expect(sent).toEqual(all.slice(from, from + sent.length));
           // A listener that resumes from here must not miss anything.
           const claimed = all.filter((position) => position <= (seat?.position ?? START)).length;
@@ -155,7 +155,7 @@ test('wherever listeners join and leave, each gets exactly the events that follo
         }
         check();
       }
-      for (const { told: sent, from } of listeners) {
+      for (const { sent, from } of listeners) {
         await expect.poll(() => sent.length, { interval: 2 }).toBe(all.length - from);
       }
       check();

@@ -26,9 +26,9 @@ async function write(name: string, ...events: NewEvent[]) {
 }
 
 async function remembered(): Promise<ProviderMemory> {
-  const told: RecordedEvent[] = [];
-  for await (const event of opened.log.readAll({ filter: providerMemory.filter })) told.push(event);
-  return fold(providerMemory, told);
+  const events: RecordedEvent[] = [];
+  for await (const event of opened.log.readAll({ filter: providerMemory.filter })) events.push(event);
+  return fold(providerMemory, events);
 }
 
 describe.each(engines)('the state of a provider in a log in %s', (engine) => {

@@ -112,13 +112,13 @@ describe('projections that start together', () => {
     await log.append([{ stream: streamName('s', '1'), events: [event('a.two')], expectedRevision: 'any' }]);
     let applied: RecordedEvent[] = [];
     const again = createProjectionRunner(log, views);
-    const told = seenOf('early', 'a.', 'b.');
+    const reported = seenOf('early', 'a.', 'b.');
     const running = [
       again.run({
-        ...told,
+        ...reported,
         apply(state, one) {
           applied = [...applied, one];
-          return told.apply(state, one);
+          return reported.apply(state, one);
         },
       }),
       again.run(seenOf('late', 'a.')),

@@ -6,7 +6,7 @@ import { type NewEvent, type RecordedEvent, streamName } from '../../src/events/
 import { formatPosition } from '../../src/events/sequence-position.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../src/projections/virtual-models.ts';
-import { policy, redirect } from '../virtual-models/made.ts';
+import { policy, redirect } from '../virtual-models/virtual-model-fixtures.ts';
 
 const context = { actor: 'master' as const };
 const saved = (source: string, model = 'x') =>

@@ -28,9 +28,9 @@ const call = { dialect: 'messages', body: Buffer.from('{}'), stream: true, reque
 
 describe('Anthropic', () => {
   test('gets messages with its own key header and a version', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, requests } = await upstream();
     await (await anthropic(origin).send(call)).body.bytes(1000);
-    expect(asked[0]).toMatchObject({
+    expect(requests[0]).toMatchObject({
       method: 'POST',
       path: '/v1/messages',
       headers: {
@@ -40,11 +40,11 @@ describe('Anthropic', () => {
         accept: 'text/event-stream',
       },
     });
-    expect(asked[0]?.headers).not.toHaveProperty('authorization');
+    expect(requests[0]?.headers).not.toHaveProperty('authorization');
   });
 
   test("takes the client's own version, once, and its betas", async () => {
-    const { origin, asked } = await upstream();
+    const { origin, requests } = await upstream();
     const headers = { 'anthropic-version': '2099-01-01', 'anthropic-beta': 'a,b' };
     const provider = anthropic(origin);
     await (await provider.send({ ...call, headers })).body.bytes(1000);
@@ -54,13 +54,13 @@ describe('Anthropic', () => {
     await (
       await provider.forward({ method: 'GET', path: '/messages/batches?limit=1', headers: {}, requestId: 'r', signal })
     ).body.bytes(1000);
-    expect(asked.map(({ headers: sent }) => sent['anthropic-version'])).toEqual([
+    expect(requests.map(({ headers: sent }) => sent['anthropic-version'])).toEqual([
       '2099-01-01',
       '2099-01-01',
       '2023-06-01',
     ]);
-    expect(asked[0]?.headers['anthropic-beta']).toBe('a,b');
-    expect(asked.map(({ path }) => path)).toEqual(['/v1/messages', '/v1/models', '/v1/messages/batches?limit=1']);
+    expect(requests[0]?.headers['anthropic-beta']).toBe('a,b');
+    expect(requests.map(({ path }) => path)).toEqual(['/v1/messages', '/v1/models', '/v1/messages/batches?limit=1']);
   });
 
   test('supports no other operation', () => {
@@ -82,7 +82,7 @@ describe('Anthropic', () => {
   });
 
   test('lists its models page by page, with their metadata', async () => {
-    const { origin, asked } = await upstream(({ path }, response) => {
+    const { origin, requests } = await upstream(({ path }, response) => {
       const first = !path.includes('after_id');
       json(response, 200, {
         data: first
@@ -121,16 +121,19 @@ describe('Anthropic', () => {
       },
       { id: 'claude-y', created: 0, ownedBy: 'anthropic' },
     ]);
-    expect(asked.map(({ path }) => path)).toEqual(['/v1/models?limit=1000', '/v1/models?limit=1000&after_id=claude-x']);
-    expect(asked[0]?.headers).toMatchObject({ 'x-api-key': 'sk-ant-secret', 'anthropic-version': '2023-06-01' });
+    expect(requests.map(({ path }) => path)).toEqual([
+      '/v1/models?limit=1000',
+      '/v1/models?limit=1000&after_id=claude-x',
+    ]);
+    expect(requests[0]?.headers).toMatchObject({ 'x-api-key': 'sk-ant-secret', 'anthropic-version': '2023-06-01' });
   });
 
   test('lists at most ten pages', async () => {
-    const { origin, asked } = await upstream((_request, response) =>
+    const { origin, requests } = await upstream((_request, response) =>
       json(response, 200, { data: [{ id: 'x' }], has_more: true, last_id: 'x' }),
     );
     await anthropic(origin).listModels(signal);
-    expect(asked).toHaveLength(10);
+    expect(requests).toHaveLength(10);
   });
 
   test('reports its own message when it cannot list', async () => {

@@ -26,15 +26,15 @@ beforeEach(() => {
 afterAll(() => canary.close());
 
 /** Returns one list of addresses after the other, and counts. */
-function resolverOf(...answers: string[][]): LookupFunction & { asked: () => number } {
-  let asked = 0;
+function resolverOf(...answers: string[][]): LookupFunction & { requestCount: () => number } {
+  let requestCount = 0;
   const lookup: LookupFunction = (_name, options, callback) => {
-    const addresses = answers[Math.min(asked++, answers.length - 1)] ?? [];
+    const addresses = answers[Math.min(requestCount++, answers.length - 1)] ?? [];
     const all = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
     if (options.all === true) callback(null, all);
     else callback(null, all[0]?.address ?? '', all[0]?.family);
   };
-  return Object.assign(lookup, { asked: () => asked });
+  return Object.assign(lookup, { requestCount: () => requestCount });
 }
 
 async function outcomeOf(options: Partial<TransportOptions>): Promise<string> {
@@ -74,7 +74,7 @@ describe('a provider that was set up at run time', () => {
   test('is connected to at the address that was checked: its name is resolved once', async () => {
     const lookup = resolverOf(['192.0.2.1'], ['127.0.0.1']);
     expect(await outcomeOf({ lookup })).toMatch(/could not be reached/);
-    expect(lookup.asked()).toBe(1);
+    expect(lookup.requestCount()).toBe(1);
     expect(connections).toBe(0);
   });
 

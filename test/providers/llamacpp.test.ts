@@ -79,12 +79,12 @@ describe('the context window', () => {
   });
 
   test('of several models comes from each entry, without a call of /props', async () => {
-    const { llamacpp, asked } = await serving(
+    const { llamacpp, requests } = await serving(
       server([{ id: 'a', meta }, { id: 'b', meta: { n_ctx_train: 8 } }, { id: 'c' }], props),
     );
     const models = await llamacpp.listModels(signal);
     expect(models.map(({ metadata }) => metadata?.context_window)).toEqual([4096, 8, undefined]);
-    expect(asked.map(({ path }) => path)).toEqual(['/v1/models']);
+    expect(requests.map(({ path }) => path)).toEqual(['/v1/models']);
   });
 });
 
@@ -234,7 +234,7 @@ describe('the recorded server', () => {
   test.each(pairs.filter(({ request }) => request.method === 'POST'))(
     'answers $name through passthrough byte for byte',
     async ({ name, request, response }) => {
-      const { llamacpp, asked } = await serving(replay(name));
+      const { llamacpp, requests } = await serving(replay(name));
       const body = Buffer.from(typeof request.body === 'string' ? request.body : JSON.stringify(request.body));
       const reply = await llamacpp.forward({
         method: 'POST',
@@ -247,7 +247,7 @@ describe('the recorded server', () => {
       expect(reply.status).toBe(response.status);
       const bytes = await reply.body.bytes(1_000_000);
       expect(bytes.toString()).toBe(recordedBody(recorded(name)));
-      expect(asked[0]).toMatchObject({ path: request.path, body: body.toString() });
+      expect(requests[0]).toMatchObject({ path: request.path, body: body.toString() });
       expect(isErrorBody(response.body)).toBe(response.status >= 400);
     },
   );
@@ -272,20 +272,20 @@ describe('passthrough', () => {
     ['/slots/0?action=save', '/slots/0?action=save'],
     ['/', '/'],
   ])('of %s reaches %s', async (path, reached) => {
-    const { llamacpp, asked } = await serving((_request, response) => json(response, 200, {}));
+    const { llamacpp, requests } = await serving((_request, response) => json(response, 200, {}));
     const reply = await llamacpp.forward({ method: 'GET', path, headers: {}, requestId: 'r', signal });
     await reply.body.bytes(100);
-    expect(asked[0]?.path).toBe(reached);
+    expect(requests[0]?.path).toBe(reached);
   });
 
   test('reaches the root of a server that is mounted below a path', async () => {
-    const { origin, asked } = await serving((_request, response) => json(response, 200, {}));
+    const { origin, requests } = await serving((_request, response) => json(response, 200, {}));
     const mounted = createProvider(configured('llamacpp', `${origin}/gpu/v1`));
     for (const path of ['/rerank', '/v1/rerank', '/v1/embeddings', '/../../other']) {
       await (await mounted.forward({ method: 'POST', path, headers: {}, requestId: 'r', signal })).body.bytes(100);
     }
     await mounted.close();
-    expect(asked.map(({ path }) => path)).toEqual([
+    expect(requests.map(({ path }) => path)).toEqual([
       '/gpu/rerank',
       '/gpu/v1/rerank',
       '/gpu/v1/embeddings',

@@ -56,30 +56,30 @@ const serves: Answer = ({ path, body }, response) => {
 
 describe('Ollama', () => {
   test.each(['', '/', '/v1', '/v1/'])('is called below its root with a base URL that ends in "%s"', async (ending) => {
-    const { origin, asked } = await upstream();
+    const { origin, requests } = await upstream();
     const provider = ollama(origin + ending);
     for (const dialect of ['ollama_chat', 'ollama_embed'] as const) {
       const reply = await provider.send({ dialect, body: Buffer.from('{}'), stream: false, requestId: 'r', signal });
       await reply.body.bytes(1000);
     }
-    expect(asked.map(({ path }) => path)).toEqual(['/api/chat', '/api/embed']);
-    expect(asked[0]?.headers).not.toHaveProperty('authorization');
+    expect(requests.map(({ path }) => path)).toEqual(['/api/chat', '/api/embed']);
+    expect(requests[0]?.headers).not.toHaveProperty('authorization');
   });
 
   test('keeps a path in front of its routes', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, requests } = await upstream();
     const call = { dialect: 'ollama_chat', body: Buffer.from('{}'), stream: false, requestId: 'r', signal } as const;
     await (await ollama(`${origin}/local/v1`).send(call)).body.bytes(1000);
-    expect(asked[0]?.path).toBe('/local/api/chat');
+    expect(requests[0]?.path).toBe('/local/api/chat');
   });
 
   test('has every route reached by passthrough, those of OpenAI below /v1', async () => {
-    const { origin, asked } = await upstream();
+    const { origin, requests } = await upstream();
     const provider = ollama(origin);
     for (const path of ['/api/ps', '/v1/models', '/api/tags?x=1']) {
       await (await provider.forward({ method: 'GET', path, headers: {}, requestId: 'r', signal })).body.bytes(1000);
     }
-    expect(asked.map(({ path }) => path)).toEqual(['/api/ps', '/v1/models', '/api/tags?x=1']);
+    expect(requests.map(({ path }) => path)).toEqual(['/api/ps', '/v1/models', '/api/tags?x=1']);
   });
 
   test('lists the installed models, with the metadata of each', async () => {
@@ -124,11 +124,11 @@ describe('Ollama', () => {
 
   test('requests at most 64 descriptions', async () => {
     const models = Array.from({ length: 70 }, (_, index) => ({ model: `m${index}` }));
-    const { origin, asked } = await upstream(({ path }, response) =>
+    const { origin, requests } = await upstream(({ path }, response) =>
       json(response, 200, path === '/api/tags' ? { models } : {}),
     );
     expect(await ollama(origin).listModels(signal)).toHaveLength(70);
-    expect(asked).toHaveLength(65);
+    expect(requests).toHaveLength(65);
   });
 
   test('with an unexpected list is an error', async () => {

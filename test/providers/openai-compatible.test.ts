@@ -52,7 +52,7 @@ describe('a call', () => {
     ['responses', '/v1/responses'],
     ['embeddings', '/v1/embeddings'],
   ] as const)('for %s goes to %s with the body as it is', async (dialect, path) => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await sent(provider('openai', `${origin}/v1`, { apiKeys: ['key-1'] }), { dialect });
     expect(postBody[0]).toMatchObject({
       method: 'POST',
@@ -70,14 +70,14 @@ describe('a call', () => {
   });
 
   test('for a stream accepts text/event-stream', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await sent(provider('vllm', origin), { stream: true });
     expect(postBody[0]?.headers.accept).toBe('text/event-stream');
     expect(postBody[0]?.headers).not.toHaveProperty('authorization');
   });
 
   test('uses several API keys in turn', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     const keyed = provider('openai', origin, { apiKeys: ['a', 'b', 'c'] });
     for (let turn = 0; turn < 4; turn++) await sent(keyed);
     expect(postBody.map(({ headers }) => headers.authorization)).toEqual([
@@ -89,13 +89,13 @@ describe('a call', () => {
   });
 
   test('carries the credentials of the base URL when there is no key', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await sent(provider('vllm', origin.replace('//', '//user:p%40ss@')));
     expect(postBody[0]?.headers.authorization).toBe(`Basic ${Buffer.from('user:p@ss').toString('base64')}`);
   });
 
   test('sends OpenRouter the site and the name of the application', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     const options = { siteUrl: 'https://example.org', appName: 'Example' };
     await sent(provider('openrouter', origin, { options }));
     expect(postBody[0]).toMatchObject({
@@ -120,7 +120,7 @@ describe('a base URL', () => {
     ['/custom', '/custom/chat/completions'],
     ['/v1?tenant=a', '/v1/chat/completions?tenant=a'],
   ])('that ends in %j leads to %s', async (end, path) => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await sent(provider('openai', ` ${origin}${end} `));
     expect(postBody[0]?.path).toBe(path);
   });
@@ -131,7 +131,7 @@ describe('a base URL', () => {
     ['openrouter', '/api/v1/chat/completions'],
     ['mistral', '/v1/chat/completions'],
   ])('without a path is completed as %s has it', async (type, path) => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await sent(provider(type, origin));
     expect(postBody[0]?.path).toBe(path);
   });
@@ -193,7 +193,7 @@ describe('capabilities', () => {
 
 describe('the model listing', () => {
   test('is requested below the base URL, with the credentials', async () => {
-    const { origin, asked: postBody } = await upstream(
+    const { origin, requests: postBody } = await upstream(
       lists({ object: 'list', data: [{ id: 'a', object: 'model', created: 12, owned_by: 'me' }] }),
     );
     const models = await provider('openai', origin, { apiKeys: ['k'] }).listModels(signal);
@@ -278,7 +278,7 @@ describe('the model listing', () => {
   });
 
   test('ends when its caller gives up', async () => {
-    const { origin, asked: postBody } = await upstream(() => {});
+    const { origin, requests: postBody } = await upstream(() => {});
     const abort = new AbortController();
     const listing = provider('openai', origin).listModels(abort.signal);
     while (postBody.length === 0) await new Promise(setImmediate);
@@ -298,13 +298,13 @@ describe('passthrough', () => {
     ['/v1/%2e%2E/%2e%2e/admin?x=..', '/base/v1/admin?x=..'],
     ['/a\\..\\..\\..\\admin', '/base/v1/admin'],
   ])('of %s reaches %s', async (path, reached) => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await forwarded(provider('openai', `${origin}/base/v1`), path);
     expect(postBody[0]?.path).toBe(reached);
   });
 
   test('of a vLLM server has its root routes', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     const vllm = provider('vllm', `${origin}/v1`);
     for (const path of ['/tokenize', '/v1/score', '/audio/transcriptions', '/embeddings']) await forwarded(vllm, path);
     expect(postBody.map(({ path }) => path)).toEqual([
@@ -316,7 +316,7 @@ describe('passthrough', () => {
   });
 
   test("keeps the caller's headers but for those of the hop and the provider's own", async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await forwarded(provider('openai', origin, { apiKeys: ['k'] }), '/files', {
       accept: 'text/csv',
       'content-type': 'text/plain',
@@ -360,7 +360,7 @@ describe('Azure', () => {
   const options = { apiVersion: '2025-01-01' };
 
   test('by its resource or its v1 address names the deployment in the body', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     for (const end of ['', '/openai/v1', '/openai/v1/']) {
       const azure = provider('azure', origin + end, { apiKeys: ['k'], options });
       await sent(azure);
@@ -372,7 +372,7 @@ describe('Azure', () => {
   });
 
   test('by the address of a deployment sends the API version with every call', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     const base = `${origin}/openai/deployments/my%20gpt`;
     const azure = provider('azure', base, { apiKeys: ['k'], options });
     await sent(azure);
@@ -388,7 +388,7 @@ describe('Azure', () => {
   });
 
   test('has a default API version, and takes one from the base URL first', async () => {
-    const { origin, asked: postBody } = await upstream();
+    const { origin, requests: postBody } = await upstream();
     await sent(provider('azure', `${origin}/openai/deployments/d`));
     await sent(provider('azure', `${origin}/openai/deployments/d?api-version=url`, { options }));
     expect(postBody.map(({ path }) => path.split('?')[1])).toEqual(['api-version=2024-10-21', 'api-version=url']);

@@ -12,9 +12,9 @@ afterAll(() => Promise.all(closing.map((close) => close())));
 
 /** A proxy that requires a password; it records the addresses it was called for. */
 async function startProxy() {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const server = createServer((request, response) => {
-    asked.push(request.url ?? '');
+    requests.push(request.url ?? '');
     if (request.headers['proxy-authorization'] !== AUTHORIZATION) return void response.writeHead(407).end();
     const { 'proxy-authorization': _, ...headers } = request.headers;
     const onward = ask(request.url ?? '', { method: request.method ?? 'GET', headers }, (answer) => {
@@ -24,7 +24,7 @@ async function startProxy() {
     request.pipe(onward);
   });
   server.on('connect', (request, socket) => {
-    asked.push(request.url ?? '');
+    requests.push(request.url ?? '');
     if (request.headers['proxy-authorization'] !== AUTHORIZATION) {
       return void socket.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n');
     }
@@ -42,7 +42,7 @@ async function startProxy() {
     server.closeAllConnections();
     server.close();
   });
-  return { asked, port: (server.address() as AddressInfo).port };
+  return { asked: requests, port: (server.address() as AddressInfo).port };
 }
 
 async function providerBehind(proxyUrl: string) {

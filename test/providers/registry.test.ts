@@ -32,7 +32,7 @@ class Listed implements Provider {
     passthrough: false,
   } as const;
   readonly answerLimit = { ms: 1000, setting: 'HTTP_TIMEOUT' };
-  asked = 0;
+  requestCount = 0;
   answer: (signal: AbortSignal) => Promise<ProviderModel[]>;
 
   constructor(name: string, models: readonly string[] | undefined, type = name.split('-')[0] ?? name) {
@@ -51,7 +51,7 @@ class Listed implements Provider {
   }
 
   listModels(signal: AbortSignal): Promise<ProviderModel[]> {
-    this.asked += 1;
+    this.requestCount += 1;
     return this.answer(signal);
   }
 
@@ -253,7 +253,7 @@ describe('configured models', () => {
     await registry.refresh();
     expect(await registry.resolveOrRefresh('vllm/c')).toBeUndefined();
     expect(selectors(registry)).toEqual(['vllm/a', 'vllm/b']);
-    expect(vllm.asked).toBe(0);
+    expect(vllm.requestCount).toBe(0);
     expect(registry.status()).toMatchObject([{ state: 'unknown', models: 2 }]);
   });
 
@@ -271,7 +271,7 @@ describe('configured models', () => {
 });
 
 describe('listing over time', () => {
-  const told = () => {
+  const read = () => {
     const said: unknown[][] = [];
     return {
       said,
@@ -291,7 +291,7 @@ describe('listing over time', () => {
   });
 
   test('begins with the last good list of an earlier run', async () => {
-    const { said, ...callbacks } = told();
+    const { said, ...callbacks } = read();
     const known = new Map([['vllm', [model('old')]]]);
     const down = new Listed('vllm', undefined);
     const registry = await listed([down], { known, ...callbacks });
@@ -306,7 +306,7 @@ describe('listing over time', () => {
   });
 
   test('reports a list only when it differs', async () => {
-    const { said, ...callbacks } = told();
+    const { said, ...callbacks } = read();
     const vllm = new Listed('vllm', ['a']);
     const registry = await listed([vllm], { known: new Map([['vllm', [model('a')]]]), ...callbacks });
     expect(said).toEqual([]);
@@ -321,14 +321,14 @@ describe('listing over time', () => {
     const registry = await listed([vllm]);
     vllm.lists('b');
     await vi.advanceTimersByTimeAsync(3_599_000);
-    expect(vllm.asked).toBe(1);
+    expect(vllm.requestCount).toBe(1);
     await vi.advanceTimersByTimeAsync(1_000);
-    expect(vllm.asked).toBe(2);
+    expect(vllm.requestCount).toBe(2);
     expect(selectors(registry)).toEqual(['vllm/b']);
   });
 
   test('is repeated every minute while it fails, and the last good list stays', async () => {
-    const { said, ...callbacks } = told();
+    const { said, ...callbacks } = read();
     const openai = new Listed('openai', ['a']);
     const registry = await listed([openai], callbacks);
     openai.fails('connection refused');
@@ -348,7 +348,7 @@ describe('listing over time', () => {
     ]);
     expect(registry.resolve('openai/a')).toMatchObject({ model: 'a' });
     await vi.advanceTimersByTimeAsync(120_000);
-    expect(openai.asked).toBe(4);
+    expect(openai.requestCount).toBe(4);
     openai.lists('a');
     await vi.advanceTimersByTimeAsync(60_000);
     expect(registry.status()).toMatchObject([{ state: 'available', lastListedAt: 4_780_000, lastError: undefined }]);
@@ -377,7 +377,7 @@ describe('listing over time', () => {
   });
 
   test('ends with the registry, and later lists are not reported', async () => {
-    const { said, ...callbacks } = told();
+    const { said, ...callbacks } = read();
     const vllm = new Listed('vllm', []);
     let answer = (_models: ProviderModel[]): void => {};
     vllm.answer = () =>
@@ -392,7 +392,7 @@ describe('listing over time', () => {
       await registry.ready;
     }
     await vi.advanceTimersByTimeAsync(7_200_000);
-    expect(vllm.asked).toBe(2);
+    expect(vllm.requestCount).toBe(2);
     expect(said).toEqual([]);
     expect(vi.getTimerCount()).toBe(0);
   });
@@ -406,19 +406,19 @@ describe('a request for an unknown model', () => {
     await vi.advanceTimersByTimeAsync(5_000);
     vllm.lists('a', 'new');
     expect(await registry.resolveOrRefresh('vllm/new')).toMatchObject({ model: 'new' });
-    expect([vllm.asked, other.asked]).toEqual([2, 1]);
+    expect([vllm.requestCount, other.requestCount]).toEqual([2, 1]);
   });
 
   test('lists at most once in five seconds, however many requests there are', async () => {
     const vllm = new Listed('vllm', ['a']);
     const registry = await listed([vllm]);
     expect(await registry.resolveOrRefresh('vllm/new')).toBeUndefined();
-    expect(vllm.asked).toBe(1);
+    expect(vllm.requestCount).toBe(1);
     await vi.advanceTimersByTimeAsync(5_000);
     const many = Array.from({ length: 50 }, () => registry.resolveOrRefresh('vllm/new'));
     expect(await Promise.all(many)).toEqual(many.map(() => undefined));
     await registry.resolveOrRefresh('new', 'vllm');
-    expect(vllm.asked).toBe(2);
+    expect(vllm.requestCount).toBe(2);
   });
 
   test('waits two seconds at most', async () => {
@@ -459,7 +459,7 @@ describe('a request for an unknown model', () => {
     await registry.resolveOrRefresh('nobody/a');
     await registry.resolveOrRefresh('b');
     await registry.resolveOrRefresh('a', 'nobody');
-    expect(vllm.asked).toBe(1);
+    expect(vllm.requestCount).toBe(1);
   });
 });
 
@@ -480,7 +480,7 @@ describe('after the providers were replaced', () => {
     expect(selectors(registry)).toEqual(['vllm/a', 'vllm/b', 'openai/a']);
     expect(registry.resolve('a')).toMatchObject({ provider: { name: 'vllm' } });
     expect(registry.providers).toEqual([two, one]);
-    expect([one.asked, two.asked]).toEqual([1, 1]);
+    expect([one.requestCount, two.requestCount]).toEqual([1, 1]);
   });
 
   test('those left out are no longer known, and are not listed', async () => {
@@ -491,8 +491,8 @@ describe('after the providers were replaced', () => {
     expect(registry.knows('vllm')).toBe(false);
     expect(registry.providerByNameOrType('vllm')).toBeUndefined();
     await vi.advanceTimersByTimeAsync(7_200_000);
-    expect(two.asked).toBe(1);
-    expect(one.asked).toBe(3);
+    expect(two.requestCount).toBe(1);
+    expect(one.requestCount).toBe(3);
   });
 
   test('one of the same name has the list of the old one only when it is given as known', async () => {
@@ -529,7 +529,7 @@ describe('after the providers were replaced', () => {
     registry.close();
     const late = new Listed('vllm', ['b']);
     await set(registry, [late]);
-    expect(late.asked).toBe(0);
+    expect(late.requestCount).toBe(0);
     expect(selectors(registry)).toEqual(['openai/a']);
   });
 });

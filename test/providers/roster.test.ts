@@ -19,7 +19,7 @@ const rosters: ProviderRoster[] = [];
 afterEach(() => Promise.all(rosters.splice(0).map((roster) => roster.close())));
 
 function roster(remembered: Record<string, KnownProvider> = {}) {
-  const told: string[] = [];
+  const events: string[] = [];
   let registered: readonly RegisteredProvider[] = [];
   let known: ReadonlyMap<string, readonly ProviderModel[]> = new Map();
   const ended = Promise.withResolvers<void>();
@@ -34,20 +34,20 @@ function roster(remembered: Record<string, KnownProvider> = {}) {
     journal: {
       configured(now: readonly Configuration[], before: ReadonlyMap<string, Configuration>) {
         const names = (all: Iterable<string>) => [...all].join(' ') || 'none';
-        told.push(`${names(before.keys())} → ${names(now.map(({ name }) => name))}`);
+        events.push(`${names(before.keys())} → ${names(now.map(({ name }) => name))}`);
       },
-      circuit: (name, state) => told.push(`${name} ${state}`),
+      circuit: (name, state) => events.push(`${name} ${state}`),
     },
     remembered: () => memory,
     openExchangesEnded: () => ended.promise,
     now: () => 0,
     circuitChanged: () => {},
-    onError: (error) => told.push(String(error)),
+    onError: (error) => events.push(String(error)),
   });
   rosters.push(made);
   return {
     roster: made,
-    told,
+    told: events,
     ended,
     provider: (name: string) => registered.find(({ provider }) => provider.name === name)?.provider,
     names: () => registered.map(({ provider }) => provider.name),
@@ -119,13 +119,13 @@ describe('the roster of providers', () => {
       hasApiKey: false,
       configuredModels: [],
     };
-    const { roster: it, told } = roster({ old: { configuration, capabilities: {} } });
+    const { roster: it, told: events } = roster({ old: { configuration, capabilities: {} } });
     it.follow([config('a')]);
-    expect(told).toEqual([]);
+    expect(events).toEqual([]);
     it.announce();
     it.follow([config('a'), config('b')]);
     it.follow([]);
-    expect(told).toEqual(['old → a', 'a → a b', 'a b → none']);
+    expect(events).toEqual(['old → a', 'a → a b', 'a b → none']);
   });
 
   test('keeps the breaker of a removed provider until its calls have ended', async () => {
@@ -140,13 +140,13 @@ describe('the roster of providers', () => {
   });
 
   test('keeps the breaker of a provider that came back under the same name', async () => {
-    const { roster: it, ended, told } = roster();
+    const { roster: it, ended, told: events } = roster();
     it.follow([config('a')]);
     it.resilience.get('a')?.breaker.enter().permit?.end('failed');
-    expect(told).toEqual(['a open']);
+    expect(events).toEqual(['a open']);
     it.follow([]);
     it.follow([config('a')]);
-    expect(told).toEqual(['a open', 'a closed']);
+    expect(events).toEqual(['a open', 'a closed']);
     const breaker = it.resilience.get('a')?.breaker;
     ended.resolve();
     await ended.promise;

@@ -50,7 +50,7 @@ function closed(socket: Socket): Promise<unknown> {
 
 describe('an answer', () => {
   test('is the status, the headers and the bytes', async () => {
-    const { origin, asked } = await upstream((_request, response) => {
+    const { origin, requests } = await upstream((_request, response) => {
       response.writeHead(201, [
         ['X-Kind', 'a'],
         ['X-Kind', 'b'],
@@ -68,7 +68,7 @@ describe('an answer', () => {
     expect(reply.status).toBe(201);
     expect(reply.headers['x-kind']).toBe('a, b');
     expect((await reply.body.bytes(100)).toString()).toBe('hello');
-    expect(asked[0]).toMatchObject({
+    expect(requests[0]).toMatchObject({
       method: 'POST',
       path: '/v1/x?y=1',
       body: '{}',
@@ -121,13 +121,13 @@ describe('an answer', () => {
   });
 
   test('that redirects is handed over unchanged', async () => {
-    const { origin, asked } = await upstream((_request, response) =>
+    const { origin, requests } = await upstream((_request, response) =>
       response.writeHead(302, { location: '/elsewhere' }).end(),
     );
     const reply = await transportTo(origin).send(get());
     expect(reply.status).toBe(302);
     await reply.body.bytes(10);
-    expect(asked.length).toBe(1);
+    expect(requests.length).toBe(1);
   });
 
   test('after early hints is the final one', async () => {
@@ -441,11 +441,11 @@ describe('a slow reader', () => {
 
 describe('cancelling', () => {
   test('by the signal destroys the call while it waits for headers', async () => {
-    let asked = (_socket: Socket): void => {};
+    let requestBody = (_socket: Socket): void => {};
     const wasAsked = new Promise<Socket>((resolve) => {
-      asked = resolve;
+      requestBody = resolve;
     });
-    const { origin } = await upstream(({ path }, response) => path === '/hang' && asked(response.req.socket));
+    const { origin } = await upstream(({ path }, response) => path === '/hang' && requestBody(response.req.socket));
     const abort = new AbortController();
     const sending = transportTo(origin).send(get('/hang', abort.signal));
     const socket = await wasAsked;
@@ -478,7 +478,7 @@ describe('cancelling', () => {
 
   test('while waiting for a free connection rejects at once', async () => {
     let answer = (): void => {};
-    const { origin, asked } = await upstream((_request, response) => {
+    const { origin, requests } = await upstream((_request, response) => {
       answer = () => response.end('ok');
     });
     const transport = transportTo(origin, { connections: 1 });
@@ -487,14 +487,14 @@ describe('cancelling', () => {
     const second = transport.send(get('/second', abort.signal));
     abort.abort();
     expect((await failureOf(second)).kind).toBe('aborted');
-    while (asked.length === 0) await new Promise(setImmediate);
+    while (requests.length === 0) await new Promise(setImmediate);
     answer();
     await (await first).body.bytes(10);
     const third = transport.send(get('/third'));
-    while (asked.length === 1) await new Promise(setImmediate);
+    while (requests.length === 1) await new Promise(setImmediate);
     answer();
     await (await third).body.bytes(10);
-    expect(asked.map(({ path }) => path)).toEqual(['/first', '/third']);
+    expect(requests.map(({ path }) => path)).toEqual(['/first', '/third']);
   });
 
   test('an answer that is over is harmless', async () => {
@@ -685,11 +685,11 @@ describe('a failure', () => {
   });
 
   test('ends running calls when the transport closes', async () => {
-    const { origin, asked } = await upstream(() => {});
+    const { origin, requests } = await upstream(() => {});
     const transport = transportTo(origin);
     const sending = transport.send(get());
     const outcome = failureOf(sending);
-    while (asked.length === 0) await new Promise(setImmediate);
+    while (requests.length === 0) await new Promise(setImmediate);
     await transport.close();
     expect((await outcome).kind).toBe('broken');
     expect((await failureOf(transport.send(get()))).message).toContain('the gateway is stopping');

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type Socket } from 'node:net';
 
-export interface AskedRequest {
+export interface UpstreamRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingMessage['headers'];
@@ -13,16 +13,16 @@ export interface AskedRequest {
 
 export interface Upstream {
   readonly origin: string;
-  readonly asked: AskedRequest[];
+  readonly requests: UpstreamRequest[];
   /** Connections accepted so far. */
   connections(): number;
   close(): Promise<void>;
 }
 
-export type Answer = (request: AskedRequest, response: ServerResponse) => void;
+export type Answer = (request: UpstreamRequest, response: ServerResponse) => void;
 
 export async function startUpstream(answer: Answer): Promise<Upstream> {
-  const asked: AskedRequest[] = [];
+  const requests: UpstreamRequest[] = [];
   let connections = 0;
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
@@ -34,7 +34,7 @@ export async function startUpstream(answer: Answer): Promise<Upstream> {
         headers: request.headers,
         body: Buffer.concat(pieces).toString(),
       };
-      asked.push(seen);
+      requests.push(seen);
       answer(seen, response);
     });
   });
@@ -43,7 +43,7 @@ export async function startUpstream(answer: Answer): Promise<Upstream> {
   });
   return {
     origin: await listen(server),
-    asked,
+    requests,
     connections: () => connections,
     close: () => stop(server),
   };

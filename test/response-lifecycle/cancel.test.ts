@@ -56,10 +56,10 @@ describe('cancelling', () => {
   });
 
   it('ends one that is taken up at the same moment', async () => {
-    let asked = 0;
+    let requestCount = 0;
     const { deps, status } = await withResponse((become) => {
-      asked += 1;
-      if (asked === 1) {
+      requestCount += 1;
+      if (requestCount === 1) {
         // Not running yet; it begins before the cancellation is on record.
         void become('in_progress');
         return undefined;
@@ -68,6 +68,6 @@ describe('cancelling', () => {
     });
     expect(await cancelResponse(request, deps)).toMatchObject({ status: 'completed' });
     expect(await status()).toBe('completed');
-    expect(asked).toBe(2);
+    expect(requestCount).toBe(2);
   });
 });

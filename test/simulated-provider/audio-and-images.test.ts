@@ -31,9 +31,9 @@ describe('speech', () => {
   });
 
   it('is the same bytes as a stream of events', async () => {
-    const told = dataOf(eventsOf(await (await post(path, { ...ask, stream_format: 'sse' })).text()));
-    expect(told.at(-1)).toMatchObject({ type: 'speech.audio.done', usage: { total_tokens: expect.any(Number) } });
-    const bytes = Buffer.concat(told.slice(0, -1).map(({ audio }) => Buffer.from(audio, 'base64')));
+    const events = dataOf(eventsOf(await (await post(path, { ...ask, stream_format: 'sse' })).text()));
+    expect(events.at(-1)).toMatchObject({ type: 'speech.audio.done', usage: { total_tokens: expect.any(Number) } });
+    const bytes = Buffer.concat(events.slice(0, -1).map(({ audio }) => Buffer.from(audio, 'base64')));
     expect(bytes).toEqual(await bytesOf(await post(path, ask)));
   });
 
@@ -88,10 +88,10 @@ describe('a transcription', () => {
   });
 
   it('can be streamed', async () => {
-    const told = dataOf(eventsOf(await (await send({ stream: 'true' })).text()));
-    expect(told.at(-1)).toMatchObject({ type: 'transcript.text.done', text: 'Good morning, Ada.' });
+    const events = dataOf(eventsOf(await (await send({ stream: 'true' })).text()));
+    expect(events.at(-1)).toMatchObject({ type: 'transcript.text.done', text: 'Good morning, Ada.' });
     expect(
-      told
+      events
         .slice(0, -1)
         .map(({ delta }) => delta)
         .join(''),

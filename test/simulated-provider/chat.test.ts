@@ -116,14 +116,14 @@ describe('a chat completion', () => {
   });
 
   it('reasons when an effort is given or the prompt says think, and counts it', async () => {
-    const asked = await json(chat, { model: 'm', messages: user('hi'), reasoning_effort: 'low' });
-    const told = await json(chat, { model: 'm', messages: user('Think hard.') });
+    const requestBody = await json(chat, { model: 'm', messages: user('hi'), reasoning_effort: 'low' });
+    const reported = await json(chat, { model: 'm', messages: user('Think hard.') });
     const plain = await json(chat, { model: 'm', messages: user('Think hard.'), reasoning_effort: 'none' });
-    expect(asked.choices[0].message.reasoning_content).toEqual(expect.any(String));
-    expect(asked.usage.completion_tokens_details.reasoning_tokens).toBe(
-      countTokens(asked.choices[0].message.reasoning_content),
+    expect(requestBody.choices[0].message.reasoning_content).toEqual(expect.any(String));
+    expect(requestBody.usage.completion_tokens_details.reasoning_tokens).toBe(
+      countTokens(requestBody.choices[0].message.reasoning_content),
     );
-    expect(told.choices[0].message.reasoning_content).toEqual(expect.any(String));
+    expect(reported.choices[0].message.reasoning_content).toEqual(expect.any(String));
     expect(plain.choices[0].message).not.toHaveProperty('reasoning_content');
   });
 

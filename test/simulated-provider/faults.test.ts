@@ -165,14 +165,18 @@ describe('a broken stream', () => {
     const chunks = dataOf(await events(chat, streamWithFault({ errorInStream: 3 })));
     expect(chunks).toHaveLength(4);
     expect(chunks.at(-1)).toMatchObject({ error: { message: expect.any(String) } });
-    const told = await events('/v1/responses', {
+    const received = await events('/v1/responses', {
       model: 'm',
       input: 'hi',
       stream: true,
       simulate: { errorInStream: true },
     });
-    expect(told.at(-1)).toMatchObject({ event: 'error' });
-    expect(dataOf(told).at(-1)).toMatchObject({ type: 'error', code: expect.any(String), message: expect.any(String) });
+    expect(received.at(-1)).toMatchObject({ event: 'error' });
+    expect(dataOf(received).at(-1)).toMatchObject({
+      type: 'error',
+      code: expect.any(String),
+      message: expect.any(String),
+    });
   });
 
   it('pauses until it is released', async () => {
@@ -266,10 +270,10 @@ describe('a strict provider', () => {
   it('requires its key, and serves only its models', async () => {
     expect((await strict.post(chat, ask)).status).toBe(401);
     const headers = { authorization: 'Bearer sk-right', 'content-type': 'application/json' };
-    const asked = (model: string) =>
+    const send = (model: string) =>
       fetch(new URL(chat, strict.url), { method: 'POST', headers, body: JSON.stringify({ ...ask, model }) });
-    expect((await asked('simulated-small')).status).toBe(200);
-    const unknown = await asked('m');
+    expect((await send('simulated-small')).status).toBe(200);
+    const unknown = await send('m');
     expect(unknown.status).toBe(404);
     expect(await unknown.json()).toMatchObject({ error: { code: 'model_not_found' } });
   });

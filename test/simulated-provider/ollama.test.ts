@@ -34,21 +34,21 @@ describe("Ollama's chat", () => {
   });
 
   it('streams in lines by default, and counts in the last', async () => {
-    const told = await lines(ask('Reply with exactly: one two'));
-    expect(told.map(({ message, done }) => [message.content, done])).toEqual([
+    const events = await lines(ask('Reply with exactly: one two'));
+    expect(events.map(({ message, done }) => [message.content, done])).toEqual([
       ['one', false],
       [' two', false],
       ['', true],
     ]);
-    expect(told.at(-1)).toMatchObject({ done_reason: 'stop', eval_count: 2, prompt_eval_count: expect.any(Number) });
+    expect(events.at(-1)).toMatchObject({ done_reason: 'stop', eval_count: 2, prompt_eval_count: expect.any(Number) });
   });
 
   it('has log probabilities on request, and alternatives only when there are some', async () => {
-    const asked = { logprobs: true };
+    const requestBody = { logprobs: true };
     const entry = { token: expect.any(String), logprob: expect.any(Number), bytes: expect.any(Array) };
-    expect((await whole('Reply with exactly: one two', asked)).logprobs).toEqual([entry, entry]);
-    const told = await lines(ask('Reply with exactly: one two', { ...asked, top_logprobs: 1 }));
-    expect(told.map(({ logprobs }) => logprobs)).toEqual([
+    expect((await whole('Reply with exactly: one two', requestBody)).logprobs).toEqual([entry, entry]);
+    const events = await lines(ask('Reply with exactly: one two', { ...requestBody, top_logprobs: 1 }));
+    expect(events.map(({ logprobs }) => logprobs)).toEqual([
       [{ ...entry, token: 'one', top_logprobs: [entry] }],
       [{ ...entry, token: ' two', top_logprobs: [entry] }],
       undefined,
@@ -85,8 +85,8 @@ describe("Ollama's chat", () => {
     expect(await thinking({ think: 'low' })).toEqual(expect.any(String));
     expect(await thinking({})).toEqual(expect.any(String));
     expect(await thinking({ think: false })).toBeUndefined();
-    const told = await lines(ask('hi', { think: true }));
-    expect(told[0].message).toMatchObject({ content: '', thinking: expect.any(String) });
+    const events = await lines(ask('hi', { think: true }));
+    expect(events[0].message).toMatchObject({ content: '', thinking: expect.any(String) });
   });
 
   it('calls tools with an object, whole also in a stream, and answers to their results', async () => {
@@ -94,8 +94,8 @@ describe("Ollama's chat", () => {
     const { message, done_reason } = await whole('Weather in Paris?', { tools });
     expect(done_reason).toBe('stop');
     expect(message.tool_calls).toMatchObject([{ function: { name: 'get_weather', arguments: { city: 'Paris' } } }]);
-    const told = await lines(ask('Weather in Paris?', { tools }));
-    expect(told.flatMap((line) => line.message.tool_calls ?? [])).toMatchObject([
+    const events = await lines(ask('Weather in Paris?', { tools }));
+    expect(events.flatMap((line) => line.message.tool_calls ?? [])).toMatchObject([
       { function: { arguments: { city: 'Paris' } } },
     ]);
     const messages = [
@@ -162,9 +162,9 @@ describe("faults of Ollama's chat", () => {
   it('are errors in its envelope, whole and in mid-stream', async () => {
     const refused = await post(chat, ask('hi', { simulate: { status: 503 } }));
     expect([refused.status, await refused.json()]).toEqual([503, { error: 'simulated error 503' }]);
-    const told = await lines(ask('Tell me something.', { simulate: { errorInStream: 3, message: 'out of memory' } }));
-    expect(told).toHaveLength(4);
-    expect(told.at(-1)).toEqual({ error: 'out of memory' });
+    const events = await lines(ask('Tell me something.', { simulate: { errorInStream: 3, message: 'out of memory' } }));
+    expect(events).toHaveLength(4);
+    expect(events.at(-1)).toEqual({ error: 'out of memory' });
   });
 
   it('end, cut or garble a stream', async () => {

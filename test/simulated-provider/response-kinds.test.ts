@@ -11,11 +11,11 @@ describe('a response', () => {
     const { output, status } = await json(responses, ask('Refuse: I would rather not.'));
     expect(status).toBe('completed');
     expect(output[0].content).toEqual([{ type: 'refusal', refusal: 'I would rather not.' }]);
-    const told = await events(responses, ask('Refuse: No.', { stream: true }));
-    expect(types(told)).toEqual(
+    const received = await events(responses, ask('Refuse: No.', { stream: true }));
+    expect(types(received)).toEqual(
       expect.arrayContaining(['response.refusal.delta', 'response.refusal.done', 'response.content_part.done']),
     );
-    expect(types(told)).not.toContain('response.output_text.delta');
+    expect(types(received)).not.toContain('response.output_text.delta');
   });
 
   it('is incomplete after a content filter', async () => {
@@ -24,7 +24,7 @@ describe('a response', () => {
   });
 
   it('cites its sources on request', async () => {
-    const told = dataOf(await events(responses, ask('Tell me something, and cite it.', { stream: true })));
+    const received = dataOf(await events(responses, ask('Tell me something, and cite it.', { stream: true })));
     const annotation = {
       type: 'url_citation',
       start_index: 0,
@@ -32,10 +32,10 @@ describe('a response', () => {
       url: expect.stringMatching(/^https:/),
       title: expect.any(String),
     };
-    expect(told.filter((event) => event.type === 'response.output_text.annotation.added')).toMatchObject([
+    expect(received.filter((event) => event.type === 'response.output_text.annotation.added')).toMatchObject([
       { annotation_index: 0, content_index: 0, annotation },
     ]);
-    expect(told.at(-1).response.output[0].content[0].annotations).toEqual([annotation]);
+    expect(received.at(-1).response.output[0].content[0].annotations).toEqual([annotation]);
   });
 
   it('calls custom tools with text', async () => {
@@ -44,8 +44,8 @@ describe('a response', () => {
     expect(called.output).toMatchObject([
       { type: 'custom_tool_call', id: expect.stringMatching(/^ctc_/), name: 'shell', input: 'Documents' },
     ]);
-    const told = await events(responses, ask('List the files in Documents', { tools, stream: true }));
-    expect(types(told)).toEqual(
+    const received = await events(responses, ask('List the files in Documents', { tools, stream: true }));
+    expect(types(received)).toEqual(
       expect.arrayContaining(['response.custom_tool_call_input.delta', 'response.custom_tool_call_input.done']),
     );
     const result = { type: 'custom_tool_call_output', call_id: called.output[0].call_id, output: 'a.txt' };
@@ -67,10 +67,10 @@ describe('a response', () => {
   });
 
   it('searches the web before its text', async () => {
-    const told = await events(responses, ask('Search for news', { tools: [{ type: 'web_search' }], stream: true }));
-    expect(types(told)).toEqual(expect.arrayContaining(['response.web_search_call.searching']));
+    const received = await events(responses, ask('Search for news', { tools: [{ type: 'web_search' }], stream: true }));
+    expect(types(received)).toEqual(expect.arrayContaining(['response.web_search_call.searching']));
     expect(
-      dataOf(told)
+      dataOf(received)
         .at(-1)
         .response.output.map((item: Answered) => item.type),
     ).toEqual(['web_search_call', 'message']);
@@ -89,7 +89,7 @@ describe('a response', () => {
   });
 
   it('repeats the members of its request', async () => {
-    const asked = {
+    const requestBody = {
       metadata: { a: 'b' },
       instructions: 'Be brief.',
       temperature: 0.5,
@@ -104,7 +104,7 @@ describe('a response', () => {
       text: { format: { type: 'json_object' }, verbosity: 'low' },
       prompt_cache_retention: '24h',
     };
-    expect(await json(responses, ask('hi', asked))).toMatchObject(asked);
+    expect(await json(responses, ask('hi', requestBody))).toMatchObject(requestBody);
   });
 
   it('needs no input where there is a prompt template', async () => {
@@ -120,8 +120,8 @@ describe('a response', () => {
       usage: null,
     };
     expect(await json(responses, ask('hi', { simulate }))).toMatchObject(failed);
-    const told = dataOf(await events(responses, ask('hi', { simulate, stream: true })));
-    expect(told.at(-1)).toMatchObject({ type: 'response.failed', response: failed });
+    const received = dataOf(await events(responses, ask('hi', { simulate, stream: true })));
+    expect(received.at(-1)).toMatchObject({ type: 'response.failed', response: failed });
   });
 
   it('can be compacted, and still recall facts from that', async () => {
@@ -212,6 +212,6 @@ describe('a response in the background', () => {
 });
 
 it('an error in mid-stream has the number of the event that it replaces', async () => {
-  const told = dataOf(await events(responses, ask('hi', { stream: true, simulate: { errorInStream: 4 } })));
-  expect(told.map((event) => event.sequence_number)).toEqual([0, 1, 2, 3, 4]);
+  const received = dataOf(await events(responses, ask('hi', { stream: true, simulate: { errorInStream: 4 } })));
+  expect(received.map((event) => event.sequence_number)).toEqual([0, 1, 2, 3, 4]);
 });

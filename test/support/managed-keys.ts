@@ -8,7 +8,7 @@ export interface ManagedKey {
   readonly id: string;
   readonly value: string;
   /** The admin API's answer when it was made. */
-  readonly told: Answered;
+  readonly created: Answered;
   /** `fetch` with this key; `json` makes it a POST unless `method` says otherwise. */
   fetch(path: string, init?: RequestInit & { json?: unknown }): Promise<Response>;
 }
@@ -23,13 +23,13 @@ export async function newKey(gateway: Gateway, body: object = {}, by: Gateway = 
   return withKey(gateway, await json(answer));
 }
 
-/** @param told an answer that shows the key */
-export function withKey(gateway: Gateway, told: Answered): ManagedKey {
-  const { id, value } = told;
+/** @param created an answer that shows the key */
+export function withKey(gateway: Gateway, created: Answered): ManagedKey {
+  const { id, value } = created;
   return {
     id,
     value,
-    told,
+    created,
     fetch(path, init = {}) {
       const headers = new Headers(init.headers);
       headers.set('authorization', `Bearer ${value}`);

@@ -4,7 +4,7 @@ import type { Script, ScriptedRequest } from './scripted-provider.ts';
 export interface MessageBatchStore {
   readonly script: Script;
   /** Every request but those for the list of models, as `METHOD path`. */
-  readonly asked: string[];
+  readonly requests: string[];
   /** The body with which the batch was made. */
   bodyOf(id: string): string;
   /** Ends a batch: each request is answered, but for those with this id, which ends as `type` says. */
@@ -22,7 +22,7 @@ const usage = { input_tokens: 11, output_tokens: 7 };
 
 export function messageBatchStore(model: string): MessageBatchStore {
   const batches = new Map<string, Stored>();
-  const asked: string[] = [];
+  const providerRequests: string[] = [];
 
   const shown = (id: string, { created, status, lines }: Stored): object => ({
     id,
@@ -42,7 +42,7 @@ export function messageBatchStore(model: string): MessageBatchStore {
     if (pathname === '/v1/models') {
       return [200, { data: [{ type: 'model', id: model, display_name: model, created_at: '2026-01-01T00:00:00Z' }] }];
     }
-    asked.push(`${method} ${path}`);
+    providerRequests.push(`${method} ${path}`);
     const [id, below] = pathname.slice('/v1/messages/batches'.length).split('/').slice(1);
     if (id === undefined && method === 'POST') {
       const name = `msgbatch_${batches.size}${Date.now()}`;
@@ -70,7 +70,7 @@ export function messageBatchStore(model: string): MessageBatchStore {
   }
 
   return {
-    asked,
+    requests: providerRequests,
     script(request, response) {
       const [status, said] = answer(request);
       const type = typeof said === 'string' ? 'application/x-jsonl' : 'application/json';

@@ -12,17 +12,17 @@ export interface ObjectStore {
   readonly files: Map<string, StoredObject & { readonly content?: Buffer }>;
   readonly batches: Map<string, StoredObject>;
   /** Every request, as `METHOD path`. */
-  readonly asked: string[];
+  readonly requests: string[];
 }
 
 /** @param name begins its ids, so that they show their provider */
 export function objectStore(name: string, now: () => number): ObjectStore {
   const files: ObjectStore['files'] = new Map();
   const batches: ObjectStore['batches'] = new Map();
-  const asked: string[] = [];
+  const requests: string[] = [];
 
   async function answer({ method, path, headers, body }: ScriptedRequest): Promise<[number, object | Buffer]> {
-    asked.push(`${method} ${path}`);
+    requests.push(`${method} ${path}`);
     const url = new URL(path, 'http://provider');
     const [, , collection = '', id = '', below = ''] = url.pathname.split('/');
     const created_at = now();
@@ -66,7 +66,7 @@ export function objectStore(name: string, now: () => number): ObjectStore {
   return {
     files,
     batches,
-    asked,
+    requests,
     script(request, response) {
       void answer(request).then(([status, said]) => {
         const isBytes = said instanceof Buffer;

@@ -13,7 +13,7 @@ export interface SeveralProviders<Name extends string> {
   readonly gateway: StartedGateway;
   readonly provider: Readonly<Record<Name, SimulatedProvider>>;
   /** The requests that a provider got, besides the listing of its models. */
-  asked(name: Name): RecordedRequest[];
+  requestsTo(name: Name): RecordedRequest[];
   /** The requests that each got since the last call. */
   counted(): Readonly<Record<Name, number>>;
 }
@@ -41,7 +41,7 @@ export function withProviders<Name extends string>(
     );
     return { ...options, simulated: false, env: { ...Object.assign({}, ...registered), ...options.env } };
   });
-  const asked = (name: Name) =>
+  const requestsTo = (name: Name) =>
     provider[name].requests.filter(({ path }) => path !== '/v1/models' && path !== '/props');
   const before = new Map<Name, number>();
   afterEach(() => {
@@ -53,10 +53,10 @@ export function withProviders<Name extends string>(
   return {
     gateway,
     provider,
-    asked,
+    requestsTo,
     counted() {
       const counts = all.map((name) => {
-        const now = asked(name).length;
+        const now = requestsTo(name).length;
         const since = now - (before.get(name) ?? 0);
         before.set(name, now);
         return [name, since] as const;

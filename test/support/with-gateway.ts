@@ -11,7 +11,7 @@ export interface StartedGateway extends TestGateway {
   /** A POST of JSON, or of text as it is. */
   post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
   /** The newest request that a provider got, besides the listing of its models. */
-  lastAsked(): RecordedRequest;
+  lastProviderRequest(): RecordedRequest;
 }
 
 /**
@@ -60,10 +60,12 @@ export function withGateway(
       const text = typeof body === 'string' ? body : JSON.stringify(body);
       return it().fetch(path, { method: 'POST', ...init, headers, body: text });
     },
-    lastAsked() {
-      const asked = it().simulated.requests.findLast(({ path }) => path !== '/v1/models' && path !== '/props');
-      if (asked === undefined) throw new Error('the provider was not asked anything');
-      return asked;
+    lastProviderRequest() {
+      const providerRequest = it().simulated.requests.findLast(
+        ({ path }) => path !== '/v1/models' && path !== '/props',
+      );
+      if (providerRequest === undefined) throw new Error('the provider was not asked anything');
+      return providerRequest;
     },
   };
 }
@@ -200,18 +202,18 @@ export async function eventsUntil(
   const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(patienceMs)]);
   const response = await gateway.fetch(`/admin/live/logs?view=events&cursor=0&${query}`, { signal });
   const events: LoggedEvent[] = [];
-  const told: LoggedEvent[] = [];
+  const received: LoggedEvent[] = [];
   const parser = createParser({
     onEvent({ event, data }) {
       if (event === 'heartbeat' || event === 'reset') return;
-      told.push(JSON.parse(data).data);
+      received.push(JSON.parse(data).data);
     },
   });
   try {
     const decoder = new TextDecoder();
     for await (const piece of response.body ?? []) {
       parser.feed(decoder.decode(piece, { stream: true }));
-      for (const event of told.splice(0)) {
+      for (const event of received.splice(0)) {
         events.push(event);
         if (isLast(event)) return events;
       }

@@ -7,7 +7,7 @@ import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 const facts = { id: 'chatcmpl-1', model: 'anthropic/claude', createdAt: 1_700_000_000 };
 const read = (answer: unknown) => new MessagesAnswerReader(facts).whole(answer);
 
-function heard(...events: object[]) {
+function received(...events: object[]) {
   const reader = new MessagesAnswerReader(facts);
   const chunks = events.flatMap((event) => reader.chunks(JSON.stringify(event)) ?? []);
   return { chunks, ended: reader.ended };
@@ -152,7 +152,7 @@ describe('a whole answer', () => {
 
 describe('a stream', () => {
   it("streams OpenAI's chunks in order, with each call's head before its arguments", () => {
-    const { chunks, ended } = heard(
+    const { chunks, ended } = received(
       start,
       opened(0, { type: 'text', text: '' }),
       { type: 'ping' },
@@ -195,7 +195,7 @@ describe('a stream', () => {
   });
 
   it('carries a thinking block as soon as it is signed, and again with the call that follows it', () => {
-    const { chunks } = heard(
+    const { chunks } = received(
       start,
       opened(0, { type: 'thinking', thinking: '', signature: '' }),
       delta(0, 'thinking_delta', { thinking: 'a' }),
@@ -220,11 +220,11 @@ describe('a stream', () => {
 
   it('that fails gives the error unchanged', () => {
     const error = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } };
-    expect(heard(start, error)).toMatchObject({ chunks: [{}, error], ended: false });
+    expect(received(start, error)).toMatchObject({ chunks: [{}, error], ended: false });
   });
 
   it('that lacks its message_delta has no finish reason', () => {
-    const { chunks, ended } = heard(start, stop);
+    const { chunks, ended } = received(start, stop);
     expect(ended).toBe(true);
     expect(chunks).toMatchObject([{ choices: [{ finish_reason: null }] }]);
   });
@@ -235,9 +235,9 @@ describe('a stream', () => {
       expect(reader.chunks(data)).toEqual([]);
     }
     for (const data of ['no json', '[]', '7', '{"type":"content_bl']) expect(reader.chunks(data)).toBeUndefined();
-    expect(heard(opened(0, { type: 'new_block' }), delta(0, 'new_delta', {}), closed(0), finish(null)).chunks).toEqual(
-      [],
-    );
+    expect(
+      received(opened(0, { type: 'new_block' }), delta(0, 'new_delta', {}), closed(0), finish(null)).chunks,
+    ).toEqual([]);
   });
 });
 

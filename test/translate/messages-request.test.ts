@@ -255,7 +255,7 @@ describe('a message of the user', () => {
 });
 
 describe('a tool loop', () => {
-  const asked = assistant(
+  const requestBody = assistant(
     text('Let me look.'),
     { type: 'tool_use', id: 'toolu_1', name: 'look', input: { at: 'sky' } },
     { type: 'tool_use', id: 'toolu_2', name: 'now', input: {}, extra_content: { google: { thought_signature: 'x' } } },
@@ -267,7 +267,7 @@ describe('a tool loop', () => {
       { type: 'tool_result', tool_use_id: 'toolu_1', content: [text('blue'), text('and wide')] },
       { type: 'tool_result', tool_use_id: 'toolu_2', content: 'no clock', is_error: true },
     );
-    expect(messagesOf([...hi, asked, answered])).toEqual([
+    expect(messagesOf([...hi, requestBody, answered])).toEqual([
       ...hi,
       {
         role: 'assistant',
@@ -294,7 +294,7 @@ describe('a tool loop', () => {
       { type: 'tool_result', tool_use_id: 'toolu_1', content: [image] },
       { type: 'tool_result', tool_use_id: 'toolu_2' },
     );
-    expect(messagesOf([...hi, asked, answered]).slice(2)).toEqual([
+    expect(messagesOf([...hi, requestBody, answered]).slice(2)).toEqual([
       { role: 'tool', tool_call_id: 'toolu_1', content: 'The result follows in the next user message.' },
       { role: 'tool', tool_call_id: 'toolu_2', content: '' },
       user(text('Result of tool call toolu_1:'), {

@@ -72,8 +72,8 @@ describe('a turn reaches the chat model again as the same message and the same q
         const message = messageOf(turn);
         const { output } = responseOf(message, { store: false, include: ['reasoning.encrypted_content'] });
         const kept = output.map((item) => (item.type === 'reasoning' ? { ...item, summary: [] } : item));
-        const asked = { role: 'user', content: question };
-        expect(messagesOf([asked, ...kept])).toEqual(JSON.parse(JSON.stringify([asked, message])));
+        const requestBody = { role: 'user', content: question };
+        expect(messagesOf([requestBody, ...kept])).toEqual(JSON.parse(JSON.stringify([requestBody, message])));
       }),
       { numRuns: 300 },
     );
@@ -101,8 +101,8 @@ describe('the usage of a turn', () => {
     fc.assert(
       fc.property(usages, (given) => {
         const usage = JSON.parse(JSON.stringify(given));
-        const told = responseOf({ role: 'assistant', content: 'Hi' }, {}, usage).usage;
-        expect(told).toMatchObject({
+        const reported = responseOf({ role: 'assistant', content: 'Hi' }, {}, usage).usage;
+        expect(reported).toMatchObject({
           input_tokens: usage.prompt_tokens,
           output_tokens: usage.completion_tokens,
           total_tokens: usage.total_tokens,
@@ -111,7 +111,7 @@ describe('the usage of a turn', () => {
           prompt_tokens_details: usage.prompt_tokens_details ?? {},
           completion_tokens_details: usage.completion_tokens_details ?? {},
         });
-        expect(told?.raw_usage).toEqual(usage);
+        expect(reported?.raw_usage).toEqual(usage);
       }),
     );
   });

@@ -94,8 +94,8 @@ function relayed(bytes: readonly Buffer[], shell: ResponseShell): string {
   const relay = translatedRelay(reader, new ResponsesFromChatWriter(shell, () => completedAt));
   const splitter = createFrameSplitter({ maxFrameBytes: 1024 * 1024, provider: provider.name });
   const frames = bytes.flatMap((piece) => splitter.push(piece));
-  const told = frames.map((frame) => relay.frame(frame).bytes ?? Buffer.alloc(0));
-  return Buffer.concat([...told, relay.finish().bytes ?? Buffer.alloc(0)]).toString();
+  const events = frames.map((frame) => relay.frame(frame).bytes ?? Buffer.alloc(0));
+  return Buffer.concat([...events, relay.finish().bytes ?? Buffer.alloc(0)]).toString();
 }
 
 function split(bytes: Buffer, cut: () => number): Buffer[] {
@@ -185,8 +185,8 @@ describe('laws of the stream', () => {
         if (ending === 'cancel') events.push(...translator.fail(failure, 'cancelled'));
         if (ending === 'fail') events.push(...translator.fail(failure));
         const response = checkStream(events);
-        const heard = response.output.flatMap((item) => (item.type === 'message' ? item.content : []));
-        const texts = heard.map((part) => (part.type === 'output_text' ? part.text : '')).join('');
+        const received = response.output.flatMap((item) => (item.type === 'message' ? item.content : []));
+        const texts = received.map((part) => (part.type === 'output_text' ? part.text : '')).join('');
         expect(texts).toBe(deltas.map((one) => ('content' in one ? one.content : '')).join(''));
         const thought = response.output.flatMap((item) => (item.type === 'reasoning' ? item.summary : []));
         expect(thought.map((part) => part.text).join('')).toBe(

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { AccessPolicies, hasEffect } from '../../src/commands/virtual-models/access-policies.ts';
 import { isFor, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
-import { policy, redirect } from './made.ts';
+import { policy, redirect } from './virtual-model-fixtures.ts';
 
 const at = (path: string) => path as UserPath;
 

@@ -6,7 +6,7 @@ import { Latencies } from '../../src/commands/virtual-models/latencies.ts';
 import { placeOf } from '../../src/commands/virtual-models/rendezvous.ts';
 import { RoundRobin } from '../../src/commands/virtual-models/round-robin.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
-import { mapOf, named, redirect, target } from './made.ts';
+import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';
 
 interface Setup {
   readonly down?: readonly string[];

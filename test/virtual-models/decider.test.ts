@@ -7,7 +7,7 @@ import {
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/virtual-model.ts';
 import { specify } from '../support/decider-spec.ts';
-import { around, policy, redirect } from './made.ts';
+import { around, policy, redirect } from './virtual-model-fixtures.ts';
 
 const context = { actor: 'master' } as const;
 const spec = specify(virtualModelDecider);

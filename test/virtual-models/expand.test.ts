@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { problemAround } from '../../src/commands/virtual-models/chains.ts';
 import { type Expanding, expand } from '../../src/commands/virtual-models/expand.ts';
 import { MAX_DEPTH, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
-import { mapOf, named, redirect, target } from './made.ts';
+import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';
 
 /** Each provider serves every model that is selected with the provider's name; a bare model name has no provider. */
 const by = (models: readonly VirtualModel[], more: Partial<Expanding> = {}): Expanding => ({

@@ -12,7 +12,7 @@ import {
 import { createRouter } from '../../src/commands/virtual-models/router.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
-import { target } from './made.ts';
+import { target } from './virtual-model-fixtures.ts';
 
 const MODELS = ['p/m', 'p/n', 'q/m'];
 const NAMES = ['one', 'two', 'three'];

@@ -9,7 +9,7 @@ import { createRouter, type RouterOptions } from '../../src/commands/virtual-mod
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { everythingAllowed } from '../support/nothing-configured.ts';
-import { mapOf, named, redirect, target } from './made.ts';
+import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';
 
 interface Setup extends Partial<Omit<RouterOptions, 'models' | 'virtualModels'>> {
   readonly virtual?: readonly VirtualModel[];
@@ -58,7 +58,7 @@ function routerOf({ virtual = [], served = [], later = [], ...more }: Setup) {
     ...own,
   });
   return {
-    asked: allowedCandidates,
+    requests: allowedCandidates,
     route: (selector: string, own?: Partial<RouteRequest>) => router.route(request(selector, own)),
     reach: (selector: string, own?: Partial<RouteRequest>) => router.reach(request(selector, own)),
   };
@@ -140,10 +140,10 @@ describe('a virtual model', () => {
   test('lists the models of its targets again only when none is known', async () => {
     const some = routerOf({ virtual: [both], served: ['open/b'], later: ['shut/a'] });
     expect(names(now(some.route('both')))).toEqual(['open/b']);
-    expect(some.asked).toEqual([]);
+    expect(some.requests).toEqual([]);
     const none = routerOf({ virtual: [both], later: ['open/b'] });
     expect(names(await none.route('both'))).toEqual(['open/b']);
-    expect(none.asked).toEqual(['shut/a', 'open/b']);
+    expect(none.requests).toEqual(['shut/a', 'open/b']);
     await expect(routerOf({ virtual: [both] }).route('both')).rejects.toMatchObject({ code: 'model_not_found' });
   });
 

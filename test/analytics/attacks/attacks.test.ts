@@ -1,6 +1,7 @@
 /** Every attempt, through both interfaces, on the real engine. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasChdb } from '../embedded.ts';
+import { type AttackTarget, startAttackTarget } from './attack-target.ts';
 import type { Attempt } from './attempts/attempt.ts';
 import { changes } from './attempts/changes.ts';
 import { dictionaries } from './attempts/dictionaries.ts';
@@ -10,8 +11,7 @@ import { network } from './attempts/network.ts';
 import { ownTables } from './attempts/own-tables.ts';
 import { processes } from './attempts/processes.ts';
 import { settings } from './attempts/settings.ts';
-import { type Ground, startGround } from './ground.ts';
-import { harmOf } from './harm.ts';
+import { forbiddenEffectsOf } from './forbidden-effects.ts';
 
 const families: Readonly<Record<string, readonly Attempt[]>> = {
   files,
@@ -24,21 +24,21 @@ const families: Readonly<Record<string, readonly Attempt[]>> = {
   exhaustion,
 };
 
-let ground: Ground;
+let attackTarget: AttackTarget;
 
 describe.skipIf(!hasChdb)('readers', () => {
   beforeAll(async () => {
-    ground = await startGround();
+    attackTarget = await startAttackTarget();
   }, 60_000);
-  afterAll(() => ground?.close());
+  afterAll(() => attackTarget?.close());
 
   test.each(Object.entries(families))('cannot: %s', { timeout: 180_000 }, async (_, attempts) => {
-    const before = await ground.state();
+    const before = await attackTarget.state();
     const harm: string[] = [];
-    for (const attempt of attempts) harm.push(...(await harmOf(attempt, ground)));
+    for (const attempt of attempts) harm.push(...(await forbiddenEffectsOf(attempt, attackTarget)));
     expect(harm).toEqual([]);
-    expect(ground.listener.contacts()).toBe(0);
-    expect(await ground.state()).toEqual(before);
+    expect(attackTarget.listener.contacts()).toBe(0);
+    expect(await attackTarget.state()).toEqual(before);
   });
 
   test('are attacked in more than 200 ways', () => {

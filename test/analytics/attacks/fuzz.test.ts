@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasChdb } from '../embedded.ts';
-import { disguised, oneOf, randomFrom, rewritten } from './disguise.ts';
-import { type Ground, startGround } from './ground.ts';
-import { harmOf } from './harm.ts';
+import { type AttackTarget, startAttackTarget } from './attack-target.ts';
+import { forbiddenEffectsOf } from './forbidden-effects.ts';
+import { obfuscated, oneOf, randomFrom, rewritten } from './obfuscate.ts';
 
 const cases = Number(process.env['ATTACK_CASES'] ?? 300);
 const seed = Number(process.env['ATTACK_SEED'] ?? 43);
@@ -51,31 +51,31 @@ const keywords = new Set(
   'SELECT FROM WHERE WITH AS GROUP BY ORDER DESC LIMIT LIKE OVER JOIN ON DESCRIBE TABLE'.split(' '),
 );
 
-let ground: Ground;
+let attackTarget: AttackTarget;
 
 describe.skipIf(!hasChdb)('queries in disguise', () => {
   beforeAll(async () => {
-    ground = await startGround();
+    attackTarget = await startAttackTarget();
   }, 60_000);
-  afterAll(() => ground?.close());
+  afterAll(() => attackTarget?.close());
 
   test(`${cases} attempts with seed ${seed} do no harm`, { timeout: 60_000 + cases * 1000 }, async () => {
     const random = randomFrom(seed);
-    const before = await ground.state();
+    const before = await attackTarget.state();
     const harm: string[] = [];
     for (let index = 0; index < cases; index++) {
-      const query = disguised(oneOf(random, attempts), random);
-      harm.push(...(await harmOf({ query, outcome: 'harmless' }, ground)));
+      const query = obfuscated(oneOf(random, attempts), random);
+      harm.push(...(await forbiddenEffectsOf({ query, outcome: 'harmless' }, attackTarget)));
     }
     expect(harm).toEqual([]);
-    expect(ground.listener.contacts()).toBe(0);
-    expect(await ground.state()).toEqual(before);
+    expect(attackTarget.listener.contacts()).toBe(0);
+    expect(await attackTarget.state()).toEqual(before);
   });
 
   test('the text is the same for the same seed', () => {
     const texts = () => {
       const random = randomFrom(seed);
-      return Array.from({ length: 50 }, () => disguised(oneOf(random, attempts), random));
+      return Array.from({ length: 50 }, () => obfuscated(oneOf(random, attempts), random));
     };
     expect(texts()).toEqual(texts());
     expect(new Set(texts()).size).toBeGreaterThan(40);
@@ -84,11 +84,11 @@ describe.skipIf(!hasChdb)('queries in disguise', () => {
   test('questions that are only written in another way get the same answer', { timeout: 60_000 }, async () => {
     const random = randomFrom(seed);
     for (const query of questions) {
-      const [first] = await ground.attempt({ query });
+      const [first] = await attackTarget.attempt({ query });
       expect([query, first?.status]).toEqual([query, 200]);
       for (let again = 0; again < 6; again++) {
         const other = rewritten(query, random, keywords);
-        for (const { status, text } of await ground.attempt({ query: other })) {
+        for (const { status, text } of await attackTarget.attempt({ query: other })) {
           expect([other, status, text]).toEqual([other, 200, first?.text]);
         }
       }

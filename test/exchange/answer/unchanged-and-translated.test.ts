@@ -240,7 +240,7 @@ const kinds: readonly Kind[] = [
 
 interface Answered {
   readonly bytes: Buffer;
-  readonly told: Record<string, unknown>;
+  readonly facts: Record<string, unknown>;
 }
 
 type Ending = ReturnType<Relay['finish']>;
@@ -267,18 +267,18 @@ function answered(relay: Relay, pieces: readonly Buffer[], ending: (relay: Relay
     if (answer.record !== undefined) expect(answer.record.toString()).not.toContain('sk-secret');
   }
   const { bytes: last, cut } = refusal === undefined ? ending(relay) : { bytes: relay.broken?.(refusal), cut: true };
-  const told = {
+  const facts = {
     cut,
     refusal: refusal?.envelope(),
     usage: relay.usage(),
     answerId: relay.answerId?.(),
     finishReason: relay.finishReason?.(),
-    goesOn: relay.deferredWork?.(),
+    deferredWork: relay.deferredWork?.(),
     response: relay.response?.(),
   };
   const stream = Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]);
   expect(stream.toString()).not.toContain('sk-secret');
-  return { bytes: stream, told };
+  return { bytes: stream, facts };
 }
 
 /**
@@ -317,7 +317,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
           const passed = answered(unchanged(), pieces);
           const written = answered(translated(), pieces);
           expect(eventsIn(written.bytes)).toEqual(eventsIn(passed.bytes));
-          expect(written.told).toEqual(passed.told);
+          expect(written.facts).toEqual(passed.facts);
           expect(passed.bytes).toEqual(answered(unchanged(), [stream]).bytes);
         }),
         { numRuns: 40 },
@@ -332,7 +332,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
           const passed = answered(unchanged(), pieces, ending);
           const written = answered(translated(), pieces, ending);
           expect(eventsIn(written.bytes)).toEqual(eventsIn(passed.bytes));
-          expect(written.told).toEqual(passed.told);
+          expect(written.facts).toEqual(passed.facts);
         }
       }
     });
@@ -366,9 +366,9 @@ describe('responses', () => {
     const stream = Buffer.from(responseStreams['with keep-alives and an unknown event']);
     const { unchanged, translated } = responsesOf({ id: 'resp_ours' }, false);
     for (const relay of [unchanged(), translated()]) {
-      const { bytes, told } = answered(relay, [stream]);
+      const { bytes, facts } = answered(relay, [stream]);
       expect(bytes.toString().match(/"id":"resp_\w+"/g)).toEqual(['"id":"resp_ours"', '"id":"resp_ours"']);
-      expect(told).toMatchObject({ answerId: 'resp_7', response: { id: 'resp_ours' } });
+      expect(facts).toMatchObject({ answerId: 'resp_7', response: { id: 'resp_ours' } });
     }
   });
 });
@@ -376,9 +376,9 @@ describe('responses', () => {
 describe('chat', () => {
   it('passes no end marker before a finish reason', () => {
     const stream = Buffer.from(chatStreams['cut before its finish reason']);
-    const { bytes, told } = answered(chatOf(true).unchanged(), [stream]);
+    const { bytes, facts } = answered(chatOf(true).unchanged(), [stream]);
     expect(bytes.toString()).not.toContain('[DONE]');
-    expect(told['cut']).toBe(true);
+    expect(facts['cut']).toBe(true);
   });
 
   it('writes integers past 2^53 digit by digit', () => {

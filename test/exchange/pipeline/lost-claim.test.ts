@@ -54,12 +54,12 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
       body,
     ),
   );
-  const told: unknown[] = [];
+  const events: unknown[] = [];
   const full: Client = {
     ended: new AbortController().signal,
     begun: false,
     answer() {},
-    refuse: (refusal) => told.push(refusal.code),
+    refuse: (refusal) => events.push(refusal.code),
     begin() {},
     write: () => undefined,
     end() {},
@@ -74,13 +74,13 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
     detached: new DetachedClients(),
   } as unknown as ExchangeDependencies;
   const exchange = new RunningExchange({ dialect, request, record, client: full });
-  return { log, told, answered: untilClaimed(exchange, deps) };
+  return { log, told: events, answered: untilClaimed(exchange, deps) };
 }
 
 /** @returns the status of the answer; undefined when the key was claimed */
 async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencies): Promise<number | undefined> {
-  const asked = { model: 'm', provider: undefined, stream: false, json: {} };
-  const looked = await claimKey.run({ exchange, parsedRequest: asked }, deps);
+  const requestBody = { model: 'm', provider: undefined, stream: false, json: {} };
+  const looked = await claimKey.run({ exchange, parsedRequest: requestBody }, deps);
   if (isAnswer(looked)) throw new Error('the key has an answer');
   const route = { candidates: [], ready: 0, through: [], failsOver: () => false };
   const policy = { capture: 'full' } as const;
@@ -98,9 +98,9 @@ describe('a request that waits for a claim that was released', () => {
 
   it('waits no longer when the gateway stops', async () => {
     const stop = new AbortController();
-    const { answered, told } = waiting(Number.POSITIVE_INFINITY, { ended: stop.signal });
+    const { answered, told: events } = waiting(Number.POSITIVE_INFINITY, { ended: stop.signal });
     setImmediate(() => stop.abort('gateway_stopping'));
     expect(await answered).toBe(503);
-    expect(told).toEqual(['stopping']);
+    expect(events).toEqual(['stopping']);
   });
 });

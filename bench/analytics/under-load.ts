@@ -86,7 +86,7 @@ export interface Both {
 }
 
 /** The same work with and without analytics, in alternating rounds. Each begins when analytics has caught up. */
-export async function measureBeside(
+export async function measureUnderLoad(
   work: AnalyticsWork,
   rounds: number,
   seconds: number,

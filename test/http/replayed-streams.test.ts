@@ -124,14 +124,14 @@ it('a response id that a provider returns to two callers stays with the first', 
     );
   };
   const before = await failures();
-  const asked = { model: 'openai/scripted', input: 'hi', stream: true };
+  const requestBody = { model: 'openai/scripted', input: 'hi', stream: true };
   for (const [path, text] of [
     ['/a', 'first'],
     ['/b', 'second'],
   ]) {
     streams(openai, nativeStream(id, terminal('response.completed', { status: 'completed', metadata: { text } })));
     const headers = { 'x-gateway-user-path': String(path) };
-    expect(await (await gateway.post('/v1/responses', asked, { headers })).text()).toContain(text);
+    expect(await (await gateway.post('/v1/responses', requestBody, { headers })).text()).toContain(text);
   }
   const get = (path: string) => gateway.fetch(`/v1/responses/${id}`, { headers: { 'x-gateway-user-path': path } });
   expect(await json(await get('/a'))).toMatchObject({ metadata: { text: 'first' } });
@@ -162,13 +162,13 @@ describe('an answer under a key', () => {
     ['has comments between its events', `: a\n\n${hello}: b\n\n${stop}data: [DONE]\n\n`],
   ])('whose provider %s is returned again byte for byte', async (_what, body) => {
     streams(chat, body);
-    for (const [path, asked] of [
+    for (const [path, requestBody] of [
       ['/v1/chat/completions', { messages: [{ role: 'user', content: 'hi' }] }],
       ['/v1/responses', { input: 'hi' }],
     ] as const) {
       const headers = { 'idempotency-key': `odd-${++made}` };
       const twice = await Promise.all(
-        [1, 2].map(() => gateway.post(path, { model: 'llamacpp/scripted', stream: true, ...asked }, { headers })),
+        [1, 2].map(() => gateway.post(path, { model: 'llamacpp/scripted', stream: true, ...requestBody }, { headers })),
       );
       const [one, other] = await Promise.all(twice.map((answer) => answer.text()));
       expect(other).toBe(one);

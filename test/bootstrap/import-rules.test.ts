@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, posix } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { houseRuleViolations, type TemporaryException } from '../../scripts/arrows.ts';
+import { houseRuleViolations, type TemporaryException } from '../../scripts/import-rules.ts';
 import { importsOf } from '../../scripts/imports.ts';
 
 const roots: string[] = [];
@@ -139,7 +139,7 @@ describe('the rules of imports', () => {
     'a folder that the list of layers does not contain is rejected: %s',
     (path) => {
       expect(violations({ [path]: 'export {};\n' })).toEqual([
-        `${path}: commandLayers in scripts/arrows.ts does not list the folder ${posix.relative('src/commands', dirname(path))}`,
+        `${path}: commandLayers in scripts/import-rules.ts does not list the folder ${posix.relative('src/commands', dirname(path))}`,
       ]);
     },
   );
@@ -153,7 +153,7 @@ describe('the rules of imports', () => {
       expect.stringContaining(`${from} imports src/commands/files/c.ts`),
     ]);
     expect(violations({ [from]: 'export {};\n' }, [exception])).toEqual([
-      `${from} no longer imports ${exception.to}: remove the exception from scripts/arrows.ts`,
+      `${from} no longer imports ${exception.to}: remove the exception from scripts/import-rules.ts`,
     ]);
   });
 

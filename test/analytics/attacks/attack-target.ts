@@ -18,7 +18,7 @@ export interface Outcome {
   readonly text: string;
 }
 
-export interface Ground {
+export interface AttackTarget {
   readonly embedded: Embedded;
   /** Of a file that readers must not read. */
   readonly canary: { readonly path: string; readonly content: string };
@@ -36,7 +36,7 @@ export interface Ground {
 
 const analyst = { username: 'people', password: "wo'nders:é" };
 
-export async function startGround(): Promise<Ground> {
+export async function startAttackTarget(): Promise<AttackTarget> {
   const folder = mkdtempSync(join(tmpdir(), 'chancery-attacks-'));
   const outside = join(folder, 'outside');
   mkdirSync(outside);

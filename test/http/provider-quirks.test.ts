@@ -20,8 +20,8 @@ const gateway = withGateway(async () => {
 afterAll(() => scripted.close());
 
 const PATH = '/v1/chat/completions';
-const asked = { model: 'llamacpp/scripted', messages: user('hi') };
-const stream = { ...asked, stream: true };
+const requestBody = { model: 'llamacpp/scripted', messages: user('hi') };
+const stream = { ...requestBody, stream: true };
 const completion =
   '{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hé"},"finish_reason":"stop"}]}';
 const chunk = (delta: object, more: object = {}) =>
@@ -44,7 +44,7 @@ describe('a provider with odd habits', () => {
     ['br', brotliCompressSync],
   ])('may compress its answer with %s against accept-encoding', async (encoding, compress) => {
     says(compress(completion), { 'content-type': 'application/json', 'content-encoding': encoding });
-    const answer = await gateway.post(PATH, asked);
+    const answer = await gateway.post(PATH, requestBody);
     expect(answer.headers.get('content-encoding')).toBeNull();
     expect(await answer.text()).toBe(completion);
 
@@ -60,12 +60,12 @@ describe('a provider with odd habits', () => {
       { 'content-type': 'application/json', 'content-encoding': encoding },
       400,
     );
-    expect(await errorOf(await gateway.post(PATH, asked), 400)).toMatchObject({ message: 'no luck' });
+    expect(await errorOf(await gateway.post(PATH, requestBody), 400)).toMatchObject({ message: 'no luck' });
   });
 
   it('may declare a compression that it did not apply', async () => {
     says(completion, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
-    expect(await errorOf(await gateway.post(PATH, asked), 502)).toMatchObject({
+    expect(await errorOf(await gateway.post(PATH, requestBody), 502)).toMatchObject({
       type: 'provider_error',
       provider: 'llamacpp',
     });
@@ -82,7 +82,7 @@ describe('a provider with odd habits', () => {
   it('may answer JSON under any content type, or none', async () => {
     for (const headers of [{}, { 'content-type': 'text/plain' }, { 'content-type': 'application/octet-stream' }]) {
       says(` \n${completion}\n\n`, headers as Record<string, string>);
-      expect((await json(await gateway.post(PATH, asked))).id).toBe('x');
+      expect((await json(await gateway.post(PATH, requestBody))).id).toBe('x');
     }
   });
 
@@ -106,8 +106,8 @@ describe('a provider with odd habits', () => {
       says(events(...chunks, DONE), { 'content-type': 'text/event-stream' });
       const answer = await gateway.post(PATH, { ...stream, stream_options: { include_usage: true } });
       expect(await answer.text()).toBe([...chunks, DONE].join(''));
-      const told = await eventsOfExchange(gateway, exchangeOf(answer));
-      expect(told.at(-1)?.data).toMatchObject({ source: 'provider', totalTokens: 7 });
+      const received = await eventsOfExchange(gateway, exchangeOf(answer));
+      expect(received.at(-1)?.data).toMatchObject({ source: 'provider', totalTokens: 7 });
     }
   });
 
@@ -159,7 +159,7 @@ describe('a provider with odd habits', () => {
       const drip = setInterval(() => response.write(' '), 20);
       response.on('close', () => clearInterval(drip));
     });
-    const answer = await gateway.post(PATH, asked, { signal: AbortSignal.timeout(5000) });
+    const answer = await gateway.post(PATH, requestBody, { signal: AbortSignal.timeout(5000) });
     expect(await errorOf(answer, 504)).toMatchObject({
       type: 'provider_error',
       provider: 'llamacpp',
@@ -192,9 +192,9 @@ describe('a provider with odd habits', () => {
         });
         const answer = await gateway.post(PATH, { ...stream, stream_options: { include_usage: true } });
         expect(await answer.text()).toBe(bytes.toString());
-        const told = await eventsOfExchange(gateway, exchangeOf(answer));
+        const received = await eventsOfExchange(gateway, exchangeOf(answer));
         expect(
-          told
+          received
             .filter(({ type }) => type === 'chunk.received')
             .map(({ body }) => body)
             .join(''),

@@ -3,27 +3,27 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasChdb } from '../embedded.ts';
+import { type AttackTarget, environmentSecret, startAttackTarget } from './attack-target.ts';
 import type { Attempt } from './attempts/attempt.ts';
-import { environmentSecret, type Ground, startGround } from './ground.ts';
 
-let ground: Ground;
+let attackTarget: AttackTarget;
 
 describe.skipIf(!hasChdb)('reported attacks', () => {
   beforeAll(async () => {
-    ground = await startGround();
+    attackTarget = await startAttackTarget();
   });
-  afterAll(() => ground?.close());
+  afterAll(() => attackTarget?.close());
 
   async function refused(attempt: Attempt): Promise<void> {
-    const before = await ground.state();
-    const contacts = ground.listener.contacts();
-    for (const { by, status, text } of await ground.attempt(attempt)) {
+    const before = await attackTarget.state();
+    const contacts = attackTarget.listener.contacts();
+    for (const { by, status, text } of await attackTarget.attempt(attempt)) {
       expect({ by, isError: status >= 400, text }).toMatchObject({ by, isError: true });
-      expect(text).not.toContain(ground.canary.content);
+      expect(text).not.toContain(attackTarget.canary.content);
       expect(text).not.toContain(environmentSecret());
     }
-    expect(ground.listener.contacts()).toBe(contacts);
-    expect(await ground.state()).toEqual(before);
+    expect(attackTarget.listener.contacts()).toBe(contacts);
+    expect(await attackTarget.state()).toEqual(before);
   }
 
   describe('functions passed by name', () => {
@@ -33,19 +33,19 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
       (path: string) => `SELECT arrayMap(\`f\\x69le\`, ['${path}'])`,
       (path: string) => `WITH file AS f SELECT arrayMap(f, ['${path}'])`,
     ])('%s', async (query) => {
-      await refused({ query: query(ground.canary.path) });
+      await refused({ query: query(attackTarget.canary.path) });
     });
   });
 
   describe('comments within comments', () => {
     test.each([
       () => "SELECT file/* /* */ */('/proc/self/environ')",
-      () => `SELECT file/* /* */ */('${ground.canary.path}')`,
+      () => `SELECT file/* /* */ */('${attackTarget.canary.path}')`,
       () => '/* /* */ SELECT */ SYSTEM STOP MERGES',
       () => '/* /* */ SELECT */ KILL QUERY WHERE 1',
-      () => `DESCRIBE TABLE url/* /* */ */('http://${ground.listener.host}/', 'TSV')`,
-      () => `SELECT * FROM remote/* /* */ */('${ground.listener.host}', system.one)`,
-      () => `SELECT * FROM postgresql/* /* */ */('${ground.listener.host}', 'a', 'b', 'c', 'd')`,
+      () => `DESCRIBE TABLE url/* /* */ */('http://${attackTarget.listener.host}/', 'TSV')`,
+      () => `SELECT * FROM remote/* /* */ */('${attackTarget.listener.host}', system.one)`,
+      () => `SELECT * FROM postgresql/* /* */ */('${attackTarget.listener.host}', 'a', 'b', 'c', 'd')`,
     ])('%s', { timeout: 60_000 }, async (query) => {
       await refused({ query: query() });
     });
@@ -53,10 +53,10 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
 
   describe('settings that name files', () => {
     test.each([
-      ['format_template_row', 'Template', () => ground.canary.path],
-      ['format_template_resultset', 'Template', () => ground.canary.path],
-      ['format_schema', 'Protobuf', () => `${ground.canary.path}:X`],
-      ['output_format_schema', 'Protobuf', () => join(ground.outside, 'written.proto')],
+      ['format_template_row', 'Template', () => attackTarget.canary.path],
+      ['format_template_resultset', 'Template', () => attackTarget.canary.path],
+      ['format_schema', 'Protobuf', () => `${attackTarget.canary.path}:X`],
+      ['output_format_schema', 'Protobuf', () => join(attackTarget.outside, 'written.proto')],
       ['dialect', 'TSV', () => 'kusto'],
     ])('%s', async (setting, format, value) => {
       await refused({ query: `SELECT 1 AS a FORMAT ${format}`, url: { [setting]: value() } });
@@ -66,19 +66,19 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
 
   describe('information about files and other users', () => {
     test('EXISTS does not show which files exist', async () => {
-      await refused({ query: `EXISTS TABLE default.\`${ground.canary.path}\`` });
-      await refused({ query: `DESCRIBE TABLE default.\`${ground.canary.path}\`` });
-      await refused({ query: `SELECT * FROM default.\`${ground.canary.path}\`` });
+      await refused({ query: `EXISTS TABLE default.\`${attackTarget.canary.path}\`` });
+      await refused({ query: `DESCRIBE TABLE default.\`${attackTarget.canary.path}\`` });
+      await refused({ query: `SELECT * FROM default.\`${attackTarget.canary.path}\`` });
     });
 
     test('queries of others are not shown', async () => {
       const secret = randomUUID();
-      const other = ground.attempt({
+      const other = attackTarget.attempt({
         query: `SELECT count() FROM numbers(100000000) WHERE toString(number) = '${secret}'`,
       });
       await expect
         .poll(async () => {
-          const running = await ground.embedded.clientOf('projector').query({
+          const running = await attackTarget.embedded.clientOf('projector').query({
             query: `SELECT count() > 1 FROM system.processes WHERE query LIKE '%${secret}%'`,
             format: 'TabSeparated',
           });
@@ -90,7 +90,7 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
         'SHOW PROCESSLIST',
         'SELECT * FROM system.query_log',
       ]) {
-        const [byPort] = await ground.attempt({ query, url: {} });
+        const [byPort] = await attackTarget.attempt({ query, url: {} });
         expect(byPort?.text).not.toContain(secret);
         expect(byPort?.status).toBeGreaterThanOrEqual(400);
       }
@@ -108,7 +108,7 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
     ])('others are answered while %s are computed', { timeout: 60_000 }, async (_, computed) => {
       const leaving = new AbortController();
       const query = `SELECT ${computed} AS planned_for_long FORMAT TSV`;
-      const slow = fetch(`${ground.embedded.url}`, {
+      const slow = fetch(`${attackTarget.embedded.url}`, {
         method: 'POST',
         body: query,
         headers: { 'x-clickhouse-user': 'administrator', 'x-clickhouse-key': 'governs' },
@@ -120,10 +120,10 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
       const running = async () => {
         const sql =
           "SELECT count() FROM system.processes WHERE query LIKE '%planned_for_long%' AND query NOT LIKE '%processes%'";
-        return (await ground.embedded.clientOf('projector').query({ query: sql, format: 'TabSeparated' })).text();
+        return (await attackTarget.embedded.clientOf('projector').query({ query: sql, format: 'TabSeparated' })).text();
       };
       await expect.poll(running, { timeout: 20_000 }).toBe('1\n');
-      expect(await ground.ping()).toBe('Ok.\n');
+      expect(await attackTarget.ping()).toBe('Ok.\n');
       leaving.abort();
       expect(await slow).toBe('left');
     });
@@ -134,7 +134,7 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
         (_, n) => `a${n + 1} AS (SELECT l.n AS n FROM a${n} AS l CROSS JOIN a${n} AS r)`,
       );
       const query = `WITH a0 AS (SELECT 1 AS n), ${parts.join(', ')} SELECT count() FROM a30`;
-      for (const { text } of await ground.attempt({ query })) expect(text).toContain('Maximum: 20000');
+      for (const { text } of await attackTarget.attempt({ query })) expect(text).toContain('Maximum: 20000');
     });
   });
 
@@ -149,7 +149,7 @@ describe.skipIf(!hasChdb)('reported attacks', () => {
       await refused({ query: query() });
       const { user, system } = process.cpuUsage(before);
       expect((user + system) / 1000, 'ms of processor').toBeLessThan(1500);
-      expect(await ground.ping()).toBe('Ok.\n');
+      expect(await attackTarget.ping()).toBe('Ok.\n');
     });
   });
 });

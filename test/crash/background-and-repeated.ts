@@ -3,9 +3,9 @@
  * They keep their answers; after every restart they fetch the outcome.
  */
 import { ask } from '../e2e/gateway-process.ts';
-import type { Chance } from './chance.ts';
-import type { GivenUnderKey, PromiseKept } from './check-promises.ts';
-import { type Answer, type Asked, objectOf, streamedResponse } from './evidence.ts';
+import type { AnswerUnderKey, BackgroundOutcome } from './check-background-and-repeated.ts';
+import { type Answer, objectOf, type SentRequest, streamedResponse } from './evidence.ts';
+import type { Random } from './random.ts';
 import type { WireClient } from './wire-client.ts';
 
 const MODELS = ['llamacpp/small', 'llamacpp/small-pace-4', 'llamacpp/small-pace-15', 'openai/small-pace-4'] as const;
@@ -24,16 +24,16 @@ interface KeyedRequest {
 /** One client, over all rounds. */
 export class PromiseClient {
   readonly #name: string;
-  readonly #chance: Chance;
+  readonly #chance: Random;
   readonly #given = new Map<string, Buffer[]>();
   /** Background responses whose end is not known yet, with the answers to their cancellations. */
   #promised = new Map<string, Record<string, unknown> | undefined>();
   /** Ends that were seen in earlier rounds. */
   readonly #ended = new Map<string, Record<string, unknown>>();
   #repeated: KeyedRequest[] = [];
-  #asked = 0;
+  #request = 0;
 
-  constructor(name: string, chance: Chance) {
+  constructor(name: string, chance: Random) {
     this.#name = name;
     this.#chance = chance;
   }
@@ -56,13 +56,13 @@ export class PromiseClient {
   }
 
   /** Every whole answer of each key. */
-  given(): GivenUnderKey[] {
+  given(): AnswerUnderKey[] {
     return [...this.#given].map(([key, answers]) => ({ key, answers }));
   }
 
   /** The outcome of every accepted response, some of them once more. */
-  async kept(url: string): Promise<PromiseKept[]> {
-    const kept: PromiseKept[] = [];
+  async kept(url: string): Promise<BackgroundOutcome[]> {
+    const kept: BackgroundOutcome[] = [];
     for (const [id, cancelled] of this.#promised) kept.push({ id, cancelled, ...(await endOf(url, id)) });
     for (const [id, earlier] of this.#ended) {
       if (!this.#chance.happens(0.2)) continue;
@@ -124,7 +124,7 @@ export class PromiseClient {
   }
 
   #newKey(): string {
-    return `${this.#name}-key-${++this.#asked}`;
+    return `${this.#name}-key-${++this.#request}`;
   }
 
   #ask(
@@ -134,9 +134,17 @@ export class PromiseClient {
     facts: { readonly stream: boolean; readonly key?: string | undefined; readonly leaveAfterBytes?: number },
   ): Promise<Answer> {
     const { key, ...rest } = facts;
-    const requestId = `${this.#name}-${++this.#asked}`;
-    const asked: Asked = { ...rest, requestId, route: 'responses', provider: 'llamacpp', method: 'POST', path, body };
-    return wire.ask(key === undefined ? asked : { ...asked, idempotencyKey: key });
+    const requestId = `${this.#name}-${++this.#request}`;
+    const request: SentRequest = {
+      ...rest,
+      requestId,
+      route: 'responses',
+      provider: 'llamacpp',
+      method: 'POST',
+      path,
+      body,
+    };
+    return wire.ask(key === undefined ? request : { ...request, idempotencyKey: key });
   }
 }
 

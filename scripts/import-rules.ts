@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, posix, sep } from 'node:path';
 import { importsOf } from './imports.ts';
 
-interface Arrow {
+interface ImportRule {
   /** Folders of src, or paths of single files, or paths of folders with a slash at the end, that may be imported. */
   readonly all: readonly string[];
   /** Folders of which only types may be imported. */
@@ -25,14 +25,14 @@ const logPort = [
  * The analytics process runs beside the gateway. It shares the log, the configuration, the tables and the ClickHouse
  * interface with the gateway; it contains no route, no command and no provider. Only the program imports it.
  */
-const analytics: Arrow = {
+const analytics: ImportRule = {
   all: [
     ...['config', 'events', 'projections', 'src/http/clickhouse/'],
     ...['src/cli/terminal.ts', 'src/diagnostics.ts', 'src/providers/types.ts'],
   ],
 };
 
-const arrows: Readonly<Record<string, Arrow>> = {
+const importRules: Readonly<Record<string, ImportRule>> = {
   [json]: { all: [] },
   events: { all: [] },
   providers: { all: [json] },
@@ -159,11 +159,11 @@ function forbiddenArrow({ from, to, typeOnly }: Edge): string[] {
     return here === program && to.startsWith(demo) ? [] : [`${from} imports ${to}, which is outside src`];
   }
   if (here === there || here === program) return [];
-  const allowed = arrows[here ?? ''];
+  const allowed = importRules[here ?? ''];
   const isNamed = (path: string) => path === to || (path.endsWith('/') && to.startsWith(path));
   if (allowed?.all.some(isNamed)) return [];
   if (there === program) return [`${from} imports ${to}: only the program itself may`];
-  if (allowed === undefined) return [`${from} is in no folder that the rules in scripts/arrows.ts know`];
+  if (allowed === undefined) return [`${from} is in no folder that the rules in scripts/import-rules.ts know`];
   if (allowed.all.includes(there) || (typeOnly && allowed.types?.includes(there))) return [];
   const whatMay = [...allowed.all, ...(allowed.types ?? []).map((folder) => `types of ${folder}`)].join(', ');
   return [`${from} imports ${to}: ${here} may import ${whatMay || 'nobody'}`];
@@ -178,7 +178,7 @@ function commandFolderOf(file: string): string | undefined {
 function unlistedFolder(file: string): string[] {
   const folder = commandFolderOf(file);
   if (folder === undefined || commandLayers.includes(folder)) return [];
-  return [`${file}: commandLayers in scripts/arrows.ts does not list the folder ${folder}`];
+  return [`${file}: commandLayers in scripts/import-rules.ts does not list the folder ${folder}`];
 }
 
 function upwardImport({ from, to }: Edge, exceptions: readonly TemporaryException[]): string[] {
@@ -188,7 +188,7 @@ function upwardImport({ from, to }: Edge, exceptions: readonly TemporaryExceptio
   if (exceptions.some((one) => one.from === from && one.to === to)) return [];
   // A folder that is not listed is reported separately.
   if (!commandLayers.includes(here) || commandLayers.indexOf(there) <= commandLayers.indexOf(here)) return [];
-  return [`${from} imports ${to}: in commandLayers in scripts/arrows.ts, ${there} comes after ${here}`];
+  return [`${from} imports ${to}: in commandLayers in scripts/import-rules.ts, ${there} comes after ${here}`];
 }
 
 /** An exception whose import is gone must be removed. */
@@ -199,7 +199,7 @@ function endedExceptions(
 ): string[] {
   return exceptions
     .filter(({ from, to }) => files.includes(from) && !edges.some((edge) => edge.from === from && edge.to === to))
-    .map(({ from, to }) => `${from} no longer imports ${to}: remove the exception from scripts/arrows.ts`);
+    .map(({ from, to }) => `${from} no longer imports ${to}: remove the exception from scripts/import-rules.ts`);
 }
 
 const program = 'src';

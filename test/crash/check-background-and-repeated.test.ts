@@ -1,11 +1,11 @@
 /** The checks of promises can fail. */
 import { describe, expect, it } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
-import { checkNotMadeTwice, checkPromises, type PromiseKept } from './check-promises.ts';
+import { type BackgroundOutcome, checkNotMadeTwice, checkPromises } from './check-background-and-repeated.ts';
 import { RecordedLog } from './recorded-log.ts';
 
 const completed = { id: 'r', status: 'completed', output: ['x'] };
-const kept = (facts: Partial<PromiseKept>) =>
+const kept = (facts: Partial<BackgroundOutcome>) =>
   checkPromises([{ id: 'r', status: 200, response: completed, ...facts }], []);
 
 describe('a background response', () => {
@@ -18,7 +18,7 @@ describe('a background response', () => {
     expect(kept({ cancelled: completed })).toEqual([]);
   });
 
-  it.each<[string, Partial<PromiseKept>]>([
+  it.each<[string, Partial<BackgroundOutcome>]>([
     ['is gone', { status: 404, response: undefined }],
     ['comes to no end', { response: { ...completed, status: 'in_progress' } }],
     ['is another than it was', { earlier: { ...completed, output: [] } }],

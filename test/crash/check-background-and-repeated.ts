@@ -4,13 +4,13 @@ import { objectOf, type Violation } from './evidence.ts';
 import { type RecordedExchange, type RecordedLog, textIn } from './recorded-log.ts';
 
 /** Every whole answer that one idempotency key gave, over all rounds. */
-export interface GivenUnderKey {
+export interface AnswerUnderKey {
   readonly key: string;
   readonly answers: readonly Buffer[];
 }
 
 /** The state of a background response, as `GET` returns it after the restart. */
-export interface PromiseKept {
+export interface BackgroundOutcome {
   readonly id: string;
   readonly status: number;
   readonly response: Record<string, unknown> | undefined;
@@ -22,7 +22,7 @@ export interface PromiseKept {
 
 const ENDED = new Set<unknown>(['completed', 'incomplete', 'failed', 'cancelled']);
 
-export function checkPromises(kept: readonly PromiseKept[], given: readonly GivenUnderKey[]): Violation[] {
+export function checkPromises(kept: readonly BackgroundOutcome[], given: readonly AnswerUnderKey[]): Violation[] {
   const promises = kept.flatMap((one) => {
     const wrong = wrongWith(one);
     return wrong === undefined ? [] : [{ check: 'promises', what: `background response ${one.id}: ${wrong}` }];
@@ -33,13 +33,14 @@ export function checkPromises(kept: readonly PromiseKept[], given: readonly Give
   return [...promises, ...keys];
 }
 
-function wrongWith({ status, response, cancelled, earlier }: PromiseKept): string | undefined {
+function wrongWith({ status, response, cancelled, earlier }: BackgroundOutcome): string | undefined {
   if (response === undefined) return `GET says ${status}`;
   if (!ENDED.has(response.status)) return `it is ${response.status} and comes to no end`;
-  const told = earlier ?? (ENDED.has(cancelled?.status) ? cancelled : undefined);
-  if (told !== undefined && !isDeepStrictEqual(response, told))
-    return `it was told as ${told.status} and is another now`;
-  if (cancelled !== undefined && told === undefined) return `its cancellation was answered with ${cancelled.status}`;
+  const reported = earlier ?? (ENDED.has(cancelled?.status) ? cancelled : undefined);
+  if (reported !== undefined && !isDeepStrictEqual(response, reported))
+    return `it was told as ${reported.status} and is another now`;
+  if (cancelled !== undefined && reported === undefined)
+    return `its cancellation was answered with ${cancelled.status}`;
   return undefined;
 }
 

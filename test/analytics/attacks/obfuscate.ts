@@ -62,7 +62,7 @@ export function rewritten(query: string, random: Random, keywords: ReadonlySet<s
 }
 
 /** Looks like something else, and may be no valid query. */
-export function disguised(query: string, random: Random): string {
+export function obfuscated(query: string, random: Random): string {
   let text = piecesOf(query)
     .map((piece) => {
       if (random(4) > 0) return piece;
