@@ -1,11 +1,30 @@
 /** Budgets as rows of the API: amounts in US dollars, times in ISO 8601. */
+import { z } from 'zod';
 import { usdOf } from '../../commands/budgets/money.ts';
 import { budgetPeriodLabel } from '../../commands/period.ts';
 import type { UserPath } from '../../events/event.ts';
 import { type BudgetPeriod, periodAt } from '../../projections/budget-period.ts';
 import { type BudgetRule, type BudgetsState, budgetKey, budgetRevision } from '../../projections/budgets.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
 import { timeText } from '../time-text.ts';
-import { isSubjectWithin, ruleMembers } from './limit-subject.ts';
+import { isSubjectWithin, ruleAnswer, ruleMembers } from './limit-subject.ts';
+
+const usd = z.number().describe('US dollars');
+const unknown = 'null in a list of a past time';
+
+export const budgetAnswer = z.object({
+  ...ruleAnswer,
+  scope: z.enum(['user_path', 'label']),
+  amount: usd,
+  last_reset_at: z.string().optional(),
+  period_start: z.string(),
+  period_end: z.string(),
+  spent: usd.nullable().describe(`US dollars; ${unknown}`),
+  has_usage: z.boolean().nullable().describe(`Whether usage was counted in the period; ${unknown}`),
+  remaining: usd.nullable().describe(`US dollars, negative when the budget is exceeded; ${unknown}`),
+  usage_ratio: z.number().nullable().describe(`Spent part, from 0 to 1; ${unknown}`),
+  period_ratio: z.number().describe('Elapsed part of the period, from 0 to 1'),
+});
 
 /** Spending in the current period of a budget. Nano-dollars; milliseconds since the epoch. */
 export interface Spent extends BudgetPeriod {
@@ -15,6 +34,12 @@ export interface Spent extends BudgetPeriod {
 
 /** @returns undefined when the spending is unknown: at a past time */
 export type ReadSpent = (key: string) => Spent | undefined;
+
+/** The budgets and their spending. */
+export interface BudgetBooks extends Pick<RunningProjection<unknown>, 'whenProcessed'> {
+  readonly state: BudgetsState;
+  readonly spent: ReadSpent;
+}
 
 /**
  * The budgets that an administrator of the scope may see: by path, the longest period first; labels last.

@@ -1,6 +1,6 @@
 /** `/admin/budgets`: spending limits by user path or label. */
 
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';
 import type { KeyDirectory } from '../../commands/access/key-directory.ts';
@@ -12,26 +12,31 @@ import {
   resetAllBudgets,
 } from '../../commands/budgets/budget.ts';
 import { MOST_USD, nanoOf } from '../../commands/budgets/money.ts';
-import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { budgetPeriod } from '../../commands/period.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
-import { defaultAnchors } from '../../projections/budget-period.ts';
-import { type BudgetSettings, type BudgetsState, budgetsView, settingsRevision } from '../../projections/budgets.ts';
-import type { RunningProjection } from '../../projections/runner.ts';
-import type { Routes } from '../api/route-schema.ts';
-import type { Query } from '../query.ts';
+import { budgetsView } from '../../projections/budgets.ts';
+import { queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
-import { budgetRows, oneBudget, type ReadSpent } from './budget-rows.ts';
+import { type BudgetBooks, budgetAnswer, budgetRows, oneBudget } from './budget-rows.ts';
+import { registerBudgetSettings } from './budget-settings.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { periodIn, periodMembers, subjectIn, subjectMembers, subjectOfPath } from './limit-subject.ts';
+import {
+  periodIn,
+  periodMembers,
+  periodParameter,
+  scopeParameter,
+  subjectIn,
+  subjectMembers,
+  subjectOfPath,
+} from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
-import { requestedAsOf } from './page.ts';
-import { readBody } from './read-body.ts';
-import { confirmed, resetRequest } from './reset-request.ts';
+import { asOfParameter } from './parameters.ts';
+import { confirmed, resetRoute } from './reset-request.ts';
 
 export interface BudgetsOptions {
   readonly log: EventLog;
@@ -43,48 +48,109 @@ export interface BudgetsOptions {
   now(): number;
 }
 
-/** The budgets and their spending. */
-export interface BudgetBooks extends Pick<RunningProjection<unknown>, 'whenProcessed'> {
-  readonly state: BudgetsState;
-  readonly spent: ReadSpent;
-}
-
-const amount = z.number({ error: 'it must be a number of US dollars' }).nullish();
-const pathForm = z.strictObject({ amount });
-const budgetName = z.strictObject({ ...subjectMembers, budget_key: z.strictObject(periodMembers).optional() });
-const newBudget = budgetName.extend({ amount });
-const oneReset = z.strictObject({ ...subjectMembers, ...periodMembers });
-
-const whole = (least: number, most: number) =>
-  z
-    .number()
-    .refine((value) => Number.isInteger(value) && value >= least && value <= most, {
-      error: `it must be a whole number from ${least} to ${most}`,
-    })
-    .optional();
-const newSettings = z.strictObject({
-  daily_reset_hour: whole(0, 23),
-  daily_reset_minute: whole(0, 59),
-  weekly_reset_weekday: whole(0, 6),
-  weekly_reset_hour: whole(0, 23),
-  weekly_reset_minute: whole(0, 59),
-  monthly_reset_day: whole(1, 31),
-  monthly_reset_hour: whole(0, 23),
-  monthly_reset_minute: whole(0, 59),
-});
-
-const scoped = { config: { access: 'scoped-admin' } } as const;
-const shown = { config: { access: 'scoped-admin', etag: true } } as const;
-const changes = { config: { access: 'scoped-admin', ifMatch: '/budgets/:user_path/:period' } } as const;
-const global = { config: { access: 'global-admin' } } as const;
-const settingsChange = { config: { access: 'global-admin', ifMatch: '/budgets/settings' } } as const;
 const scopes = ['user_path', 'label'] as const;
-const settingsDecider = budgetSettingsDecider(defaultAnchors);
+const amount = z
+  .number({ error: 'it must be a number of US dollars' })
+  .nullish()
+  .describe(`Required: US dollars, more than 0 and at most ${MOST_USD}`);
+const period = periodMembers('`hourly`, `daily`, `weekly`, `monthly`');
+const subject = subjectMembers(scopes);
+const budgetName = z.strictObject({
+  ...subject,
+  budget_key: z.strictObject(period).optional().describe('Required: the period'),
+});
+const budgetList = z.object({ budgets: z.array(budgetAnswer), server_time: z.string() });
 
-interface Named {
-  readonly user_path: string;
-  readonly period: string;
-}
+const params = pathParameters({ user_path: 'A user path or a label, percent-encoded', period: periodParameter });
+const querystring = queryOfParameters({ scope: scopeParameter(scopes) });
+const changes = { access: 'scoped-admin', ifMatch: '/budgets/:user_path/:period' } as const;
+const response = { 200: jsonAnswer('The budgets in the scope of the caller', budgetList) };
+
+const listBudgets = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'listBudgets',
+    summary: 'List budgets with their spending',
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response,
+  },
+} as const;
+
+const getBudget = {
+  config: { access: 'scoped-admin', etag: true },
+  schema: {
+    operationId: 'getBudget',
+    summary: 'Get one budget with its spending',
+    description: '`ETag` is the revision of the budgets of its subject.',
+    params,
+    querystring: queryOfParameters({ scope: scopeParameter(scopes), as_of: asOfParameter }),
+    response: { 200: jsonAnswer('The budget', budgetAnswer) },
+    errors: [404],
+  },
+} as const;
+
+const saveBudget = {
+  config: changes,
+  schema: {
+    operationId: 'saveBudget',
+    summary: 'Create a budget, or change its amount',
+    description: 'The current period continues, with its spending so far.',
+    body: budgetName.extend({ amount }),
+    example: { user_path: '/team/alpha', budget_key: { period: 'monthly' }, amount: 50 },
+    response,
+  },
+} as const;
+
+const deleteBudget = {
+  config: changes,
+  schema: {
+    operationId: 'deleteBudget',
+    summary: 'Delete a budget',
+    body: budgetName,
+    example: { user_path: '/team/alpha', budget_key: { period: 'monthly' } },
+    response,
+    errors: [404],
+  },
+} as const;
+
+const saveBudgetOfPath = {
+  config: changes,
+  schema: {
+    operationId: 'saveBudgetOfPath',
+    summary: 'Create the budget of a user path or label, or change its amount',
+    params,
+    querystring,
+    body: z.strictObject({ amount }),
+    example: { amount: 50 },
+    response,
+  },
+} as const;
+
+const deleteBudgetOfPath = {
+  config: changes,
+  schema: {
+    operationId: 'deleteBudgetOfPath',
+    summary: 'Delete the budget of a user path or label',
+    params,
+    querystring,
+    response,
+    errors: [404],
+  },
+} as const;
+
+const resetBudget = {
+  config: changes,
+  schema: {
+    operationId: 'resetBudget',
+    summary: 'Set the spending of one budget in its current period to 0',
+    body: z.strictObject({ ...subject, ...period }),
+    example: { user_path: '/team/alpha', period: 'monthly' },
+    response,
+    errors: [404],
+  },
+} as const;
+
+const resetBudgets = resetRoute('resetBudgets', 'Set the spending of all budgets in their current periods to 0');
 
 export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
   const { log, asOf, keys, now } = options;
@@ -118,14 +184,34 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
     authority: scope === 'user_path' ? authorityAt(subject, callerOf(request), keys) : highest,
   });
 
-  /** With `?scope=label` the first segment is a label. */
-  const named = (request: FastifyRequest<{ Params: Named }>) => ({
-    of: subjectIn(request, subjectOfPath(request, request.params.user_path), scopes),
-    periodSeconds: periodIn({ period: request.params.period }, budgetPeriod),
+  /** The budget in an address: with `?scope=label` the first segment is a label. */
+  const named = (request: FastifyRequest, { user_path, period }: Named, scope: string | undefined) => ({
+    of: subjectIn(request, subjectOfPath(user_path, scope), scopes),
+    periodSeconds: periodIn({ period }, budgetPeriod),
   });
 
-  admin.get('/budgets', scoped, async (request) => {
-    const moment = await asOf.moment(requestedAsOf(request));
+  /** The budget in a body. */
+  const keyed = (request: FastifyRequest, input: z.output<typeof budgetName>) => ({
+    of: subjectIn(request, input, scopes),
+    periodSeconds: periodIn(input.budget_key, budgetPeriod, 'budget_key.'),
+  });
+
+  async function save({ of, periodSeconds }: Budget, usd: Amount, request: FastifyRequest, reply: FastifyReply) {
+    const nano = nanoIn(usd);
+    books();
+    const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
+    sendETag(reply, await execute(of, command, request));
+    return list(request);
+  }
+
+  async function change(kind: 'remove' | 'reset', { of, periodSeconds }: Budget, request: FastifyRequest) {
+    books();
+    await execute(of, { do: kind, of, periodSeconds, ...byOf(request, of) }, request);
+    return list(request);
+  }
+
+  admin.get('/budgets', listBudgets, async (request) => {
+    const moment = await asOf.moment(request.query.as_of);
     if (moment === undefined) return list(request);
     books();
     const state = await asOf.fold(budgetsView, moment);
@@ -133,9 +219,9 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
     return { budgets: rows, server_time: timeText(now()) };
   });
 
-  admin.get<{ Params: Named; Querystring: Query }>('/budgets/:user_path/:period', shown, async (request, reply) => {
-    const { of, periodSeconds } = named(request);
-    const moment = await asOf.moment(requestedAsOf(request));
+  admin.get('/budgets/:user_path/:period', getBudget, async (request, reply) => {
+    const { of, periodSeconds } = named(request, request.params, request.query.scope);
+    const moment = await asOf.moment(request.query.as_of);
     const { state, spent } = books();
     const row =
       moment === undefined
@@ -146,109 +232,47 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
     return row;
   });
 
-  admin.put('/budgets', changes, async (request, reply) => {
-    const input = readBody(request, newBudget);
-    const of = subjectIn(request, input, scopes);
-    const periodSeconds = periodIn(input.budget_key, budgetPeriod, 'budget_key.');
-    const nano = nanoIn(input.amount);
-    books();
-    const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
-    sendETag(reply, await execute(of, command, request));
-    return list(request);
+  admin.put('/budgets', saveBudget, async (request, reply) =>
+    save(keyed(request, request.body), request.body.amount, request, reply),
+  );
+
+  admin.delete('/budgets', deleteBudget, async (request) => change('remove', keyed(request, request.body), request));
+
+  admin.put('/budgets/:user_path/:period', saveBudgetOfPath, async (request, reply) =>
+    save(named(request, request.params, request.query.scope), request.body.amount, request, reply),
+  );
+
+  admin.delete('/budgets/:user_path/:period', deleteBudgetOfPath, async (request) =>
+    change('remove', named(request, request.params, request.query.scope), request),
+  );
+
+  admin.post('/budgets/reset-one', resetBudget, async (request) => {
+    const of = subjectIn(request, request.body, scopes);
+    return change('reset', { of, periodSeconds: periodIn(request.body, budgetPeriod) }, request);
   });
 
-  admin.delete('/budgets', changes, async (request) => {
-    const input = readBody(request, budgetName);
-    const of = subjectIn(request, input, scopes);
-    const periodSeconds = periodIn(input.budget_key, budgetPeriod, 'budget_key.');
-    books();
-    await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
-    return list(request);
-  });
-
-  admin.put<{ Params: Named }>('/budgets/:user_path/:period', changes, async (request, reply) => {
-    const { of, periodSeconds } = named(request);
-    const nano = nanoIn(readBody(request, pathForm).amount);
-    books();
-    const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
-    sendETag(reply, await execute(of, command, request));
-    return list(request);
-  });
-
-  admin.delete<{ Params: Named }>('/budgets/:user_path/:period', changes, async (request) => {
-    const { of, periodSeconds } = named(request);
-    books();
-    await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
-    return list(request);
-  });
-
-  admin.post('/budgets/reset-one', changes, async (request) => {
-    const input = readBody(request, oneReset);
-    const of = subjectIn(request, input, scopes);
-    const periodSeconds = periodIn(input, budgetPeriod);
-    books();
-    await execute(of, { do: 'reset', of, periodSeconds, ...byOf(request, of) }, request);
-    return list(request);
-  });
-
-  admin.post('/budgets/reset', global, async (request) => {
-    confirmed(readBody(request, resetRequest));
+  admin.post('/budgets/reset', resetBudgets, async (request) => {
+    confirmed(request.body);
     const { state, whenProcessed } = books();
     const position = await resetAllBudgets(state.rules.values(), eventContextOf(request), log);
     if (position !== undefined) await whenProcessed(position);
     return { status: 'ok' };
   });
 
-  admin.get('/budgets/settings', shown, (_request, reply) => {
-    const { state } = books();
-    sendETag(reply, settingsRevision(state) ?? 'noStream');
-    return settingsView(state.settings);
-  });
+  registerBudgetSettings(admin, { log, books });
+}
 
-  admin.put('/budgets/settings', settingsChange, async (request, reply) => {
-    const input = readBody(request, newSettings);
-    const { whenProcessed } = books();
-    const { position, revision } = await executeCommand(
-      settingsDecider,
-      { changes: anchorsIn(input), context: eventContextOf(request) },
-      { log, stream: budgetSettingsStream, ifRevision: ifMatch(request) },
-    );
-    if (position !== undefined) await whenProcessed(position);
-    sendETag(reply, revision);
-    return settingsView(books().state.settings);
-  });
+type Amount = z.output<typeof amount>;
+type Named = z.output<typeof params>;
+
+interface Budget {
+  readonly of: BudgetSubject;
+  readonly periodSeconds: number;
 }
 
 /** Nano-dollars. @throws Refusal 400 */
-function nanoIn(usd: number | null | undefined): number {
+function nanoIn(usd: Amount): number {
   const nano = usd === null || usd === undefined ? undefined : nanoOf(usd);
   if (nano !== undefined) return nano;
   throw refusals.invalidRequest(`'amount' must be US dollars, more than 0 and at most ${MOST_USD}.`, 'amount');
-}
-
-function anchorsIn(input: z.infer<typeof newSettings>): { [Name in keyof BudgetAnchors]: number | undefined } {
-  return {
-    dailyResetHour: input.daily_reset_hour,
-    dailyResetMinute: input.daily_reset_minute,
-    weeklyResetWeekday: input.weekly_reset_weekday,
-    weeklyResetHour: input.weekly_reset_hour,
-    weeklyResetMinute: input.weekly_reset_minute,
-    monthlyResetDay: input.monthly_reset_day,
-    monthlyResetHour: input.monthly_reset_hour,
-    monthlyResetMinute: input.monthly_reset_minute,
-  };
-}
-
-function settingsView(settings: BudgetSettings) {
-  return {
-    daily_reset_hour: settings.dailyResetHour,
-    daily_reset_minute: settings.dailyResetMinute,
-    weekly_reset_weekday: settings.weeklyResetWeekday,
-    weekly_reset_hour: settings.weeklyResetHour,
-    weekly_reset_minute: settings.weeklyResetMinute,
-    monthly_reset_day: settings.monthlyResetDay,
-    monthly_reset_hour: settings.monthlyResetHour,
-    monthly_reset_minute: settings.monthlyResetMinute,
-    updated_at: settings.updatedAt === undefined ? null : timeText(settings.updatedAt),
-  };
 }

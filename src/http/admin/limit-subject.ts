@@ -3,24 +3,50 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
-import { queryOf, single } from '../query.ts';
+import { textParameter } from '../api/parameters.ts';
 import { optionalUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
 
 const MAX_SUBJECT_LENGTH = 256;
 
-/** `scope` with `subject`, or `user_path` alone. */
-export const subjectMembers = {
-  scope: z.string().optional(),
-  subject: z.string().optional(),
-  user_path: z.string().optional(),
-  per_child: z.boolean().optional(),
-};
+/** Members of a body: `scope` with `subject`, or `user_path` alone. `subjectIn` checks them. */
+export const subjectMembers = (scopes: readonly string[]) => ({
+  scope: z.string().optional().meta({ enum: scopes, default: scopes[0] }),
+  subject: z.string().optional().describe(`Name in its scope, of at most ${MAX_SUBJECT_LENGTH} characters`),
+  user_path: z.string().optional().describe("Instead of `subject`. Default: the root of the caller's scope"),
+  per_child: z.boolean().optional().describe('Only `false`: a rule is for a path and all paths below it'),
+});
 
-/** A period by its name or by its seconds. */
-export const periodMembers = {
-  period: z.union([z.string(), z.number()], { error: 'it must be the name of a period' }).optional(),
-  period_seconds: z.number({ error: 'it must be a number of seconds' }).optional(),
+/** Members of a body: a period by its name or by its seconds. `periodIn` checks them. */
+export const periodMembers = (names: string) => ({
+  period: z
+    .union([z.string(), z.number()], { error: 'it must be the name of a period' })
+    .optional()
+    .describe(`${names}, or seconds`),
+  period_seconds: z
+    .number({ error: 'it must be a number of seconds' })
+    .optional()
+    .describe('Instead of `period`')
+    .meta({ type: 'integer' }),
+});
+
+/** For addresses with a subject in the path: the kind of that subject. */
+export const scopeParameter = (scopes: readonly string[]) =>
+  textParameter('What the first segment is', { enum: scopes, default: scopes[0] });
+
+export const periodParameter = 'Name of a period, or its seconds';
+
+/** Members of every rule in an answer. */
+export const ruleAnswer = {
+  subject: z.string(),
+  user_path: z.string().optional().describe('The subject, when it is a user path'),
+  per_child: z.boolean(),
+  period_seconds: z.int(),
+  period_label: z.string(),
+  source: z.enum(['manual', 'config']).describe('`config`: declared in the configuration and read-only here'),
+  created_at: z.string(),
+  updated_at: z.string(),
+  revision: z.string().optional().describe('For `If-Match`'),
 };
 
 export interface SubjectInput {
@@ -65,9 +91,8 @@ export function subjectIn<Scope extends string>(
   return { scope: limitScope, subject: name };
 }
 
-/** The subject in a path segment: a user path, unless the query has another `scope`. */
-export function subjectOfPath(request: FastifyRequest, segment: string): SubjectInput {
-  const scope = single(queryOf(request)['scope']);
+/** The subject in a path segment. @param scope of the query */
+export function subjectOfPath(segment: string, scope: string | undefined): SubjectInput {
   return scope === undefined || scope === 'user_path' ? { user_path: segment } : { scope, subject: segment };
 }
 

@@ -1,4 +1,5 @@
 /** Rate limits as rows of the API, with the counts of their windows. */
+import { z } from 'zod';
 import { rateLimitPeriodLabel } from '../../commands/period.ts';
 import type { UserPath } from '../../events/event.ts';
 import {
@@ -9,7 +10,23 @@ import {
   rateLimitRevision,
 } from '../../projections/rate-limits.ts';
 import { timeText } from '../time-text.ts';
-import { isSubjectWithin, ruleMembers } from './limit-subject.ts';
+import { isSubjectWithin, ruleAnswer, ruleMembers } from './limit-subject.ts';
+
+const count = z.int().nullable().describe('null in a list of a past time');
+
+export const rateLimitAnswer = z.object({
+  ...ruleAnswer,
+  scope: z.enum(['user_path', 'provider', 'model']),
+  max_requests: z.int().optional(),
+  max_tokens: z.int().optional(),
+  window_start: z.string().optional().describe('Absent for `concurrent`'),
+  window_end: z.string().optional(),
+  requests_used: count,
+  requests_remaining: count.optional(),
+  tokens_used: count,
+  tokens_remaining: count.optional(),
+  in_flight: count,
+});
 
 /** Current counts. */
 export interface Counted {

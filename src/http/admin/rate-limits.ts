@@ -19,17 +19,17 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
+import { periodIn, periodMembers, periodParameter, subjectIn, subjectMembers } from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
-import { requestedAsOf } from './page.ts';
-import { oneRateLimit, type ReadGauge, rateLimitRows } from './rate-limit-rows.ts';
-import { readBody } from './read-body.ts';
-import { confirmed, resetRequest } from './reset-request.ts';
+import { asOfParameter } from './parameters.ts';
+import { oneRateLimit, type ReadGauge, rateLimitAnswer, rateLimitRows } from './rate-limit-rows.ts';
+import { confirmed, resetRoute } from './reset-request.ts';
 
 export interface RateLimitsOptions {
   readonly log: EventLog;
@@ -47,25 +47,91 @@ export interface RateLimitBooks extends Pick<RunningProjection<RateLimitsState>,
   readonly gauge: ReadGauge;
 }
 
+const scopes = ['user_path', 'provider', 'model'] as const;
 const most = z
   .number()
   .refine((value) => Number.isSafeInteger(value) && value > 0, { error: 'it must be a whole number greater than 0' })
+  .meta({ type: 'integer', minimum: 1 })
   .nullish();
-const ruleName = z.strictObject({ ...subjectMembers, limit_key: z.strictObject(periodMembers).optional() });
-const newRule = ruleName.extend({ max_requests: most, max_tokens: most });
-const oneReset = z.strictObject({ ...subjectMembers, ...periodMembers });
+const period = periodMembers('`minute`, `hour`, `day`, `concurrent`');
+const subject = subjectMembers(scopes);
+const ruleName = z.strictObject({
+  ...subject,
+  limit_key: z.strictObject(period).optional().describe('Required: the period'),
+});
+const newRule = ruleName.extend({
+  max_requests: most.describe('One of the two is required'),
+  max_tokens: most.describe('Not for `concurrent`'),
+});
+const rateLimitList = z.object({ rate_limits: z.array(rateLimitAnswer), server_time: z.string() });
 
-const scoped = { config: { access: 'scoped-admin' } } as const;
-const shown = { config: { access: 'scoped-admin', etag: true } } as const;
-const changes = { config: { access: 'scoped-admin', ifMatch: '/rate-limits/:scope/:subject/:period' } } as const;
-const global = { config: { access: 'global-admin' } } as const;
-const scopes = ['user_path', 'provider', 'model'] as const;
+const changes = { access: 'scoped-admin', ifMatch: '/rate-limits/:scope/:subject/:period' } as const;
+const response = { 200: jsonAnswer('The rate limits in the scope of the caller', rateLimitList) };
 
-interface Named {
-  readonly scope: string;
-  readonly subject: string;
-  readonly period: string;
-}
+const listRateLimits = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'listRateLimits',
+    summary: 'List rate limits with the counts of their windows',
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response,
+  },
+} as const;
+
+const getRateLimit = {
+  config: { access: 'scoped-admin', etag: true },
+  schema: {
+    operationId: 'getRateLimit',
+    summary: 'Get one rate limit with the counts of its window',
+    description: '`ETag` is the revision of the rate limits of its subject.',
+    params: pathParameters({
+      scope: '`user_path`, `provider` or `model`',
+      subject: 'Its subject, percent-encoded',
+      period: periodParameter,
+    }),
+    querystring: queryOfParameters({ as_of: asOfParameter }),
+    response: { 200: jsonAnswer('The rate limit', rateLimitAnswer) },
+    errors: [404],
+  },
+} as const;
+
+const saveRateLimit = {
+  config: changes,
+  schema: {
+    operationId: 'saveRateLimit',
+    summary: 'Create or change a rate limit',
+    description: 'The counts of its window stay.',
+    body: newRule,
+    example: { user_path: '/team/alpha', limit_key: { period: 'minute' }, max_requests: 60, max_tokens: 100_000 },
+    response,
+  },
+} as const;
+
+const deleteRateLimit = {
+  config: changes,
+  schema: {
+    operationId: 'deleteRateLimit',
+    summary: 'Delete a rate limit',
+    body: ruleName,
+    example: { user_path: '/team/alpha', limit_key: { period: 'minute' } },
+    response,
+    errors: [404],
+  },
+} as const;
+
+const resetRateLimit = {
+  config: changes,
+  schema: {
+    operationId: 'resetRateLimit',
+    summary: 'Set the counts of one rate limit to 0',
+    body: z.strictObject({ ...subject, ...period }),
+    example: { user_path: '/team/alpha', period: 'minute' },
+    response,
+    errors: [404],
+  },
+} as const;
+
+const resetRateLimits = resetRoute('resetRateLimits', 'Set the counts of all rate limits to 0');
 
 export function registerRateLimits(admin: Routes, options: RateLimitsOptions): void {
   const { log, asOf, keys, now, isProvider } = options;
@@ -99,8 +165,8 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
     authority: scope === 'user_path' ? authorityAt(subject, callerOf(request), keys) : highest,
   });
 
-  admin.get('/rate-limits', scoped, async (request) => {
-    const moment = await asOf.moment(requestedAsOf(request));
+  admin.get('/rate-limits', listRateLimits, async (request) => {
+    const moment = await asOf.moment(request.query.as_of);
     if (moment === undefined) return list(request);
     books();
     const state = await asOf.fold(rateLimitsView, moment);
@@ -108,13 +174,13 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
     return { rate_limits: rows, server_time: timeText(now()) };
   });
 
-  admin.get<{ Params: Named }>('/rate-limits/:scope/:subject/:period', shown, async (request, reply) => {
+  admin.get('/rate-limits/:scope/:subject/:period', getRateLimit, async (request, reply) => {
     const { scope, subject, period } = request.params;
     const of = {
       ...subjectIn(request, { scope, subject }, scopes),
       periodSeconds: periodIn({ period }, rateLimitPeriod),
     };
-    const moment = await asOf.moment(requestedAsOf(request));
+    const moment = await asOf.moment(request.query.as_of);
     const { state, gauge } = books();
     const row =
       moment === undefined
@@ -125,8 +191,8 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
     return row;
   });
 
-  admin.put('/rate-limits', changes, async (request, reply) => {
-    const input = readBody(request, newRule);
+  admin.put('/rate-limits', saveRateLimit, async (request, reply) => {
+    const input = request.body;
     const of = subjectIn(request, input, scopes);
     checkSubject(of, isProvider);
     const periodSeconds = periodIn(input.limit_key, rateLimitPeriod, 'limit_key.');
@@ -137,26 +203,24 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
     return list(request);
   });
 
-  admin.delete('/rate-limits', changes, async (request) => {
-    const input = readBody(request, ruleName);
-    const of = subjectIn(request, input, scopes);
-    const periodSeconds = periodIn(input.limit_key, rateLimitPeriod, 'limit_key.');
+  admin.delete('/rate-limits', deleteRateLimit, async (request) => {
+    const of = subjectIn(request, request.body, scopes);
+    const periodSeconds = periodIn(request.body.limit_key, rateLimitPeriod, 'limit_key.');
     books();
     await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 
-  admin.post('/rate-limits/reset-one', changes, async (request) => {
-    const input = readBody(request, oneReset);
-    const of = subjectIn(request, input, scopes);
-    const periodSeconds = periodIn(input, rateLimitPeriod);
+  admin.post('/rate-limits/reset-one', resetRateLimit, async (request) => {
+    const of = subjectIn(request, request.body, scopes);
+    const periodSeconds = periodIn(request.body, rateLimitPeriod);
     books();
     await execute(of, { do: 'reset', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 
-  admin.post('/rate-limits/reset', global, async (request) => {
-    confirmed(readBody(request, resetRequest));
+  admin.post('/rate-limits/reset', resetRateLimits, async (request) => {
+    confirmed(request.body);
     const { state, whenProcessed } = books();
     const position = await resetAllRateLimits(state.rules.values(), eventContextOf(request), log);
     if (position !== undefined) await whenProcessed(position);
@@ -182,10 +246,7 @@ function checkSubject({ scope, subject }: RateLimitSubject, isProvider: (name: s
 }
 
 /** @throws Refusal 400 */
-function limitsIn(
-  { max_requests, max_tokens }: { max_requests?: number | null | undefined; max_tokens?: number | null | undefined },
-  periodSeconds: number,
-): RateLimits {
+function limitsIn({ max_requests, max_tokens }: z.output<typeof newRule>, periodSeconds: number): RateLimits {
   const maxRequests = max_requests ?? null;
   const maxTokens = max_tokens ?? null;
   if (periodSeconds === 0 && maxTokens !== null) {

@@ -1,0 +1,109 @@
+/** `/admin/budgets/settings`: when days, weeks and months of budgets begin, in UTC. */
+import { z } from 'zod';
+import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
+import { executeCommand } from '../../commands/handle-command.ts';
+import type { EventLog } from '../../events/log.ts';
+import { defaultAnchors } from '../../projections/budget-period.ts';
+import { type BudgetSettings, settingsRevision } from '../../projections/budgets.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { eventContextOf } from '../server.ts';
+import { timeText } from '../time-text.ts';
+import type { BudgetBooks } from './budget-rows.ts';
+import { ifMatch, sendETag } from './conditional.ts';
+
+const whole = (minimum: number, maximum: number) =>
+  z
+    .number()
+    .refine((value) => Number.isInteger(value) && value >= minimum && value <= maximum, {
+      error: `it must be a whole number from ${minimum} to ${maximum}`,
+    })
+    .meta({ type: 'integer', minimum, maximum });
+
+const members = {
+  daily_reset_hour: whole(0, 23),
+  daily_reset_minute: whole(0, 59),
+  weekly_reset_weekday: whole(0, 6).describe('0 is Sunday'),
+  weekly_reset_hour: whole(0, 23),
+  weekly_reset_minute: whole(0, 59),
+  monthly_reset_day: whole(1, 31).describe('A day after the end of the month is its last day'),
+  monthly_reset_hour: whole(0, 23),
+  monthly_reset_minute: whole(0, 59),
+};
+const newSettings = z.strictObject(members).partial();
+const response = { 200: jsonAnswer('The settings', z.object({ ...members, updated_at: z.string().nullable() })) };
+
+const getSettings = {
+  config: { access: 'scoped-admin', etag: true },
+  schema: {
+    operationId: 'getBudgetSettings',
+    summary: 'Get the times, in UTC, at which days, weeks and months of budgets begin',
+    response,
+  },
+} as const;
+
+const saveSettings = {
+  config: { access: 'global-admin', ifMatch: '/budgets/settings' },
+  schema: {
+    operationId: 'saveBudgetSettings',
+    summary: 'Change the times at which days, weeks and months of budgets begin',
+    description: 'Absent members keep their values.',
+    body: newSettings,
+    example: { daily_reset_hour: 6 },
+    response,
+  },
+} as const;
+
+const settingsDecider = budgetSettingsDecider(defaultAnchors);
+
+export interface BudgetSettingsOptions {
+  readonly log: EventLog;
+  /** @throws Refusal 503 while budgets are off */
+  books(): BudgetBooks;
+}
+
+export function registerBudgetSettings(admin: Routes, { log, books }: BudgetSettingsOptions): void {
+  admin.get('/budgets/settings', getSettings, (_request, reply) => {
+    const { state } = books();
+    sendETag(reply, settingsRevision(state) ?? 'noStream');
+    return settingsView(state.settings);
+  });
+
+  admin.put('/budgets/settings', saveSettings, async (request, reply) => {
+    const { whenProcessed } = books();
+    const { position, revision } = await executeCommand(
+      settingsDecider,
+      { changes: anchorsIn(request.body), context: eventContextOf(request) },
+      { log, stream: budgetSettingsStream, ifRevision: ifMatch(request) },
+    );
+    if (position !== undefined) await whenProcessed(position);
+    sendETag(reply, revision);
+    return settingsView(books().state.settings);
+  });
+}
+
+function anchorsIn(input: z.output<typeof newSettings>): { [Name in keyof BudgetAnchors]: number | undefined } {
+  return {
+    dailyResetHour: input.daily_reset_hour,
+    dailyResetMinute: input.daily_reset_minute,
+    weeklyResetWeekday: input.weekly_reset_weekday,
+    weeklyResetHour: input.weekly_reset_hour,
+    weeklyResetMinute: input.weekly_reset_minute,
+    monthlyResetDay: input.monthly_reset_day,
+    monthlyResetHour: input.monthly_reset_hour,
+    monthlyResetMinute: input.monthly_reset_minute,
+  };
+}
+
+function settingsView(settings: BudgetSettings) {
+  return {
+    daily_reset_hour: settings.dailyResetHour,
+    daily_reset_minute: settings.dailyResetMinute,
+    weekly_reset_weekday: settings.weeklyResetWeekday,
+    weekly_reset_hour: settings.weeklyResetHour,
+    weekly_reset_minute: settings.weeklyResetMinute,
+    monthly_reset_day: settings.monthlyResetDay,
+    monthly_reset_hour: settings.monthlyResetHour,
+    monthly_reset_minute: settings.monthlyResetMinute,
+    updated_at: settings.updatedAt === undefined ? null : timeText(settings.updatedAt),
+  };
+}
