@@ -5,7 +5,6 @@
 import type { FastifyRequest } from 'fastify';
 import { refusals } from '../commands/refusal.ts';
 import { calendarDay } from './dates.ts';
-import { queryOf, single } from './query.ts';
 
 /** Milliseconds since the epoch: `from` is inclusive, `until` exclusive. */
 export interface DateRange {
@@ -69,25 +68,6 @@ export function dateRange({ days, start_date, end_date }: RequestedDays, timeZon
   if (start_date === undefined && end_date === undefined) return { from: undefined, until: undefined };
   const { first, last } = daysIn({ start_date, end_date }, timeZone, now);
   return { from: startOf(first, timeZone), until: startOf(last + DAY_MS, timeZone) };
-}
-
-/**
- * The range of a report's query. An invalid number of days counts as not given.
- * @param now milliseconds since the epoch
- * @throws Refusal 400 with `param`
- */
-export function reportRangeOf(request: Pick<FastifyRequest, 'query' | 'headers'>, now: number): ReportRange {
-  const query = queryOf(request);
-  const days = /^\d{1,9}$/.test(single(query['days']) ?? '') ? Number(single(query['days'])) : 0;
-  return reportRange(
-    {
-      days: days > 0 ? days : undefined,
-      start_date: single(query['start_date']),
-      end_date: single(query['end_date']),
-    },
-    timeZoneOf(request),
-    now,
-  );
 }
 
 /**

@@ -1,8 +1,5 @@
 /** The OpenAPI operations of every route. */
 
-import { auditOperations } from './openapi-admin-audit.ts';
-import { limitOperations } from './openapi-admin-limits.ts';
-import { usageOperations } from './openapi-admin-usage.ts';
 import { conversationOperations } from './openapi-conversations.ts';
 import { forwardedOperations } from './openapi-forwarded.ts';
 import { gatewayOperations } from './openapi-gateway.ts';
@@ -18,7 +15,4 @@ export const operations: readonly Operation[] = [
   ...forwardedOperations,
   ...messageBatchOperations,
   ...gatewayOperations,
-  ...auditOperations,
-  ...limitOperations,
-  ...usageOperations,
 ];

@@ -1,7 +1,9 @@
 /** The one parser of days, times and ranges of days: accepted forms and refusals, value by value. */
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { reportRange, reportRangeOf } from '../../src/http/date-range.ts';
+import { reportParameters } from '../../src/http/admin/report-request.ts';
+import { queryOfParameters } from '../../src/http/api/parameters.ts';
+import { reportRange } from '../../src/http/date-range.ts';
 import { calendarDay, dayOrTime, timeOf } from '../../src/http/dates.ts';
 
 const invalid = 'invalid_value';
@@ -112,7 +114,7 @@ describe('a range of days', () => {
   });
 
   function rangeAsked(query: Readonly<Record<string, string | readonly string[]>>): string {
-    const { startDate, endDate } = reportRangeOf({ query, headers: {} }, now);
+    const { startDate, endDate } = reportRange(queryOfParameters(reportParameters).parse(query), 'UTC', now);
     return `${startDate} ${endDate}`;
   }
 });

@@ -1,6 +1,7 @@
 /** `GET /admin/audit/detail` and `/conversation`: requests with their bodies, read from the log. */
 
 import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import { refusals } from '../../commands/refusal.ts';
@@ -8,11 +9,12 @@ import { type StreamName, streamName, type UserPath } from '../../events/event.t
 import { idOfResponse, idsOfSession } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { rowInLog } from '../../projections/analytics/request-in-log.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
-import { queryOf, single } from '../query.ts';
+import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { conversationEntry, fullEntry } from './audit-entry.ts';
+import { auditEntry, conversationEntry, fullEntry } from './audit-entry.ts';
 import type { AuditReports } from './audit-log.ts';
 import { isWithin, scopeOf } from './mount.ts';
 import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
@@ -23,30 +25,82 @@ export interface AuditDetails extends AuditReports {
 }
 
 const TURNS = { usual: 40, most: 200 };
+
+const logId: QueryParameter<string> = {
+  description: 'Required: `id` of an entry',
+  schema: { type: 'string' },
+  read(query, name) {
+    const id = single(query[name]);
+    if (id === undefined) throw refusals.missingParameter(name);
+    return id;
+  },
+};
+
+const getDetail = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'adminAuditDetail',
+    summary: 'Get one request with its bodies',
+    description: 'The read is recorded before the bodies are sent.',
+    querystring: queryOfParameters({ log_id: logId }),
+    response: { 200: jsonAnswer('The entry', auditEntry) },
+    errors: [404],
+  },
+} as const;
+
+const getConversation = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'adminAuditConversation',
+    summary: 'List the requests of a conversation with their bodies, oldest first',
+    description:
+      'The requests of the same session, and those whose responses were continued up to this one. The read is recorded before the bodies are sent.',
+    querystring: queryOfParameters({
+      log_id: logId,
+      limit: {
+        description: 'Most requests of the answer',
+        schema: { type: 'integer', minimum: 1, maximum: TURNS.most, default: TURNS.usual },
+        read: (query) => limitIn(query, TURNS),
+      } satisfies QueryParameter<number>,
+    }),
+    response: {
+      200: jsonAnswer(
+        'The conversation',
+        z.object({
+          anchor_id: z.string(),
+          entries: z.array(auditEntry),
+          truncated: z.boolean().describe('Whether requests are missing because of `limit` or the size of the bodies'),
+        }),
+      ),
+    },
+    errors: [404],
+  },
+} as const;
+
 /** Total size of the bodies in a conversation. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
 export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
   const { audit, recorded } = deps;
 
-  admin.get('/audit/detail', { config: { access: 'scoped-admin' } }, async (request) => {
-    const stream = streamIn(request);
+  admin.get('/audit/detail', getDetail, async (request) => {
+    const { log_id: id } = request.query;
+    const stream = streamOf(id);
     if (!deps.isKept) throw refusals.featureUnavailable('Requests are not kept for looking at: LOGGING_ENABLED=false.');
     const facts = stream === undefined ? undefined : await rowInLog(stream, recorded.log);
-    if (stream === undefined || facts === undefined || !isVisibleTo(request, facts)) throw unknown(request);
+    if (stream === undefined || facts === undefined || !isVisibleTo(request, facts)) throw unknown(id);
     await audit.stored('audit_entry', stream, callerOf(request), eventContextOf(request));
     const found = await recordedRequest(stream, recorded);
-    if (found === undefined) throw unknown(request);
+    if (found === undefined) throw unknown(id);
     return fullEntry(found.row, found.usage, found);
   });
 
-  admin.get('/audit/conversation', { config: { access: 'scoped-admin' } }, async (request) => {
-    const stream = streamIn(request);
-    const id = single(queryOf(request)['log_id']) ?? '';
-    const limit = limitIn(queryOf(request), TURNS);
+  admin.get('/audit/conversation', getConversation, async (request) => {
+    const { log_id: id, limit } = request.query;
+    const stream = streamOf(id);
     const anchor = stream === undefined || !deps.isKept ? undefined : await rowInLog(stream, recorded.log);
     if (stream === undefined || anchor === undefined || !isVisibleTo(request, anchor)) {
-      if (deps.isKept && scopeOf(request) !== undefined) throw unknown(request);
+      if (deps.isKept && scopeOf(request) !== undefined) throw unknown(id);
       return { anchor_id: id, entries: [], truncated: false };
     }
     await audit.question('audit_conversation', { log_id: id }, eventContextOf(request));
@@ -113,13 +167,11 @@ function isVisibleTo(request: FastifyRequest, { user_path }: ExchangeRow): boole
   return isWithin(scopeOf(request), user_path as UserPath);
 }
 
-/** Undefined when no request can have this id. @throws Refusal 400 without one */
-function streamIn(request: FastifyRequest): StreamName | undefined {
-  const id = single(queryOf(request)['log_id']);
-  if (id === undefined) throw refusals.missingParameter('log_id');
+/** Undefined when no request can have this id. */
+function streamOf(id: string): StreamName | undefined {
   return /^[\w.-]{1,128}$/.test(id) ? streamName('exchange', id) : undefined;
 }
 
-function unknown(request: FastifyRequest) {
-  return refusals.notFound('audit entry', String(single(queryOf(request)['log_id'])).slice(0, 128));
+function unknown(id: string) {
+  return refusals.notFound('audit entry', id.slice(0, 128));
 }

@@ -1,4 +1,5 @@
 /** A request as an entry of the audit log. Empty members are omitted. */
+import { z } from 'zod';
 import type { RequestTokens, RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { timeText } from '../time-text.ts';
@@ -7,6 +8,85 @@ const NANOSECONDS = 1e6;
 /** Approximate characters of text per token. */
 const CHARACTERS_OF_TOKEN = 4;
 const USD = 1e9;
+
+const usage = z.object({
+  entries: z.int(),
+  input_tokens: z.int().nullable().describe('This and the other counts are null when no provider reported any'),
+  uncached_input_tokens: z.int().nullable(),
+  cached_input_tokens: z.int().nullable(),
+  cache_write_input_tokens: z.int().nullable(),
+  cached_input_ratio: z.number().nullable(),
+  estimated_cached_characters: z.int().nullable(),
+  output_tokens: z.int().nullable(),
+  total_tokens: z.int().nullable(),
+  total_cost: z.number().nullable().describe('US dollars; null is unknown, 0 is free'),
+  rewrite_tokens_saved: z.int(),
+  rewrite_cost_saved: z.number().nullable(),
+});
+
+const attempt = z.object({
+  seq: z.int(),
+  kind: z.enum(['primary', 'retry', 'translation', 'failover']),
+  provider_type: z.string().optional(),
+  provider_name: z.string().optional(),
+  model: z.string().optional(),
+  dialect: z.string().optional(),
+  status_code: z.int().optional().describe('Of a failed attempt, when the provider answered'),
+  success: z.boolean(),
+  error_code: z.string().optional(),
+  error_message: z.string().optional(),
+  started_at: z.iso.datetime(),
+  response_body: z.unknown().optional().describe('Of a failed attempt, in full entries'),
+});
+
+export const auditEntry = z.object({
+  id: z.string(),
+  timestamp: z.iso.datetime(),
+  duration_ns: z.int(),
+  requested_model: z.string().optional(),
+  resolved_model: z.string().optional().describe('`<provider name>/<model>`'),
+  provider: z.string().optional().describe('Type of the provider'),
+  provider_name: z.string().optional(),
+  alias_used: z.boolean().optional(),
+  cache_type: z.enum(['exact', 'semantic']).optional(),
+  outcome: z.enum(['completed', 'failed', 'refused', 'disconnected', 'in_progress']),
+  requests: z.number().optional().describe('Number of refused requests that were counted together'),
+  status_code: z.int().describe('0 when no status was sent, 499 when the client disconnected'),
+  request_id: z.string().optional(),
+  auth_key_id: z.string().optional(),
+  auth_method: z.enum(['api_key', 'master_key', 'no_key']),
+  client_ip: z.string().optional(),
+  method: z.string(),
+  path: z.string(),
+  user_path: z.string(),
+  session_id: z.string().optional(),
+  stream: z.boolean(),
+  error_type: z.string().optional(),
+  data: z.object({
+    user_agent: z.string().optional(),
+    labels: z.array(z.string()).optional(),
+    virtual_models: z.array(z.string()).optional(),
+    attempts: z.array(attempt).optional(),
+    finish_reason: z.string().optional(),
+    first_byte_ms: z.number().optional(),
+    response_id: z.string().optional(),
+    replayed_from: z.string().optional(),
+    error_message: z.string().optional(),
+    error_code: z.string().optional(),
+    error_provider: z.string().optional(),
+    failure_reason: z.string().optional(),
+    request_headers: z.record(z.string(), z.string()).optional(),
+    request_body: z.unknown().optional().describe('JSON, or text'),
+    request_body_bytes: z.number().optional().describe('Size of a body of which only the beginning is kept'),
+    request_body_sha256: z.string().optional().describe('SHA-256 of a body of which only the beginning is kept'),
+    request_body_too_big_to_handle: z.literal(true).optional().describe('The body is larger than 1 MiB and omitted'),
+    response_body: z.unknown().optional().describe('JSON, or text: a stream as the client received it'),
+    response_body_too_big_to_handle: z.literal(true).optional().describe('Only the first MiB is included'),
+  }),
+  usage: usage.optional(),
+  bodies_omitted: z.literal(true).optional().describe('In lists'),
+  conversation_payload: z.literal(true).optional().describe('The full entry contains a conversation'),
+});
 
 /** Content that only the log holds. */
 export interface RecordedContent {

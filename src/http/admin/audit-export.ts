@@ -13,15 +13,16 @@ import {
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { parameterWithDefault, queryOfParameters, wordParameter } from '../api/parameters.ts';
 import type { Routes } from '../api/route-schema.ts';
-import { oneOf, queryOf } from '../query.ts';
 import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import { slimEntry } from './audit-entry.ts';
 import type { AuditReports } from './audit-log.ts';
-import { auditFilterOf, filterInAudit } from './audit-request.ts';
+import { auditFilterOf, auditParameters, filterInAudit, sessionParameter } from './audit-request.ts';
 import { csvLine } from './csv.ts';
 import { untilGone } from './report-db.ts';
+import { reportContext, reportHeaders } from './report-request.ts';
 
 export interface AuditExport extends AuditReports {
   /** Whether analytics is on. */
@@ -34,19 +35,49 @@ export interface AuditExport extends AuditReports {
 const MOST_ROWS = 1_000_000;
 const PART_ROWS = 2_000;
 
-const types = {
+const formats = ['csv', 'ndjson', 'parquet'] as const;
+type ExportFormat = (typeof formats)[number];
+const types: Readonly<Record<ExportFormat, string>> = {
   csv: 'text/csv; charset=utf-8',
   ndjson: 'application/x-ndjson; charset=utf-8',
   parquet: 'application/vnd.apache.parquet',
-} as const;
-type ExportFormat = keyof typeof types;
+};
 type TextFormat = Exclude<ExportFormat, 'parquet'>;
+
+const getExport = {
+  config: { access: 'scoped-admin' },
+  exposeHeadRoute: false,
+  schema: {
+    operationId: 'adminAuditExport',
+    summary: 'Export all requests that match a filter, as a file',
+    description:
+      `Newest first, at most ${MOST_ROWS.toLocaleString('en-US')} requests, as Parquet ` +
+      `${MOST_PARQUET_ROWS.toLocaleString('en-US')}. \`x-total-count\` is their number. In CSV, an apostrophe precedes ` +
+      'text that a spreadsheet would read as a formula. Every export is recorded.',
+    querystring: queryOfParameters({
+      ...auditParameters,
+      session_id: sessionParameter,
+      format: parameterWithDefault(wordParameter(formats, 'Format of the file'), 'csv'),
+    }),
+    requestHeaders: reportHeaders,
+    response: {
+      200: {
+        description: 'The file',
+        content: {
+          'text/csv': { schema: { type: 'string' } },
+          'application/x-ndjson': { schema: { type: 'string' } },
+          'application/vnd.apache.parquet': { schema: { type: 'string', format: 'binary' } },
+        },
+      },
+    },
+  },
+} as const;
 
 export function registerAuditExport(admin: Routes, deps: AuditExport): void {
   const { db, audit, files, isKept, isOn, now } = deps;
-  admin.get('/audit/export', { config: { access: 'scoped-admin' }, exposeHeadRoute: false }, async (request, reply) => {
-    const filter = auditFilterOf(request, now());
-    const format = oneOf(queryOf(request), 'format', ['csv', 'ndjson', 'parquet']) ?? 'csv';
+  admin.get('/audit/export', getExport, async (request, reply) => {
+    const filter = auditFilterOf(request.query, reportContext(request, now()));
+    const { format } = request.query;
     if (!isKept && format !== 'parquet') return send(reply, format, 0, nothing(format));
     // A file that only looks complete would be taken for the whole.
     if (!isKept || !isOn()) throw refusals.featureUnavailable(whyNothing(format, isKept));
@@ -59,7 +90,7 @@ export function registerAuditExport(admin: Routes, deps: AuditExport): void {
         'start_date',
       );
     }
-    await audit.question('audit_export', { ...filterInAudit(request), format }, eventContextOf(request));
+    await audit.question('audit_export', filterInAudit(request.query), eventContextOf(request));
     if (format === 'parquet') return send(reply, format, total, await auditParquet(files, filter, gone));
     return send(reply, format, total, linesOf(format, deps, filter, gone));
   });

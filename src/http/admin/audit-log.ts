@@ -1,5 +1,5 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
-
+import { z } from 'zod';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import {
   auditPage,
@@ -8,12 +8,14 @@ import {
   cursorOf,
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
-import type { Routes } from '../api/route-schema.ts';
-import { auditCursorIn, auditCursorText, offsetPageIn } from '../paging.ts';
-import { queryOf } from '../query.ts';
-import { slimEntry } from './audit-entry.ts';
-import { auditFilterOf } from './audit-request.ts';
+import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { auditCursorIn, auditCursorText } from '../paging.ts';
+import { auditEntry, slimEntry } from './audit-entry.ts';
+import { auditFilterOf, auditParameters, sessionParameter } from './audit-request.ts';
+import { offsetPageAnswer, offsetPageParameters } from './parameters.ts';
 import { untilGone } from './report-db.ts';
+import { reportContext, reportHeaders } from './report-request.ts';
 
 export interface AuditReports {
   /** Finds nothing while analytics is off. */
@@ -24,13 +26,58 @@ export interface AuditReports {
   now(): number;
 }
 
-const sizes = { usual: 25, most: 100 };
+const pages = offsetPageParameters({ usual: 25, most: 100 });
+
+const getLog = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'adminAuditLog',
+    summary: 'List requests, newest first',
+    description: 'Without bodies. A page by `cursor` costs the same at any depth.',
+    querystring: queryOfParameters({
+      ...auditParameters,
+      session_id: sessionParameter,
+      ...pages,
+      cursor: {
+        description: '`next_cursor` of the page before; `offset` is then ignored',
+        schema: { type: 'string' },
+        read: auditCursorIn,
+      } satisfies QueryParameter<ReturnType<typeof auditCursorIn>>,
+    }),
+    requestHeaders: reportHeaders,
+    response: {
+      200: jsonAnswer(
+        'A page of entries',
+        z.object({ entries: z.array(auditEntry), ...offsetPageAnswer, next_cursor: z.string().optional() }),
+      ),
+    },
+  },
+} as const;
+
+const getSessions = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'adminAuditSessions',
+    summary: 'List sessions with their newest request, the newest first',
+    description: 'A request without a session is listed as a session of its own.',
+    querystring: queryOfParameters({ ...auditParameters, ...pages }),
+    requestHeaders: reportHeaders,
+    response: {
+      200: jsonAnswer(
+        'A page of sessions',
+        z.object({
+          sessions: z.array(z.object({ latest: auditEntry, request_count: z.int() })),
+          ...offsetPageAnswer,
+        }),
+      ),
+    },
+  },
+} as const;
 
 export function registerAuditLog(admin: Routes, { db, isKept, now }: AuditReports): void {
-  admin.get('/audit/log', { config: { access: 'scoped-admin' } }, async (request, reply) => {
-    const filter = auditFilterOf(request, now());
-    const { limit, offset } = offsetPageIn(queryOf(request), sizes);
-    const after = auditCursorIn(queryOf(request));
+  admin.get('/audit/log', getLog, async (request, reply) => {
+    const filter = auditFilterOf(request.query, reportContext(request, now()));
+    const { limit, offset, cursor: after } = request.query;
     if (!isKept) return { entries: [], total: 0, limit, offset };
     const gone = untilGone(reply);
     const [rows, total] = await Promise.all([
@@ -48,9 +95,9 @@ export function registerAuditLog(admin: Routes, { db, isKept, now }: AuditReport
     };
   });
 
-  admin.get('/audit/sessions', { config: { access: 'scoped-admin' } }, async (request, reply) => {
-    const filter = { ...auditFilterOf(request, now()), sessionId: undefined };
-    const page = offsetPageIn(queryOf(request), sizes);
+  admin.get('/audit/sessions', getSessions, async (request, reply) => {
+    const filter = auditFilterOf(request.query, reportContext(request, now()));
+    const page = { limit: request.query.limit, offset: request.query.offset };
     if (!isKept) return { sessions: [], total: 0, ...page };
     const gone = untilGone(reply);
     const { threads, total } = await auditThreads(db, filter, page, gone);

@@ -1,40 +1,63 @@
 /** Query parameters of the request reports. */
-import type { FastifyRequest } from 'fastify';
 import type { AuditFilter } from '../../projections/analytics/audit-queries.ts';
-import { reportRangeOf } from '../date-range.ts';
-import { booleanIn, queryOf, single, textIn, wholeNumber } from '../query.ts';
-import { reportSubtree } from './report-subtree.ts';
+import { booleanParameter, numberParameter, textParameter } from '../api/parameters.ts';
+import { type ReportContext, type ReportQuery, reportParameters, requestedReport } from './report-request.ts';
+
+/** The parameters that restrict a report to a part of the requests. */
+export const auditParameters = {
+  ...reportParameters,
+  requested_model: textParameter('Part of the requested model, in any case'),
+  model: textParameter('Older name of `requested_model`'),
+  provider: textParameter('Part of the name or type of the provider'),
+  method: textParameter('HTTP method, in any case'),
+  path: textParameter('Part of path and query'),
+  error_type: textParameter('Part of the type of the error'),
+  status_code: numberParameter({ least: 0, most: 999 }, 'Status of the answer'),
+  stream: booleanParameter('Whether the client requested a stream'),
+  search: textParameter('Part of an id, model, provider, method, path, user path, error or session'),
+};
+
+export const sessionParameter = textParameter('Session of the requests');
+
+/** The values of `auditParameters`. */
+export interface AuditQuery extends ReportQuery {
+  readonly requested_model?: string | undefined;
+  readonly model?: string | undefined;
+  readonly provider?: string | undefined;
+  readonly method?: string | undefined;
+  readonly path?: string | undefined;
+  readonly error_type?: string | undefined;
+  readonly status_code?: number | undefined;
+  readonly stream?: boolean | undefined;
+  readonly search?: string | undefined;
+  readonly session_id?: string | undefined;
+}
 
 /**
  * The filter of a request; for an administrator of a subtree, it is restricted to that subtree.
- * @param now milliseconds since the epoch
  * @throws Refusal 400 with `param`, 403
  */
-export function auditFilterOf(request: FastifyRequest, now: number): AuditFilter {
-  const query = queryOf(request);
-  const { from, until } = reportRangeOf(request, now);
+export function auditFilterOf(query: AuditQuery, context: ReportContext): AuditFilter {
+  const { from, until, subtree } = requestedReport(query, context);
   return {
     from,
     until,
-    subtree: reportSubtree(request),
-    sessionId: textIn(query, 'session_id'),
-    method: textIn(query, 'method')?.toUpperCase(),
-    statusCode: wholeNumber(query, 'status_code', { least: 0, most: 999 }),
-    stream: booleanIn(query, 'stream'),
-    requestedModel: textIn(query, 'requested_model') ?? textIn(query, 'model'),
-    provider: textIn(query, 'provider'),
-    path: textIn(query, 'path'),
-    errorType: textIn(query, 'error_type'),
-    search: textIn(query, 'search'),
+    subtree,
+    sessionId: query.session_id,
+    method: query.method?.toUpperCase(),
+    statusCode: query.status_code,
+    stream: query.stream,
+    requestedModel: query.requested_model ?? query.model,
+    provider: query.provider,
+    path: query.path,
+    errorType: query.error_type,
+    search: query.search,
   };
 }
 
 /** The filter as it is recorded: the parameters of the request, not its result. */
-export function filterInAudit(request: FastifyRequest): Record<string, string> {
+export function filterInAudit(query: object): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(queryOf(request)).flatMap(([name, value]) => {
-      const written = single(value);
-      return written === undefined ? [] : [[name, written.slice(0, 1024)]];
-    }),
+    Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
   );
 }

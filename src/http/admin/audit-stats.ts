@@ -1,5 +1,5 @@
 /** `GET /admin/audit/stats`: outcomes of requests by hour or by day. */
-
+import { z } from 'zod';
 import {
   type AuditStats,
   auditStats,
@@ -8,28 +8,58 @@ import {
   type ProviderCount,
   sumOf,
 } from '../../projections/analytics/audit-stats.ts';
-import type { Routes } from '../api/route-schema.ts';
-import { dayStarts, type ReportRange, reportRangeOf } from '../date-range.ts';
+import { queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { dayStarts, type ReportRange } from '../date-range.ts';
 import { timeText } from '../time-text.ts';
 import type { AuditReports } from './audit-log.ts';
 import { untilGone } from './report-db.ts';
-import { reportSubtree } from './report-subtree.ts';
+import { reportContext, reportHeaders, reportParameters, requestedReport } from './report-request.ts';
 
 const HOUR_MS = 3_600_000;
 /** Ranges of up to this many days have hourly buckets. */
 const DAYS_BY_HOUR = 3;
 
+const counters = {
+  requests: z.int(),
+  status_2xx: z.int(),
+  status_4xx: z.int(),
+  status_5xx: z.int(),
+  status_other: z.int(),
+};
+const stats = z.object({
+  interval: z.enum(['hour', 'day']),
+  buckets: z.array(z.object({ start: z.iso.datetime(), ...counters })),
+  summary: z.object({ ...counters, success_rate: z.number(), avg_duration_ms: z.number() }),
+  provider_latency: z
+    .array(
+      z.object({ provider: z.string(), requests: z.array(z.int()), avg_duration_ms: z.array(z.number().nullable()) }),
+    )
+    .describe('Successful provider answers; the arrays have an element for each bucket'),
+});
+
+const getStats = {
+  config: { access: 'scoped-admin' },
+  schema: {
+    operationId: 'adminAuditStats',
+    summary: 'Count requests by outcome, by hour or day',
+    description: `Ranges of up to ${DAYS_BY_HOUR} days have hourly buckets, longer ones daily buckets, up to the current time.`,
+    querystring: queryOfParameters(reportParameters),
+    requestHeaders: reportHeaders,
+    response: { 200: jsonAnswer('The counts', stats) },
+  },
+} as const;
+
 export function registerAuditStats(admin: Routes, { db, isKept, now }: AuditReports): void {
-  admin.get('/audit/stats', { config: { access: 'scoped-admin' } }, async (request, reply) => {
+  admin.get('/audit/stats', getStats, async (request, reply) => {
     const at = now();
-    const range = reportRangeOf(request, at);
-    const subtree = reportSubtree(request);
+    const range = requestedReport(request.query, reportContext(request, at));
     const byHour = (Date.parse(range.endDate) - Date.parse(range.startDate)) / (24 * HOUR_MS) < DAYS_BY_HOUR;
     const interval = byHour ? 'hour' : 'day';
     if (!isKept) return answer(interval, [], { buckets: new Map(), providers: new Map() });
     const starts = (byHour ? hourStarts(range, at) : dayStarts(range, at)).map((start) => Math.floor(start / 1000));
     const until = Math.min(range.until, at + 1);
-    return answer(interval, starts, await auditStats(db, { starts, until, subtree }, untilGone(reply)));
+    return answer(interval, starts, await auditStats(db, { starts, until, subtree: range.subtree }, untilGone(reply)));
   });
 }
 

@@ -1,12 +1,14 @@
 /** `GET /admin/cache/overview`: hits of the gateway's caches and the cost they saved. */
-
+import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type CacheDay, type CacheFigure, cacheByDay } from '../../projections/analytics/usage-queries.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { untilGone } from './report-db.ts';
+import { reportContext, reportHeaders } from './report-request.ts';
 import { costOf, type Interval, periodOf } from './usage-answers.ts';
-import { filterOf, intervalOf } from './usage-request.ts';
+import { filterOf, intervalParameter, usageParameters } from './usage-request.ts';
 
 export interface CacheOverviewOptions {
   readonly db: AnalyticsDb;
@@ -16,13 +18,39 @@ export interface CacheOverviewOptions {
   now(): number;
 }
 
+const usd = z.number().nullable().describe('US dollars');
+const counts = { exact_hits: z.int(), semantic_hits: z.int() };
+const tokens = { input_tokens: z.int(), output_tokens: z.int(), total_tokens: z.int() };
+const overview = z.object({
+  summary: z.object({
+    total_hits: z.int(),
+    ...counts,
+    total_input_tokens: z.int(),
+    total_output_tokens: z.int(),
+    total_tokens: z.int(),
+    total_saved_cost: usd,
+  }),
+  daily: z.array(z.object({ date: z.string(), hits: z.int(), ...counts, ...tokens, saved_cost: usd })),
+});
+
+const getOverview = {
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'getCacheOverview',
+    summary: "Get the hits of the gateway's caches and the cost they saved",
+    querystring: queryOfParameters({ ...usageParameters, interval: intervalParameter }),
+    requestHeaders: reportHeaders,
+    response: { 200: jsonAnswer('The sums, and the periods', overview) },
+  },
+} as const;
+
 export function registerCacheOverview(admin: Routes, { db, enabled, now }: CacheOverviewOptions): void {
-  admin.get('/cache/overview', { config: { access: 'global-admin' } }, async (request, reply) => {
-    const { filter, timeZone } = filterOf(request, now());
-    const interval = intervalOf(request);
+  admin.get('/cache/overview', getOverview, async (request, reply) => {
+    const context = reportContext(request, now());
+    const filter = filterOf(request.query, context);
     if (!enabled) throw refusals.featureUnavailable('The gateway does not cache answers.');
-    const { sql, parameters } = cacheByDay(filter, timeZone);
-    return overviewOf(await db.rows<CacheDay>(sql, parameters, untilGone(reply)), interval);
+    const { sql, parameters } = cacheByDay(filter, context.timeZone);
+    return overviewOf(await db.rows<CacheDay>(sql, parameters, untilGone(reply)), request.query.interval);
   });
 }
 

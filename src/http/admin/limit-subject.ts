@@ -36,13 +36,18 @@ export const scopeParameter = (scopes: readonly string[]) =>
 
 export const periodParameter = 'Name of a period, or its seconds';
 
-/** Members of every rule in an answer. */
-export const ruleAnswer = {
+/** The schema of `ruleMembers` without the scope. */
+export const ruleSubject = {
   subject: z.string(),
   user_path: z.string().optional().describe('The subject, when it is a user path'),
   per_child: z.boolean(),
   period_seconds: z.int(),
   period_label: z.string(),
+};
+
+/** Members of every rule in an answer of the admin API. */
+export const ruleAnswer = {
+  ...ruleSubject,
   source: z.enum(['manual', 'config']).describe('`config`: declared in the configuration and read-only here'),
   created_at: z.string(),
   updated_at: z.string(),

@@ -1,5 +1,5 @@
 /** Query parameters that several admin routes have. */
-
+import { z } from 'zod';
 import { type QueryParameter, textParameter } from '../api/parameters.ts';
 import { type OffsetPage, offsetPageIn, optionalLimitIn, type PageSizes } from '../paging.ts';
 
@@ -20,6 +20,9 @@ export const listPageParameters = {
   } satisfies QueryParameter<number | undefined>,
   after: textParameter('Id of the row before the page'),
 };
+
+/** Members of the answer of a list with `limit` and `offset`. */
+export const offsetPageAnswer = { total: z.int(), limit: z.int(), offset: z.int() };
 
 /** For lists with `limit` and `offset`. */
 export function offsetPageParameters(sizes: PageSizes) {

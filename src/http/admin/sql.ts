@@ -11,7 +11,6 @@ import { ClickHouseException } from '../clickhouse/embedded-clickhouse.ts';
 import { LONGEST_QUERY, withoutScope } from '../clickhouse/normal-form.ts';
 import { NotForReaders } from '../clickhouse/not-for-readers.ts';
 import { eventContextOf } from '../server.ts';
-import { readBody } from './read-body.ts';
 import { untilGone } from './report-db.ts';
 import { createQueryServer } from './server-sql.ts';
 
@@ -28,7 +27,7 @@ export interface SqlDependencies {
 /** An answer is held in memory before it is sent, so the limits are lower than ClickHouse's own. */
 const limits = { seconds: 30, rows: 100_000, bytes: 16 * 1024 * 1024 };
 
-export const sqlFormats = [
+const sqlFormats = [
   'JSON',
   'JSONCompact',
   'JSONEachRow',
@@ -41,15 +40,37 @@ export const sqlFormats = [
   'PrettyCompact',
 ] as const;
 
-export const sqlQuestion = z.strictObject({
+const sqlQuery = z.strictObject({
   query: z
     .string()
     .trim()
     .min(1)
     .refine((query) => Buffer.byteLength(query) <= LONGEST_QUERY, `must have at most ${LONGEST_QUERY} bytes`)
-    .describe('one statement that reads: SELECT, WITH, SHOW, DESCRIBE, …'),
-  format: z.enum(sqlFormats).default('JSON').describe('unless the query ends with a FORMAT clause'),
+    .describe('One statement that reads: SELECT, WITH, SHOW, DESCRIBE, …'),
+  format: z.enum(sqlFormats).default('JSON').describe('Used when the query has no FORMAT clause'),
 });
+
+const postSql = {
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'adminSql',
+    summary: 'Run a SQL query',
+    description:
+      'ClickHouse runs the query as a read-only user, with limits on time, memory and the size of the answer. The query is recorded before it runs. See docs/analytics-tables.md for the tables.',
+    body: sqlQuery,
+    example: { query: 'SELECT count() FROM requests', format: 'JSON' },
+    response: {
+      200: {
+        description: 'The answer in the requested format',
+        content: {
+          'application/json': { schema: { type: 'object' } },
+          'text/plain': { schema: { type: 'string' } },
+          'text/csv': { schema: { type: 'string' } },
+        },
+      },
+    },
+  },
+} as const;
 
 /** ClickHouse's codes for a query that exceeds a limit. */
 const tooMuch = new Set([158, 159, 160, 241, 307, 396]);
@@ -58,8 +79,8 @@ const notLetIn = new Set([192, 193, 194, 516]);
 
 export function registerSql(admin: Routes, { audit, address, isServer, whyNot }: SqlDependencies): void {
   const ask = isServer ? createQueryServer() : askSql;
-  admin.post('/sql', { config: { access: 'global-admin' } }, async (request, reply) => {
-    const { query, format } = readBody(request, sqlQuestion);
+  admin.post('/sql', postSql, async (request, reply) => {
+    const { query, format } = request.body;
     const where = address();
     if (where === undefined) {
       throw refusals.featureUnavailable(whyNot ?? 'Analytics is off or has not started yet.');

@@ -1,5 +1,5 @@
 /** Rows of usage reports in answers. Costs in US dollars; null is unknown, and 0 is free. */
-
+import { z } from 'zod';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { CorrectionRow, UsageRow } from '../../projections/analytics/usage-log-queries.ts';
 import type {
@@ -12,6 +12,23 @@ import type {
   UserPathSums,
 } from '../../projections/analytics/usage-queries.ts';
 import { timeText } from '../time-text.ts';
+
+const usd = z.number().nullable().describe('US dollars of provider calls; null is unknown, 0 is free');
+const inputCounts = {
+  uncached_input_tokens: z.int(),
+  cached_input_tokens: z.int().describe('Read from the prompt cache of a provider'),
+  cache_write_input_tokens: z.int().describe('Written to the prompt cache of a provider'),
+};
+const costs = { input_cost: usd, output_cost: usd, total_cost: usd };
+const sums = {
+  requests: z.int(),
+  input_tokens: z.int(),
+  ...inputCounts,
+  output_tokens: z.int(),
+  total_tokens: z.int(),
+  ...costs,
+};
+const breakdown = { ...sums, local_cached_input_tokens: z.int(), local_cached_output_tokens: z.int() };
 
 /** US dollars, from nano-dollars in decimal text. @param priced number of requests with a known price */
 export function costOf(nano: string | bigint, priced: string | number | bigint): number | null {
@@ -45,6 +62,19 @@ export function figuresOf(rows: readonly Sums[]): Figures {
   return Object.fromEntries(columns.map((column) => [column, sum(column)])) as Record<keyof Sums, bigint>;
 }
 
+export const usageSummary = z.object({
+  total_requests: z.int(),
+  total_input_tokens: z.int(),
+  ...inputCounts,
+  total_output_tokens: z.int(),
+  total_tokens: z.int(),
+  total_input_cost: usd,
+  total_output_cost: usd,
+  total_cost: usd,
+  rewrite_tokens_saved: z.int().describe('Always 0'),
+  rewrite_cost_saved: usd.describe('Always null'),
+});
+
 export function summaryOf(rows: readonly Sums[]) {
   const figures = figuresOf(rows);
   const { uncached_input_tokens, cached_input_tokens, cache_write_input_tokens } = inputTokens(figures);
@@ -67,6 +97,11 @@ export function summaryOf(rows: readonly Sums[]) {
 
 export const intervals = ['daily', 'weekly', 'monthly', 'yearly'] as const;
 export type Interval = (typeof intervals)[number];
+
+export const usageOfPeriod = z.object({
+  date: z.string().describe('`YYYY-MM-DD`, `YYYY-Www`, `YYYY-MM` or `YYYY`'),
+  ...sums,
+});
 
 /** A row for each period with usage; oldest first. */
 export function periodsOf(days: readonly DaySums[], interval: Interval) {
@@ -92,6 +127,21 @@ function isoWeek(day: string): string {
   const week = Math.floor((thursday.getTime() - Date.UTC(year, 0, 1)) / (7 * DAY_MS)) + 1;
   return `${year}-W${String(week).padStart(2, '0')}`;
 }
+
+const providerType = z.string().describe('Type of the provider');
+
+export const usageOfModel = z.object({
+  model: z.string(),
+  provider: providerType,
+  provider_name: z.string(),
+  ...breakdown,
+});
+export const usageOfUserPath = z.object({
+  user_path: z.string().describe('`/` for requests without one'),
+  ...breakdown,
+});
+export const usageOfLabel = z.object({ label: z.string(), ...breakdown });
+export const usageOfSession = z.object({ session_id: z.string(), user_path: z.string(), ...sums });
 
 export function modelOf(row: ModelSums) {
   return { model: row.model, provider: row.provider_type, provider_name: row.provider, ...breakdownOf(row) };
@@ -139,6 +189,40 @@ function inputTokens(figures: Pick<Figures, 'input_tokens' | 'cached_input_token
     cache_write_input_tokens: Number(figures.cache_write_input_tokens),
   };
 }
+
+const reportedTokens = z.int().nullable().describe('null when the provider did not report it');
+
+export const usageEntry = z.object({
+  id: z.string(),
+  exchange_id: z.string(),
+  request_id: z.string(),
+  provider_id: z.string().optional().describe("The provider's id of the response, or of work that continued after it"),
+  timestamp: z.string(),
+  model: z.string(),
+  provider: providerType,
+  provider_name: z.string(),
+  endpoint: z.string(),
+  user_path: z.string(),
+  session_id: z.string().optional(),
+  cache_type: z.string().optional(),
+  labels: z.array(z.string()).optional(),
+  input_tokens: reportedTokens,
+  output_tokens: reportedTokens,
+  total_tokens: reportedTokens,
+  uncached_input_tokens: reportedTokens,
+  cached_input_tokens: reportedTokens,
+  cache_write_input_tokens: reportedTokens,
+  reasoning_tokens: reportedTokens,
+  cached_input_ratio: z.number().optional(),
+  ...costs,
+  cost_source: z.string().optional(),
+  costs_calculation_caveat: z.string().optional(),
+  usage_source: z.string(),
+  estimated: z.literal(true).optional(),
+  estimated_input_tokens: z.number().optional(),
+  estimated_output_tokens: z.number().optional(),
+  raw_data: z.unknown().optional().describe('The usage as the provider reported it'),
+});
 
 /** An entry of the usage log with its newest correction. Tokens that the provider did not report are null. */
 export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
@@ -210,6 +294,19 @@ export function throughputTimes(granularity: Granularity, now: number) {
   const until = (Math.floor(now / 1000 / seconds) + 1) * seconds * 1000;
   return { seconds, from: until - buckets * seconds * 1000, until };
 }
+
+const throughputBucket = z.object({
+  start: z.string(),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  prompt_cached_tokens: z.int(),
+  locally_cached_tokens: z.int(),
+});
+export const throughput = z.object({
+  granularity: z.string(),
+  bucket_seconds: z.int(),
+  buckets: z.array(throughputBucket),
+});
 
 /** All buckets, including those without usage. */
 export function throughputOf(rows: readonly ThroughputRow[], granularity: Granularity, now: number) {

@@ -1,6 +1,7 @@
 /** `GET /admin/usage/…`: usage and its cost, by caller and time. */
 
 import type { FastifyReply } from 'fastify';
+import { z } from 'zod';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import type { Question } from '../../projections/analytics/usage-filter.ts';
 import {
@@ -27,10 +28,11 @@ import {
   usageByUserPath,
   usageTotals,
 } from '../../projections/analytics/usage-queries.ts';
-import type { Routes } from '../api/route-schema.ts';
-import { offsetPageIn } from '../paging.ts';
-import { queryOf, textIn } from '../query.ts';
+import { queryOfParameters, textParameter } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { offsetPageAnswer, offsetPageParameters } from './parameters.ts';
 import { untilGone } from './report-db.ts';
+import { reportContext, reportHeaders } from './report-request.ts';
 import {
   entryOf,
   labelOf,
@@ -38,11 +40,26 @@ import {
   periodsOf,
   sessionOf,
   summaryOf,
+  throughput,
   throughputOf,
   throughputTimes,
+  usageEntry,
+  usageOfLabel,
+  usageOfModel,
+  usageOfPeriod,
+  usageOfSession,
+  usageOfUserPath,
+  usageSummary,
   userPathOf,
 } from './usage-answers.ts';
-import { filterOf, granularityOf, intervalOf } from './usage-request.ts';
+import {
+  filteredUsage,
+  filterOf,
+  granularityParameter,
+  intervalParameter,
+  usageParameters,
+  usageQuery,
+} from './usage-request.ts';
 
 export interface UsageReportOptions {
   readonly db: AnalyticsDb;
@@ -52,63 +69,156 @@ export interface UsageReportOptions {
   now(): number;
 }
 
-const SESSIONS = { usual: 50, most: 200, capped: true };
-const ENTRIES = { usual: 50, most: 200 };
+const mostFirst = 'The rows with the most tokens first, at most 5000';
+const scoped = { access: 'scoped-admin' } as const;
+
+const getSummary = {
+  config: scoped,
+  schema: {
+    operationId: 'getUsageSummary',
+    summary: 'Get the sums of usage and cost',
+    querystring: usageQuery,
+    requestHeaders: reportHeaders,
+    response: { 200: jsonAnswer('The sums; 0 while usage is not tracked', usageSummary) },
+  },
+} as const;
+
+const listPeriods = {
+  config: scoped,
+  schema: {
+    operationId: 'listUsagePeriods',
+    summary: 'List usage by day, week, month or year',
+    querystring: queryOfParameters({ ...filteredUsage, interval: intervalParameter }),
+    requestHeaders: reportHeaders,
+    response: { 200: jsonAnswer('The periods with usage, oldest first', z.array(usageOfPeriod)) },
+  },
+} as const;
+
+/** A report with a row for each of some kind. */
+const breakdown = (operationId: string, summary: string, row: z.ZodType, description = mostFirst) =>
+  ({
+    config: scoped,
+    schema: {
+      operationId,
+      summary,
+      querystring: usageQuery,
+      requestHeaders: reportHeaders,
+      response: { 200: jsonAnswer(description, z.array(row)) },
+    },
+  }) as const;
+
+const listModels = breakdown('listUsageByModel', 'List usage by model and provider', usageOfModel);
+const listUserPaths = breakdown('listUsageByUserPath', 'List usage by user path', usageOfUserPath);
+const listLabels = breakdown(
+  'listUsageByLabel',
+  'List usage by label',
+  usageOfLabel,
+  `${mostFirst}. A request with several labels counts for each of them`,
+);
+
+const listSessions = {
+  config: scoped,
+  schema: {
+    operationId: 'listUsageBySession',
+    summary: 'List usage by session',
+    querystring: queryOfParameters({
+      ...usageParameters,
+      ...offsetPageParameters({ usual: 50, most: 200, capped: true }),
+    }),
+    requestHeaders: reportHeaders,
+    response: {
+      200: jsonAnswer(
+        'The last used sessions first. Requests and tokens include those answered from a cache, costs do not',
+        z.object({ entries: z.array(usageOfSession), ...offsetPageAnswer }),
+      ),
+    },
+  },
+} as const;
+
+const listEntries = {
+  config: scoped,
+  schema: {
+    operationId: 'listUsage',
+    summary: 'List the usage of each request',
+    querystring: queryOfParameters({
+      ...filteredUsage,
+      search: textParameter('Part of the model, the provider, the id of the request or of the session'),
+      ...offsetPageParameters({ usual: 50, most: 200 }),
+    }),
+    requestHeaders: reportHeaders,
+    response: {
+      200: jsonAnswer(
+        'Newest first, with recalculated costs',
+        z.object({ entries: z.array(usageEntry), ...offsetPageAnswer }),
+      ),
+    },
+  },
+} as const;
+
+const getThroughput = {
+  config: { access: 'global-admin' },
+  schema: {
+    operationId: 'getThroughput',
+    summary: 'Get the tokens of the last seconds, minutes, hours or days',
+    querystring: queryOfParameters({ granularity: granularityParameter }),
+    response: { 200: jsonAnswer('Every bucket, oldest first; the last one contains the current time', throughput) },
+  },
+} as const;
 
 export function registerUsageReports(admin: Routes, { db, enabled, now }: UsageReportOptions): void {
-  const scoped = { config: { access: 'scoped-admin' as const } };
   const ask = async <Row>({ sql, parameters }: Question, signal: AbortSignal): Promise<Row[]> =>
     enabled ? db.rows<Row>(sql, parameters, signal) : [];
 
-  admin.get('/usage/summary', scoped, async (request, reply) => {
-    const { filter, mode } = filterOf(request, now());
-    return summaryOf(await ask<Sums>(usageTotals(filter, mode), untilGone(reply)));
+  admin.get('/usage/summary', getSummary, async (request, reply) => {
+    const filter = filterOf(request.query, reportContext(request, now()));
+    return summaryOf(await ask<Sums>(usageTotals(filter, request.query.cache_mode), untilGone(reply)));
   });
 
-  admin.get('/usage/daily', scoped, async (request, reply) => {
-    const { filter, mode, timeZone } = filterOf(request, now());
-    const days = await ask<DaySums>(usageByDay(filter, mode, timeZone), untilGone(reply));
-    return periodsOf(days, intervalOf(request));
+  admin.get('/usage/daily', listPeriods, async (request, reply) => {
+    const context = reportContext(request, now());
+    const { cache_mode, interval } = request.query;
+    const days = usageByDay(filterOf(request.query, context), cache_mode, context.timeZone);
+    return periodsOf(await ask<DaySums>(days, untilGone(reply)), interval);
   });
 
-  admin.get('/usage/models', scoped, async (request, reply) => {
-    const { filter, mode } = filterOf(request, now());
-    return (await ask<ModelSums>(usageByModel(filter, mode), untilGone(reply))).map(modelOf);
+  admin.get('/usage/models', listModels, async (request, reply) => {
+    const filter = filterOf(request.query, reportContext(request, now()));
+    return (await ask<ModelSums>(usageByModel(filter, request.query.cache_mode), untilGone(reply))).map(modelOf);
   });
 
-  admin.get('/usage/user-paths', scoped, async (request, reply) => {
-    const { filter, mode } = filterOf(request, now());
-    return (await ask<UserPathSums>(usageByUserPath(filter, mode), untilGone(reply))).map(userPathOf);
+  admin.get('/usage/user-paths', listUserPaths, async (request, reply) => {
+    const filter = filterOf(request.query, reportContext(request, now()));
+    const rows = await ask<UserPathSums>(usageByUserPath(filter, request.query.cache_mode), untilGone(reply));
+    return rows.map(userPathOf);
   });
 
-  admin.get('/usage/labels', scoped, async (request, reply) => {
-    const { filter, mode } = filterOf(request, now());
-    return (await ask<LabelSums>(usageByLabel(filter, mode), untilGone(reply))).map(labelOf);
+  admin.get('/usage/labels', listLabels, async (request, reply) => {
+    const filter = filterOf(request.query, reportContext(request, now()));
+    return (await ask<LabelSums>(usageByLabel(filter, request.query.cache_mode), untilGone(reply))).map(labelOf);
   });
 
-  admin.get('/usage/sessions', scoped, async (request, reply) => {
-    const { filter } = filterOf(request, now());
-    const page = offsetPageIn(queryOf(request), SESSIONS);
+  admin.get('/usage/sessions', listSessions, async (request, reply) => {
+    const filter = filterOf(request.query, reportContext(request, now()));
+    const { limit, offset } = request.query;
     // A session includes its cached requests: a cache may have answered a part of it.
     const signal = untilGone(reply);
-    const rows = await ask<SessionSums>(usageBySession(filter, 'all', page), signal);
+    const rows = await ask<SessionSums>(usageBySession(filter, 'all', { limit, offset }), signal);
     const [count] = rows.length > 0 ? rows : await ask<{ total: string }>(countSessions(filter, 'all'), signal);
-    return { entries: rows.map(sessionOf), total: Number(count?.total ?? 0), ...page };
+    return { entries: rows.map(sessionOf), total: Number(count?.total ?? 0), limit, offset };
   });
 
-  admin.get('/usage/log', scoped, async (request, reply) => {
-    const reportQuery = filterOf(request, now());
-    const page = offsetPageIn(queryOf(request), ENTRIES);
-    const filter = { ...reportQuery.filter, search: textIn(queryOf(request), 'search') };
-    const rows = usageRows(filter, reportQuery.mode, page);
-    const found = await rowsWithTotal<UsageRow>(reply, rows, countUsageRows(filter, reportQuery.mode));
+  admin.get('/usage/log', listEntries, async (request, reply) => {
+    const { search, cache_mode, limit, offset } = request.query;
+    const filter = { ...filterOf(request.query, reportContext(request, now())), search };
+    const rows = usageRows(filter, cache_mode, { limit, offset });
+    const found = await rowsWithTotal<UsageRow>(reply, rows, countUsageRows(filter, cache_mode));
     const corrections = await correctionsOf(found.rows, untilGone(reply));
     const entries = found.rows.map((row) => entryOf(row, corrections.get(row.usage_id)));
-    return { entries, total: found.total, ...page };
+    return { entries, total: found.total, limit, offset };
   });
 
-  admin.get('/usage/throughput', { config: { access: 'global-admin' } }, async (request, reply) => {
-    const granularity = granularityOf(request);
+  admin.get('/usage/throughput', getThroughput, async (request, reply) => {
+    const { granularity } = request.query;
     const at = now();
     const { seconds, ...times } = throughputTimes(granularity, at);
     const rows = await ask<ThroughputRow>(tokensByTime(times, seconds), untilGone(reply));

@@ -1,47 +1,64 @@
 /** Query parameters of the usage reports. */
-import type { FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-import { type CacheMode, cacheModes, type UsageFilter } from '../../projections/analytics/usage-filter.ts';
-import { reportRangeOf } from '../date-range.ts';
-import { oneOf, queryOf, single, textIn } from '../query.ts';
-import { reportSubtree } from './report-subtree.ts';
+import { cacheModes, type UsageFilter } from '../../projections/analytics/usage-filter.ts';
+import {
+  parameterWithDefault,
+  type QueryParameter,
+  queryOfParameters,
+  textParameter,
+  wordParameter,
+} from '../api/parameters.ts';
+import { oneOf, single } from '../query.ts';
+import { type ReportContext, type ReportQuery, reportParameters, requestedReport } from './report-request.ts';
 import { type Granularity, granularities, type Interval, intervals } from './usage-answers.ts';
 
-export interface UsageRequest {
-  readonly filter: UsageFilter;
-  readonly mode: CacheMode;
-  readonly timeZone: string;
+/** The parameters that restrict a report to a part of the usage. */
+export const usageParameters = {
+  ...reportParameters,
+  model: textParameter('Id of a model at its provider'),
+  provider: textParameter('Name or type of a provider'),
+  label: textParameter('Label of the requests'),
+  session_id: textParameter('Session of the requests'),
+};
+
+export const filteredUsage = {
+  ...usageParameters,
+  cache_mode: parameterWithDefault(
+    wordParameter(cacheModes, "Whether usage answered from the gateway's caches is counted"),
+    'uncached',
+  ),
+};
+
+export const usageQuery = queryOfParameters(filteredUsage);
+
+export const intervalParameter: QueryParameter<Interval> = {
+  description: 'Length of a period. An unknown word counts as absent',
+  schema: { type: 'string', enum: intervals, default: 'daily' },
+  read: (query, name) => intervals.find((interval) => interval === single(query[name])) ?? 'daily',
+};
+
+export const granularityParameter: QueryParameter<Granularity> = {
+  description: 'Required. The answer has 60 seconds, 60 minutes, 24 hours or 30 days',
+  schema: { type: 'string', enum: Object.keys(granularities) },
+  read(query, name) {
+    const words = Object.keys(granularities) as readonly Granularity[];
+    const granularity = oneOf(query, name, words);
+    if (granularity !== undefined) return granularity;
+    throw refusals.invalidRequest(`'granularity' is needed: one of ${words.join(', ')}.`, 'granularity');
+  },
+};
+
+/** The values of `usageParameters`. */
+export interface UsageQuery extends ReportQuery {
+  readonly model?: string | undefined;
+  readonly provider?: string | undefined;
+  readonly label?: string | undefined;
+  readonly session_id?: string | undefined;
 }
 
 /** @throws Refusal 400, 403 */
-export function filterOf(request: FastifyRequest, now: number): UsageRequest {
-  const query = queryOf(request);
-  const { from, until, timeZone } = reportRangeOf(request, now);
-  return {
-    filter: {
-      from,
-      until,
-      subtree: reportSubtree(request),
-      model: textIn(query, 'model'),
-      provider: textIn(query, 'provider'),
-      label: textIn(query, 'label'),
-      sessionId: textIn(query, 'session_id'),
-    },
-    mode: oneOf(query, 'cache_mode', cacheModes) ?? 'uncached',
-    timeZone,
-  };
-}
-
-/** An invalid interval counts as not given. */
-export function intervalOf(request: FastifyRequest): Interval {
-  const given = single(queryOf(request)['interval']);
-  return intervals.find((interval) => interval === given) ?? 'daily';
-}
-
-/** @throws Refusal 400 */
-export function granularityOf(request: FastifyRequest): Granularity {
-  const words = Object.keys(granularities) as readonly Granularity[];
-  const granularity = oneOf(queryOf(request), 'granularity', words);
-  if (granularity !== undefined) return granularity;
-  throw refusals.invalidRequest(`'granularity' is needed: one of ${words.join(', ')}.`, 'granularity');
+export function filterOf(query: UsageQuery, context: ReportContext): UsageFilter {
+  const { from, until, subtree } = requestedReport(query, context);
+  const { model, provider, label, session_id: sessionId } = query;
+  return { from, until, subtree, model, provider, label, sessionId };
 }

@@ -1,16 +1,17 @@
 /** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
-
+import { z } from 'zod';
 import { usdOf } from '../../commands/budgets/money.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
-import { anyKey } from '../access-class.ts';
-import { ruleMembers } from '../admin/limit-subject.ts';
+import { ruleMembers, ruleSubject } from '../admin/limit-subject.ts';
 import type { Counted } from '../admin/rate-limit-rows.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { usageSummary } from '../admin/usage-answers.ts';
+import { numberParameter, parameterWithDefault, queryOfParameters, textParameter } from '../api/parameters.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { type ReportRange, reportRange } from '../date-range.ts';
-import { type Query, single, wholeNumber } from '../query.ts';
+import { type Query, queryOf, single, wholeNumber } from '../query.ts';
 import { callerOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 
@@ -58,12 +59,82 @@ export interface UsageFiguresQuery {
   readonly until: number;
 }
 
+const usd = z.number().nullable().describe('US dollars; null when the key does not see the amounts of the budget');
+const count = z.int().nullable().describe('null when the key does not see the amounts of the limit');
+const ratio = z.number().nullable();
+
+const budget = z.object({
+  ...ruleSubject,
+  scope: z.enum(['user_path', 'label']),
+  amount: usd,
+  spent: usd,
+  remaining: usd,
+  usage_ratio: ratio.describe('More than 1 when the budget is exceeded'),
+  period_start: z.string(),
+  period_end: z.string(),
+  resets_in_seconds: z.int(),
+  exceeded: z.boolean(),
+});
+
+const rateLimit = z.object({
+  user_path: z.string(),
+  subject: z.string(),
+  period_seconds: z.int(),
+  period_label: z.string(),
+  max_requests: count.optional(),
+  requests_used: count,
+  requests_remaining: count.optional(),
+  requests_usage_ratio: ratio.optional(),
+  max_tokens: count.optional(),
+  tokens_used: count,
+  tokens_remaining: count.optional(),
+  tokens_usage_ratio: ratio.optional(),
+  in_flight: count,
+  window_start: z.string().optional(),
+  window_end: z.string().optional(),
+  resets_in_seconds: z.int().optional(),
+  exhausted: z.boolean(),
+});
+
+const usage = z.object({
+  object: z.literal('usage'),
+  user_path: z.string(),
+  server_time: z.string(),
+  usage: usageSummary.extend({ start_date: z.string(), end_date: z.string() }).nullable(),
+  budgets: z.array(budget),
+  rate_limits: z.array(rateLimit),
+});
+
+const DAYS = { least: 1, most: 365 };
+
+const getUsage = {
+  config: { access: 'any-key' },
+  schema: {
+    operationId: 'getUsage',
+    summary: "Get the usage of the caller's user path, and its remaining budgets and limits",
+    description:
+      'Usage includes all paths below the path. For a key without a path it is the usage of the key itself. It is null when it is temporarily unknown. ' +
+      'Budgets and limits are those of the path, of the paths above it and of the labels of the key. ' +
+      'Limits above the path of the key and those of labels have null for amounts, and state whether and until when they are reached.',
+    tag: 'models',
+    querystring: queryOfParameters({
+      days: parameterWithDefault(
+        numberParameter(DAYS, 'The last days, up to and including today. Ignored with a date'),
+        30,
+      ),
+      start_date: textParameter('First day in UTC, `YYYY-MM-DD`. Default: 29 days before the end', { format: 'date' }),
+      end_date: textParameter('Last day in UTC, `YYYY-MM-DD`. Default: today', { format: 'date' }),
+    }),
+    response: { 200: jsonAnswer('Usage, budgets and rate limits', usage) },
+  },
+} as const;
+
 export function registerUsage(app: Routes, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
-  app.get<{ Querystring: Query }>('/v1/usage', anyKey, async (request) => {
+  app.get('/v1/usage', getUsage, async (request) => {
     const caller = callerOf(request);
     const { userPath = '/', key } = caller;
     const at = now();
-    const { from, until, startDate, endDate } = rangeIn(request.query, at);
+    const { from, until, startDate, endDate } = rangeIn(queryOf(request), at);
     const used = await figures({ from, until, ...ownOf(userPath, caller) });
     const of = <Limit extends { readonly scope: string; readonly subject: string }, View extends object>(
       limit: Limit,
@@ -159,7 +230,7 @@ function rateLimitView(limit: UsableRateLimit, at: number) {
 
 /** Days in UTC, both inclusive; dates win over `days`. @throws Refusal 400 */
 function rangeIn(query: Query, at: number): ReportRange {
-  const days = wholeNumber(query, 'days', { least: 1, most: 365 });
+  const days = wholeNumber(query, 'days', DAYS);
   const dates = { start_date: single(query['start_date']), end_date: single(query['end_date']) };
   return reportRange({ days, ...dates }, 'UTC', at);
 }

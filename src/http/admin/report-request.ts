@@ -1,0 +1,60 @@
+/** Days and subtree of a report on usage or requests. */
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { UserPath } from '../../events/event.ts';
+import { type QueryParameter, textParameter } from '../api/parameters.ts';
+import { type ReportRange, type RequestedDays, reportRange, timeZoneOf } from '../date-range.ts';
+import { single } from '../query.ts';
+import { userPathFilter } from '../user-path.ts';
+import { pathInScope, scopeOf } from './mount.ts';
+
+export const reportParameters = {
+  days: {
+    description: 'The last days, up to and including today. Ignored with a date, and when it is no such number',
+    schema: { type: 'integer', minimum: 1, default: 30 },
+    read: ({ days }) => (/^0*[1-9]\d{0,8}$/.test(single(days) ?? '') ? Number(single(days)) : undefined),
+  } satisfies QueryParameter<number | undefined>,
+  start_date: textParameter('First day, `YYYY-MM-DD`. Default: 29 days before the end', { format: 'date' }),
+  end_date: textParameter('Last day, `YYYY-MM-DD`. Default: today', { format: 'date' }),
+  user_path: {
+    description: "This user path and all paths below it. Default: the caller's scope",
+    schema: { type: 'string' },
+    read: userPathFilter,
+  } satisfies QueryParameter<UserPath | undefined>,
+};
+
+export const reportHeaders = {
+  'X-Gateway-Timezone': z
+    .string()
+    .describe('IANA time zone in which days begin. Default, also for an unknown zone: UTC'),
+};
+
+/** The values of `reportParameters`. */
+export interface ReportQuery extends RequestedDays {
+  readonly user_path?: UserPath | undefined;
+}
+
+/** The parts of a report's request beside its query. */
+export interface ReportContext {
+  /** The caller's scope. */
+  readonly scope: UserPath | undefined;
+  readonly timeZone: string;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+export interface RequestedReport extends ReportRange {
+  /** Undefined is everything, also requests without a user path. */
+  readonly subtree: UserPath | undefined;
+}
+
+export function reportContext(request: FastifyRequest, now: number): ReportContext {
+  return { scope: scopeOf(request), timeZone: timeZoneOf(request), now };
+}
+
+/** @throws Refusal 400 with `param`, 403 `user_path_out_of_scope` */
+export function requestedReport(query: ReportQuery, { scope, timeZone, now }: ReportContext): RequestedReport {
+  const range = reportRange(query, timeZone, now);
+  const path = pathInScope(scope, query.user_path);
+  return { ...range, subtree: path === '/' ? undefined : path };
+}
