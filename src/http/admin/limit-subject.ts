@@ -11,7 +11,7 @@ const MAX_SUBJECT_LENGTH = 256;
 
 /** Members of a body: `scope` with `subject`, or `user_path` alone. `subjectIn` checks them. */
 export const subjectMembers = (scopes: readonly string[]) => ({
-  scope: z.string().optional().meta({ enum: scopes, default: scopes[0] }),
+  scope: z.string().optional().meta({ enum: scopes, default: scopes[0], description: 'Kind of the subject' }),
   subject: z.string().optional().describe(`Name in its scope, of at most ${MAX_SUBJECT_LENGTH} characters`),
   user_path: z.string().optional().describe("Instead of `subject`. Default: the root of the caller's scope"),
   per_child: z.boolean().optional().describe('Only `false`: a rule is for a path and all paths below it'),

@@ -58,7 +58,7 @@ const postSql = {
     description:
       'ClickHouse runs the query as a read-only user, with limits on time, memory and the size of the answer. The query is recorded before it runs. See docs/analytics-tables.md for the tables.',
     body: sqlQuery,
-    example: { query: 'SELECT count() FROM requests', format: 'JSON' },
+    example: { query: 'SELECT count() FROM exchanges', format: 'JSON' },
     response: {
       200: {
         description: 'The answer in the requested format',

@@ -27,8 +27,9 @@ export function queryOfParameters<const Parameters extends Readonly<Record<strin
     z
       .unknown()
       .optional()
-      .transform((value) => read({ [name]: value as Query[string] }, name))
-      .meta({ ...schema, description }),
+      // Described before it is transformed: documents omit the default of a transformed value.
+      .meta({ ...schema, description })
+      .transform((value) => read({ [name]: value as Query[string] }, name)),
   ]);
   return z.object(Object.fromEntries(members)) as never;
 }
