@@ -55,21 +55,6 @@ export const header = (name: string, description: string, schema: z.ZodType = z.
   schema,
 });
 
-/** For routes that change one resource. */
-export const ifMatchHeader = header(
-  'If-Match',
-  'The `ETag` of an answer, or the `revision` of a row: refused with 409 when it is not the newest',
-);
-
-/** For lists that support `as_of`. */
-export const asOf = query('as_of', 'The list as it was at that moment: a time with its zone, or a position of the log');
-
-/** For admin lists that are complete without a limit. */
-export const listPage = [
-  query('limit', 'From 1 to 1000: at most so many rows, with the next page in a `Link` header', z.int()),
-  query('after', 'The id of the row before the page'),
-];
-
 /** @param order the property by which the entries are ordered */
 export const pageParameters = (order: string): Parameter[] => [
   query('limit', 'At most 100', z.int().default(20)),

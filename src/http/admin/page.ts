@@ -2,10 +2,8 @@
  * Pages of lists with an unchanged shape: with `limit`, a list has at most that many rows, and a `Link` header to the
  * next page (RFC 8288, `rel="next"`); `after` is the id of the row before the page. Without them a list is complete.
  */
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-import { optionalLimitIn } from '../paging.ts';
-import { queryOf, single } from '../query.ts';
 
 /** The values of `listPageParameters`. */
 export interface ListPage {
@@ -45,12 +43,3 @@ function nextLink(url: string, after: string): string {
   parameters.set('after', after);
   return `<${path}?${parameters}>; rel="next"`;
 }
-
-/** For routes without a schema of their query. */
-export function requestedPage(request: FastifyRequest): ListPage {
-  const query = queryOf(request);
-  return { limit: optionalLimitIn(query, 1000), after: single(query['after']) };
-}
-
-/** For routes without a schema of their query. */
-export const requestedAsOf = (request: FastifyRequest) => single(queryOf(request)['as_of']);
