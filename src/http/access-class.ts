@@ -24,9 +24,6 @@ declare module 'fastify' {
   }
 }
 
-/** Options of a route for every key. */
-export const anyKey = { config: { access: 'any-key' } } as const;
-
 /** @throws Error for a route that does not declare its class, or one that its part of the API does not allow */
 export function requireAccessClass({ method, url, config }: Pick<RouteOptions, 'method' | 'url' | 'config'>): void {
   const access = config?.access;

@@ -1,5 +1,6 @@
 /** `GET /health` states that the process is alive, `GET /health/ready` whether it can serve requests. */
-import type { Routes } from './api/route-schema.ts';
+import * as answers from './answer-schemas.ts';
+import { jsonAnswer, type Routes } from './api/route-schema.ts';
 
 export interface Readiness {
   /** Whether the log can be written; `degraded`: it can, but full segments are not replaced or compressed. */
@@ -11,10 +12,32 @@ export interface Readiness {
   analytics?(): 'ok' | 'behind' | 'down' | 'off';
 }
 
+const getHealth = {
+  config: { access: 'public' },
+  schema: {
+    operationId: 'health',
+    summary: 'Whether the process is alive',
+    tag: 'operations',
+    response: { 200: jsonAnswer('It is alive', answers.health) },
+  },
+} as const;
+
+const getReadiness = {
+  config: { access: 'public' },
+  schema: {
+    operationId: 'ready',
+    summary: 'Whether requests can be served',
+    tag: 'operations',
+    response: {
+      200: jsonAnswer('Requests can be served', answers.readiness),
+      503: jsonAnswer('Requests cannot be served', answers.readiness),
+    },
+  },
+} as const;
+
 export function registerHealth(app: Routes, readiness: Readiness): void {
-  const open = { config: { access: 'public' } } as const;
-  app.get('/health', open, () => ({ status: 'ok' }));
-  app.get('/health/ready', open, (_request, reply) => {
+  app.get('/health', getHealth, () => ({ status: 'ok' }));
+  app.get('/health/ready', getReadiness, (_request, reply) => {
     const storage = readiness.log();
     const ready = storage !== 'down' && !readiness.stopping();
     const analytics = readiness.analytics?.();

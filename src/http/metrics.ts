@@ -6,7 +6,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
 import type { ExchangeSummary } from '../commands/exchange/pipeline/dependencies.ts';
-import type { Routes } from './api/route-schema.ts';
+import { mediaAnswer, type Routes } from './api/route-schema.ts';
 
 /** Sources read at a scrape. A source that is absent or throws leaves its metrics out. */
 export interface MetricSources {
@@ -286,8 +286,19 @@ export interface MetricsRoute {
   readonly isPublic: boolean;
 }
 
+const getMetrics = {
+  operationId: 'metrics',
+  summary: "Metrics in Prometheus' text format",
+  description:
+    'For METRICS_KEY, the master key and keys of global administrators; for every caller with METRICS_PUBLIC. The path is ' +
+    'configurable, and the route can be off.',
+  tag: 'operations',
+  response: { 200: mediaAnswer('The metrics', 'text/plain', { type: 'string' }) },
+} as const;
+
 export function registerMetrics(app: Routes, metrics: Metrics, { path, isPublic }: MetricsRoute): void {
-  app.get(metricsPath(path), { config: { access: isPublic ? 'public' : 'metrics' } }, async (_request, reply) => {
+  const access = isPublic ? 'public' : 'metrics';
+  app.get(metricsPath(path), { config: { access }, schema: getMetrics }, async (_request, reply) => {
     return reply.type(metrics.contentType).send(await metrics.text());
   });
 }

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
 import { apiDocument } from './api/openapi.ts';
-import type { Routes } from './api/route-schema.ts';
+import { jsonAnswer, type Routes } from './api/route-schema.ts';
 import type { Operation } from './openapi-operation.ts';
 import { operations } from './openapi-operations.ts';
 
@@ -182,8 +182,15 @@ function shape(path: string): string {
   return path.replace(/:\w+|\*|\{\w+\}/g, '{}');
 }
 
+const getDocument = {
+  operationId: 'openapi',
+  summary: 'This document',
+  tag: 'operations',
+  response: { 200: jsonAnswer('An OpenAPI 3.1 document', { type: 'object' }) },
+} as const;
+
 export function registerOpenApi(app: Routes): void {
-  app.get('/openapi.json', { config: { access: 'public' } }, async (_request, reply) => {
+  app.get('/openapi.json', { config: { access: 'public' }, schema: getDocument }, async (_request, reply) => {
     return reply.type('application/json; charset=utf-8').send(merged(app));
   });
 }

@@ -9,7 +9,7 @@ import type { Client } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything } from '../commands/visibility.ts';
-import type { Routes } from './api/route-schema.ts';
+import { mediaAnswer, pathParameters, type Routes } from './api/route-schema.ts';
 import { checkEncoding, withoutByteOrderMark } from './content-encoding.ts';
 import { forwardedHeaders } from './forwarded-headers.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
@@ -60,6 +60,20 @@ export function registerPassthrough(app: Routes, options: PassthroughOptions): v
   });
 }
 
+const callProvider = {
+  operationId: 'passthrough',
+  summary: "Call a provider's own API",
+  description:
+    "OpenAI's paths go to the `/v1` base of a local server, all others to its root. Errors have the envelope. A key with " +
+    'restricted sight reaches only routes that touch no stored objects: 403 `passthrough_scope_denied` elsewhere.',
+  tag: 'passthrough',
+  params: pathParameters({ provider: 'Name or type of the provider', path: "The provider's path, with slashes" }),
+  body: {},
+  bodyType: '*/*',
+  response: { 200: mediaAnswer("The provider's answer, with its own status", '*/*') },
+  errors: [404, 409, 413, 415, 429, 502, 504],
+} as const;
+
 function registerRoute(app: Routes, options: PassthroughOptions): void {
   const userPathHeader = options.userPathHeader.toLowerCase();
   const { limits, tags } = options;
@@ -69,6 +83,7 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
     url: '/p/:provider/*',
     exposeHeadRoute: false,
     config: { access: 'passthrough' },
+    schema: callProvider,
     handler: async (request, reply) => {
       const call = await callOrRefusal(request);
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>

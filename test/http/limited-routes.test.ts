@@ -4,7 +4,9 @@ import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { refusals } from '../../src/commands/refusal.ts';
 import { everything } from '../../src/commands/visibility.ts';
-import { anyKey } from '../../src/http/access-class.ts';
+
+const anyKey = { config: { access: 'any-key' } } as const;
+
 import { createServer } from '../../src/http/server.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, json, modelsListed, user } from '../support/with-gateway.ts';

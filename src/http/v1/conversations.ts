@@ -3,6 +3,11 @@
 import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import {
+  addItemsSchema,
+  createConversationSchema,
+  updateConversationSchema,
+} from '../../commands/conversations/conversation-request.ts';
+import {
   type AtConversation,
   addItems,
   type ConversationDependencies,
@@ -15,11 +20,13 @@ import {
   updateConversation,
 } from '../../commands/conversations/conversations.ts';
 import { conversationStream } from '../../commands/conversations/load-conversation.ts';
-import { anyKey } from '../access-class.ts';
-import type { Routes } from '../api/route-schema.ts';
+import * as answers from '../answer-schemas.ts';
+import { queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { openAiPageIn } from '../paging.ts';
 import type { Query } from '../query.ts';
 import { bodyOf, callerOf, requesterOf } from '../server.ts';
+import { anyKey, openAiPageParameters } from './declare.ts';
 
 interface ById {
   Params: { id: string };
@@ -35,28 +42,101 @@ const CONVERSATION = `${CONVERSATIONS}/:id`;
 const ITEMS = `${CONVERSATION}/items`;
 const ITEM = `${ITEMS}/:item`;
 
+const tag = 'conversations';
+const byId = { tag, params: pathParameters({ id: 'Id of the conversation' }) } as const;
+const byItem = { tag, params: pathParameters({ id: 'Id of the conversation', item: 'Id of the item' }) } as const;
+const whole = (description: string) => ({ 200: jsonAnswer(description, answers.conversation) });
+
+const declared = {
+  create: anyKey({
+    operationId: 'createConversation',
+    summary: 'Create a conversation',
+    tag,
+    body: createConversationSchema.optional(),
+    example: { items: [{ type: 'message', role: 'user', content: 'Hello' }], metadata: { topic: 'demo' } },
+    response: whole('The conversation'),
+    errors: [404],
+  }),
+  get: anyKey({
+    ...byId,
+    operationId: 'getConversation',
+    summary: 'Get a conversation',
+    response: whole('The conversation'),
+    errors: [404],
+  }),
+  update: anyKey({
+    ...byId,
+    operationId: 'updateConversation',
+    summary: 'Add to the metadata of a conversation',
+    body: updateConversationSchema,
+    example: { metadata: { topic: 'demo' } },
+    response: whole('The changed conversation'),
+    errors: [404, 409],
+  }),
+  delete: anyKey({
+    ...byId,
+    operationId: 'deleteConversation',
+    summary: 'Delete a conversation',
+    response: { 200: jsonAnswer('The conversation is deleted', answers.conversationDeletion) },
+    errors: [404, 409],
+  }),
+  addItems: anyKey({
+    ...byId,
+    operationId: 'addConversationItems',
+    summary: 'Append items to a conversation',
+    body: addItemsSchema,
+    example: { items: [{ type: 'message', role: 'user', content: 'Hello' }] },
+    response: { 200: jsonAnswer('The added items', answers.inputItemList) },
+    errors: [404, 409],
+  }),
+  listItems: anyKey({
+    ...byId,
+    operationId: 'listConversationItems',
+    summary: 'List the items of a conversation',
+    querystring: queryOfParameters(openAiPageParameters),
+    response: { 200: jsonAnswer('A page of items', answers.inputItemList) },
+    errors: [404],
+  }),
+  getItem: anyKey({
+    ...byItem,
+    operationId: 'getConversationItem',
+    summary: 'Get an item of a conversation',
+    response: { 200: jsonAnswer('The item', answers.item) },
+    errors: [404],
+  }),
+  deleteItem: anyKey({
+    ...byItem,
+    operationId: 'deleteConversationItem',
+    summary: 'Delete an item of a conversation',
+    response: whole('The conversation'),
+    errors: [404, 409],
+  }),
+};
+
 export function registerConversations(app: Routes, deps: ConversationDependencies, audit: ReadAudit): void {
   /** Called before the items are sent, after the check that the caller may read them. */
   const noteRead = (request: FastifyRequest<{ Params: { id: string } }>) => {
     const { id, context } = at(request);
     return audit.stored('conversation_items', conversationStream(id), callerOf(request), context);
   };
-  app.post(CONVERSATIONS, anyKey, (request) => createConversation(bodyOf(request), requesterOf(request), deps));
-  app.get<ById>(CONVERSATION, anyKey, (request) => retrieveConversation(at(request), deps));
-  app.post<ById>(CONVERSATION, anyKey, (request) => updateConversation(at(request), bodyOf(request), deps));
-  app.delete<ById>(CONVERSATION, anyKey, (request) => deleteConversation(at(request), deps));
-  app.post<ById>(ITEMS, anyKey, (request) => addItems(at(request), bodyOf(request), deps));
-  app.get<ById>(ITEMS, anyKey, async (request) => {
+  app.post(CONVERSATIONS, declared.create, (request) =>
+    createConversation(bodyOf(request), requesterOf(request), deps),
+  );
+  app.get<ById>(CONVERSATION, declared.get, (request) => retrieveConversation(at(request), deps));
+  app.post<ById>(CONVERSATION, declared.update, (request) => updateConversation(at(request), bodyOf(request), deps));
+  app.delete<ById>(CONVERSATION, declared.delete, (request) => deleteConversation(at(request), deps));
+  app.post<ById>(ITEMS, declared.addItems, (request) => addItems(at(request), bodyOf(request), deps));
+  app.get<ById>(ITEMS, declared.listItems, async (request) => {
     const page = await listItems(at(request), openAiPageIn(request.query), deps);
     await noteRead(request);
     return page;
   });
-  app.get<ByItem>(ITEM, anyKey, async (request) => {
+  app.get<ByItem>(ITEM, declared.getItem, async (request) => {
     const item = await retrieveItem(at(request), request.params.item, deps);
     await noteRead(request);
     return item;
   });
-  app.delete<ByItem>(ITEM, anyKey, (request) => deleteItem(at(request), request.params.item, deps));
+  app.delete<ByItem>(ITEM, declared.deleteItem, (request) => deleteItem(at(request), request.params.item, deps));
 }
 
 function at(request: FastifyRequest<{ Params: { id: string } }>): AtConversation {

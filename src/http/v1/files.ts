@@ -1,6 +1,7 @@
 /** `/v1/files` and `/v1/batches`: objects stored at providers, with the providers' own ids. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { batchResults } from '../../commands/files/batch-results.ts';
@@ -8,6 +9,7 @@ import type { Providers } from '../../commands/files/holders.ts';
 import { listObjects } from '../../commands/files/list-objects.ts';
 import {
   batchDialect,
+  batchRequestSchema,
   type CreateOptions,
   contentDialect,
   uploadDialect,
@@ -24,13 +26,14 @@ import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import { batches, files, type ObjectKind } from '../../commands/provider-objects/tracked.ts';
 import { streamName } from '../../events/event.ts';
-import { anyKey } from '../access-class.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { queryOfParameters, textParameter } from '../api/parameters.ts';
+import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendRows } from '../send-rows.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
+import { anyKey, exchangeRoute, openAiPageParameters, providerErrors, providerParameter } from './declare.ts';
 import { acceptUnparsedForms, formOf } from './model-endpoints.ts';
 
 export interface QueryRoute {
@@ -47,6 +50,114 @@ export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
   readonly audit: Pick<ReadAudit, 'stored' | 'list'>;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
+
+const tag = 'files';
+const ofProvider = queryOfParameters({ provider: providerParameter });
+const byId = (id: string) =>
+  ({ tag, params: pathParameters({ id }), querystring: ofProvider, errors: [404, 501, 502] }) as const;
+const byFile = byId('Id of the file');
+const byBatch = byId('Id of the batch');
+const object = (description: string) => ({ 200: jsonAnswer(description, { type: 'object' }) });
+const fileObject = object("The provider's file object, with `provider`");
+const batchObject = object("The provider's batch object, with `provider`");
+
+const batchResultList = z.object({
+  object: z.literal('list'),
+  batch_id: z.string(),
+  data: z.array(
+    z.object({
+      index: z.int().nullable().describe('Place in the input; null when the provider no longer has the input'),
+      custom_id: z.string().nullable(),
+      url: z.string().nullable(),
+      status_code: z.int().nullable(),
+      model: z.string().nullable(),
+      provider: z.string(),
+      response: z.unknown(),
+      error: z.object({ type: z.string(), message: z.string() }).nullable(),
+    }),
+  ),
+});
+
+const declared = {
+  upload: exchangeRoute({
+    operationId: 'uploadFile',
+    summary: 'Upload a file to a provider',
+    description: 'The form field `provider`, before the file, or the parameter names it; optional with one provider.',
+    tag,
+    querystring: ofProvider,
+    body: { type: 'object', properties: { purpose: { type: 'string' }, provider: { type: 'string' }, file: {} } },
+    bodyType: 'multipart/form-data',
+    response: fileObject,
+    errors: providerErrors,
+  }),
+  content: anyKey({
+    ...byFile,
+    operationId: 'getFileContent',
+    summary: 'Get the content of a file',
+    response: { 200: mediaAnswer('The bytes of the file', '*/*') },
+    errors: [404, 501, 502, 504],
+  }),
+  deleteFile: anyKey({
+    ...byFile,
+    operationId: 'deleteFile',
+    summary: 'Delete a file at its provider',
+    response: object('The file is deleted'),
+  }),
+  createBatch: exchangeRoute({
+    operationId: 'createBatch',
+    summary: 'Create a batch',
+    description:
+      'With `input_file_id`, at the provider that has the file, unless `provider` or `model` names another; the models ' +
+      'inside the file are names of the provider. With `requests`, at the one provider that serves all their models; the ' +
+      'gateway uploads them as a file there.',
+    tag,
+    querystring: ofProvider,
+    body: batchRequestSchema,
+    example: { input_file_id: 'file-abc', endpoint: '/v1/chat/completions', completion_window: '24h' },
+    response: batchObject,
+    errors: providerErrors,
+  }),
+  cancelBatch: anyKey({
+    ...byBatch,
+    operationId: 'cancelBatch',
+    summary: 'Cancel a batch',
+    response: batchObject,
+  }),
+  results: anyKey({
+    ...byBatch,
+    operationId: 'getBatchResults',
+    summary: 'Get the result of each request of a finished batch',
+    description: 'Read from the files of the provider. 409 `batch_not_ready` while the batch is not finished.',
+    response: { 200: jsonAnswer('The results of the output file, then of the error file', batchResultList) },
+    errors: [404, 409, 501, 502],
+  }),
+  list: {
+    file: anyKey({
+      operationId: 'listFiles',
+      summary: 'List the files of all providers',
+      tag,
+      querystring: queryOfParameters({
+        provider: providerParameter,
+        ...openAiPageParameters,
+        purpose: textParameter('Only files with this purpose'),
+      }),
+      response: object('A page of files'),
+      errors: [404, 501, 502],
+    }),
+    batch: anyKey({
+      operationId: 'listBatches',
+      summary: 'List the batches of all providers',
+      tag,
+      querystring: queryOfParameters({ provider: providerParameter, ...openAiPageParameters }),
+      response: object('A page of batches'),
+      errors: [404, 501, 502],
+    }),
+  },
+  get: {
+    file: anyKey({ ...byFile, operationId: 'getFile', summary: 'Get a file object', response: fileObject }),
+    batch: anyKey({ ...byBatch, operationId: 'getBatch', summary: 'Get a batch', response: batchObject }),
+  },
+};
 
 export function registerFiles(app: Routes, options: FilesOptions): void {
   const run = (request: FastifyRequest, reply: FastifyReply, dialect: ExchangeDialect): Promise<void> =>
@@ -68,28 +179,28 @@ export function registerFiles(app: Routes, options: FilesOptions): void {
 
   app.register(async (scope) => {
     acceptUnparsedForms(scope);
-    scope.post<QueryRoute>('/v1/files', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) =>
+    scope.post<QueryRoute>('/v1/files', declared.upload, (request, reply) =>
       run(request, reply, uploadDialect(create(request), deps(request))),
     );
   });
-  app.get<ById>('/v1/files/:id/content', anyKey, (request, reply) => {
+  app.get<ById>('/v1/files/:id/content', declared.content, (request, reply) => {
     const note = () => noteRead('file_content', request);
     return run(request, reply, contentDialect(request.params.id, objectRequest(request), deps(request), note));
   });
-  app.delete<ById>('/v1/files/:id', anyKey, (request) =>
+  app.delete<ById>('/v1/files/:id', declared.deleteFile, (request) =>
     deleteFile(request.params.id, objectRequest(request), deps(request)),
   );
 
-  app.post<QueryRoute>('/v1/batches', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
+  app.post<QueryRoute>('/v1/batches', declared.createBatch, (request, reply) => {
     return run(request, reply, batchDialect(create(request), callerOf(request).sight, deps(request)));
   });
-  app.post<ById>('/v1/batches/:id/cancel', anyKey, async (request) => {
+  app.post<ById>('/v1/batches/:id/cancel', declared.cancelBatch, async (request) => {
     const batch = await cancelBatch(request.params.id, objectRequest(request), deps(request));
     await noteRead('batch', request);
     return batch;
   });
 
-  app.get<ById>('/v1/batches/:id/results', anyKey, async (request, reply) => {
+  app.get<ById>('/v1/batches/:id/results', declared.results, async (request, reply) => {
     const { id } = request.params;
     const withSignal = { ...objectRequest(request), signal: untilAnswered(reply) };
     const results = await batchResults(id, withSignal, deps(request), async (fileIds) => {
@@ -101,12 +212,12 @@ export function registerFiles(app: Routes, options: FilesOptions): void {
   });
 
   for (const kind of [files, batches]) {
-    app.get<QueryRoute>(kind.endpoint, anyKey, async (request) => {
+    app.get<QueryRoute>(kind.endpoint, declared.list[kind.name], async (request) => {
       const listed = await listObjects(kind, listRequest(kind, request), deps(request));
       await noteList(kind, request);
       return listed;
     });
-    app.get<ById>(`${kind.endpoint}/:id`, anyKey, async (request) => {
+    app.get<ById>(`${kind.endpoint}/:id`, declared.get[kind.name], async (request) => {
       const object = await retrieveObject(kind, request.params.id, objectRequest(request), deps(request));
       await noteRead(kind.name, request);
       return object;

@@ -2,8 +2,9 @@
 
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import { listMessageBatches } from '../../commands/files/list-message-batches.ts';
-import { messageBatchDialect } from '../../commands/files/message-batch-dialect.ts';
+import { messageBatchDialect, messageBatchRequestSchema } from '../../commands/files/message-batch-dialect.ts';
 import {
   cancelMessageBatch,
   deleteMessageBatch,
@@ -13,11 +14,12 @@ import {
 import type { MessageResult } from '../../commands/files/message-results.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
-import { anyKey } from '../access-class.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { queryOfParameters, textParameter } from '../api/parameters.ts';
+import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
+import { anyKey, exchangeRoute, providerErrors, providerParameter } from './declare.ts';
 import {
   type ById,
   dependenciesOf,
@@ -29,34 +31,124 @@ import {
 
 const PATH = '/v1/messages/batches';
 
+const time = z.iso.datetime();
+const messageBatch = z.looseObject({
+  id: z.string(),
+  type: z.literal('message_batch'),
+  processing_status: z.enum(['in_progress', 'canceling', 'ended']),
+  request_counts: z.object({
+    processing: z.int(),
+    succeeded: z.int(),
+    errored: z.int(),
+    canceled: z.int(),
+    expired: z.int(),
+  }),
+  ended_at: time.nullable(),
+  created_at: time,
+  expires_at: time,
+  archived_at: time.nullable(),
+  cancel_initiated_at: time.nullable(),
+  results_url: z.string().nullable().describe('URL of the results at the gateway'),
+});
+const messageBatchPage = z.object({
+  data: z.array(messageBatch),
+  has_more: z.boolean(),
+  first_id: z.string().nullable(),
+  last_id: z.string().nullable(),
+});
+const common = {
+  tag: 'files',
+  querystring: queryOfParameters({ provider: providerParameter }),
+  response: { 200: jsonAnswer("The batch in Anthropic's format", messageBatch) },
+  errors: [404, 501, 502],
+} as const;
+const byId = { ...common, params: pathParameters({ id: 'Id of the batch' }) } as const;
+
+const declared = {
+  create: exchangeRoute({
+    ...common,
+    operationId: 'createMessageBatch',
+    summary: 'Create a batch of messages',
+    description:
+      "At the one provider that serves all its models and has batches: unchanged with Anthropic's API, as chat " +
+      "completions with OpenAI's.",
+    body: messageBatchRequestSchema,
+    example: {
+      requests: [
+        {
+          custom_id: 'a',
+          params: {
+            model: 'anthropic/claude-sonnet-4-5',
+            max_tokens: 100,
+            messages: [{ role: 'user', content: 'Hello' }],
+          },
+        },
+      ],
+    },
+    errors: providerErrors,
+  }),
+  list: anyKey({
+    ...common,
+    operationId: 'listMessageBatches',
+    summary: 'List the batches of messages of all providers',
+    querystring: queryOfParameters({
+      limit: textParameter('Batches of the page', { type: 'integer', minimum: 1, maximum: 1000, default: 20 }),
+      after_id: textParameter('Id of the batch before the page'),
+      provider: providerParameter,
+    }),
+    response: { 200: jsonAnswer('Newest first', messageBatchPage) },
+  }),
+  get: anyKey({ ...byId, operationId: 'getMessageBatch', summary: 'Get a batch of messages' }),
+  delete: anyKey({
+    ...byId,
+    operationId: 'deleteMessageBatch',
+    summary: 'Delete a finished batch of messages',
+    response: {
+      200: jsonAnswer('The batch is deleted', z.object({ id: z.string(), type: z.literal('message_batch_deleted') })),
+    },
+  }),
+  cancel: anyKey({ ...byId, operationId: 'cancelMessageBatch', summary: 'Cancel a batch of messages' }),
+  results: anyKey({
+    ...byId,
+    operationId: 'getMessageBatchResults',
+    summary: 'Get the result of each request of a finished batch of messages',
+    response: {
+      200: mediaAnswer('One JSON object in each line; 409 while the batch is not finished', 'application/x-jsonl', {
+        type: 'string',
+      }),
+    },
+    errors: [404, 409, 501, 502],
+  }),
+};
+
 export function registerMessageBatches(app: Routes, options: FilesOptions): void {
   const deps = (request: FastifyRequest) => dependenciesOf(request, options);
   const noteRead = (request: FastifyRequest<ById>): Promise<void> =>
     options.audit.stored('batch', streamName('batch', request.params.id), callerOf(request), eventContextOf(request));
 
-  app.post<QueryRoute>(PATH, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
+  app.post<QueryRoute>(PATH, declared.create, (request, reply) => {
     const dialect = messageBatchDialect(single(request.query['provider']), deps(request));
     return options.exchanges.run(request, reply, (modelRequest, client) => options.run(dialect, modelRequest, client));
   });
-  app.get<QueryRoute>(PATH, anyKey, async (request) => {
+  app.get<QueryRoute>(PATH, declared.list, async (request) => {
     const listed = await listMessageBatches(listRequest(request), deps(request));
     await options.audit.list('batch_list', filterOf(request), callerOf(request), eventContextOf(request));
     return listed;
   });
-  app.get<ById>(`${PATH}/:id`, anyKey, async (request) => {
+  app.get<ById>(`${PATH}/:id`, declared.get, async (request) => {
     const batch = await retrieveMessageBatch(request.params.id, objectRequest(request), deps(request));
     await noteRead(request);
     return batch;
   });
-  app.delete<ById>(`${PATH}/:id`, anyKey, (request) =>
+  app.delete<ById>(`${PATH}/:id`, declared.delete, (request) =>
     deleteMessageBatch(request.params.id, objectRequest(request), deps(request)),
   );
-  app.post<ById>(`${PATH}/:id/cancel`, anyKey, async (request) => {
+  app.post<ById>(`${PATH}/:id/cancel`, declared.cancel, async (request) => {
     const batch = await cancelMessageBatch(request.params.id, objectRequest(request), deps(request));
     await noteRead(request);
     return batch;
   });
-  app.get<ById>(`${PATH}/:id/results`, anyKey, async (request, reply) => {
+  app.get<ById>(`${PATH}/:id/results`, declared.results, async (request, reply) => {
     const withSignal = { ...objectRequest(request), signal: untilAnswered(reply) };
     const results = await messageBatchResults(request.params.id, withSignal, deps(request), () => noteRead(request));
     return reply.type('application/x-jsonl').send(Readable.from(linesOf(results), { objectMode: false }));

@@ -1,8 +1,25 @@
 /** The models in the format of Anthropic's list ("List Models"). */
+import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import { openAiLimitIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import type { ModelListEntry } from './listed-model.ts';
+
+export const anthropicModel = z.object({
+  type: z.literal('model'),
+  id: z.string(),
+  display_name: z.string(),
+  created_at: z.iso.datetime(),
+  max_input_tokens: z.number().nullable(),
+  max_tokens: z.number().nullable(),
+});
+
+export const anthropicModelPage = z.object({
+  data: z.array(anthropicModel),
+  first_id: z.string().nullable(),
+  last_id: z.string().nullable(),
+  has_more: z.boolean(),
+});
 
 /** One page of the list. @throws Refusal for a bad query */
 export function pageOfModels(models: readonly ModelListEntry[], query: Query) {

@@ -3,13 +3,16 @@
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { estimatedCount } from '../../commands/exchange/dialects/messages/count-tokens.ts';
 import { countTokensDialect } from '../../commands/exchange/dialects/messages/count-tokens-dialect.ts';
+import { countTokensRequestSchema } from '../../commands/messages/messages-request.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import type { Reach } from '../../commands/model-request/routing-types.ts';
-import type { Routes } from '../api/route-schema.ts';
+import * as answers from '../answer-schemas.ts';
+import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyOf, callerOf } from '../server.ts';
+import { anthropicRequestHeaders, exchangeRoute, providerErrors } from './declare.ts';
 
 export interface CountTokensOptions {
   readonly router: Reach;
@@ -19,18 +22,26 @@ export interface CountTokensOptions {
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
+const countMessageTokens = exchangeRoute({
+  operationId: 'countMessageTokens',
+  summary: 'Count the tokens of a message request',
+  description: 'Counted by the provider where it can, else estimated by the gateway.',
+  tag: 'models',
+  requestHeaders: anthropicRequestHeaders,
+  body: countTokensRequestSchema,
+  example: { model: 'anthropic/claude-sonnet-4-5', messages: [{ role: 'user', content: 'Hello' }] },
+  response: { 200: jsonAnswer('The count', answers.tokenCount) },
+  errors: providerErrors,
+});
+
 export function registerCountTokens(app: Routes, options: CountTokensOptions): void {
   const { router, admitRequest, exchanges, run } = options;
-  app.post(
-    countTokensDialect.endpoint,
-    { config: { access: 'any-key', limits: 'exchange' } },
-    async (request, reply) => {
-      const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
-      if (estimate !== undefined) {
-        admitRequest(callerOf(request));
-        return { input_tokens: estimate };
-      }
-      return exchanges.run(request, reply, (modelRequest, client) => run(countTokensDialect, modelRequest, client));
-    },
-  );
+  app.post(countTokensDialect.endpoint, countMessageTokens, async (request, reply) => {
+    const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
+    if (estimate !== undefined) {
+      admitRequest(callerOf(request));
+      return { input_tokens: estimate };
+    }
+    return exchanges.run(request, reply, (modelRequest, client) => run(countTokensDialect, modelRequest, client));
+  });
 }

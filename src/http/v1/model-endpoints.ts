@@ -4,16 +4,21 @@ import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { type FormOptions, formDialect } from '../../commands/exchange/dialects/forward/form-dialect.ts';
-import { createForwardDialect, type ForwardOptions } from '../../commands/exchange/dialects/forward/forward-dialect.ts';
+import {
+  createForwardDialect,
+  type ForwardOptions,
+  forwardRequestSchema,
+} from '../../commands/exchange/dialects/forward/forward-dialect.ts';
 import { withFilesChecked } from '../../commands/files/named-files.ts';
 import type { CheckFiles } from '../../commands/model-request/check-files.ts';
 import type { Client } from '../../commands/model-request/client.ts';
-import { forwardOperations } from '../../commands/model-request/forward-operations.ts';
+import { type ForwardOperation, forwardOperations } from '../../commands/model-request/forward-operations.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { mediaAnswer, type Routes } from '../api/route-schema.ts';
 import { decodedStream } from '../content-encoding.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyLimitOf } from '../server.ts';
+import { exchangeRoute, idempotencyHeader, providerErrors } from './declare.ts';
 
 export interface ModelEndpointOptions {
   readonly exchanges: OpenExchanges;
@@ -23,6 +28,31 @@ export interface ModelEndpointOptions {
   readonly responses: Pick<ForwardOptions, 'changes'>;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
+
+const operationIds: Readonly<Record<string, string>> = {
+  '/v1/completions': 'createCompletion',
+  '/v1/audio/speech': 'createSpeech',
+  '/v1/audio/transcriptions': 'createTranscription',
+  '/v1/audio/translations': 'createTranslation',
+  '/v1/images/generations': 'createImage',
+  '/v1/images/edits': 'editImage',
+  '/v1/responses/input_tokens': 'countInputTokens',
+  '/v1/responses/compact': 'compactResponse',
+};
+
+const form = { type: 'object', description: 'The form of the provider, with its `model`' };
+
+const declared = ({ endpoint, title, body }: ForwardOperation) =>
+  exchangeRoute({
+    operationId: operationIds[endpoint] ?? endpoint,
+    summary: title,
+    description: "Request and answer are forwarded unchanged, in the provider's format.",
+    tag: endpoint.startsWith('/v1/responses/') ? 'responses' : 'models',
+    requestHeaders: idempotencyHeader,
+    ...(body === 'form' ? { body: form, bodyType: 'multipart/form-data' } : { body: forwardRequestSchema }),
+    response: { 200: mediaAnswer("The provider's answer", '*/*') },
+    errors: providerErrors,
+  });
 
 export function registerModelEndpoints(app: Routes, options: ModelEndpointOptions): void {
   app.register(async (scope) => {
@@ -35,7 +65,7 @@ export function registerModelEndpoints(app: Routes, options: ModelEndpointOption
         createForwardDialect(operation, { ...options.forward, ...changes }),
         options.checkFiles,
       );
-      scope.post(endpoint, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
+      scope.post(endpoint, declared(operation), (request, reply) => {
         const isForm = body === 'form' || (body === 'json or form' && isMultipart(request));
         const dialect = isForm
           ? formDialect(operation, { ...options.forward, limitBytes: bodyLimitOf(request) })

@@ -1,11 +1,59 @@
 /** The model routes: each passes its body's bytes to the exchange in its own dialect. */
 
+import { chatRequestSchema } from '../../commands/chat/chat-request.ts';
+import { embeddingsRequestSchema } from '../../commands/embeddings/embeddings-request.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
+import { messagesRequestSchema } from '../../commands/messages/messages-request.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
-import type { Routes } from '../api/route-schema.ts';
+import { createRequestSchema } from '../../commands/responses/create-request.ts';
+import * as answers from '../answer-schemas.ts';
+import { jsonAnswer, jsonOrEventsAnswer, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
+import { anthropicRequestHeaders, exchangeRoute, idempotencyHeader, providerErrors } from './declare.ts';
 
+const common = { tag: 'models', requestHeaders: idempotencyHeader, errors: providerErrors } as const;
+const user = [{ role: 'user', content: 'Hello' }];
+
+/** The declarations by the endpoint of the dialect. */
+const declared: Readonly<Record<string, ReturnType<typeof exchangeRoute>>> = {
+  '/v1/chat/completions': exchangeRoute({
+    ...common,
+    operationId: 'createChatCompletion',
+    summary: 'Create a chat completion',
+    body: chatRequestSchema,
+    example: { model: 'openai/gpt-4o-mini', messages: user },
+    response: { 200: jsonOrEventsAnswer('The completion, or a stream of its chunks', answers.chatCompletion) },
+  }),
+  '/v1/responses': exchangeRoute({
+    ...common,
+    tag: 'responses',
+    operationId: 'createResponse',
+    summary: 'Create a response',
+    body: createRequestSchema,
+    example: { model: 'openai/gpt-4o-mini', input: 'Hello' },
+    response: { 200: jsonOrEventsAnswer('The response, or a stream of its events', answers.responseObject) },
+  }),
+  '/v1/embeddings': exchangeRoute({
+    ...common,
+    operationId: 'createEmbeddings',
+    summary: 'Create embeddings',
+    body: embeddingsRequestSchema,
+    example: { model: 'openai/text-embedding-3-small', input: 'Hello' },
+    response: { 200: jsonAnswer('The embeddings', answers.embeddingList) },
+  }),
+  '/v1/messages': exchangeRoute({
+    ...common,
+    operationId: 'createMessage',
+    summary: "Create a message with Anthropic's API",
+    requestHeaders: { ...idempotencyHeader, ...anthropicRequestHeaders },
+    body: messagesRequestSchema,
+    example: { model: 'anthropic/claude-sonnet-4-5', max_tokens: 100, messages: user },
+    response: { 200: jsonOrEventsAnswer('The message, or a stream of its events', answers.message) },
+  }),
+};
+
+/** @throws Error for a dialect whose endpoint is not declared */
 export function registerModelRoutes(
   app: Routes,
   options: {
@@ -15,7 +63,9 @@ export function registerModelRoutes(
   },
 ): void {
   for (const dialect of options.dialects) {
-    app.post(dialect.endpoint, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) =>
+    const route = declared[dialect.endpoint];
+    if (route === undefined) throw new Error(`${dialect.endpoint} is not declared`);
+    app.post(dialect.endpoint, route, (request, reply) =>
       options.exchanges.run(request, reply, (modelRequest, client) => options.run(dialect, modelRequest, client)),
     );
   }

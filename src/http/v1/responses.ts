@@ -14,18 +14,66 @@ import {
 } from '../../commands/response-lifecycle/lifecycle.ts';
 import { itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
-import { anyKey } from '../access-class.ts';
-import type { Routes } from '../api/route-schema.ts';
+import * as answers from '../answer-schemas.ts';
+import { booleanParameter, numberParameter, queryOfParameters } from '../api/parameters.ts';
+import { jsonAnswer, jsonOrEventsAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn, startingAfterIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendEvents } from '../send-events.ts';
 import { callerOf, eventContextOf } from '../server.ts';
+import { anyKey, openAiPageParameters, providerParameter } from './declare.ts';
 
 interface ById {
   Params: { id: string };
   Querystring: Query;
 }
+
+const byId = {
+  tag: 'responses',
+  params: pathParameters({ id: 'Id of the response' }),
+  errors: [404, 501, 502],
+} as const;
+const ofProvider = queryOfParameters({ provider: providerParameter });
+
+const declared = {
+  get: anyKey({
+    ...byId,
+    operationId: 'getResponse',
+    summary: 'Get a response',
+    querystring: queryOfParameters({
+      provider: providerParameter,
+      stream: booleanParameter('`true`: the stream of the response, to its end when it is still generated'),
+      include_obfuscation: booleanParameter('Forwarded to the provider'),
+      starting_after: numberParameter(
+        { least: 0, most: Number.MAX_SAFE_INTEGER },
+        'With `stream`: sequence number of the event before the first one sent',
+      ),
+    }),
+    response: { 200: jsonOrEventsAnswer('The stored response, or its stream', answers.responseObject) },
+  }),
+  cancel: anyKey({
+    ...byId,
+    operationId: 'cancelResponse',
+    summary: 'Cancel a background response',
+    querystring: ofProvider,
+    response: { 200: jsonAnswer('The response', answers.responseObject) },
+  }),
+  delete: anyKey({
+    ...byId,
+    operationId: 'deleteResponse',
+    summary: 'Delete a response',
+    querystring: ofProvider,
+    response: { 200: jsonAnswer('The response is deleted', answers.responseDeletion) },
+  }),
+  listInputItems: anyKey({
+    ...byId,
+    operationId: 'listInputItems',
+    summary: 'List the input items of a response',
+    querystring: queryOfParameters({ provider: providerParameter, ...openAiPageParameters }),
+    response: { 200: jsonAnswer('A page of items', answers.inputItemList) },
+  }),
+};
 
 export function registerResponses(
   app: Routes,
@@ -36,7 +84,7 @@ export function registerResponses(
   /** Called before the answer's body is sent, after the check that the caller may read it. */
   const noteRead = (what: 'response' | 'response_stream' | 'response_input_items', request: FastifyRequest<ById>) =>
     audit.stored(what, streamName('response', request.params.id), callerOf(request), eventContextOf(request));
-  app.get<ById>('/v1/responses/:id', anyKey, async (request, reply) => {
+  app.get<ById>('/v1/responses/:id', declared.get, async (request, reply) => {
     const after = checkRetrieveQuery(request.query);
     if (request.query['stream'] !== 'true') {
       const response = await retrieveResponse(lifecycleRequest(request), deps);
@@ -59,7 +107,7 @@ export function registerResponses(
     });
     return reply;
   });
-  app.get<ById>('/v1/responses/:id/input_items', anyKey, async (request) => {
+  app.get<ById>('/v1/responses/:id/input_items', declared.listInputItems, async (request) => {
     // Also checked when the provider lists the items.
     const query = openAiPageIn(request.query);
     const items = await inputItemsOf(lifecycleRequest(request), deps);
@@ -68,12 +116,12 @@ export function registerResponses(
     await noteRead('response_input_items', request);
     return page;
   });
-  app.post<ById>('/v1/responses/:id/cancel', anyKey, async (request) => {
+  app.post<ById>('/v1/responses/:id/cancel', declared.cancel, async (request) => {
     const response = await cancelResponse(lifecycleRequest(request), deps);
     await noteRead('response', request);
     return response;
   });
-  app.delete<ById>('/v1/responses/:id', anyKey, (request) => deleteResponse(lifecycleRequest(request), deps));
+  app.delete<ById>('/v1/responses/:id', declared.delete, (request) => deleteResponse(lifecycleRequest(request), deps));
 }
 
 /** @returns `starting_after`. @throws Refusal 400 */
