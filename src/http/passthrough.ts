@@ -68,7 +68,6 @@ const callProvider = {
     'restricted sight reaches only routes that touch no stored objects: 403 `passthrough_scope_denied` elsewhere.',
   tag: 'passthrough',
   params: pathParameters({ provider: 'Name or type of the provider', path: "The provider's path, with slashes" }),
-  body: {},
   bodyType: '*/*',
   response: { 200: mediaAnswer("The provider's answer, with its own status", '*/*') },
   errors: [404, 409, 413, 415, 429, 502, 504],

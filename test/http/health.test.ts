@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import fastify from 'fastify';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { registerHealth } from '../../src/http/health.ts';
 import { emptyAndLockIndex } from '../events/locked-index.ts';
 import { appendThings, openTestLog, temporaryDirectory } from '../events/log-files.ts';
+import { bareServer } from '../support/bare-server.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 
@@ -116,7 +116,7 @@ describe('GET /health/ready', () => {
     ['degraded', 200, 'degraded'],
     ['down', 503, 'not_ready'],
   ] as const)('storage %s: answers %i %s', async (storage, code, status) => {
-    const app = fastify();
+    const app = bareServer();
     registerHealth(app, { log: () => storage, streamIndex: () => 'ok', stopping: () => false });
     const answer = await app.inject('/health/ready');
     const components = { storage, stream_index: 'ok' };

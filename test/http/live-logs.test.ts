@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import Fastify, { type FastifyInstance } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createReadAudit } from '../../src/commands/audit/audit-reads.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
@@ -13,6 +13,7 @@ import { inFlight } from '../../src/projections/in-flight.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
 import { append, appendWhole, exchangeOf } from '../projections/exchange-history.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
+import { bareServer } from '../support/bare-server.ts';
 import { type LiveEvent, type LiveListener, listen } from './live-listener.ts';
 
 let opened: TestLog;
@@ -28,7 +29,7 @@ let reads: TestLog;
 async function start(options: Partial<LiveLogsOptions> = {}) {
   runner = createProjectionRunner(log);
   const flying = runner.run(inFlight);
-  app = Fastify({ forceCloseConnections: 'idle' });
+  app = bareServer();
   app.setValidatorCompiler(validateBySchema);
   app.setErrorHandler((error, _request, reply) => {
     if (!(error instanceof Refusal)) throw error;

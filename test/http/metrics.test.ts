@@ -1,8 +1,8 @@
-import Fastify from 'fastify';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ExchangeSummary } from '../../src/commands/exchange/pipeline/dependencies.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { createMetrics, type MetricSources, metricsPath, registerMetrics } from '../../src/http/metrics.ts';
+import { bareServer } from '../support/bare-server.ts';
 
 const facts: ExchangeSummary = {
   endpoint: '/v1/chat/completions',
@@ -126,7 +126,7 @@ describe('a scrape', () => {
 });
 
 describe('the endpoint', () => {
-  const app = Fastify();
+  const app = bareServer();
   afterEach(() => app.close());
 
   test('serves them in the format of Prometheus', async () => {

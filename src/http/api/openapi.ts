@@ -3,7 +3,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify';
 import { z } from 'zod';
 import * as answers from '../answer-schemas.ts';
 import { errorsOf, errorTexts } from './route-errors.ts';
-import type { AnswerSchema, JsonSchema, Tag } from './route-schema.ts';
+import { type AnswerSchema, type JsonSchema, jsonAnswer, type Routes, type Tag } from './route-schema.ts';
 
 export type ApiDocument = Readonly<Record<string, unknown>> & {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, unknown>>>>>>;
@@ -83,7 +83,7 @@ function operation(route: Registered, method: string, isOneOfSeveral: boolean): 
       ...(config?.ifMatch === undefined ? {} : { 'If-Match': ifMatch }),
     }).map(([name, one]) => parameter('header', name, schemaOf(one, 'input'), false)),
   ];
-  const hasBody = schema.body !== undefined && !['GET', 'HEAD'].includes(method);
+  const hasBody = (schema.body ?? schema.bodyType) !== undefined && !['GET', 'HEAD'].includes(method);
   return {
     operationId: isOneOfSeveral ? `${id}_${method.toLowerCase()}` : id,
     summary: schema.summary,
@@ -117,10 +117,10 @@ function parameter(place: string, name: string, schema: JsonSchema, required: bo
 function requestBody({ body, bodyType, example }: NonNullable<Registered['schema']>): JsonSchema {
   const isSchema = body instanceof z.ZodType;
   const content = {
-    schema: isSchema ? schemaOf(body, 'input') : body,
+    schema: isSchema ? schemaOf(body, 'input') : (body ?? {}),
     ...(example === undefined ? {} : { example }),
   };
-  const required = !(isSchema && body.safeParse(undefined).success);
+  const required = isSchema ? !body.safeParse(undefined).success : body !== undefined;
   return { required, content: { [bodyType ?? 'application/json']: content } };
 }
 
@@ -159,6 +159,29 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
   return rest;
 }
 
+const getDocument = {
+  config: { access: 'public' },
+  schema: {
+    operationId: 'openapi',
+    summary: 'This document',
+    tag: 'operations',
+    response: { 200: jsonAnswer('An OpenAPI 3.1 document', { type: 'object' }) },
+  },
+} as const;
+
+/** `GET /openapi.json`, built at the first request. A server with a route without a summary does not start. */
+export function registerOpenApi(app: Routes): void {
+  let built: ApiDocument | undefined;
+  app.addHook('onReady', async () => {
+    const silent = app.declaredRoutes.find(({ schema }) => schema?.summary === undefined);
+    if (silent !== undefined) throw new Error(`${[silent.method].flat().join(', ')} ${silent.url} has no summary`);
+  });
+  app.get('/openapi.json', getDocument, () => {
+    built ??= apiDocument(app.declaredRoutes);
+    return built;
+  });
+}
+
 /**
  * Collects the routes that are registered on the instance from now on, without the HEAD routes that Fastify adds and the
  * older addresses of the admin API.
@@ -168,7 +191,6 @@ export function collectRoutes(app: Pick<FastifyInstance, 'addHook'>): readonly R
   app.addHook('onRoute', ({ method, url, config = {}, schema = {} }) => {
     const isAdded = method === 'HEAD' && routes.some((one) => one.url === url && [one.method].flat().includes('GET'));
     if (isAdded || url.startsWith('/admin/api/v1/')) return;
-    if (schema.summary === undefined) return;
     routes.push({ method, url, config, schema });
   });
   return routes;
