@@ -209,7 +209,7 @@ export async function startGateway(
   const instance = await recordStart(log, config.log);
   providers.roster.announce();
   deferred.follow({ archive, dialects, keys: knownKeys.directory, provider });
-  if (interrupted.length > 0) logger.info(`takes up ${interrupted.length} background responses again`);
+  if (interrupted.length > 0) logger.info(`resumes ${interrupted.length} background responses`);
   for (const one of interrupted) open.resume(one);
 
   return {

@@ -48,12 +48,12 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
 
   print(`Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`);
   if (config.unsafeOpen && config.masterKey === undefined) {
-    print('UNSAFE: everything is open to everybody, because GATEWAY_UNSAFE_OPEN=true.');
+    print('UNSAFE: authentication is disabled because GATEWAY_UNSAFE_OPEN=true.');
   }
   if (gateway.demo) {
     print(
-      'No provider is configured, so a simulated one answers as demo/…; ' +
-        'set LLAMACPP_BASE_URL=http://HOST:PORT/v1, OPENAI_API_KEY=… or another to have a real one.',
+      'No provider is configured. A simulated provider serves demo/…; ' +
+        'set LLAMACPP_BASE_URL=http://HOST:PORT/v1, OPENAI_API_KEY=… or another variable to add a real provider.',
     );
   }
   if (created && masterKey !== undefined) printFirstStart(gateway.url, masterKey, gateway.demo);
@@ -69,9 +69,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     await analyticsStopped;
     return unexpected.count === 0 ? 0 : 1;
   } catch (error) {
-    printError(
-      `Everything that was acknowledged is on record, but that the gateway stopped could not be recorded: ${error}`,
-    );
+    printError(`All acknowledged events are recorded, but the stop of the gateway could not be recorded: ${error}`);
     return 1;
   } finally {
     // An open channel to the parent process would keep this one alive.
@@ -82,13 +80,15 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
 const durability = {
   standard: 'on disk before an answer ends',
   strict: 'on disk before a provider is called',
-  relaxed: 'synced every 100 ms: a power cut may lose the last moments',
+  relaxed: 'synced every 100 ms: a power cut may lose the last events',
 };
 
 function printFirstStart(url: string, masterKey: string, demo: boolean): void {
   const model = demo ? 'demo/simulated-small' : 'PROVIDER/MODEL';
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] });
-  print(`\nThis is the first start. The master key, shown only now and kept in the data folder:\n\n  ${masterKey}\n`);
+  print(
+    `\nThis is the first start. The master key, shown only once and stored in the data folder:\n\n  ${masterKey}\n`,
+  );
   print(
     `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
       `-H 'Content-Type: application/json' -d '${body}'\n`,
@@ -98,7 +98,8 @@ function printFirstStart(url: string, masterKey: string, demo: boolean): void {
 function whyNot(error: unknown, { host, port }: { host: string; port: number }): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'EADDRINUSE') return `${host}:${port} is in use. Choose another port with --port or PORT.`;
-  if (code === 'EACCES' && message.includes('listen')) return `it may not listen on ${host}:${port}.`;
+  if (code === 'EACCES' && message.includes('listen'))
+    return `the process is not allowed to listen on ${host}:${port}.`;
   return message ?? String(error);
 }
 

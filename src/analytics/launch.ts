@@ -111,8 +111,8 @@ const PORTS_TRIED = 50;
  * The socket of the embedded ClickHouse: on loopback, on that port or one of the next. To be closed once it is sent.
  * Connections of clients before that are closed.
  */
-export async function listenNear(wanted: number): Promise<Server> {
-  for (let port = wanted; ; port++) {
+export async function listenNear(preferredPort: number): Promise<Server> {
+  for (let port = preferredPort; ; port++) {
     const server = createServer((connection) => connection.destroy());
     try {
       server.listen(port, '127.0.0.1');
@@ -120,7 +120,7 @@ export async function listenNear(wanted: number): Promise<Server> {
       return server;
     } catch (error) {
       const inUse = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
-      if (!inUse || port >= wanted + PORTS_TRIED || port >= 65535) throw error;
+      if (!inUse || port >= preferredPort + PORTS_TRIED || port >= 65535) throw error;
     }
   }
 }

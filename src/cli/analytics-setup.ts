@@ -19,7 +19,7 @@ export async function analyticsSetup(args: ParsedArguments, parts: ProgramParts,
     if (allowed.length === 0) return 0;
     complain(
       terminal,
-      'the account may do more than reading its tables. Revoke what it was granted before, and set ' +
+      'the account has more rights than reading its tables. Revoke its other grants, and set ' +
         'access_control_improvements.select_from_system_db_requires_grant to true in the configuration of the server',
     );
     return 1;

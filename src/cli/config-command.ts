@@ -23,13 +23,13 @@ export async function configCommand(
     for (const problem of loaded.problems) complain(terminal, describeProblem(problem));
     return 1;
   }
-  const { config, written } = loaded;
+  const { config, rawSettings } = loaded;
   if (verb === 'print') {
-    await writeLine(terminal, printConfig(config, written, types).trimEnd());
+    await writeLine(terminal, printConfig(config, rawSettings, types).trimEnd());
     return 0;
   }
   for (const notice of config.notices) complain(terminal, notice);
   const providers = config.providers.map(({ name }) => name).join(', ') || 'none';
-  await writeLine(terminal, `the configuration is good; providers: ${providers}`);
+  await writeLine(terminal, `the configuration is valid; providers: ${providers}`);
   return 0;
 }

@@ -16,7 +16,7 @@ export async function logAcceptLoss(
   terminal: Terminal,
 ): Promise<number> {
   const reason = args.values['reason']?.trim() ?? '';
-  if (reason === '') throw new UsageError('--reason TEXT is needed: it is kept in the log');
+  if (reason === '') throw new UsageError('--reason TEXT is required: it is recorded in the log');
   const directory = await logDirectoryOf(args, parts, terminal);
   if (directory === undefined) return 1;
   let log: EmbeddedLog;

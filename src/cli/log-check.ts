@@ -42,11 +42,11 @@ async function tell(directory: string, check: LogCheck, terminal: Terminal): Pro
       terminal,
       `the log ${directory} is damaged: ${problem.segment} at byte ${problem.offset}${place}: ${problem.reason}`,
     );
-    complain(terminal, `whole until there: ${read}`);
+    complain(terminal, `intact up to there: ${read}`);
     return;
   }
   await writeLine(terminal, `the log ${directory} is whole: ${read}`);
   if (check.unfinishedBytes === 0) return;
   const unfinished = `${bytes(check.unfinishedBytes)} behind the last whole batch`;
-  await writeLine(terminal, `${unfinished}: a write that is going on, or that was cut off and never acknowledged`);
+  await writeLine(terminal, `${unfinished}: a write in progress, or one that was interrupted and never acknowledged`);
 }

@@ -14,7 +14,7 @@ export async function logDirectoryOf(
   const url = (await configInForce(args, parts, terminal))?.log.url;
   if (url === undefined) return undefined;
   if (!url.startsWith('file:')) {
-    complain(terminal, 'this works on a log in files (file:…); another engine has tools of its own');
+    complain(terminal, 'this command requires a log in files (file:…)');
     return undefined;
   }
   const directory = directoryOf(url);

@@ -22,7 +22,7 @@ export async function openConfiguredLog(
     return await (mode === 'read' ? openLog(url, { readOnly: true }) : openLog(url));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    const advice = error instanceof LogLocked ? '; stop the gateway first: its views are in its memory' : '';
+    const advice = error instanceof LogLocked ? '; stop the gateway first: it holds the views in memory' : '';
     complain(terminal, `the log ${maskAddress(url)} cannot be opened: ${why}${advice}`);
     return undefined;
   }

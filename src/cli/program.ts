@@ -15,9 +15,9 @@ import type { ProgramParts } from './program-parts.ts';
 import { complain, print, printError, type Terminal, withTerminal } from './terminal.ts';
 
 const whereFlags: Flags = {
-  config: { value: 'FILE', about: 'settings file (default chancery.yaml, if there is one)' },
+  config: { value: 'FILE', about: 'settings file (default: chancery.yaml, if it exists)' },
   'data-dir': { value: 'FOLDER', about: 'folder for all data of the gateway' },
-  'log-url': { value: 'URL', about: 'where the event log is: file:…, esdb://…, kafka://…' },
+  'log-url': { value: 'URL', about: 'address of the event log: file:…, esdb://…, kafka://…' },
 };
 
 const eventFlags: Flags = {
@@ -45,14 +45,14 @@ const commands: readonly Command[] = [
   {
     name: 'analytics setup',
     about:
-      'Make the user of analysts (CLICKHOUSE_ANALYST_USER) on the server at CLICKHOUSE_URL, as CLICKHOUSE_ADMIN_USER or else CLICKHOUSE_USER. May be repeated.',
+      'Create the user for analysts (CLICKHOUSE_ANALYST_USER) on the server at CLICKHOUSE_URL, as CLICKHOUSE_ADMIN_USER or else CLICKHOUSE_USER. Can be run again.',
     flags: whereFlags,
     run: (args, parts) =>
       withTerminal(async (terminal) => (await import('./analytics-setup.ts')).analyticsSetup(args, parts, terminal)),
   },
   {
     name: 'analytics',
-    about: 'Project the log into ClickHouse, embedded or at CLICKHOUSE_URL. "serve" does this by itself.',
+    about: 'Project the log into ClickHouse, embedded or at CLICKHOUSE_URL. "serve" includes this.',
     flags: {
       ...whereFlags,
       'log-level': { value: 'LEVEL', about: 'trace, debug, info, warn, error, fatal or silent' },
@@ -61,11 +61,11 @@ const commands: readonly Command[] = [
   },
   {
     name: 'log tail',
-    about: 'Show the newest events of the log, or with --after all since then.',
+    about: 'Show the newest events of the log, or with --after all events after a position.',
     flags: {
       follow: { short: 'f', about: 'wait for further events' },
       type: { value: 'TYPE', repeatable: true, about: 'only this event type; "attempt." or "attempt.*" for a family' },
-      stream: { value: 'STREAM', repeatable: true, about: 'only streams that begin like this' },
+      stream: { value: 'STREAM', repeatable: true, about: 'only streams with this prefix' },
       after: { value: 'POSITION', about: 'only events after this position; 0 for all' },
       last: { value: 'N', short: 'n', about: 'how many events to show without --after (default 20)' },
       ...eventFlags,
@@ -91,12 +91,12 @@ const commands: readonly Command[] = [
   },
   {
     name: 'log export',
-    about: 'Write the events of a time to a file, or to standard output.',
+    about: 'Write the events of a period to a file, or to standard output.',
     flags: {
       from: { value: 'TIME', about: 'from this day or time, in UTC unless it has a zone' },
-      to: { value: 'TIME', about: 'until before this time; or until the end of this day' },
+      to: { value: 'TIME', about: 'up to this time, exclusive; or to the end of this day' },
       format: { value: 'FORMAT', about: 'ndjson (default), cloudevents or parquet' },
-      output: { value: 'FILE', short: 'o', about: 'the file; needed for parquet' },
+      output: { value: 'FILE', short: 'o', about: 'output file; required for parquet' },
       type: { value: 'TYPE', repeatable: true, about: 'only this event type; "attempt." or "attempt.*" for a family' },
       ...whereFlags,
     },
@@ -116,7 +116,7 @@ const commands: readonly Command[] = [
     name: 'log accept-loss',
     about:
       'Continue a log that has lost files or events: records who accepted the loss, when, and which positions. These positions are not used again. Not while a gateway runs.',
-    flags: { reason: { value: 'TEXT', about: 'why; it is kept in the log' }, ...whereFlags },
+    flags: { reason: { value: 'TEXT', about: 'reason; recorded in the log' }, ...whereFlags },
     run: (args, parts) =>
       withTerminal(async (terminal) =>
         (await import('./log-accept-loss.ts')).logAcceptLoss(args, parts, userInfo().username, terminal),
@@ -124,7 +124,7 @@ const commands: readonly Command[] = [
   },
   {
     name: 'views list',
-    about: 'Name the read models that are kept between two starts.',
+    about: 'List the read models that are saved between starts.',
     flags: { json: { about: 'as JSON' } },
     run: (args) => withTerminal(async (terminal) => (await import('./views-status.ts')).viewsList(args, terminal)),
   },
@@ -163,8 +163,8 @@ const commands: readonly Command[] = [
     about: 'Skip the event at which a read model stopped, and record that. Not while a gateway runs.',
     operands: ['name'],
     flags: {
-      position: { value: 'POSITION', about: 'of the event, as the error names it' },
-      reason: { value: 'TEXT', about: 'why; it is kept in the log' },
+      position: { value: 'POSITION', about: 'position of the event, as in the error message' },
+      reason: { value: 'TEXT', about: 'reason; recorded in the log' },
       ...whereFlags,
     },
     run: (args, parts) =>

@@ -35,15 +35,15 @@ export interface FoldOptions {
 }
 
 export const savedViews: readonly SavedView[] = [
-  saved(providerMemory, 'what is known of each provider: models, capabilities, circuit'),
+  saved(providerMemory, 'state of each provider: models, capabilities, circuit'),
   saved(providerCredentialsView, 'providers that administrators stored'),
-  saved(taggingView, 'which headers give labels'),
+  saved(taggingView, 'headers that become labels'),
   saved(adminJournal, 'what administrators changed, for queries with as_of'),
   saved(virtualModelsView, 'virtual models and access policies'),
   saved(keysView, 'managed keys'),
   saved(usersView, 'policies of user paths'),
   saved(priceOverridesView, 'prices that administrators set'),
-  saved(spendView, 'budgets, and what was spent of them'),
+  saved(spendView, 'budgets and their spending'),
   saved(rateLimitsView, 'rules of rate limits'),
   saved(deferredUsageView, 'deferred work at providers, and the budget reserved for it'),
 ];

@@ -22,7 +22,7 @@ export async function viewsRebuild(
 ): Promise<number> {
   const view = rebuildable(args.operands[0] ?? '');
   if (args.values['from'] !== undefined) {
-    throw new UsageError(`--from is for analytics: ${view.name} is a fold of the whole log`);
+    throw new UsageError(`--from is only for analytics: ${view.name} is built from the whole log`);
   }
   const head = await log.head();
   const progress = progressOn(terminal);
@@ -49,7 +49,7 @@ export async function viewsRebuild(
   } catch (error) {
     progress.clear();
     if (!terminal.signal.aborted) throw error;
-    complain(terminal, `stopped before the end: ${view.name} is as it was`);
+    complain(terminal, `stopped before the end: ${view.name} is unchanged`);
     return 1;
   }
 }
@@ -73,7 +73,7 @@ export async function analyticsRebuild(
   } catch (error) {
     progress.clear();
     if (!(error instanceof Error)) throw error;
-    complain(terminal, signal.aborted ? 'stopped before the end: analytics is as it was' : error.message);
+    complain(terminal, signal.aborted ? 'stopped before the end: analytics is unchanged' : error.message);
     return 1;
   }
 }
@@ -98,10 +98,10 @@ export async function viewsSkip(
     throw new UsageError(`there is no view "${name}"; "chancery views list" shows the names`);
   }
   const reason = args.values['reason']?.trim() ?? '';
-  if (reason === '') throw new UsageError('--reason TEXT is needed: it is kept in the log');
+  if (reason === '') throw new UsageError('--reason TEXT is required: it is recorded in the log');
   const typed = args.values['position'];
   if (typed === undefined)
-    throw new UsageError('--position POSITION is needed: the error that stopped the view names it');
+    throw new UsageError('--position POSITION is required: the error that stopped the view names it');
   const position = positionFlag('position', typed);
   const event = await eventAt(log, position);
   if (event === undefined) {
@@ -109,7 +109,7 @@ export async function viewsSkip(
     return 1;
   }
   if ((await skippedEvents(log)).some((one) => one.view === name && one.position === position)) {
-    await writeLine(terminal, `${name} leaves out event ${position} already`);
+    await writeLine(terminal, `${name} already skips event ${position}`);
     return 0;
   }
   const snapshot = savedSnapshots(viewsFile(dataDir)).get(name);

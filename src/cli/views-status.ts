@@ -13,7 +13,7 @@ export const viewsFile = (dataDir: string) => join(dataDir, 'views.db');
 
 export const analyticsView = {
   name: 'analytics',
-  about: 'everything, in ClickHouse; kept by the analytics process',
+  about: 'all events, in ClickHouse; written by the analytics process',
 } as const;
 
 /** The position that the analytics process has reached, or why it is not known. */

@@ -47,8 +47,8 @@ export function overlayLimits(raw: RawSettings, env: Environment, sourceOf: (var
       limits: limitsIn((env[variable] ?? '').trim(), limits),
     }));
     const replaced = new Set(rows.map((row) => row[by]));
-    const written = raw.get([...path]);
-    const kept = (Array.isArray(written) ? written : []).filter(
+    const input = raw.get([...path]);
+    const kept = (Array.isArray(input) ? input : []).filter(
       (row) => !isMapping(row) || !replaced.has(subjectOf(row[by], by)),
     );
     raw.set([...path], [...kept, ...rows], { source: sourceOf(first), variable: first });
@@ -64,8 +64,8 @@ function userPathOf(suffix: string): string {
     .join('/')}`;
 }
 
-function subjectOf(written: unknown, by: string): unknown {
-  return by === 'path' && typeof written === 'string' ? `/${written.replace(/^\/|\/$/g, '')}` : written;
+function subjectOf(input: unknown, by: string): unknown {
+  return by === 'path' && typeof input === 'string' ? `/${input.replace(/^\/|\/$/g, '')}` : input;
 }
 
 /** Pairs such as `daily=10,weekly=50`, or a JSON array of the rows that the file would have. */

@@ -26,7 +26,7 @@ export type LoadedConfig =
       readonly ok: true;
       readonly config: Config;
       /** The settings before validation, for `chancery config print`. */
-      readonly written: RawSettings;
+      readonly rawSettings: RawSettings;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
@@ -79,16 +79,16 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing, raw);
   notices.push(...resolved.notices);
   if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
-    notices.push('the dashboard is off, because it needs the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
+    notices.push('the dashboard is off because it requires the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
   }
   const { budgets, usage } = parsed.data;
   if (budgets.enabled && !usage.enabled) {
-    notices.push('budgets are off, because they need usage to be counted (USAGE_ENABLED)');
+    notices.push('budgets are off because they require usage tracking (USAGE_ENABLED)');
   }
   return {
     ok: true,
     config: configOf(parsed.data, resolved.providers, timeoutsByType(parsed.data, providerTypes), notices, cwd),
-    written: raw,
+    rawSettings: raw,
   };
 }
 
@@ -99,7 +99,7 @@ function analystWhoWrites({ analytics }: FileSettings, raw: RawSettings): Proble
     path: 'analytics.clickhouse.analyst_user',
     variable: 'CLICKHOUSE_ANALYST_USER',
     source: raw.origin(['analytics', 'clickhouse', 'analyst_user']).source,
-    message: 'expected a user who only reads, got the one who writes (CLICKHOUSE_USER)',
+    message: 'expected a read-only user, got the writing user (CLICKHOUSE_USER)',
   };
 }
 

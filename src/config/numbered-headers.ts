@@ -38,8 +38,8 @@ export function overlayNumberedHeaders(
     if (first === undefined) continue;
     const rules = numbers.map((number) => ruleOf(`${prefix}${number}`, members, env));
     const replaced = new Set(rules.map(({ header }) => header?.toLowerCase()));
-    const written = raw.get([...path]);
-    const kept = (Array.isArray(written) ? written : []).filter(
+    const input = raw.get([...path]);
+    const kept = (Array.isArray(input) ? input : []).filter(
       (rule) => !isMapping(rule) || !replaced.has(String(rule['header']).toLowerCase()),
     );
     const variable = `${prefix}${first}`;

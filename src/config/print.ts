@@ -7,17 +7,18 @@ import { initialOf, isSecretAt } from './schema-walk.ts';
 import { loadYaml } from './sources.ts';
 
 /** Each value that is not a default has a comment that says where it comes from. */
-export function printConfig(config: Config, written: RawSettings, types: ProviderTypes): string {
+export function printConfig(config: Config, rawSettings: RawSettings, types: ProviderTypes): string {
   const yaml = loadYaml();
   const schema = fileSchema(types);
   const document = new yaml.Document(
-    masked(merged(initialOf(schema), written.tree), [], (path) => isSecretAt(schema, path)),
+    masked(merged(initialOf(schema), rawSettings.tree), [], (path) => isSecretAt(schema, path)),
   );
   yaml.visit(document, {
     Pair(_, pair, ancestors) {
       const above = ancestors.filter((node) => yaml.isPair(node)).map((node) => String(node.key));
       const path = [...above, String(pair.key)];
-      if (written.get(path) !== undefined && yaml.isScalar(pair.value)) pair.value.comment = from(written.origin(path));
+      if (rawSettings.get(path) !== undefined && yaml.isScalar(pair.value))
+        pair.value.comment = from(rawSettings.origin(path));
     },
   });
   document.commentBefore = headOf(config);

@@ -33,15 +33,15 @@ type Own = Pick<FileSettings['providers'][string], 'timeout' | 'stream_idle_time
 /** Of a provider in the configuration. */
 export function timeoutsOf(
   name: string,
-  written: Own & { readonly type: string },
+  providerInput: Own & { readonly type: string },
   { http }: FileSettings,
   raw: RawSettings,
   types: ProviderTypes,
 ): ProviderTimeouts {
-  const isLocal = types[written.type]?.isLocal === true;
+  const isLocal = types[providerInput.type]?.isLocal === true;
   const limit = (kind: Kind, member: keyof Own): TimeLimit => {
-    const { variable = settingOf(name, written.type, member) } = raw.origin(['providers', name, member]);
-    const own = written[member];
+    const { variable = settingOf(name, providerInput.type, member) } = raw.origin(['providers', name, member]);
+    const own = providerInput[member];
     if (own !== undefined) return { ms: own, setting: variable };
     const shared = limitForAll(kind, http, isLocal);
     return isLocal && http[forAll[kind].member] === undefined ? { ...shared, setting: variable } : shared;

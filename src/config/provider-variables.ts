@@ -60,7 +60,7 @@ export function providersInEnvironment(
     if (found === undefined) continue;
     if (found.suffix !== undefined && !isInstanceName(found.suffix)) {
       notices.push(
-        `${variable} is ignored: between ${prefix} and ${found.field} only letters, digits and single underscores may stand`,
+        `${variable} is ignored: between ${prefix} and ${found.field} only letters, digits and single underscores are allowed`,
       );
       continue;
     }

@@ -55,7 +55,7 @@ export function overlayProviders(
     if (isMapping(inFile) && inFile['type'] !== undefined && inFile['type'] !== provider.type) {
       raw.delete(path);
       notices.push(
-        `provider ${provider.name} is taken from ${variablePrefix(provider.name)}_* in the environment, and the one of ` +
+        `provider ${provider.name} is taken from ${variablePrefix(provider.name)}_* in the environment, and the provider of ` +
           `type ${String(inFile['type'])} in the file is ignored; give it another name`,
       );
     }
@@ -88,11 +88,11 @@ function shareTimeouts(
   sourceOf: (variable: string) => Source,
 ): void {
   const providers = raw.get(['providers']);
-  for (const [name, written] of Object.entries(isMapping(providers) ? providers : {})) {
-    if (!isMapping(written) || written['type'] !== type) continue;
+  for (const [name, providerInput] of Object.entries(isMapping(providers) ? providers : {})) {
+    if (!isMapping(providerInput) || providerInput['type'] !== type) continue;
     for (const option of timeoutOptions) {
       const from = options[option];
-      if (from === undefined || written[option] !== undefined) continue;
+      if (from === undefined || providerInput[option] !== undefined) continue;
       raw.set(['providers', name, option], from.value, { source: sourceOf(from.variable), variable: from.variable });
     }
   }
@@ -104,8 +104,8 @@ export function misplacedOptions(raw: RawSettings, types: ProviderTypes): Proble
   const options = Object.values(types).flatMap(({ extra = {} }) =>
     Object.keys(extra).map((name) => name.toLowerCase()),
   );
-  return Object.entries(isMapping(providers) ? providers : {}).flatMap(([name, written]) => {
-    const type = isMapping(written) ? String(written['type']) : '';
+  return Object.entries(isMapping(providers) ? providers : {}).flatMap(([name, providerInput]) => {
+    const type = isMapping(providerInput) ? String(providerInput['type']) : '';
     const own = Object.keys(types[type]?.extra ?? {}).map((option) => option.toLowerCase());
     const unknown = options.filter(
       (option) => !own.includes(option) && raw.get(['providers', name, option]) !== undefined,
@@ -135,12 +135,12 @@ export function resolveProviders(
 ): ResolvedProviders {
   const providers: ProviderConfig[] = [];
   const notices: string[] = [];
-  for (const [name, written] of Object.entries(settings.providers)) {
-    const facts = types[written.type];
+  for (const [name, providerInput] of Object.entries(settings.providers)) {
+    const facts = types[providerInput.type];
     if (facts === undefined) continue;
     const variables = fromEnvironment.find((provider) => provider.name === name);
-    const apiKeys = [written.api_key, ...(written.api_keys ?? [])].filter((key) => key !== undefined);
-    const lacking = missingMember(written, facts, apiKeys, unresolved(name, 'base_url', missing));
+    const apiKeys = [providerInput.api_key, ...(providerInput.api_keys ?? [])].filter((key) => key !== undefined);
+    const lacking = missingMember(providerInput, facts, apiKeys, unresolved(name, 'base_url', missing));
     if (lacking !== undefined) {
       const inFile = unresolved(name, lacking.member, missing);
       const cure = inFile ?? (variables && `${variablePrefix(name)}_${lacking.field}`);
@@ -150,14 +150,14 @@ export function resolveProviders(
     }
     providers.push({
       name,
-      type: written.type,
-      baseUrl: written.base_url ?? facts.defaultBaseUrl ?? '',
+      type: providerInput.type,
+      baseUrl: providerInput.base_url ?? facts.defaultBaseUrl ?? '',
       apiKeys: [...new Set(apiKeys)],
-      models: modelsOf(written.models ?? []),
-      modelsMode: written.models_mode ?? settings.registry.models_mode,
-      resilience: resilienceOf(settings.resilience, written.resilience),
-      timeouts: timeoutsOf(name, written, settings, raw, types),
-      options: optionsOf(written, facts),
+      models: modelsOf(providerInput.models ?? []),
+      modelsMode: providerInput.models_mode ?? settings.registry.models_mode,
+      resilience: resilienceOf(settings.resilience, providerInput.resilience),
+      timeouts: timeoutsOf(name, providerInput, settings, raw, types),
+      options: optionsOf(providerInput, facts),
       source: variables === undefined ? 'file' : 'environment',
     });
   }
@@ -167,14 +167,14 @@ export function resolveProviders(
 type ProviderInput = FileSettings['providers'][string];
 
 function missingMember(
-  written: ProviderInput,
+  providerInput: ProviderInput,
   facts: ProviderTypeFacts,
   apiKeys: readonly string[],
   unresolvedBaseUrl: string | undefined,
 ) {
   if (!facts.keyless && apiKeys.length === 0) return { what: 'API key', member: 'api_key', field: 'API_KEY' };
   const usual = facts.requiresBaseUrl || unresolvedBaseUrl !== undefined ? undefined : facts.defaultBaseUrl;
-  if ((written.base_url ?? usual) !== undefined) return undefined;
+  if ((providerInput.base_url ?? usual) !== undefined) return undefined;
   return { what: 'base URL', member: 'base_url', field: 'BASE_URL' };
 }
 
@@ -193,9 +193,9 @@ function modelsOf(models: readonly (string | ConfiguredModel)[]): ConfiguredMode
   return [...byId.values()];
 }
 
-function optionsOf(written: ProviderInput, facts: ProviderTypeFacts): Record<string, string> {
+function optionsOf(providerInput: ProviderInput, facts: ProviderTypeFacts): Record<string, string> {
   const found = Object.entries(facts.extra ?? {}).map(([field, option]) => {
-    return [option, Reflect.get(written, field.toLowerCase())] as const;
+    return [option, Reflect.get(providerInput, field.toLowerCase())] as const;
   });
   return Object.fromEntries(found.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
 }

@@ -134,7 +134,7 @@ export class WrongExpectedRevision extends Error {
 export class EventTooLarge extends Error {
   readonly code = 'event_too_large';
   constructor(type: string, bytes: number, maxBytes: number) {
-    super(`event ${type} takes ${bytes} bytes, and this log takes at most ${maxBytes}`);
+    super(`event ${type} has ${bytes} bytes; this log accepts at most ${maxBytes}`);
   }
 }
 

@@ -28,7 +28,7 @@ export async function whenNewerEvent(
   if ((await newestEvent(stream, log))?.revision !== from) return;
   const timeout = AbortSignal.timeout(MAX_WAIT_MS);
   const signal = ended === undefined ? timeout : AbortSignal.any([ended, timeout]);
-  for await (const said of log.subscribe({ after: head, filter: { streams: [stream] }, signal })) {
-    if (said.type !== '$caughtUp') return;
+  for await (const item of log.subscribe({ after: head, filter: { streams: [stream] }, signal })) {
+    if (item.type !== '$caughtUp') return;
   }
 }

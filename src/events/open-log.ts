@@ -26,7 +26,7 @@ export async function openLog(url: string, options: OpenLogOptions = {}): Promis
         : EmbeddedLog.open(directoryOf(url), options);
     case 'esdb:':
     case 'kafka:':
-      throw new Error(`LOG_URL ${url}: the ${engine.slice(0, -1)} engine is not built in yet; use file:<directory>`);
+      throw new Error(`LOG_URL ${url}: the ${engine.slice(0, -1)} engine is not available yet; use file:<directory>`);
     default:
       throw new Error(`LOG_URL ${url}: expected file:<directory>, esdb://… or kafka://…`);
   }

@@ -12,6 +12,6 @@ export function isA<Type extends string, Schema extends z.ZodObject>(
 }
 
 /** Whether a subscription yielded its caught-up marker, and not an event. */
-export function isCaughtUp(said: RecordedEvent | CaughtUp): said is CaughtUp {
-  return said.type === '$caughtUp';
+export function isCaughtUp(item: RecordedEvent | CaughtUp): item is CaughtUp {
+  return item.type === '$caughtUp';
 }

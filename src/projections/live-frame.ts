@@ -42,7 +42,7 @@ export interface LiveFilter {
 }
 
 /** Compiles the filter to a function, since it is applied to many frames. */
-export function wanted(filter: LiveFilter): (frame: LiveFrame) => boolean {
+export function matchesFilter(filter: LiveFilter): (frame: LiveFrame) => boolean {
   const tests: ((frame: LiveFrame) => boolean)[] = [];
   const { types, request, path, stream, userPath, exchangesOnly = false } = filter;
   if (types !== undefined) {

@@ -261,10 +261,10 @@ function start<State>(
       return position;
     },
     caughtUp: first.promise,
-    async whenProcessed(wanted) {
-      if (wanted <= position) return;
+    async whenProcessed(target) {
+      if (target <= position) return;
       if (phase === 'stopped') throw failure ?? new ProjectionStopped(name, position, new Error('it was closed'));
-      await new Promise<void>((resolve, reject) => waiting.push({ position: wanted, resolve, reject }));
+      await new Promise<void>((resolve, reject) => waiting.push({ position: target, resolve, reject }));
     },
     status() {
       return {

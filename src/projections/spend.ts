@@ -96,7 +96,7 @@ export const spendView: Projection<SpendState> = {
     };
     for (const [key, start, end, spent, hasUsage] of meters) {
       const rule = budgets.rules.get(key);
-      if (rule === undefined) throw new Error(`there is a meter of ${key}, and no such budget`);
+      if (rule === undefined) throw new Error(`${key} has a meter but no budget`);
       add(state, { ...meterOf(rule), start, end, spent, hasUsage });
     }
     return state;

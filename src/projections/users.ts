@@ -47,9 +47,9 @@ export const usersView: Projection<UsersState> = {
   save: ({ policies }) => [...policies.values()],
   load(saved) {
     const state = usersView.initial();
-    if (!Array.isArray(saved)) throw new Error('it is no list of policies');
+    if (!Array.isArray(saved)) throw new Error('it is not a list of policies');
     for (const policy of saved) {
-      if (!isPolicy(policy)) throw new Error('a saved policy is not in the form in which policies are saved');
+      if (!isPolicy(policy)) throw new Error('a saved policy has an unknown format');
       add(state, { ...policy, description: policy.description });
     }
     return state;

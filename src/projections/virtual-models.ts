@@ -40,9 +40,9 @@ export const virtualModelsView: Projection<VirtualModelsState> = {
   save: ({ bySource }) => [...bySource.values()],
   load(saved) {
     const state = virtualModelsView.initial();
-    if (!Array.isArray(saved)) throw new Error('it is no list of virtual models');
+    if (!Array.isArray(saved)) throw new Error('it is not a list of virtual models');
     for (const record of saved) {
-      if (!isRecord(record)) throw new Error('a saved virtual model is not in the form in which they are saved');
+      if (!isRecord(record)) throw new Error('a saved virtual model has an unknown format');
       state.bySource.set(record.model.source, record);
     }
     state.version = state.bySource.size;

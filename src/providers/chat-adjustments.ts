@@ -46,9 +46,9 @@ function adjustEffort(body: Readonly<Record<string, unknown>>, style: ReasoningS
     return;
   }
   if (reasoning !== undefined) changes['reasoning'] = undefined;
-  const wanted = typeof flat === 'string' ? flat : requestedEffort;
-  if (style.effort === 'omit' || typeof wanted !== 'string') return;
-  const effort = loweredEffort(wanted, style.levels);
+  const level = typeof flat === 'string' ? flat : requestedEffort;
+  if (style.effort === 'omit' || typeof level !== 'string') return;
+  const effort = loweredEffort(level, style.levels);
   if (effort !== flat) changes['reasoning_effort'] = JSON.stringify(effort);
 }
 

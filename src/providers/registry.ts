@@ -161,8 +161,8 @@ export function createRegistry(options: RegistryOptions): Registry {
     set(providers, known) {
       if (closed) return;
       const before = new Map(listings.map((listing) => [listing.provider, listing]));
-      const wanted = new Set(providers.map(({ provider }) => provider));
-      for (const listing of listings) if (!wanted.has(listing.provider)) listing.close();
+      const configuredProviders = new Set(providers.map(({ provider }) => provider));
+      for (const listing of listings) if (!configuredProviders.has(listing.provider)) listing.close();
       listings = providers.map((one) => before.get(one.provider) ?? begin(one, known));
       inForce = listings.map(({ provider }) => provider);
       reindex();

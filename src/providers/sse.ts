@@ -155,6 +155,6 @@ function readLines(raw: Buffer, text: string): Frame {
 
 /** The error that some servers send outside of `data`: in a field `error` (older llama.cpp), or as a bare object. */
 function errorWithoutData(text: string): string | undefined {
-  const said = /^(?:error:\s*(.*\S)|({\s*"error".*\S))\s*$/m.exec(text);
-  return said?.[1] ?? said?.[2];
+  const match = /^(?:error:\s*(.*\S)|({\s*"error".*\S))\s*$/m.exec(text);
+  return match?.[1] ?? match?.[2];
 }

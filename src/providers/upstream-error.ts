@@ -54,20 +54,23 @@ export interface UpstreamAnswer {
 /** Also for a 2xx answer, or a chunk of one, that reports an error (`isErrorBody`). */
 export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
   const { headers, body, provider } = answer;
-  const said = readError(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(), headers);
-  const status = statusFor(answer.status, said);
+  const providerError = readError(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(), headers);
+  const status = statusFor(answer.status, providerError);
   const clean = (text: string, maxLength: number): string =>
     shorten(withoutKeys(provider.redact?.(text) ?? text), maxLength);
   // llama.cpp and others repeat the status as `code`.
-  const code = said.code === String(answer.status) || said.code === String(status) ? undefined : said.code;
+  const code =
+    providerError.code === String(answer.status) || providerError.code === String(status)
+      ? undefined
+      : providerError.code;
   const retryAfter = retryAfterOf(headers);
   const rateLimits = rateLimitsIn(headers);
   return {
     status,
     type: typeFor(status),
     code: code === undefined ? null : clean(code, MAX_CODE_LENGTH),
-    message: clean(said.message ?? silent(provider.name, answer.status), MAX_MESSAGE_LENGTH),
-    param: said.param === undefined ? null : clean(said.param, MAX_CODE_LENGTH),
+    message: clean(providerError.message ?? silent(provider.name, answer.status), MAX_MESSAGE_LENGTH),
+    param: providerError.param === undefined ? null : clean(providerError.param, MAX_CODE_LENGTH),
     provider: provider.name,
     ...(retryAfter === undefined ? {} : { retryAfter }),
     ...(rateLimits === undefined ? {} : { rateLimits }),
@@ -109,9 +112,11 @@ function errorOfChoice({ choices }: Record<string, unknown>): Record<string, unk
 }
 
 /** The status of the answer; for a 2xx answer, the one in its body; else 502. */
-function statusFor(status: number, said: Said): number {
+function statusFor(status: number, providerError: ProviderErrorMembers): number {
   if (status >= 400 && status <= 599) return status;
-  const reportedStatus = [Number(said.code), said.status, statusOfCode.get(said.code)].find(isErrorStatus);
+  const reportedStatus = [Number(providerError.code), providerError.status, statusOfCode.get(providerError.code)].find(
+    isErrorStatus,
+  );
   return status >= 200 && status <= 299 && reportedStatus !== undefined ? reportedStatus : 502;
 }
 
@@ -143,14 +148,14 @@ const statusOfCode: ReadonlyMap<unknown, number> = new Map([
   ['invalid_prompt', 400],
 ]);
 
-interface Said {
+interface ProviderErrorMembers {
   readonly message?: string;
   readonly code?: string;
   readonly param?: string;
   readonly status?: number;
 }
 
-function readError(text: string, headers: Readonly<Record<string, string>>): Said {
+function readError(text: string, headers: Readonly<Record<string, string>>): ProviderErrorMembers {
   const trimmed = text.trim();
   if (trimmed === '') return {};
   if (isHtml(trimmed, headers)) return { message: titleOf(trimmed) };
@@ -175,7 +180,7 @@ function messageIn(text: string): string | undefined {
 }
 
 /** The known formats: OpenAI's, Anthropic's, a bare string, Gemini's array, Mistral's flat one, FastAPI's `detail`. */
-function readParsed(parsed: unknown): Said {
+function readParsed(parsed: unknown): ProviderErrorMembers {
   if (Array.isArray(parsed)) return parsed.length === 0 ? {} : readParsed(parsed[0]);
   if (typeof parsed === 'string') return { message: parsed };
   if (!isObject(parsed)) return {};
@@ -192,15 +197,15 @@ function readParsed(parsed: unknown): Said {
 const UNNAMED = 'The provider ended its answer with an error without details.';
 
 /** Anthropic's format: the details contain the code, which its clients evaluate; else the type serves as the code. */
-function readTyped(error: Record<string, unknown>): Said {
-  const said = readMembers(error);
+function readTyped(error: Record<string, unknown>): ProviderErrorMembers {
+  const providerError = readMembers(error);
   const { details, type } = error;
   const detailed = isObject(details) ? details['error_code'] : undefined;
   const code = typeof detailed === 'string' && detailed !== '' ? detailed : codeOfErrorType(type);
-  return { ...said, code: said.code ?? code };
+  return { ...providerError, code: providerError.code ?? code };
 }
 
-function readMembers(error: Record<string, unknown>): Said {
+function readMembers(error: Record<string, unknown>): ProviderErrorMembers {
   const { param, type } = error;
   const code = errorCodeOf(error);
   const status = statusOfErrorType(type) ?? statusOfType.get(type);

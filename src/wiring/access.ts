@@ -84,8 +84,11 @@ export function controlAccess(
   models: ModelPolicies,
 ) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
-  const written = config.users.map(({ path, ...policy }) => ({ ...policy, userPath: parseUserPath(path, 'path') }));
-  const declared = declaredPolicies(written, isProvider);
+  const declaredUsers = config.users.map(({ path, ...policy }) => ({
+    ...policy,
+    userPath: parseUserPath(path, 'path'),
+  }));
+  const declared = declaredPolicies(declaredUsers, isProvider);
   const lists = policiesInForce(() => users.state, declared);
   const policies = { users: lists, models };
   return {

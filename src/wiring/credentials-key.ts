@@ -29,9 +29,9 @@ export function credentialsKey({ dataDir, key, keyFile }: CredentialsKeyOptions)
       text = readFileSync(file, 'utf8').trim();
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-      throw new Error(`the key of the credentials cannot be read: ${whyNot(error)}`, { cause: error });
+      throw new Error(`the key that encrypts credentials cannot be read: ${whyNot(error)}`, { cause: error });
     }
-    if (text.length < 32) throw new Error(`the key of the credentials in ${file} has fewer than 32 characters`);
+    if (text.length < 32) throw new Error(`the key that encrypts credentials in ${file} has fewer than 32 characters`);
     return createSealer(text);
   };
 

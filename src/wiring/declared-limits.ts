@@ -30,8 +30,8 @@ export async function declareBudgets(
     amount: known(nanoOf(amount), amount),
   }));
   let last: Position | undefined;
-  for (const [stream, { of, wanted }] of bySubject(rows, stored, budgetStream)) {
-    const command = { do: 'declare', of, budgets: wanted, context } as const;
+  for (const [stream, { of, declaredRules }] of bySubject(rows, stored, budgetStream)) {
+    const command = { do: 'declare', of, budgets: declaredRules, context } as const;
     const { position } = await executeCommand(budgetDecider, command, { log, stream });
     last = position ?? last;
   }
@@ -52,8 +52,8 @@ export async function declareRateLimits(
     maxTokens,
   }));
   let last: Position | undefined;
-  for (const [stream, { of, wanted }] of bySubject(rows, stored, rateLimitStream)) {
-    const limits = wanted.map(({ periodSeconds, maxRequests, maxTokens }) => ({
+  for (const [stream, { of, declaredRules }] of bySubject(rows, stored, rateLimitStream)) {
+    const limits = declaredRules.map(({ periodSeconds, maxRequests, maxTokens }) => ({
       periodSeconds,
       maxRequests,
       maxTokens,
@@ -78,14 +78,14 @@ function bySubject<
   stored: Iterable<Known<{ readonly scope: Scope; readonly subject: string }>>,
   streamOf: (of: { readonly scope: Scope; readonly subject: string }) => Stream,
 ) {
-  const subjects = new Map<Stream, { of: { readonly scope: Scope; readonly subject: string }; wanted: Row[] }>();
+  const subjects = new Map<Stream, { of: { readonly scope: Scope; readonly subject: string }; declaredRules: Row[] }>();
   const entry = ({ scope, subject }: { readonly scope: Scope; readonly subject: string }) => {
     const of = { scope, subject };
-    const found = subjects.get(streamOf(of)) ?? { of, wanted: [] };
+    const found = subjects.get(streamOf(of)) ?? { of, declaredRules: [] };
     subjects.set(streamOf(of), found);
     return found;
   };
-  for (const row of rows) entry(row).wanted.push(row);
+  for (const row of rows) entry(row).declaredRules.push(row);
   for (const row of stored) if (row.source === 'config') entry(row);
   return subjects;
 }

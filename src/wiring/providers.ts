@@ -56,7 +56,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
   const shared = { retry: config.retry, circuitBreaker: config.circuitBreaker };
   const managed = new Set(config.providers.map(({ name }) => name));
 
-  async function wanted(unusable: Map<string, string>): Promise<RosterConfig[]> {
+  async function configured(unusable: Map<string, string>): Promise<RosterConfig[]> {
     const settings: RosterConfig[] = [];
     for (const credential of stored.state.values()) {
       if (!credential.enabled || managed.has(credential.name)) continue;
@@ -79,7 +79,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
 
   async function follow(): Promise<void> {
     const unusable = new Map<string, string>();
-    for (const [name, why] of roster.follow(await wanted(unusable))) unusable.set(name, why);
+    for (const [name, why] of roster.follow(await configured(unusable))) unusable.set(name, why);
     for (const [name, why] of unusable) {
       if (problems.get(name) !== why) logger.error(`provider ${name} is not in force: ${why}`);
     }

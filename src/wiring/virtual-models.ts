@@ -44,11 +44,11 @@ export type VirtualModels = ReturnType<typeof createVirtualModels>;
 export function createVirtualModels({ config, log, view, registry, warn }: VirtualModelsOptions) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
   const providers = { has: isProvider, knows: (nameOrType: string) => registry.knows(nameOrType) };
-  const written = config.virtualModels.map(({ userPaths, ...one }) => ({
+  const policies = config.virtualModels.map(({ userPaths, ...one }) => ({
     ...one,
     userPaths: userPaths?.map((path) => parseUserPath(path, 'user_paths')),
   }));
-  const declared = declaredVirtualModels(written, providers, warn);
+  const declared = declaredVirtualModels(policies, providers, warn);
   const { enabledByDefault } = config.models;
   const directory = new VirtualModelDirectory({ stored: () => view.state, declared, enabledByDefault });
   refuseCycles(directory, declared);

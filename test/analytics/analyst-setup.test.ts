@@ -89,7 +89,7 @@ describe('chancery analytics setup', { timeout: 30_000 }, () => {
     const { code, stdout, stderr } = await setup({ CLICKHOUSE_URL: server.url, ...account });
     expect(code).toBe(1);
     expect(stdout).toContain('-- reader MAY RUN: SELECT count() FROM system.processes');
-    expect(stderr).toMatch(/may do more than reading its tables.*select_from_system_db_requires_grant/);
+    expect(stderr).toMatch(/has more rights than reading its tables.*select_from_system_db_requires_grant/);
   });
 
   test('fails with the error of the server when the user may not manage access', async () => {

@@ -127,7 +127,7 @@ describe('POST /admin/sql with a server', () => {
 
   test('a configuration with the same user for analysts and for writing is refused', async () => {
     await expect(gatewayWith({ ...analyst, CLICKHOUSE_ANALYST_USER: 'writer' })).rejects.toThrow(
-      /CLICKHOUSE_ANALYST_USER.*expected a user who only reads, got the one who writes/,
+      /CLICKHOUSE_ANALYST_USER.*expected a read-only user, got the writing user/,
     );
   });
 });

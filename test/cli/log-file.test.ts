@@ -198,6 +198,6 @@ describe('chancery log check of a changed log', () => {
 
   test('the log of another engine is refused', async () => {
     const { code, stderr } = await chancery('log', 'check', '--log-url', 'kafka://host:9092/p');
-    expect([code, stderr]).toEqual([2, expect.stringContaining('works on a log in files')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('requires a log in files')]);
   });
 });

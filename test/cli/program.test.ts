@@ -81,7 +81,7 @@ describe('chancery config', () => {
   test('check reports success, and lists the providers', async () => {
     expect(await chancery(['config', 'check'], { LLAMACPP_BASE_URL: 'http://x/v1' })).toEqual({
       code: 0,
-      stdout: 'the configuration is good; providers: llamacpp\n',
+      stdout: 'the configuration is valid; providers: llamacpp\n',
       stderr: '',
     });
   });

@@ -124,7 +124,7 @@ describe('chancery views rebuild', () => {
     const shown = screen();
     shown.stop();
     expect(await viewsRebuild(typed({ operands: ['keys'] }), log, dataDir, shown)).toBe(1);
-    expect(shown.err()).toBe('chancery: stopped before the end: keys is as it was\n');
+    expect(shown.err()).toBe('chancery: stopped before the end: keys is unchanged\n');
     expect(savedSnapshots(viewsFile(dataDir))).toEqual(before);
   });
 
@@ -144,7 +144,7 @@ describe('chancery views rebuild', () => {
   test('from a position on works for analytics alone', async () => {
     const requested = typed({ operands: ['keys'], values: { from: '12' } });
     await expect(viewsRebuild(requested, log, dataDir, screen())).rejects.toThrow(
-      '--from is for analytics: keys is a fold',
+      '--from is only for analytics: keys is built',
     );
     const shown = screen();
     const rebuilt: (number | undefined)[] = [];
@@ -251,10 +251,10 @@ describe('a poisoned event', () => {
 
   test.each([
     ['kesy', { position: '1', reason: 'why' }, /there is no view "kesy"/],
-    ['keys', { reason: 'why' }, /--position POSITION is needed/],
+    ['keys', { reason: 'why' }, /--position POSITION is required/],
     ['keys', { position: 'soon', reason: 'why' }, /"soon" is not a position of this log/],
-    ['keys', { position: '1' }, /--reason TEXT is needed/],
-    ['keys', { position: '1', reason: '  ' }, /--reason TEXT is needed/],
+    ['keys', { position: '1' }, /--reason TEXT is required/],
+    ['keys', { position: '1', reason: '  ' }, /--reason TEXT is required/],
   ])('%s %o is refused', async (name, values, message) => {
     await expect(skip(name, values as Record<string, string>)).rejects.toThrow(UsageError);
     await expect(skip(name, values as Record<string, string>)).rejects.toThrow(message);

@@ -7,7 +7,7 @@ import { configFrom, load, types, type Written } from './load.ts';
 function printed(written: Written): string {
   const loaded = load(written);
   if (!loaded.ok) throw new Error('expected a valid configuration');
-  return printConfig(loaded.config, loaded.written, types);
+  return printConfig(loaded.config, loaded.rawSettings, types);
 }
 
 describe('chancery config print', () => {

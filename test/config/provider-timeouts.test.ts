@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { configFrom, problemsFrom, providersFrom, type Written } from './load.ts';
 
-const timeoutsOf = (written: Written, name: string) => providersFrom(written).get(name)?.timeouts;
+const timeoutsOf = (providerInput: Written, name: string) => providersFrom(providerInput).get(name)?.timeouts;
 const OPENAI = { OPENAI_API_KEY: 'k' };
 const LLAMACPP = { LLAMACPP_BASE_URL: 'http://a/v1' };
 const GPU = { LLAMACPP_GPU_BASE_URL: 'http://b/v1' };

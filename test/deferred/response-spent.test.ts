@@ -15,7 +15,7 @@ const work: OpenWork = {
   endpoint: '/v1/responses',
   parts: [{ model: 'm', answers: 1, inputTokens: 8, outputTokens: 1024 }],
 };
-const said = (text: string) => [{ type: 'message', content: [{ type: 'output_text', text }] }];
+const estimatedTokens = (text: string) => [{ type: 'message', content: [{ type: 'output_text', text }] }];
 
 describe('a response in the background without usage', () => {
   test('is charged with the estimate for its answer when it was cancelled', () => {
@@ -24,12 +24,12 @@ describe('a response in the background without usage', () => {
   });
 
   test('is charged for its output when that is more', () => {
-    const [spent] = responseSpent(work, 'cancelled', { output: said('word '.repeat(8000)) });
+    const [spent] = responseSpent(work, 'cancelled', { output: estimatedTokens('word '.repeat(8000)) });
     expect(spent?.estimate?.outputTokens).toBe(10_000);
   });
 
   test('is charged for its output when it was completed', () => {
-    const [spent] = responseSpent(work, 'completed', { output: said('word') });
+    const [spent] = responseSpent(work, 'completed', { output: estimatedTokens('word') });
     expect(spent?.estimate).toEqual({ inputTokens: 8, outputTokens: 1 });
   });
 

@@ -40,7 +40,7 @@ describe('a start without configuration', async () => {
     const url = await gateway.listening;
     await expect.poll(() => gateway.stdout).toContain('curl ');
     expect(gateway.stdout.split('\n').filter((line) => line.includes('demo/') && !line.includes('curl'))).toEqual([
-      expect.stringMatching(/No provider is configured, so a simulated one answers as demo\/.+LLAMACPP_BASE_URL=/),
+      expect.stringMatching(/No provider is configured. A simulated provider serves demo\/.+LLAMACPP_BASE_URL=/),
     ]);
     const key = keyPattern.exec(gateway.stdout)?.[0] ?? '';
     expect((await ask(url, '/v1/models', { key })).status).toBe(200);

@@ -30,14 +30,14 @@ export function parseSelector(canonical: string): Selector {
  * @param param the field that holds the selector, for the refusal
  */
 export function canonicalSelector(
-  written: string,
+  selector: string,
   isProvider: (name: string) => boolean,
   param: string,
 ): string | Refusal {
-  const text = written.trim();
+  const text = selector.trim();
   if (text === '*' || text === '/') return '/';
   if (text === '' || text.length > MAX_LENGTH) {
-    return notOne(written, `it must have from 1 to ${MAX_LENGTH} characters`, param);
+    return notOne(selector, `it must have from 1 to ${MAX_LENGTH} characters`, param);
   }
   if (/[^\x21-\x7e]/.test(text)) return notOne(text, 'it has spaces or control characters', param);
   const canonical = text.endsWith('/*') ? text.slice(0, -1) : text;
@@ -47,7 +47,7 @@ export function canonicalSelector(
   const provider = canonical.slice(0, slash);
   if (provider === '' || canonical[slash + 1] === '/') return notOne(text, 'it has an empty segment', param);
   if (!isProvider(provider)) {
-    const message = `The selector '${text}' names the provider '${provider}', and there is none of that name.`;
+    const message = `The selector '${text}' names the unknown provider '${provider}'.`;
     return refusals.invalidRequest(message, param, 'unknown_provider');
   }
   return canonical;
@@ -55,15 +55,15 @@ export function canonicalSelector(
 
 /** The canonical form of a list: each selector once, in the given order. */
 export function canonicalSelectors(
-  written: readonly string[],
+  selectors: readonly string[],
   isProvider: (name: string) => boolean,
   param: string,
 ): readonly string[] | Refusal {
-  if (written.length > MAX_ENTRIES) {
+  if (selectors.length > MAX_ENTRIES) {
     return refusals.invalidRequest(`'${param}' may have at most ${MAX_ENTRIES} entries.`, param);
   }
   const canonical = new Set<string>();
-  for (const one of written) {
+  for (const one of selectors) {
     const selector = canonicalSelector(one, isProvider, param);
     if (typeof selector !== 'string') return selector;
     canonical.add(selector);
@@ -71,9 +71,9 @@ export function canonicalSelectors(
   return [...canonical];
 }
 
-function notOne(written: string, why: string, param: string): Refusal {
+function notOne(selector: string, why: string, param: string): Refusal {
   return refusals.invalidRequest(
-    `'${written.slice(0, 80)}' is not a selector of models: ${why}.`,
+    `'${selector.slice(0, 80)}' is not a selector of models: ${why}.`,
     param,
     'invalid_selector',
   );
@@ -81,7 +81,7 @@ function notOne(written: string, why: string, param: string): Refusal {
 
 /** A list of canonical selectors, prepared for many lookups. An empty list restricts nothing. */
 export class SelectorList {
-  readonly written: readonly string[];
+  readonly selectors: readonly string[];
   readonly #everything: boolean;
   readonly #providers = new Set<string>();
   readonly #models = new Set<string>();
@@ -89,10 +89,10 @@ export class SelectorList {
   /** The providers of the selectors that name one model. */
   readonly #named = new Set<string>();
 
-  constructor(written: readonly string[]) {
-    this.written = written;
-    this.#everything = written.length === 0 || written.includes('/');
-    for (const canonical of written) {
+  constructor(selectors: readonly string[]) {
+    this.selectors = selectors;
+    this.#everything = selectors.length === 0 || selectors.includes('/');
+    for (const canonical of selectors) {
       const selector = parseSelector(canonical);
       if (selector.kind === 'provider') this.#providers.add(selector.provider);
       else if (selector.kind === 'model') this.#models.add(selector.model);
@@ -132,11 +132,11 @@ export function covers(list: readonly string[], selectors: readonly string[]): b
 /** A list is never changed in place, so its prepared form can be cached by identity. */
 const lists = new WeakMap<readonly string[], SelectorList>();
 
-export function selectorList(written: readonly string[]): SelectorList {
-  let list = lists.get(written);
+export function selectorList(selectors: readonly string[]): SelectorList {
+  let list = lists.get(selectors);
   if (list === undefined) {
-    list = new SelectorList(written);
-    lists.set(written, list);
+    list = new SelectorList(selectors);
+    lists.set(selectors, list);
   }
   return list;
 }

@@ -105,9 +105,11 @@ function declare(
   state: SubjectBudgets,
   context: EventContext,
 ): NewEvent[] {
-  const wanted = new Map(declared.map(({ periodSeconds, amount }) => [periodSeconds, String(amount)]));
-  const gone = [...state].filter(([seconds, { current }]) => current?.source === 'config' && !wanted.has(seconds));
-  const changed = [...wanted].filter(([seconds, amount]) => {
+  const declaredLimits = new Map(declared.map(({ periodSeconds, amount }) => [periodSeconds, String(amount)]));
+  const gone = [...state].filter(
+    ([seconds, { current }]) => current?.source === 'config' && !declaredLimits.has(seconds),
+  );
+  const changed = [...declaredLimits].filter(([seconds, amount]) => {
     const existing = state.get(seconds)?.current;
     return existing?.source !== 'config' || existing.amount !== amount;
   });

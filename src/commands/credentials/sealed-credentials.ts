@@ -38,7 +38,7 @@ export function saveCommand(body: CredentialBody, source: SealerSource, context:
     throw refusals.invalidRequest(`A provider of type '${type}' has no usual address: it needs one.`, 'base_url');
   }
   if (body.session_sticky_keys === true) {
-    throw refusals.unsupportedParameter('session_sticky_keys', 'the keys of a provider take turns.');
+    throw refusals.unsupportedParameter('session_sticky_keys', 'the keys of a provider are used in rotation.');
   }
   const options = optionsOf(body);
   const sealer = orUnavailable(() => source.toSeal());

@@ -31,8 +31,8 @@ export async function batchSpent(
   const onLine = (line: unknown): void => {
     const response = answerIn(line);
     if (!isObject(response?.body)) return;
-    const { model: said, usage: raw } = response.body;
-    const model = requestedModelIn(work, typeof said === 'string' ? said : '');
+    const { model: reportedModel, usage: raw } = response.body;
+    const model = requestedModelIn(work, typeof reportedModel === 'string' ? reportedModel : '');
     const usage = readUsage(raw);
     if (usage.source === 'provider') add(sums, model, usage);
     else if (Number(response.status) < 400) unreported.set(model, (unreported.get(model) ?? 0) + 1);
@@ -61,13 +61,13 @@ function plus(one: number | null, other: number | null): number | null {
 }
 
 /** Answers name a version, such as `gpt-4o-2024-08-06`; prices are those of the requested model. */
-function requestedModelIn({ parts = [] }: OpenWork, said: string): string {
+function requestedModelIn({ parts = [] }: OpenWork, reportedModel: string): string {
   const [only] = parts;
   if (parts.length === 1 && only !== undefined) return only.model;
   const matchingModels = parts
     .map(({ model }) => model)
-    .filter((model) => said === model || said.startsWith(`${model}-`));
-  return matchingModels.sort((one, other) => other.length - one.length)[0] ?? said;
+    .filter((model) => reportedModel === model || reportedModel.startsWith(`${model}-`));
+  return matchingModels.sort((one, other) => other.length - one.length)[0] ?? reportedModel;
 }
 
 function estimated({ parts = [] }: OpenWork, model: string, answers: number): WorkSpent {

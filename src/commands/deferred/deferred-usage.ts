@@ -21,7 +21,7 @@ export interface DeferredUsageDependencies {
   readonly countTokens: (work: OpenWork, tokens: number) => void;
 }
 
-type Said = Readonly<Record<string, unknown>>;
+type ProviderObjectMembers = Readonly<Record<string, unknown>>;
 
 export class DeferredUsage {
   readonly #deps: DeferredUsageDependencies;
@@ -37,7 +37,12 @@ export class DeferredUsage {
    * over.
    * @throws LogUnavailable; WrongExpectedRevision of one of the writes
    */
-  async responseSeen(provider: string, id: string, response: Said, writes: readonly StreamWrite[]): Promise<void> {
+  async responseSeen(
+    provider: string,
+    id: string,
+    response: ProviderObjectMembers,
+    writes: readonly StreamWrite[],
+  ): Promise<void> {
     const { log, works } = this.#deps;
     const work = works.find('response', provider, id);
     const outcome = outcomeIn(response);
@@ -55,7 +60,7 @@ export class DeferredUsage {
    * Records the cost of a batch that is over, before its client learns where its output is.
    * @throws Refusal when the output cannot be read now; LogUnavailable
    */
-  async settleBatch(provider: Provider, batch: Said, question: FileQuestion): Promise<void> {
+  async settleBatch(provider: Provider, batch: ProviderObjectMembers, question: FileQuestion): Promise<void> {
     const { id } = batch;
     const work = typeof id === 'string' ? this.#deps.works.find('batch', provider.name, id) : undefined;
     const outcome = outcomeIn(batch);

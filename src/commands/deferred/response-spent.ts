@@ -20,8 +20,8 @@ export function responseSpent(
   if (outcome === 'failed') return [];
   const inputTokens = parts?.reduce((sum, part) => sum + part.inputTokens, 0) ?? 0;
   const expected = parts?.reduce((sum, part) => sum + part.outputTokens, 0) ?? 0;
-  const said = tokensSaid(response.output);
-  const outputTokens = outcome === 'cancelled' ? Math.max(said, expected) : said;
+  const estimatedTokens = tokensSaid(response.output);
+  const outputTokens = outcome === 'cancelled' ? Math.max(estimatedTokens, expected) : estimatedTokens;
   return [{ model, usage, estimate: { inputTokens, outputTokens } }];
 }
 

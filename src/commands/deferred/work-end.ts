@@ -15,6 +15,6 @@ const ENDS: Readonly<Record<string, WorkOutcome>> = {
 
 /** The outcome of the work; undefined while it continues. Anthropic names the status of a batch `processing_status`. */
 export function outcomeIn({ status, processing_status }: Readonly<Record<string, unknown>>): WorkOutcome | undefined {
-  const said = status ?? processing_status;
-  return typeof said === 'string' && Object.hasOwn(ENDS, said) ? ENDS[said] : undefined;
+  const state = status ?? processing_status;
+  return typeof state === 'string' && Object.hasOwn(ENDS, state) ? ENDS[state] : undefined;
 }

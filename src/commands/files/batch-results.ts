@@ -64,14 +64,14 @@ function resultOf(line: unknown, requestedLines: ReadonlyMap<string, RequestedLi
   const { index = null, url = null, model = null } = requestedLines.get(id ?? '') ?? {};
   const { status_code, body } = isObject(response) ? response : {};
   const status = typeof status_code === 'number' ? status_code : null;
-  const said = isObject(body) && typeof body.model === 'string' ? body.model : model;
+  const reportedModel = isObject(body) && typeof body.model === 'string' ? body.model : model;
   const failed = failureOf(error, status, body);
   return {
     index,
     custom_id: id,
     url,
     status_code: status,
-    model: said,
+    model: reportedModel,
     provider,
     response: failed === null ? (body ?? null) : null,
     error: failed,
@@ -80,9 +80,13 @@ function resultOf(line: unknown, requestedLines: ReadonlyMap<string, RequestedLi
 
 /** The error of a request that was not made, or whose answer is an error. */
 function failureOf(error: unknown, status: number | null, body: unknown): BatchResult['error'] {
-  const said = isObject(error) ? error : isObject(body) && status !== null && status >= 400 ? body.error : undefined;
-  if (said === undefined && (status === null || status < 400)) return null;
-  const { type, code, message } = isObject(said) ? said : {};
+  const reportedError = isObject(error)
+    ? error
+    : isObject(body) && status !== null && status >= 400
+      ? body.error
+      : undefined;
+  if (reportedError === undefined && (status === null || status < 400)) return null;
+  const { type, code, message } = isObject(reportedError) ? reportedError : {};
   const name = typeof type === 'string' ? type : typeof code === 'string' ? code : 'provider_error';
   return { type: name, message: typeof message === 'string' ? message : 'The provider gave no reason.' };
 }

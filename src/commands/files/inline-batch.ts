@@ -41,7 +41,8 @@ export function batchEndpointOf(requests: InlineRequests, given: string | undefi
   for (const [at, { url, method, custom_id: id }] of requests.entries()) {
     if (url !== undefined && url !== null && url !== endpoint)
       return invalidRequest(at, 'is for another endpoint', 'url');
-    if (method !== undefined && method !== null && method !== 'POST') return invalidRequest(at, 'is no POST', 'method');
+    if (method !== undefined && method !== null && method !== 'POST')
+      return invalidRequest(at, 'is not a POST', 'method');
     if (ids.has(id)) return invalidRequest(at, `repeats the custom_id '${id}'`, 'custom_id');
     ids.add(id);
   }
@@ -98,8 +99,8 @@ export async function routeOf(
 
 /** The lines of the file. @param body the client's body, with the lines in `requests` */
 export function linesOf(body: Buffer, endpoint: string, { models }: InlineRoute): Buffer[] {
-  const written = membersIn(body).findLast(({ name }) => name === 'requests');
-  return elementsIn(written?.value ?? Buffer.from('[]')).map((element) => {
+  const member = membersIn(body).findLast(({ name }) => name === 'requests');
+  return elementsIn(member?.value ?? Buffer.from('[]')).map((element) => {
     const members = membersIn(element);
     const request = members.findLast(({ name }) => name === 'body')?.value ?? Buffer.from('{}');
     const model =

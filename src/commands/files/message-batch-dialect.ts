@@ -120,8 +120,8 @@ function nativeBodies(
   requests: readonly RequestedMessage[],
   { models }: InlineRoute,
 ): Buffer[] {
-  const written = membersIn(body).findLast(({ name }) => name === 'requests');
-  return elementsIn(written?.value ?? Buffer.from('[]')).map((element, at) => {
+  const member = membersIn(body).findLast(({ name }) => name === 'requests');
+  return elementsIn(member?.value ?? Buffer.from('[]')).map((element, at) => {
     const { model = '', params = {} } = requests[at] ?? {};
     const bytes = membersIn(element).findLast(({ name }) => name === 'params')?.value ?? Buffer.from('{}');
     const parsedRequest = { model, provider: undefined, stream: false, json: params };
@@ -148,10 +148,10 @@ function lineOf(customId: string, url: string, body: Buffer): Buffer {
 }
 
 function nativeBatch(requests: readonly RequestedMessage[], bodies: readonly Buffer[]): Buffer {
-  const written = requests.map(
+  const lines = requests.map(
     ({ customId }, at) => `{"custom_id":${JSON.stringify(customId)},"params":${bodies[at]?.toString() ?? '{}'}}`,
   );
-  return Buffer.from(`{"requests":[${written.join(',')}]}`);
+  return Buffer.from(`{"requests":[${lines.join(',')}]}`);
 }
 
 function headersOf(input: PlanInput): Record<string, string> {

@@ -16,7 +16,7 @@ export interface MessageBatch {
   readonly [member: string]: unknown;
 }
 
-type Said = Readonly<Record<string, unknown>>;
+type ProviderObjectMembers = Readonly<Record<string, unknown>>;
 
 const DAY_SECONDS = 86_400;
 const PREFIX = 'msg';
@@ -35,17 +35,17 @@ export function providersIds(id: string): readonly string[] {
  * @param batch as its provider returns it; the results are at this gateway, under a path that clients resolve against
  *   its URL
  */
-export function messageBatchOf(kind: ObjectKind, batch: Said): MessageBatch {
+export function messageBatchOf(kind: ObjectKind, batch: ProviderObjectMembers): MessageBatch {
   return kind === messageBatches ? fromMessages(batch) : fromOpenAi(batch);
 }
 
-function fromMessages(batch: Said): MessageBatch {
+function fromMessages(batch: ProviderObjectMembers): MessageBatch {
   const id = String(batch.id);
   const results_url = typeof batch.results_url === 'string' ? resultsUrl(id) : null;
   return { ...(batch as MessageBatch), id, type: 'message_batch', results_url };
 }
 
-function fromOpenAi(batch: Said): MessageBatch {
+function fromOpenAi(batch: ProviderObjectMembers): MessageBatch {
   const id = messageBatchId({ ...messageBatches, endpoint: '/v1/batches' }, String(batch.id));
   const created = secondsIn(batch.created_at) ?? 0;
   const ended = firstOf(batch, ['completed_at', 'failed_at', 'expired_at', 'cancelled_at']);
@@ -65,14 +65,14 @@ function fromOpenAi(batch: Said): MessageBatch {
   };
 }
 
-function statusOf({ status }: Said): MessageBatch['processing_status'] {
+function statusOf({ status }: ProviderObjectMembers): MessageBatch['processing_status'] {
   if (status === 'cancelling') return 'canceling';
   const over = ['completed', 'failed', 'expired', 'cancelled', 'canceled'];
   return over.includes(String(status)) ? 'ended' : 'in_progress';
 }
 
 /** Counts as Anthropic does: every request is `processing` until the batch is over. */
-function countsOf({ request_counts, status }: Said, isOver: boolean): MessageBatch['request_counts'] {
+function countsOf({ request_counts, status }: ProviderObjectMembers, isOver: boolean): MessageBatch['request_counts'] {
   const counts = isObject(request_counts) ? request_counts : {};
   const [total, completed, failed] = [counts.total, counts.completed, counts.failed].map((n) => Number(n) || 0);
   const none = { processing: 0, succeeded: 0, errored: 0, canceled: 0, expired: 0 };
@@ -88,7 +88,7 @@ function resultsUrl(id: string): string {
   return `${messageBatches.endpoint}/${encodeURIComponent(id)}/results`;
 }
 
-function firstOf(batch: Said, names: readonly string[]): number | undefined {
+function firstOf(batch: ProviderObjectMembers, names: readonly string[]): number | undefined {
   return names.map((name) => secondsIn(batch[name])).find((at) => at !== undefined);
 }
 

@@ -78,10 +78,10 @@ function noteRequestedLine(line: unknown, waiting: Map<string, RequestedChat>): 
 function resultOf(line: unknown, id: string | null, chat: RequestedChat | undefined): MessageResult['result'] {
   const { status, body } = answerIn(line) ?? {};
   if (Number(status) < 400) {
-    const said = isObject(body) ? body : {};
+    const completion = isObject(body) ? body : {};
     const shell = {
-      id: `msg_${String(said.id ?? id ?? '').replace(/^chatcmpl-/, '')}`,
-      model: typeof said.model === 'string' ? said.model : '',
+      id: `msg_${String(completion.id ?? id ?? '').replace(/^chatcmpl-/, '')}`,
+      model: typeof completion.model === 'string' ? completion.model : '',
       stopSequences: chat?.stopSequences ?? [],
       thoughts: chat?.thinks === true ? ('shown' as const) : ('left_out' as const),
     };

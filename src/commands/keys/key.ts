@@ -192,15 +192,15 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
     }
     case keyAllowedModelsChanged.type: {
       const { allowedModels } = keyAllowedModelsChanged.data.parse(data);
-      const said = withValue(words.allowedModels, actor, allowedModels);
-      return { ...state, allowedModels, words: { ...words, allowedModels: said } };
+      const updated = withValue(words.allowedModels, actor, allowedModels);
+      return { ...state, allowedModels, words: { ...words, allowedModels: updated } };
     }
     case keyDashboardAccessChanged.type:
       return { ...state, dashboardAccess: keyDashboardAccessChanged.data.parse(data).dashboardAccess };
     case keyUserPathHeaderChanged.type: {
       const { userPathHeader } = keyUserPathHeaderChanged.data.parse(data);
-      const said = withValue(words.userPathHeader, actor, userPathHeader);
-      return { ...state, userPathHeader, words: { ...words, userPathHeader: said } };
+      const updated = withValue(words.userPathHeader, actor, userPathHeader);
+      return { ...state, userPathHeader, words: { ...words, userPathHeader: updated } };
     }
     case keyRenamed.type: {
       const { name, description } = keyRenamed.data.parse(data);
@@ -208,8 +208,8 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
     }
     case keyExpiryChanged.type: {
       const { expiresAt } = keyExpiryChanged.data.parse(data);
-      const said = withValue(words.expiresAt, actor, expiresAt);
-      return { ...state, expiresAt: expiresAt ?? undefined, words: { ...words, expiresAt: said } };
+      const updated = withValue(words.expiresAt, actor, expiresAt);
+      return { ...state, expiresAt: expiresAt ?? undefined, words: { ...words, expiresAt: updated } };
     }
     case keyDeactivated.type:
     case keyReactivated.type: {

@@ -29,11 +29,11 @@ export function configuredPrices(
 
 const withCurrency = z.looseObject({ currency: z.literal('USD', { error: "expected 'USD'" }).optional() });
 
-function parse(written: unknown, place: string): ModelPricing {
+function parse(value: unknown, place: string): ModelPricing {
   const read = withCurrency
     .transform(({ currency: _, ...rates }) => rates)
     .pipe(pricingSchema)
-    .safeParse(written);
+    .safeParse(value);
   if (read.success) return read.data;
   const [issue] = read.error.issues;
   const name = issue?.path.join('.');

@@ -143,25 +143,25 @@ function caveatOf(
   { isBatch, hasBands }: { readonly isBatch: boolean; readonly hasBands: boolean },
   { input, output }: { readonly input: Side; readonly output: Side },
 ): string | undefined {
-  const said: string[] = [];
-  if (usage.source === 'unknown') said.push('the provider reported no usage');
+  const caveats: string[] = [];
+  if (usage.source === 'unknown') caveats.push('the provider reported no usage');
   else {
-    if (input.amount === undefined) said.push('there is no rate for input, or its tokens are not reported');
-    if (output.amount === undefined) said.push('there is no rate for output, or its tokens are not reported');
+    if (input.amount === undefined) caveats.push('there is no rate for input, or its tokens are not reported');
+    if (output.amount === undefined) caveats.push('there is no rate for output, or its tokens are not reported');
   }
-  if (isPartial === true && usage.source === 'provider') said.push('the answer broke off');
-  if (hasBands && answers > 1) said.push(`priced by the average size of ${answers} answers`);
+  if (isPartial === true && usage.source === 'provider') caveats.push('the answer broke off');
+  if (hasBands && answers > 1) caveats.push(`priced by the average size of ${answers} answers`);
   const plain = chargedAtBaseRate(usage, rates);
-  if (plain.length > 0) said.push(`without a rate of their own: ${plain.join(', ')}`);
+  if (plain.length > 0) caveats.push(`without a rate of their own: ${plain.join(', ')}`);
   const unmapped = unmappedFields(usage.raw);
-  if (unmapped.length > 0) said.push(`not priced: ${unmapped.join(', ')}`);
+  if (unmapped.length > 0) caveats.push(`not priced: ${unmapped.join(', ')}`);
   const tier = usage.raw?.service_tier;
   if (isBatch ? rates.batch_input_per_mtok === undefined : isSpecialTier(tier)) {
-    said.push(`service tier '${isBatch ? 'batch' : String(tier)}' priced as standard`);
+    caveats.push(`service tier '${isBatch ? 'batch' : String(tier)}' priced as standard`);
   }
   const uncounted = UNCOUNTED.filter((name) => isCharged(rates[name]));
-  if (uncounted.length > 0) said.push(`not counted: ${uncounted.join(', ')}`);
-  return said.length === 0 ? undefined : said.join('; ');
+  if (uncounted.length > 0) caveats.push(`not counted: ${uncounted.join(', ')}`);
+  return caveats.length === 0 ? undefined : caveats.join('; ');
 }
 
 /** Rates for which the gateway has no counts. */

@@ -72,8 +72,8 @@ export async function readLines(
     return false;
   }
   if (status >= 300) {
-    const said = { status, headers, body: await errorBody({ status, headers, body }), provider };
-    throw refusalFromUpstream(mapUpstreamError(said));
+    const answer = { status, headers, body: await errorBody({ status, headers, body }), provider };
+    throw refusalFromUpstream(mapUpstreamError(answer));
   }
   await forEachLine(body, LIMITS, onLine, pause);
   return true;

@@ -75,12 +75,12 @@ export class ProviderRoster {
    * @returns by name, why providers that were set up at run time could not be created; they are left out
    * @throws Error when a provider of the configuration cannot be created; nothing has changed then
    */
-  follow(wanted: readonly RosterConfig[]): ReadonlyMap<string, string> {
+  follow(configured: readonly RosterConfig[]): ReadonlyMap<string, string> {
     const before = new Map(this.#entries.map((entry) => [entry.config.name, entry]));
     const problems = new Map<string, string>();
     const next: Entry[] = [];
     const made: Entry[] = [];
-    for (const config of wanted) {
+    for (const config of configured) {
       const kept = before.get(config.name);
       if (kept !== undefined && isDeepStrictEqual(kept.config, config)) {
         next.push(kept);

@@ -123,9 +123,11 @@ function declare(
   state: SubjectRateLimits,
   context: EventContext,
 ): NewEvent[] {
-  const wanted = new Map(declared.map(({ periodSeconds, ...limits }) => [periodSeconds, limits]));
-  const gone = [...state].filter(([seconds, { current }]) => current?.source === 'config' && !wanted.has(seconds));
-  const changed = [...wanted].filter(([seconds, limits]) => {
+  const declaredLimits = new Map(declared.map(({ periodSeconds, ...limits }) => [periodSeconds, limits]));
+  const gone = [...state].filter(
+    ([seconds, { current }]) => current?.source === 'config' && !declaredLimits.has(seconds),
+  );
+  const changed = [...declaredLimits].filter(([seconds, limits]) => {
     const existing = state.get(seconds)?.current;
     return existing?.source !== 'config' || !isSame(existing, limits);
   });

@@ -31,9 +31,9 @@ function isIncompleteCall({ type, status }: JsonObject): boolean {
 export function replayed(item: JsonObject): JsonObject {
   // A reference consists only of its id.
   if (item['type'] === 'item_reference') return item;
-  const { id: _id, status: _status, ...said } = item;
-  if (!Array.isArray(said['content'])) return said;
-  return { ...said, content: said['content'].filter((part) => !isEmptyText(part)).map(replayedPart) };
+  const { id: _id, status: _status, ...members } = item;
+  if (!Array.isArray(members['content'])) return members;
+  return { ...members, content: members['content'].filter((part) => !isEmptyText(part)).map(replayedPart) };
 }
 
 function isEmptyText(part: unknown): boolean {
@@ -42,6 +42,6 @@ function isEmptyText(part: unknown): boolean {
 
 function replayedPart(part: unknown): unknown {
   if (!isObject(part)) return part;
-  const { annotations: _annotations, logprobs: _logprobs, ...said } = part;
-  return said;
+  const { annotations: _annotations, logprobs: _logprobs, ...members } = part;
+  return members;
 }

@@ -19,16 +19,16 @@ export function inState(response: object, id: string, status: 'queued' | 'in_pro
 
 /**
  * The response that ended early: `failed` with the reason as its error, or `cancelled`. Its output so far is kept.
- * @param said the output received so far
+ * @param storable the output received so far
  */
 export function withOutcome(
   response: object,
   id: string,
   status: 'failed' | 'cancelled',
   refusal: Refusal | undefined,
-  said: StorableResponse | undefined,
+  storable: StorableResponse | undefined,
 ): StorableResponse {
-  const latest = said === undefined ? response : parsed(said.json, response);
+  const latest = storable === undefined ? response : parsed(storable.json, response);
   const error =
     status === 'failed' && refusal !== undefined
       ? { type: refusal.type, code: refusal.code ?? 'internal_error', message: refusal.message }

@@ -27,7 +27,7 @@ export function checkedRules(rules: readonly TaggingRule[], managed: ReadonlySet
     }
     if (managed.has(header)) {
       return refusals.invalidRequest(
-        `The rule for '${header}' is part of the configuration, and changed there.`,
+        `The rule for '${header}' is declared in the configuration and can be changed only there.`,
         param,
       );
     }

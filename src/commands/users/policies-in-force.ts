@@ -33,21 +33,21 @@ export interface StoredPolicies {
 }
 
 /**
- * @param written policies with selectors as an administrator writes them
+ * @param policies with selectors as written in the configuration
  * @throws Error that names the path and its problem
  */
 export function declaredPolicies(
-  written: readonly DeclaredPolicy[],
+  policies: readonly DeclaredPolicy[],
   isProvider: (name: string) => boolean,
 ): DeclaredPolicies {
   const declared = new Map<UserPath, DeclaredPolicy>();
-  for (const policy of written) {
+  for (const policy of policies) {
     const allowedModels = canonicalSelectors(policy.allowedModels, isProvider, 'allowed_models');
     if (allowedModels instanceof Refusal) {
-      throw new Error(`users: the policy declared for '${policy.userPath}' cannot be: ${allowedModels.message}`);
+      throw new Error(`users: the policy declared for '${policy.userPath}' is invalid: ${allowedModels.message}`);
     }
     if (declared.has(policy.userPath)) {
-      throw new Error(`users: there are two policies declared for '${policy.userPath}'`);
+      throw new Error(`users: '${policy.userPath}' has two declared policies`);
     }
     declared.set(policy.userPath, { ...policy, allowedModels });
   }

@@ -108,10 +108,10 @@ class TargetExpansion {
     return { target, chained, candidates: through(next, chained.candidates) };
   }
 
-  #served(written: VirtualTarget): Branch | undefined {
-    const target = this.#by.resolve(written.model, written.provider);
+  #served(declared: VirtualTarget): Branch | undefined {
+    const target = this.#by.resolve(declared.model, declared.provider);
     if (target === undefined) {
-      this.unknown.push(written);
+      this.unknown.push(declared);
       return undefined;
     }
     if (this.#by.mayUse?.(target) === false) {
@@ -119,7 +119,7 @@ class TargetExpansion {
       return undefined;
     }
     const ready = this.#by.isReady?.(target) ?? true;
-    return { target: written, candidates: [{ target, through: [], ready }] };
+    return { target: declared, candidates: [{ target, through: [], ready }] };
   }
 }
 

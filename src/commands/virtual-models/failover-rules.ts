@@ -70,16 +70,16 @@ export class FailoverRules {
     if (refusal.code === CREDENTIALS_REFUSED) return true;
     if (this.#statuses.has(status)) return true;
     if (this.#phrases.length === 0) return false;
-    const said = `${refusal.code ?? ''} ${refusal.message}`.toLowerCase();
-    return this.#phrases.some((parts) => has(said, parts));
+    const errorText = `${refusal.code ?? ''} ${refusal.message}`.toLowerCase();
+    return this.#phrases.some((parts) => has(errorText, parts));
   }
 }
 
 /** Whether the text contains the parts, one after another. */
-function has(said: string, parts: readonly string[]): boolean {
+function has(errorText: string, parts: readonly string[]): boolean {
   let from = 0;
   for (const part of parts) {
-    const at = said.indexOf(part, from);
+    const at = errorText.indexOf(part, from);
     if (at === -1) return false;
     from = at + part.length;
   }

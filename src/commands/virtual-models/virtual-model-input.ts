@@ -52,7 +52,7 @@ function policyFrom(input: VirtualModelInput, common: Common, providers: KnownPr
     ['session_affinity', input.sessionAffinity],
     ['failover', input.failover],
   ] as const) {
-    if (value !== undefined) return invalid(field, `'${field}' says how targets are chosen, and there are none.`);
+    if (value !== undefined) return invalid(field, `'${field}' configures target selection, but there are no targets.`);
   }
   const source = canonicalSelector(input.source, providers.has, 'source');
   if (typeof source !== 'string') return source;
@@ -120,28 +120,28 @@ function targetProblem(
     return invalid(`${field}.weight`, `'${field}.weight' must be more than 0 and at most ${MAX_WEIGHT}.`);
   }
   if (provider !== undefined && !providers.knows(provider)) {
-    const message = `'${field}.provider' is '${provider}', and there is no such provider.`;
+    const message = `'${field}.provider' is '${provider}', which is not a provider.`;
     return refusals.invalidRequest(message, `${field}.provider`, 'unknown_provider');
   }
   if (all.findIndex((one) => one.provider === provider && one.model === model) !== place) {
-    return invalid(field, `'${field}' is a target that is there already; give one of them the weight of both.`);
+    return invalid(field, `'${field}' repeats a target; send it once with the combined weight.`);
   }
   return undefined;
 }
 
-function strategyOf(written: string | undefined): Strategy | Refusal {
-  if (written === undefined || written === '') return DEFAULTS.strategy;
-  if (written === 'plugin') {
-    return invalid('strategy', "'strategy' is 'plugin', and there are no plugins that choose targets.");
+function strategyOf(input: string | undefined): Strategy | Refusal {
+  if (input === undefined || input === '') return DEFAULTS.strategy;
+  if (input === 'plugin') {
+    return invalid('strategy', "'strategy' is 'plugin', but no plugins are available.");
   }
-  const strategy = strategies.find((one) => one === written);
+  const strategy = strategies.find((one) => one === input);
   return strategy ?? invalid('strategy', `'strategy' must be one of ${strategies.join(', ')}.`);
 }
 
-function failoverOf(written: VirtualModelInput['failover']): FailoverSetting | Refusal {
-  if (written === undefined) return DEFAULTS.failover;
-  if (typeof written === 'boolean') return { enabled: written };
-  const { enabled = true, statuses, phrases } = written;
+function failoverOf(input: VirtualModelInput['failover']): FailoverSetting | Refusal {
+  if (input === undefined) return DEFAULTS.failover;
+  if (typeof input === 'boolean') return { enabled: input };
+  const { enabled = true, statuses, phrases } = input;
   const outside = statuses?.find((status) => !Number.isInteger(status) || status < 400 || status > 599);
   if (outside !== undefined) {
     return invalid(

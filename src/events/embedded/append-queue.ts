@@ -89,7 +89,7 @@ export class AppendQueue {
     for (let first = this.#first; first !== undefined && first.since <= late; first = this.#first) {
       this.#shift();
       this.#setStuck(true);
-      first.reject(new LogUnavailable(`the disk has not kept up for ${this.#timeoutMs} ms`, 'none'));
+      first.reject(new LogUnavailable(`the disk was too slow for ${this.#timeoutMs} ms`, 'none'));
     }
     const next = this.#first;
     if (next !== undefined) this.#timer = setTimeout(() => this.#expire(), Math.max(1, next.since - late));

@@ -283,7 +283,7 @@ class SegmentInspection {
     if (surplus === undefined) return;
     this.#surplus.push({ name, from });
     const files = [`${name}.seg from byte ${from} on`, `${segmentName(following)}.seg`];
-    const reason = `two writers wrote the log at the same time: ${described(surplus)} lie behind the place where another writer went on`;
+    const reason = `two writers wrote the log at the same time: ${described(surplus)} follow the position where another writer continued`;
     this.#missing.push({ files, reason });
   }
 
@@ -329,7 +329,7 @@ function described({ writer, first, last }: WrittenRange): string {
 }
 
 function comeBack(first: number): LogCorrupted {
-  const reason = 'its positions were accepted as lost, and it is there: move its files out of the folder';
+  const reason = 'its positions were accepted as lost, but it exists: move its files out of the folder';
   return new LogCorrupted(segmentName(first), 0, reason);
 }
 

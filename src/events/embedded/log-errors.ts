@@ -60,8 +60,8 @@ export class LogTakenOver extends Error {
   readonly code = 'log_taken_over';
   constructor(dir: string, holder: string, last: string) {
     super(
-      `the event log in ${dir} was taken over by ${holder} while this process was writing it; this one acknowledged ` +
-        `nothing after position ${last} and writes no more. Make sure that only one gateway uses the folder, and restart`,
+      `the event log in ${dir} was taken over by ${holder} while this process was writing it; this process acknowledged ` +
+        `nothing after position ${last} and has stopped writing. Make sure that only one gateway uses the folder, and restart`,
     );
   }
 }

@@ -129,15 +129,15 @@ export class LogReader implements EventReader {
 
   async #enterSegment(): Promise<void> {
     const { disk, dir, mark } = this.#log;
-    const wanted = this.#position + 1;
-    const segment = this.#log.segmentOf(wanted);
-    if (segment === undefined) throw new LogCorrupted('', 0, `no segment holds position ${wanted}`);
+    const position = this.#position + 1;
+    const segment = this.#log.segmentOf(position);
+    if (segment === undefined) throw new LogCorrupted('', 0, `no segment holds position ${position}`);
     const blocks = await openBlocks(disk, dir, segment.name, mark, segment.places);
     if (this.#closed) return blocks.close();
     this.#segment = segment;
     this.#segmentEnd = this.#log.endOf(segment);
     this.#blocks = blocks;
-    this.#offset = blocks.seek(wanted);
+    this.#offset = blocks.seek(position);
   }
 
   #leaveSegment(): void {
@@ -148,19 +148,19 @@ export class LogReader implements EventReader {
 
   /** Enters the frame that holds the next position. Otherwise returns the defect. */
   #enterFrame(block: Block): string | undefined {
-    const wanted = this.#position + 1;
-    if (wanted > this.#limit()) return 'nothing more is visible';
-    if (wanted >= this.#segmentEnd) return 'the segment ends here';
+    const position = this.#position + 1;
+    if (position > this.#limit()) return 'nothing more is visible';
+    if (position >= this.#segmentEnd) return 'the segment ends here';
     const { mark } = this.#log;
     for (;;) {
       const header = readFrameHeader(block.buffer, this.#frameAt, block.end, mark);
       if (typeof header === 'string') return header;
-      if (header.first > wanted) throw this.#corrupted(`positions ${wanted} to ${header.first - 1} are missing`);
-      const found = header.last < wanted ? header : readFrame(block.buffer, this.#frameAt, block.end, mark);
+      if (header.first > position) throw this.#corrupted(`positions ${position} to ${header.first - 1} are missing`);
+      const found = header.last < position ? header : readFrame(block.buffer, this.#frameAt, block.end, mark);
       if (typeof found === 'string') return found;
       this.#offset += found.end - this.#frameAt;
       this.#frameAt = found.end;
-      if (found.last < wanted) continue;
+      if (found.last < position) continue;
       this.#recordAt = found.start;
       this.#frameEnd = found.end;
       this.#recordPosition = found.first;

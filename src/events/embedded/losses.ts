@@ -55,8 +55,8 @@ export class Losses {
   }
 
   /** The last of the lost positions that follow each other from there on; undefined when that one is not lost. */
-  lostUntil(wanted: number): number | undefined {
-    return this.#ranges.find(({ first, last }) => first <= wanted && wanted <= last)?.last;
+  lostUntil(position: number): number | undefined {
+    return this.#ranges.find(({ first, last }) => first <= position && position <= last)?.last;
   }
 
   get any(): boolean {

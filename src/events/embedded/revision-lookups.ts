@@ -150,18 +150,18 @@ export class RevisionLookups {
   }
 
   #takeOut(isWanted: (waiting: WaitingAppend) => boolean): WaitingAppend[] {
-    const taken: WaitingAppend[] = [];
+    const ready: WaitingAppend[] = [];
     this.#waiting = this.#waiting.filter((waiting) => {
       if (!isWanted(waiting)) return true;
-      taken.push(waiting);
+      ready.push(waiting);
       return false;
     });
-    for (const waiting of taken) this.#count(waiting, -1);
+    for (const waiting of ready) this.#count(waiting, -1);
     if (this.#waiting.length === 0) {
       clearTimeout(this.#timer);
       this.#timer = undefined;
     }
-    return taken;
+    return ready;
   }
 
   #count({ append: { writes, bytes } }: WaitingAppend, change: 1 | -1): void {

@@ -12,8 +12,8 @@ import {
   frameBytes,
   type LiveFilter,
   type LiveFrame,
+  matchesFilter,
   narrowed,
-  wanted,
 } from '../../projections/live-frame.ts';
 import type { LiveTail, TailSubscription } from '../../projections/live-tail.ts';
 
@@ -50,7 +50,7 @@ export class LiveClient {
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #written = 0;
-  #taken = 0;
+  #sentBytes = 0;
   #takenAt = performance.now();
 
   /** @param cursor the client has received everything up to here */
@@ -59,7 +59,7 @@ export class LiveClient {
     this.#cursor = cursor;
     this.#lastId = cursor;
     this.#options = options;
-    this.#isWanted = wanted(options.filter);
+    this.#isWanted = matchesFilter(options.filter);
     this.#heartbeat = setInterval(() => this.#sendHeartbeat(), options.heartbeatMs);
     this.#stallCheck = setInterval(() => this.#closeIfStalled(), Math.max(10, options.stallMs / 4));
     out.on('close', () => this.#leave());
@@ -206,9 +206,9 @@ export class LiveClient {
   }
 
   #closeIfStalled(): void {
-    const taken = this.#written - this.#out.writableLength;
-    if (this.#out.writableLength === 0 || taken > this.#taken) {
-      this.#taken = taken;
+    const sentBytes = this.#written - this.#out.writableLength;
+    if (this.#out.writableLength === 0 || sentBytes > this.#sentBytes) {
+      this.#sentBytes = sentBytes;
       this.#takenAt = performance.now();
     } else if (performance.now() - this.#takenAt >= this.#options.stallMs) {
       // A closing message would only be queued behind the unread bytes.

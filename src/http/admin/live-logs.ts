@@ -17,7 +17,7 @@ import { type Position, streamName, type UserPath } from '../../events/event.ts'
 import type { EventLog } from '../../events/log.ts';
 import { eventView } from '../../projections/event-view.ts';
 import type { InFlight } from '../../projections/in-flight.ts';
-import { controlBytes, type LiveFilter, snapshotBytes, wanted } from '../../projections/live-frame.ts';
+import { controlBytes, type LiveFilter, matchesFilter, snapshotBytes } from '../../projections/live-frame.ts';
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
@@ -168,7 +168,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
     // A cursor that the log has not reached belongs to another log; one that is too far behind is not replayed. In both
     // cases the client must discard its state.
     const reset = cursor === undefined ? [] : [controlBytes('reset', beginning.position, Date.now())];
-    const isWanted = wanted(query.filter);
+    const isWanted = matchesFilter(query.filter);
     const snapshots = beginning.frames.filter(isWanted).map(snapshotBytes);
     listen(beginning.position, [...reset, ...snapshots]);
 

@@ -23,9 +23,9 @@ export async function recordedRequest(
 ): Promise<RecordedRequest | undefined> {
   const found = await requestInLog(stream, deps.log);
   if (found === undefined) return undefined;
-  const { row, usage, headers, body, cut, failures, said } = found;
+  const { row, usage, headers, body, cut, failures, responseBody } = found;
   const requestBodyTooBig = body !== undefined && body.length > MOST_BODY_BYTES;
-  const answer = row.outcome === 'in_progress' ? said : await answerAgain(stream, deps, said);
+  const answer = row.outcome === 'in_progress' ? responseBody : await answerAgain(stream, deps, responseBody);
   return {
     row,
     usage,
@@ -43,8 +43,12 @@ export async function recordedRequest(
 }
 
 /** The answer as the client received it, or else the provider's answer. */
-async function answerAgain(stream: StreamName, deps: ReplayDependencies, said: FirstBytes): Promise<FirstBytes> {
-  if (said.bytes === 0) return said;
+async function answerAgain(
+  stream: StreamName,
+  deps: ReplayDependencies,
+  responseBody: FirstBytes,
+): Promise<FirstBytes> {
+  if (responseBody.bytes === 0) return responseBody;
   const recordedBody = new FirstBytes();
   const stop = new AbortController();
   try {
@@ -54,11 +58,11 @@ async function answerAgain(stream: StreamName, deps: ReplayDependencies, said: F
     }
   } catch {
     // An answer that cannot be rebuilt is returned as the provider sent it.
-    return said;
+    return responseBody;
   } finally {
     stop.abort();
   }
-  return recordedBody.bytes === 0 ? said : recordedBody;
+  return recordedBody.bytes === 0 ? responseBody : recordedBody;
 }
 
 function readable(bytes: Uint8Array): unknown {

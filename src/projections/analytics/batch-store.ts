@@ -136,9 +136,9 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       const [done] = await rowsOf<{ n: string | number }>(query, { noted });
       if (Number(done?.n ?? 0) > 0) continue;
       if (!isNew) {
-        const said = statement.replace('$table', `${database}.${name}`);
+        const sql = statement.replace('$table', `${database}.${name}`);
         // No query reads a table that is half changed.
-        await client.command({ query: said, clickhouse_settings: { mutations_sync: '1' } });
+        await client.command({ query: sql, clickhouse_settings: { mutations_sync: '1' } });
       }
       await noteMigration(isNew ? `-- not needed: ${change}` : change);
     }
@@ -170,7 +170,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     for (;;) {
       const [row] = await rowsOf<{ n: string | number }>(query, { prefix: `${database}.` });
       if (Number(row?.n ?? 0) === 0) return;
-      if (performance.now() > until) throw new Error(`an insert into ${database} is still under way`);
+      if (performance.now() > until) throw new Error(`an insert into ${database} is still running`);
       await delay(inFlightPollMs);
     }
   }

@@ -167,8 +167,8 @@ export class BatchBuilder {
     find: FindAccounts,
     before: number,
   ): Promise<void> {
-    const elsewhere = new Set(corrections.map(({ event }) => event.data.usageId).filter((id) => !accounts.has(id)));
-    for (const [id, account] of await find([...elsewhere], before)) accounts.set(id, account);
+    const correctedIds = new Set(corrections.map(({ event }) => event.data.usageId).filter((id) => !accounts.has(id)));
+    for (const [id, account] of await find([...correctedIds], before)) accounts.set(id, account);
     for (const { event, position } of corrections) {
       const account = accounts.get(event.data.usageId) ?? accountOfCorrection(event);
       writeCorrection(rows, event, position, account, this.#retention);

@@ -86,7 +86,7 @@ export function startProjector(options: ProjectorOptions): Projector {
   /** Makes the batch announced last again, and stores its missing rows. */
   async function finishLast(builder: BatchBuilder, { after, to, resumeAfter }: Range): Promise<void> {
     const head = parsePosition(await log.head());
-    if (head < to) throw new OtherLog('the analytics', `knows events up to ${to}, and the log ends at ${head}`);
+    if (head < to) throw new OtherLog('the analytics', `holds events up to ${to}, but the log ends at ${head}`);
     for await (const event of log.readAll({ after: formatPosition(resumeAfter), signal })) {
       if (parsePosition(event.position) > to) break;
       builder.apply(event);
@@ -129,9 +129,9 @@ export function startProjector(options: ProjectorOptions): Projector {
     }
     try {
       const after = last === undefined ? START : formatPosition(last.to);
-      for await (const said of log.subscribe({ after, signal })) {
-        if (!isCaughtUp(said)) {
-          builder.apply(said);
+      for await (const item of log.subscribe({ after, signal })) {
+        if (!isCaughtUp(item)) {
+          builder.apply(item);
           if ((builder.events >= batchEvents || builder.bytes >= batchBytes) && builder.mayEnd) await send();
           continue;
         }
@@ -141,7 +141,7 @@ export function startProjector(options: ProjectorOptions): Projector {
           await send();
         }
         await pendingWrite;
-        if (parsePosition(said.position) <= stored) {
+        if (parsePosition(item.position) <= stored) {
           state = 'live';
           wasLive = true;
         }
@@ -204,8 +204,8 @@ export function startProjector(options: ProjectorOptions): Projector {
 async function firstEventOf(log: EventLog, signal: AbortSignal): Promise<string | undefined> {
   const known = await logIdOf(log);
   if (known !== undefined) return known;
-  for await (const said of log.subscribe({ signal })) {
-    if (!isCaughtUp(said)) return (said satisfies RecordedEvent).id;
+  for await (const item of log.subscribe({ signal })) {
+    if (!isCaughtUp(item)) return (item satisfies RecordedEvent).id;
   }
   return undefined;
 }

@@ -24,7 +24,7 @@ export interface RequestInLog {
   /** What providers sent with their errors, by the number of the attempt. */
   readonly failures: ReadonlyMap<number, Uint8Array>;
   /** The answer of the last provider. */
-  readonly said: FirstBytes;
+  readonly responseBody: FirstBytes;
 }
 
 type Reader = Pick<EventLog, 'readStream'>;
@@ -39,23 +39,23 @@ export async function rowInLog(stream: StreamName, log: Reader): Promise<Exchang
 /** Undefined when there is no such request. */
 export async function requestInLog(stream: StreamName, log: Reader): Promise<RequestInLog | undefined> {
   const events: RecordedEvent[] = [];
-  const said = new FirstBytes();
+  const responseBody = new FirstBytes();
   const failures = new Map<number, Uint8Array>();
   let received: Pick<RequestInLog, 'headers' | 'body' | 'cut'> | undefined;
   for await (const event of log.readStream(stream)) {
     if (isA(event, chunkReceived)) {
-      said.add(event.body);
+      responseBody.add(event.body);
       continue;
     }
     // Chunks of an attempt that failed are not part of the answer.
-    if (isA(event, attemptStarted)) said.clear();
+    if (isA(event, attemptStarted)) responseBody.clear();
     if (isA(event, attemptFailed) && event.body !== undefined) failures.set(event.data.attempt, event.body);
     if (isA(event, requestReceived)) received = receivedIn(event);
     events.push(event);
   }
   const row = exchangeRowOf(events);
   if (row === undefined || received === undefined) return undefined;
-  return { row, usage: usageOf(events), ...received, failures, said };
+  return { row, usage: usageOf(events), ...received, failures, responseBody };
 }
 
 function receivedIn({ data, body }: RecordedEvent<string, z.infer<typeof requestReceived.data>>) {

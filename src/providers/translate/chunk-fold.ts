@@ -25,7 +25,7 @@ export function completionOf(chunks: readonly JsonObject[]): JsonObject | undefi
   const beside: Record<string, unknown> = {};
   const calls: Call[] = [];
   let extra: JsonObject | undefined;
-  let said = false;
+  let hasChoice = false;
 
   for (const chunk of chunks) {
     const { choices, usage: counted, object: _object, ...members } = chunk;
@@ -34,7 +34,7 @@ export function completionOf(chunks: readonly JsonObject[]): JsonObject | undefi
     if (isObject(counted)) usage = counted;
     const choice: unknown = choices[0];
     if (!isObject(choice)) continue;
-    said = true;
+    hasChoice = true;
     const { index: _index, delta, finish_reason, logprobs: probabilities, ...more } = choice;
     Object.assign(beside, more);
     finishReason = finish_reason ?? finishReason;
@@ -56,7 +56,7 @@ export function completionOf(chunks: readonly JsonObject[]): JsonObject | undefi
     if (Array.isArray(cited)) annotations.push(...cited);
     if (Array.isArray(tool_calls)) for (const call of tool_calls.filter(isObject)) addCall(calls, call);
   }
-  if (!said) return undefined;
+  if (!hasChoice) return undefined;
   return {
     ...root,
     object: 'chat.completion',

@@ -58,8 +58,8 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
 function whyNoSql({ analytics: { clickhouse } }: Config): string | undefined {
   if (clickhouse.url === undefined || clickhouse.analyst !== undefined) return undefined;
   return (
-    'SQL on the server at CLICKHOUSE_URL needs a user that only reads: set CLICKHOUSE_ANALYST_USER and ' +
-    'CLICKHOUSE_ANALYST_PASSWORD, and run `chancery analytics setup` once to make it.'
+    'SQL on the server at CLICKHOUSE_URL requires a read-only user: set CLICKHOUSE_ANALYST_USER and ' +
+    'CLICKHOUSE_ANALYST_PASSWORD, and run `chancery analytics setup` once to create it.'
   );
 }
 

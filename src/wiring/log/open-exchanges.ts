@@ -26,7 +26,7 @@ export async function closeLastRun(
   const streams = openExchanges(leftOpen).map(({ stream }) => stream);
   const interrupted = await recoverExchanges(streams, recorded, 'gateway_stopped');
   if (streams.length > 0) {
-    logger.warn(`closed ${streams.length - interrupted.length} exchanges that the last run left open`);
+    logger.warn(`closed ${streams.length - interrupted.length} exchanges that the previous run left open`);
   }
   return interrupted;
 }

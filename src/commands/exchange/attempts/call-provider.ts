@@ -65,9 +65,9 @@ export async function callProvider(
     }
     received.chunks = 1;
     received.bytes = bytes.length;
-    const said = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
-    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? said : undefined));
-    const whole = relay.whole(said, said === bytes ? parsed : parseWhole(said));
+    const redactedBody = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
+    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? redactedBody : undefined));
+    const whole = relay.whole(redactedBody, redactedBody === bytes ? parsed : parseWhole(redactedBody));
     return { ...answered, kind: 'whole', reply, bytes: whole };
   } catch (error) {
     const upload = plan.kind === 'forward' ? failureOf(plan.body) : undefined;
@@ -177,6 +177,6 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider, { diale
   const { retryAfterSeconds } = refusal;
   const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
   // Cut after credentials are redacted: a credential that is cut in two would not be found.
-  const said = redacted(body, provider).subarray(0, MAX_ERROR_BYTES);
-  return { kind: 'failed', refusal, status: mapped.status, body: said, retryAfterMs };
+  const redactedBody = redacted(body, provider).subarray(0, MAX_ERROR_BYTES);
+  return { kind: 'failed', refusal, status: mapped.status, body: redactedBody, retryAfterMs };
 }

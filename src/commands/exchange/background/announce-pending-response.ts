@@ -100,16 +100,16 @@ export async function announcePendingResponse(
 
 /**
  * Notes that the response ended as failed or cancelled.
- * @param said the output received so far
+ * @param response the output received so far
  * @returns the response id
  */
 export function noteOutcome(
   promise: PendingResponse,
   status: 'failed' | 'cancelled',
   refusal: Refusal | undefined,
-  said: StorableResponse | undefined,
+  response: StorableResponse | undefined,
 ): string {
-  note(promise, withOutcome(promise.shell, promise.id, status, refusal, said));
+  note(promise, withOutcome(promise.shell, promise.id, status, refusal, response));
   return promise.id;
 }
 

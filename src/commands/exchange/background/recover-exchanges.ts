@@ -161,10 +161,10 @@ async function close(
   const ended =
     relay !== undefined &&
     replay(relay, chunks, parsedRequest?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
-  const said = chunks.length > 0 ? relay?.response?.() : undefined;
+  const response = chunks.length > 0 ? relay?.response?.() : undefined;
   const failed =
-    pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
-  const responseId = keepResponse(recorded, parsedRequest, failed ?? said, pending, record, deps.dialects);
+    pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, response);
+  const responseId = keepResponse(recorded, parsedRequest, failed ?? response, pending, record, deps.dialects);
 
   const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
   if (ended && attempt !== undefined) {

@@ -12,10 +12,10 @@ export function failureIn(part: object, frame: Frame, provider: Answering): Fram
 
 /** The failure that a provider reports in its stream. @param body its error, in OpenAI's form or as a plain string */
 export function reportedFailure(body: object, frame: Frame, provider: Answering): FrameAnswer {
-  const said = { status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)), provider };
+  const answer = { status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)), provider };
   return {
     terminal: true,
-    refusal: refusalFromUpstream(mapUpstreamError(said)),
+    refusal: refusalFromUpstream(mapUpstreamError(answer)),
     record: redacted(frame.raw, provider),
   };
 }

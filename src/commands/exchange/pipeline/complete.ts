@@ -135,8 +135,8 @@ async function completeInterrupted(
     exchange.open.leftOpen(record.stream);
     return sendError(exchange, refusal);
   }
-  const said = chunks > 0 ? relay.response?.() : undefined;
-  const responseId = noteOutcome(pending, cancelled ? 'cancelled' : 'failed', refusal, said);
+  const response = chunks > 0 ? relay.response?.() : undefined;
+  const responseId = noteOutcome(pending, cancelled ? 'cancelled' : 'failed', refusal, response);
   const reason = cancelled ? 'cancelled' : 'gateway_stopped';
   const status = client.begun ? 200 : refusal.status;
   events.noteFailed(record, refusal, { status, reason, chunks, responseId });

@@ -19,7 +19,7 @@ export const receive: Step<Arrived, RequestParsed> = {
     }
     const read = dialect.take === undefined ? readJson(dialect, request.body) : dialect.take(request);
     return read instanceof Promise
-      ? read.then((taken) => received(exchange, taken, deps))
+      ? read.then((parsed) => received(exchange, parsed, deps))
       : received(exchange, read, deps);
   },
 };

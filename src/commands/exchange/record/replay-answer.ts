@@ -89,8 +89,8 @@ async function* eventsOfExchange(
     yield event;
   }
   if (last === undefined) return;
-  for await (const said of log.subscribe({ after: last.position, filter: { streams: [stream] }, signal })) {
-    if ('stream' in said) yield said;
+  for await (const item of log.subscribe({ after: last.position, filter: { streams: [stream] }, signal })) {
+    if ('stream' in item) yield item;
   }
 }
 
@@ -125,9 +125,9 @@ class StreamReplay {
   end(ended: RecordedExchange, final: Record<string, unknown> | undefined): Buffer | undefined {
     if (typeof final?.completed_at === 'number') this.#completedAt = final.completed_at;
     const last = this.#splitter.end();
-    const said = last === undefined ? Buffer.alloc(0) : this.#take([last]);
+    const lastBytes = last === undefined ? Buffer.alloc(0) : this.#take([last]);
     const recorded = this.#ending(ended);
-    return recorded === undefined ? said : Buffer.concat([said, recorded]);
+    return recorded === undefined ? lastBytes : Buffer.concat([lastBytes, recorded]);
   }
 
   #ending(recorded: RecordedExchange): Buffer | undefined {

@@ -68,5 +68,5 @@ export class IndexReader {
 
 function bytesOf(value: unknown): Uint8Array {
   if (value instanceof Uint8Array) return value;
-  throw new Error('the index holds no frame places where there should be some');
+  throw new Error('the index lacks frame positions');
 }

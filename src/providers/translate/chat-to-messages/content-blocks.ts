@@ -52,8 +52,8 @@ function contentBlock(part: JsonObject, path: string): Translated {
     case 'text':
     case 'refusal': {
       const { type: _type, text, refusal, ...rest } = part;
-      const said = filled(type === 'text' ? text : refusal);
-      return { block: said === undefined ? undefined : { type: 'text', text: said, ...withoutNulls(rest) } };
+      const content = filled(type === 'text' ? text : refusal);
+      return { block: content === undefined ? undefined : { type: 'text', text: content, ...withoutNulls(rest) } };
     }
     case 'image_url':
       return imageBlock(part, path);

@@ -96,7 +96,7 @@ function withMarker(blocks: readonly JsonObject[], marker: unknown): readonly Js
 function addAssistant(
   draft: Draft,
   message: JsonObject,
-  said: readonly JsonObject[],
+  contentBlocks: readonly JsonObject[],
   path: string,
 ): Refused | undefined {
   const calls: JsonObject[] = [];
@@ -122,17 +122,17 @@ function addAssistant(
     calls.push(translated.block);
   }
   thought.push(...withoutKnown(keptBlocks(message['extra_content']), [...thought, ...between]));
-  const blocks = [...interleaved(said, thought), ...calls];
+  const blocks = [...interleaved(contentBlocks, thought), ...calls];
   if (blocks.length > 0) turnOf(draft, 'assistant').content.push(...blocks);
   return undefined;
 }
 
 /** Puts each block at its place in the text. */
-function interleaved(said: readonly JsonObject[], thought: readonly KeptBlock[]): JsonObject[] {
+function interleaved(contentBlocks: readonly JsonObject[], thought: readonly KeptBlock[]): JsonObject[] {
   const blocks: JsonObject[] = [];
   const waiting = thought.toSorted((one, other) => one.afterText - other.afterText);
   let at = 0;
-  for (const block of said) {
+  for (const block of contentBlocks) {
     const text = block['type'] === 'text' ? (filled(block['text']) ?? '') : '';
     let cut = 0;
     for (let next = waiting[0]; next !== undefined && next.afterText < at + text.length; next = waiting[0]) {

@@ -203,20 +203,20 @@ export class MessagesAnswerReader implements ChatReader {
   }
 
   #text(text: unknown): JsonObject[] {
-    const said = filled(text);
-    if (said === undefined) return [];
-    this.#textLength += said.length;
-    return [this.#says({ content: said })];
+    const addedText = filled(text);
+    if (addedText === undefined) return [];
+    this.#textLength += addedText.length;
+    return [this.#says({ content: addedText })];
   }
 
   #thought(open: { block: JsonObject }, text: unknown): JsonObject[] {
-    const said = filled(text);
-    if (said === undefined) return [];
+    const addedText = filled(text);
+    if (addedText === undefined) return [];
     const before = filled(open.block['thinking']) ?? '';
-    open.block = { ...open.block, thinking: before + said };
+    open.block = { ...open.block, thinking: before + addedText };
     const apart = before === '' && this.#hasThought ? '\n\n' : '';
     this.#hasThought = true;
-    return [this.#says({ reasoning_content: apart + said })];
+    return [this.#says({ reasoning_content: apart + addedText })];
   }
 
   #arguments(call: OpenCall, json: string | undefined): JsonObject[] {

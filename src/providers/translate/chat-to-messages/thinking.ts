@@ -75,7 +75,11 @@ export function thinkingMembers(chat: JsonObject, facts: ThinkingFacts): Thinkin
   return withBudget(budget, param, facts);
 }
 
-function withBudget(wanted: number, param: string, { maxTokens, toolChoice }: ThinkingFacts): Thinking | Refused {
+function withBudget(
+  requestedBudget: number,
+  param: string,
+  { maxTokens, toolChoice }: ThinkingFacts,
+): Thinking | Refused {
   if (isObject(toolChoice) && (toolChoice['type'] === 'any' || toolChoice['type'] === 'tool')) {
     const message = `'tool_choice' cannot force a tool when '${param}' asks this model to think.`;
     return refuse('unsupported_parameter', 'tool_choice', message);
@@ -84,8 +88,8 @@ function withBudget(wanted: number, param: string, { maxTokens, toolChoice }: Th
     const message = `The limit on output tokens must be above ${SMALLEST_BUDGET} when '${param}' asks the model to think.`;
     return refuse('invalid_value', 'max_tokens', message);
   }
-  const half = maxTokens === undefined ? wanted : Math.floor(maxTokens / 2);
-  const budget = Math.max(SMALLEST_BUDGET, Math.min(wanted, half));
+  const half = maxTokens === undefined ? requestedBudget : Math.floor(maxTokens / 2);
+  const budget = Math.max(SMALLEST_BUDGET, Math.min(requestedBudget, half));
   return { ok: true, members: { thinking: { type: 'enabled', budget_tokens: budget } }, budget };
 }
 

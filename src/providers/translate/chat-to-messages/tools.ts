@@ -33,9 +33,9 @@ export function toolMembers(chat: JsonObject): Tools | Refused {
     if ('ok' in translated) return translated;
     tools.push(translated.tool);
   }
-  const wanted = chat['tool_choice'];
-  if (isObject(wanted) && wanted['type'] === 'allowed_tools') {
-    const allowed = isObject(wanted['allowed_tools']) ? wanted['allowed_tools'] : wanted;
+  const toolChoice = chat['tool_choice'];
+  if (isObject(toolChoice) && toolChoice['type'] === 'allowed_tools') {
+    const allowed = isObject(toolChoice['allowed_tools']) ? toolChoice['allowed_tools'] : toolChoice;
     const names = namesIn(allowed['tools']);
     return chosen(
       chat,
@@ -43,11 +43,11 @@ export function toolMembers(chat: JsonObject): Tools | Refused {
       allowed['mode'] ?? 'auto',
     );
   }
-  return chosen(chat, tools, wanted);
+  return chosen(chat, tools, toolChoice);
 }
 
-function chosen(chat: JsonObject, tools: readonly JsonObject[], wanted: unknown): Tools | Refused {
-  const made = choiceOf(wanted);
+function chosen(chat: JsonObject, tools: readonly JsonObject[], toolChoice: unknown): Tools | Refused {
+  const made = choiceOf(toolChoice);
   if (!made.ok) return made;
   const { choice } = made;
   if (tools.length === 0) {
@@ -64,15 +64,16 @@ function chosen(chat: JsonObject, tools: readonly JsonObject[], wanted: unknown)
   };
 }
 
-function choiceOf(wanted: unknown): { readonly ok: true; readonly choice: JsonObject | undefined } | Refused {
-  if (wanted === undefined || wanted === null || wanted === '') return { ok: true, choice: undefined };
-  if (wanted === 'auto' || wanted === 'none') return { ok: true, choice: { type: wanted } };
-  if (wanted === 'required') return { ok: true, choice: { type: 'any' } };
-  if (isObject(wanted)) {
-    const called = wanted['function'];
+function choiceOf(toolChoice: unknown): { readonly ok: true; readonly choice: JsonObject | undefined } | Refused {
+  if (toolChoice === undefined || toolChoice === null || toolChoice === '') return { ok: true, choice: undefined };
+  if (toolChoice === 'auto' || toolChoice === 'none') return { ok: true, choice: { type: toolChoice } };
+  if (toolChoice === 'required') return { ok: true, choice: { type: 'any' } };
+  if (isObject(toolChoice)) {
+    const called = toolChoice['function'];
     const name = filled(isObject(called) ? called['name'] : undefined);
-    if (wanted['type'] === 'function' && name !== undefined) return { ok: true, choice: { type: 'tool', name } };
-    if (typeof wanted['type'] === 'string' && ownChoices.has(wanted['type'])) return { ok: true, choice: wanted };
+    if (toolChoice['type'] === 'function' && name !== undefined) return { ok: true, choice: { type: 'tool', name } };
+    if (typeof toolChoice['type'] === 'string' && ownChoices.has(toolChoice['type']))
+      return { ok: true, choice: toolChoice };
   }
   return refuse('invalid_value', 'tool_choice', "'tool_choice' must be auto, none, required, or name a function.");
 }

@@ -52,9 +52,9 @@ function ollamaMessage(message: JsonObject, path: string, toolNames: Map<string,
     const given = String(message['role']);
     return refuse('unsupported_value', `${path}.role`, `Messages of role '${given}' cannot be given to Ollama.`);
   }
-  const said = contentOf(message['content'], `${path}.content`);
-  if ('ok' in said) return said;
-  const { content, images } = said;
+  const parsedContent = contentOf(message['content'], `${path}.content`);
+  if ('ok' in parsedContent) return parsedContent;
+  const { content, images } = parsedContent;
   const translated: Record<string, unknown> = { role, content };
   if (images.length > 0) translated['images'] = images;
   if (role === 'tool') {

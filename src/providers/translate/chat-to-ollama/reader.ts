@@ -51,33 +51,33 @@ export class OllamaReader implements ChatReader {
     if (error !== undefined && error !== null) return [{ error: isObject(error) ? error : { message: String(error) } }];
     if (this.#ended) return [];
     this.#model = filled(line['model']) ?? this.#model;
-    const said: JsonObject[] = [];
+    const chunks: JsonObject[] = [];
     if (!this.#begun) {
       this.#begun = true;
-      said.push(this.#says({ role: 'assistant', content: '' }));
+      chunks.push(this.#says({ role: 'assistant', content: '' }));
     }
-    if (isObject(message)) said.push(...this.#said(message, logprobs));
-    if (done !== true) return said;
+    if (isObject(message)) chunks.push(...this.#chunks(message, logprobs));
+    if (done !== true) return chunks;
     this.#ended = true;
     const finish = reason === 'length' ? 'length' : this.#calls > 0 ? 'tool_calls' : 'stop';
-    said.push(this.#chunk({ choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: finish }] }));
+    chunks.push(this.#chunk({ choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: finish }] }));
     const usage = usageOf(line);
-    if (usage !== undefined) said.push(this.#chunk({ choices: [], usage }));
-    return said;
+    if (usage !== undefined) chunks.push(this.#chunk({ choices: [], usage }));
+    return chunks;
   }
 
-  #said(message: JsonObject, logprobs: unknown): JsonObject[] {
-    const said: JsonObject[] = [];
+  #chunks(message: JsonObject, logprobs: unknown): JsonObject[] {
+    const chunks: JsonObject[] = [];
     const thinking = filled(message['thinking']);
-    if (thinking !== undefined) said.push(this.#says({ reasoning_content: thinking }));
+    if (thinking !== undefined) chunks.push(this.#says({ reasoning_content: thinking }));
     const content = filled(message['content']);
     const probabilities =
       Array.isArray(logprobs) && logprobs.length > 0 ? logprobs.filter(isObject).map(probability) : undefined;
     if (content !== undefined || probabilities !== undefined)
-      said.push(this.#says({ content: content ?? '' }, probabilities));
+      chunks.push(this.#says({ content: content ?? '' }, probabilities));
     const calls = message['tool_calls'];
-    if (Array.isArray(calls)) said.push(...calls.filter(isObject).map((call) => this.#call(call)));
-    return said;
+    if (Array.isArray(calls)) chunks.push(...calls.filter(isObject).map((call) => this.#call(call)));
+    return chunks;
   }
 
   #call(call: JsonObject): JsonObject {

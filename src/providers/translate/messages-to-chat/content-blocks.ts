@@ -93,8 +93,8 @@ function one(part: JsonObject): BlockParts {
   return { ok: true, parts: [part] };
 }
 
-function text(said: string): JsonObject {
-  return { type: 'text', text: said };
+function text(content: string): JsonObject {
+  return { type: 'text', text: content };
 }
 
 function unsupportedContent(param: string, what: string): Refused {

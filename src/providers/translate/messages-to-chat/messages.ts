@@ -42,8 +42,8 @@ export function chatMessagesFromMessages(body: JsonObject, style: ReasoningStyle
     const refused = addMessage(system, messages, message, path, style);
     if (refused !== undefined) return refused;
   }
-  const said = system.filter((text) => text !== '').join('\n\n');
-  return { ok: true, messages: said === '' ? messages : [{ role: 'system', content: said }, ...messages] };
+  const joined = system.filter((text) => text !== '').join('\n\n');
+  return { ok: true, messages: joined === '' ? messages : [{ role: 'system', content: joined }, ...messages] };
 }
 
 function roleOf(message: unknown): unknown {
@@ -106,10 +106,10 @@ function addUserMessage(messages: ChatMessage[], content: unknown, path: string)
   for (const [index, block] of blocks.entries()) {
     const at = `${path}[${index}]`;
     const result = isObject(block) && block['type'] === 'tool_result' ? toolResult(block, at) : undefined;
-    const said = result ?? partsOfBlock(block, at);
-    if (!said.ok) return said;
+    const blockParts = result ?? partsOfBlock(block, at);
+    if (!blockParts.ok) return blockParts;
     if (result?.ok) results.push(result.message);
-    parts.push(...said.parts);
+    parts.push(...blockParts.parts);
   }
   if (typeof content === 'string') parts.push({ type: 'text', text: content });
   // Adjacent messages are one turn of the user: results follow the calls, also those of a later message.

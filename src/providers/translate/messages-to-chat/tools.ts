@@ -53,20 +53,20 @@ function chatTool(tool: unknown, path: string): { readonly tool: JsonObject } | 
 }
 
 function withChoice(tools: readonly JsonObject[], choice: unknown): ChatTools | Refused {
-  const wanted = isObject(choice) ? choice : {};
-  const type = filled(wanted['type']) ?? 'auto';
+  const toolChoice = isObject(choice) ? choice : {};
+  const type = filled(toolChoice['type']) ?? 'auto';
   if (tools.length === 0) {
     if (type !== 'any' && type !== 'tool') return { ok: true, members: {} };
     return refuse('invalid_value', 'tool_choice', `tool_choice is '${type}', but there are no tools.`);
   }
-  const chosen = chatChoice(tools, type, wanted['name']);
+  const chosen = chatChoice(tools, type, toolChoice['name']);
   if (!chosen.ok) return chosen;
   return {
     ok: true,
     members: {
       tools,
       ...(isObject(choice) ? { tool_choice: chosen.choice } : {}),
-      ...(wanted['disable_parallel_tool_use'] === true ? { parallel_tool_calls: false } : {}),
+      ...(toolChoice['disable_parallel_tool_use'] === true ? { parallel_tool_calls: false } : {}),
     },
   };
 }

@@ -28,13 +28,13 @@ export const plainReasoning: ReasoningStyle = {
  * The highest known level that is not above the requested one; below all of them, the lowest. Reasoning is never
  * switched off by lowering: only `none` becomes `none`. An unknown level is sent unchanged.
  */
-export function loweredEffort(wanted: string, levels: readonly ReasoningEffort[]): string {
-  const known = reasoningEfforts.find((effort) => effort === wanted);
-  if (known === undefined || levels.includes(known)) return wanted;
+export function loweredEffort(requestedEffort: string, levels: readonly ReasoningEffort[]): string {
+  const known = reasoningEfforts.find((effort) => effort === requestedEffort);
+  if (known === undefined || levels.includes(known)) return requestedEffort;
   const thinking = reasoningEfforts.filter((effort) => effort !== 'none' && levels.includes(effort));
   const place = reasoningEfforts.indexOf(known);
   const below = thinking.filter((effort) => reasoningEfforts.indexOf(effort) < place);
-  return below.at(-1) ?? thinking[0] ?? wanted;
+  return below.at(-1) ?? thinking[0] ?? requestedEffort;
 }
 
 const honoured = new Set(['effort', 'summary', 'generate_summary']);
@@ -62,8 +62,8 @@ export function refusedReasoning(reasoning: unknown, style: ReasoningStyle): Ref
 /** The request members for a Responses `reasoning` object; `summary` is not among them, since it is always returned. */
 export function reasoningMembers(reasoning: unknown, style: ReasoningStyle): JsonObject {
   if (!isObject(reasoning) || style.effort === 'omit') return {};
-  const wanted = filled(reasoning['effort']);
-  const effort = wanted === undefined ? undefined : loweredEffort(wanted, style.levels);
+  const requestedEffort = filled(reasoning['effort']);
+  const effort = requestedEffort === undefined ? undefined : loweredEffort(requestedEffort, style.levels);
   if (style.effort === 'flat') return effort === undefined ? {} : { reasoning_effort: effort };
   const kept = Object.fromEntries(
     Object.entries(reasoning).filter(

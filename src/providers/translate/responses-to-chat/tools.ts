@@ -40,9 +40,9 @@ export function chatTools(body: JsonObject): ChatTools | Refused {
       callable.push({ name, identity, tool: chatTool(tool, name) });
     });
   }
-  const wanted = body['tool_choice'];
-  if (!isObject(wanted) || wanted['type'] !== 'allowed_tools') return chosen(body, callable, wanted);
-  const { tools, mode } = isObject(wanted['allowed_tools']) ? wanted['allowed_tools'] : wanted;
+  const toolChoice = body['tool_choice'];
+  if (!isObject(toolChoice) || toolChoice['type'] !== 'allowed_tools') return chosen(body, callable, toolChoice);
+  const { tools, mode } = isObject(toolChoice['allowed_tools']) ? toolChoice['allowed_tools'] : toolChoice;
   const allowed = Array.isArray(tools) ? tools.filter(isObject) : [];
   const unknownTool = allowed.find(
     (entry) => isCallableType(entry['type']) && !callable.some(({ identity }) => isSelected(entry, identity)),
@@ -73,30 +73,30 @@ function namelessTool(tools: readonly unknown[], path: string): Refused | undefi
   return undefined;
 }
 
-function chosen(body: JsonObject, callable: readonly NamedTool[], wanted: unknown): ChatTools | Refused {
+function chosen(body: JsonObject, callable: readonly NamedTool[], toolChoice: unknown): ChatTools | Refused {
   const members: Record<string, unknown> = {};
   if (callable.length > 0) {
     members['tools'] = callable.map((entry) => entry.tool);
     if (typeof body['parallel_tool_calls'] === 'boolean') members['parallel_tool_calls'] = body['parallel_tool_calls'];
   }
-  if (isObject(wanted)) {
-    const found = callable.find((entry) => isSelected(wanted, entry.identity));
-    if (found === undefined) return notAmongTools(wanted);
+  if (isObject(toolChoice)) {
+    const found = callable.find((entry) => isSelected(toolChoice, entry.identity));
+    if (found === undefined) return notAmongTools(toolChoice);
     members['tool_choice'] = { type: 'function', function: { name: found.name } };
-  } else if (wanted === 'required' && callable.length === 0) {
+  } else if (toolChoice === 'required' && callable.length === 0) {
     return refuse(
       'invalid_value',
       'tool_choice',
       "tool_choice is 'required', but no tool is given that this model's provider can call.",
     );
-  } else if (typeof wanted === 'string' && wanted !== '' && callable.length > 0) {
-    members['tool_choice'] = wanted;
+  } else if (typeof toolChoice === 'string' && toolChoice !== '' && callable.length > 0) {
+    members['tool_choice'] = toolChoice;
   }
   return { ok: true, members };
 }
 
-function notAmongTools(wanted: JsonObject): Refused {
-  const what = String(filled(wanted['name']) ?? wanted['type']);
+function notAmongTools(toolChoice: JsonObject): Refused {
+  const what = String(filled(toolChoice['name']) ?? toolChoice['type']);
   return refuse(
     'invalid_value',
     'tool_choice',

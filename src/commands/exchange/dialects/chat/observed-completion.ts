@@ -26,6 +26,6 @@ export function isUsageOnly({ usage, choices }: JsonObject): boolean {
 /** The finish reason in this completion or chunk, if any. */
 function finishReasonIn(choices: unknown): string | undefined {
   if (!Array.isArray(choices)) return undefined;
-  const said = choices.findLast((choice) => isObject(choice) && filled(choice.finish_reason) !== undefined);
-  return filled(said?.finish_reason);
+  const finished = choices.findLast((choice) => isObject(choice) && filled(choice.finish_reason) !== undefined);
+  return filled(finished?.finish_reason);
 }

@@ -102,7 +102,10 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     background({ parsedRequest, target, record, createdAt }) {
       if (!runsInGateway(parsedRequest, target.provider.type)) return undefined;
       if (parsedRequest.json.store === false) {
-        throw refusals.unsupportedParameter('store', 'a background response is fetched later, so it has to be stored');
+        throw refusals.unsupportedParameter(
+          'store',
+          'a background response must be stored, because it is retrieved later',
+        );
       }
       const id = responseIdOf(record.id);
       return {
