@@ -63,6 +63,8 @@ const commandLayers = [
   'budgets',
   'rate-limits',
   'virtual-models',
+  'guardrails',
+  'workflows',
   'admission',
   'audit',
   'responses',

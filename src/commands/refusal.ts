@@ -363,6 +363,22 @@ export const refusals = {
       `The virtual model '${source}' is declared in the configuration and can be changed only there.`,
       'source',
     ),
+  guardrailManaged: (name: string) =>
+    conflict(
+      'guardrail_managed',
+      `The guardrail '${name}' is declared in the configuration and can be changed only there.`,
+      'name',
+    ),
+  guardrailInUse: (message: string, param: string) => invalid('guardrail_in_use', message, param),
+  /** The guardrails of a workflow cannot run, so its requests cannot be checked. */
+  workflowUnusable: (workflow: string, problem: string) =>
+    new Refusal({
+      status: 500,
+      type: 'internal_error',
+      code: 'plugin_failure',
+      message: `The guardrails of the workflow '${workflow}' cannot run: ${problem}. The request was not served.`,
+      retryHelps: false,
+    }),
   virtualModelExists: (source: string) =>
     conflict('virtual_model_exists', `A virtual model '${source}' already exists. Choose another name.`, 'source'),
   virtualModelInUse: (source: string, users: readonly string[]) =>

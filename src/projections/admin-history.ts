@@ -64,6 +64,9 @@ const special: Readonly<Record<string, Evolve>> = {
   // The event contains the complete value: members that it leaves out are removed.
   'user.policy_set': (_before, changes) => changes,
   'virtual_model.saved': (_before, changes) => changes,
+  'guardrail.saved': (_before, changes) => changes,
+  'workflow.created': (_before, changes) => ({ ...changes, active: true }),
+  'workflow.deactivated': (before) => ({ ...before, active: false }),
   'provider_credential.saved': (_before, changes) => changes,
   'price.override_set': (_before, changes) => changes,
   'budget.set': (before, changes) => ({ ...before, ...changes, amount: dollars(changes['amount']) }),
@@ -124,6 +127,7 @@ function shown(value: Value): Value {
 /** The masked value shows whether a secret is set, and for a list how many. */
 function masked(secret: unknown): unknown {
   if (Array.isArray(secret)) return secret.map(masked);
+  if (isObject(secret)) return Object.fromEntries(Object.entries(secret).map(([name, one]) => [name, masked(one)]));
   return typeof secret === 'string' && secret !== '' ? MASK : secret;
 }
 

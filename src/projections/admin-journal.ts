@@ -46,6 +46,10 @@ export const adminJournal: Projection<AdminJournal> = {
       'key.',
       'user.',
       'virtual_model.',
+      'workflow.',
+      // Only definitions: verdicts about requests are no changes by administrators.
+      'guardrail.saved',
+      'guardrail.removed',
       'price.',
       'budget.',
       'budget_settings.',

@@ -6,6 +6,8 @@ const categories = {
   key: 'key',
   user: 'user',
   'virtual-model': 'virtual-model',
+  workflow: 'workflow',
+  guardrail: 'guardrail',
   price: 'price',
   budget: 'budget',
   'rate-limit': 'rate-limit',

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
 import { providerCredentialRemoved, providerCredentialSaved } from '../../src/events/catalogue/credential.ts';
+import { guardrailRemoved, guardrailSaved } from '../../src/events/catalogue/guardrail.ts';
 import {
   keyAllowedModelsChanged,
   keyCreated,
@@ -19,6 +20,7 @@ import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../src/events
 import { taggingChanged } from '../../src/events/catalogue/tagging.ts';
 import { userPolicyRemoved, userPolicySet } from '../../src/events/catalogue/user.ts';
 import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/virtual-model.ts';
+import { workflowCreated, workflowDeactivated } from '../../src/events/catalogue/workflow.ts';
 import {
   type EventContext,
   type NewEvent,
@@ -113,7 +115,40 @@ const virtualModel = fc
     };
   });
 
-/** Changes of limits, virtual models and prices. */
+const workflowScopes = fc.constantFrom(
+  ['global', {}] as const,
+  ['path:/a', { userPath: '/a' }] as const,
+  ['provider:local', { provider: 'local' }] as const,
+);
+const features = { cache: true, audit: true, usage: true, budget: true, guardrails: true, failover: true };
+
+const workflow = fc
+  .record({ of: workflowScopes, id: fc.uuid(), version: fc.integer({ min: 1, max: 9 }), audit: fc.boolean() })
+  .map(({ of: [key, scope], id, version, audit }): Written => {
+    const steps = [{ ref: 'mask', phase: 'prompt' as const, step: 0 }];
+    const payload = { schemaVersion: 2 as const, features: { ...features, audit }, steps };
+    const data = { id, scope, version, name: key, payload, payloadSha256: 'f'.repeat(64) };
+    return { stream: streamName('workflow', key), event: workflowCreated.create(data, admin) };
+  });
+
+/** Versions with one id, and deactivations of it. */
+const deactivated = fc.tuple(workflowScopes, fc.constantFrom('known', 'unknown')).map(([[key, scope], id]) => {
+  const stream = streamName('workflow', key);
+  const payload = { schemaVersion: 1 as const, features, guardrails: [] };
+  const data = { id: 'known', scope, version: 1, name: key, payload, payloadSha256: 'e'.repeat(64) };
+  return id === 'known'
+    ? { stream, event: workflowCreated.create(data, admin) }
+    : { stream, event: workflowDeactivated.create({ id: 'known' }, admin) };
+});
+
+const guardrail = fc
+  .record({ name: fc.constantFrom('mask', 'judge'), timeoutMs: fc.nat(9), failMode: fc.constantFrom('open', 'closed') })
+  .map(({ name, timeoutMs, failMode }): Written => {
+    const data = { name, type: 'pii', config: { entities: ['EMAIL'] }, secrets: { key: SEALED }, failMode, timeoutMs };
+    return { stream: streamName('guardrail', name), event: guardrailSaved.create(data, admin) };
+  });
+
+/** Changes of limits, virtual models, workflows, guardrails and prices. */
 const others: readonly fc.Arbitrary<Written>[] = [
   fc
     .tuple(budget, fc.constantFrom('1000000000', '2500000000'))
@@ -131,6 +166,13 @@ const others: readonly fc.Arbitrary<Written>[] = [
     ),
   limit.map((of) => onLimit(of, rateLimitReset.create(of, admin))),
   limit.map((of) => onLimit(of, rateLimitRemoved.create(of, admin))),
+  workflow,
+  deactivated,
+  guardrail,
+  fc.constantFrom('mask', 'judge').map((name) => ({
+    stream: streamName('guardrail', name),
+    event: guardrailRemoved.create({ name }, admin),
+  })),
   virtualModel,
   fc.constantFrom('fast', 'local/', '/').map((source) => ({
     stream: streamName('virtual-model', source),
@@ -151,6 +193,10 @@ export const noise: fc.Arbitrary<Written> = fc.constantFrom(
   {
     stream: streamName('exchange', '1'),
     event: { type: 'chunk.received', schema: 1, data: { attempt: 1, index: 0 }, context: admin },
+  },
+  {
+    stream: streamName('exchange', '1'),
+    event: { type: 'guardrail.applied', schema: 1, data: {}, context: admin },
   },
   {
     stream: streamName('provider', 'local'),

@@ -7,6 +7,7 @@ import { virtualModelRemoved } from '../../events/catalogue/virtual-model.ts';
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { executeCommand, type HandleOptions } from '../handle-command.ts';
+import { InTurn } from '../in-turn.ts';
 import { refusals } from '../refusal.ts';
 import {
   type VirtualModelCommand,
@@ -40,7 +41,7 @@ export interface Changed {
 
 export class VirtualModelChanges {
   readonly #options: ChangeOptions;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = new InTurn();
 
   constructor(options: ChangeOptions) {
     this.#options = options;
@@ -48,7 +49,7 @@ export class VirtualModelChanges {
 
   /** @param renames the current name, when the change includes a rename. @throws Refusal */
   save(model: VirtualModel, renames: string | undefined, change: ChangeContext): Promise<Changed> {
-    return this.#inTurn(() => {
+    return this.#inTurn.run(() => {
       const { source } = model;
       const { context, ifRevision } = change;
       const command = { kind: 'save', source, model, renames, around: this.#around(), context } as const;
@@ -59,7 +60,7 @@ export class VirtualModelChanges {
 
   /** @throws Refusal */
   remove(source: string, { context, ifRevision }: ChangeContext): Promise<Changed> {
-    return this.#inTurn(() =>
+    return this.#inTurn.run(() =>
       this.#execute({ kind: 'remove', source, around: this.#around(), context }, { ifRevision }),
     );
   }
@@ -98,11 +99,5 @@ export class VirtualModelChanges {
     const { all, enabledByDefault } = directory;
     const { serves } = this.#options;
     return { models: all, enabledByDefault, isManaged: (source) => directory.isManaged(source), serves };
-  }
-
-  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-    const turn = this.#last.then(work);
-    this.#last = turn.catch(() => {});
-    return turn;
   }
 }

@@ -9,6 +9,7 @@ import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
 import * as files from './files.ts';
 import * as gateway from './gateway.ts';
+import * as guardrail from './guardrail.ts';
 import * as idempotency from './idempotency.ts';
 import * as item from './item.ts';
 import * as key from './key.ts';
@@ -20,11 +21,14 @@ import * as tagging from './tagging.ts';
 import * as user from './user.ts';
 import * as view from './view.ts';
 import * as virtualModel from './virtual-model.ts';
+import * as workflow from './workflow.ts';
 
 export const families = {
   key,
   user,
   'virtual-model': virtualModel,
+  workflow,
+  guardrail,
   access,
   price,
   budget,

@@ -1,0 +1,79 @@
+/** Changes of guardrails, one at a time, and none beside a change of a workflow, which may name the guardrail. */
+import type { EventContext, Position } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import type { SealerSource } from '../credentials/sealed-credentials.ts';
+import { executeCommand } from '../handle-command.ts';
+import type { InTurn } from '../in-turn.ts';
+import { Refusal } from '../refusal.ts';
+import { type GuardrailCommand, guardrailDecider, type WorkflowUses } from './decider.ts';
+import type { GuardrailDirectory } from './directory.ts';
+import { type Guardrail, type GuardrailTypes, guardrailStream } from './guardrail.ts';
+import { type GuardrailInput, guardrailFrom, guardrailName } from './guardrail-input.ts';
+
+export interface GuardrailChangesOptions {
+  readonly log: EventLog;
+  readonly directory: Pick<GuardrailDirectory, 'isManaged' | 'prepare' | 'storedAs'>;
+  readonly types: GuardrailTypes;
+  readonly uses: WorkflowUses;
+  readonly sealers: Pick<SealerSource, 'toSeal'>;
+  /** The same as that of the changes of workflows. */
+  readonly inTurn: InTurn;
+  /** Resolves when the directory has processed everything up to this position. */
+  whenProcessed(position: Position): Promise<void>;
+}
+
+export interface GuardrailChange {
+  readonly context: EventContext;
+  /** The revision that the caller read last. */
+  readonly ifRevision?: bigint | 'noStream' | undefined;
+}
+
+export interface ChangedGuardrail {
+  /** Undefined when it was removed. */
+  readonly guardrail: Guardrail | undefined;
+  readonly revision: bigint | 'noStream';
+}
+
+export class GuardrailChanges {
+  readonly #options: GuardrailChangesOptions;
+
+  constructor(options: GuardrailChangesOptions) {
+    this.#options = options;
+  }
+
+  /** Creates or replaces a guardrail. @throws Refusal */
+  save(input: GuardrailInput, change: GuardrailChange): Promise<ChangedGuardrail> {
+    const { inTurn, directory, types, uses, sealers } = this.#options;
+    return inTurn.run(async () => {
+      const before = directory.storedAs(input.name.trim())?.guardrail;
+      const guardrail = accepted(guardrailFrom(input, types, before, sealers));
+      const { name } = guardrail;
+      const facts = { isManaged: directory.isManaged(name), uses, context: change.context };
+      const prepared = directory.prepare(guardrail);
+      return this.#execute(name, { kind: 'save', guardrail, prepared, ...facts }, change);
+    });
+  }
+
+  /** @throws Refusal: 404 for an unknown name, 400 while an active workflow uses it */
+  remove(written: string, change: GuardrailChange): Promise<ChangedGuardrail> {
+    const { inTurn, directory, uses } = this.#options;
+    return inTurn.run(async () => {
+      const name = accepted(guardrailName(written));
+      const facts = { isManaged: directory.isManaged(name), uses, context: change.context };
+      return this.#execute(name, { kind: 'remove', name, ...facts }, change);
+    });
+  }
+
+  async #execute(name: string, command: GuardrailCommand, { ifRevision }: GuardrailChange): Promise<ChangedGuardrail> {
+    const { log, whenProcessed } = this.#options;
+    const options = { log, stream: guardrailStream(name), ifRevision };
+    const { state, revision, position } = await executeCommand(guardrailDecider, command, options);
+    if (position !== undefined) await whenProcessed(position);
+    return { guardrail: state, revision };
+  }
+}
+
+function accepted<Value>(value: Value | Refusal): Value {
+  if (value instanceof Refusal) throw value;
+  return value;
+}

@@ -1,0 +1,100 @@
+/**
+ * Changes of workflows, one at a time, and none beside a change of a guardrail: whether a workflow is valid depends on
+ * the guardrails that it names.
+ */
+import { workflowCreated } from '../../events/catalogue/workflow.ts';
+import { type EventContext, type Position, streamName } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { executeCommand } from '../handle-command.ts';
+import type { InTurn } from '../in-turn.ts';
+import { refusals } from '../refusal.ts';
+import type { GuardrailCatalogue } from './chains.ts';
+import { type WorkflowCommand, workflowDecider } from './decider.ts';
+import type { VersionPlace, WorkflowDirectory } from './directory.ts';
+import { managedDefault } from './managed-default.ts';
+import { scopeKey } from './scope.ts';
+import type { WorkflowDraft, WorkflowStep, WorkflowVersion } from './workflow.ts';
+
+export interface WorkflowChangesOptions {
+  readonly log: EventLog;
+  readonly directory: Pick<WorkflowDirectory, 'placeOf' | 'storedAs'>;
+  readonly guardrails: GuardrailCatalogue;
+  /** The same as that of the changes of guardrails. */
+  readonly inTurn: InTurn;
+  newId(): string;
+  /** Resolves when the directory has processed everything up to this position. */
+  whenProcessed(position: Position): Promise<void>;
+}
+
+export class WorkflowChanges {
+  readonly #options: WorkflowChangesOptions;
+
+  constructor(options: WorkflowChangesOptions) {
+    this.#options = options;
+  }
+
+  /** @returns the new active version of the scope. @throws Refusal */
+  create(draft: WorkflowDraft, context: EventContext): Promise<WorkflowVersion> {
+    const { inTurn, guardrails, newId } = this.#options;
+    return inTurn.run(async () => {
+      const id = newId();
+      await this.#execute(scopeKey(draft.scope), { kind: 'create', id, draft, guardrails, context });
+      const stored = this.#options.directory.storedAs(scopeKey(draft.scope));
+      // Another gateway on the same log may have superseded it already.
+      return stored?.workflow.id === id ? stored.workflow : this.#read(id);
+    });
+  }
+
+  /** @throws Refusal: 404 for an unknown id, 400 for the global workflow and for one that is not active */
+  deactivate(id: string, context: EventContext): Promise<void> {
+    const { inTurn, directory } = this.#options;
+    return inTurn.run(async () => {
+      const place = directory.placeOf(id);
+      if (place === undefined) throw refusals.notFound('workflow', id);
+      await this.#execute(place.key, { kind: 'deactivate', id, context });
+    });
+  }
+
+  /**
+   * Creates the default workflow, or adapts it to the configured guardrails. Does nothing where an administrator made
+   * the global workflow. @throws Refusal 503 when the log cannot be written
+   */
+  manageDefault(steps: readonly WorkflowStep[]): Promise<void> {
+    const { inTurn, newId } = this.#options;
+    const command = { kind: 'manage default', draft: managedDefault(steps), context: { actor: 'system' } } as const;
+    return inTurn.run(() => this.#execute(scopeKey({}), { ...command, id: newId() }));
+  }
+
+  async #execute(key: string, command: WorkflowCommand): Promise<void> {
+    const { log, whenProcessed } = this.#options;
+    const stream = streamName('workflow', key);
+    const { position } = await executeCommand(workflowDecider, command, { log, stream });
+    if (position !== undefined) await whenProcessed(position);
+  }
+
+  async #read(id: string): Promise<WorkflowVersion> {
+    const place = this.#options.directory.placeOf(id);
+    const found = place === undefined ? undefined : await readVersion(place, this.#options.log);
+    if (found === undefined) throw refusals.notFound('workflow', id);
+    return found.workflow;
+  }
+}
+
+/** A version as its event has it. */
+export interface RecordedVersion {
+  readonly workflow: WorkflowVersion;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+}
+
+/** Reads one version, active or not, from the log. Undefined when the log has no version at this place. */
+export async function readVersion(
+  { key, revision }: VersionPlace,
+  log: Pick<EventLog, 'readStream'>,
+): Promise<RecordedVersion | undefined> {
+  const from = { fromRevision: BigInt(revision), maxCount: 1 };
+  for await (const { type, data, at } of log.readStream(streamName('workflow', key), from)) {
+    if (type === workflowCreated.type) return { workflow: workflowCreated.data.parse(data), createdAt: Math.floor(at) };
+  }
+  return undefined;
+}
