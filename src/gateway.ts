@@ -18,6 +18,7 @@ import { type AnalyticsQueries, createAnalytics } from './wiring/analytics/repor
 import { credentialsKey } from './wiring/credentials-key.ts';
 import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { modelDialects } from './wiring/dialects.ts';
+import { guardrailServices, guardrailTypes } from './wiring/guardrail-types.ts';
 import { registerClientRoutes } from './wiring/http/client-routes.ts';
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
 import { registerPassthroughRoutes } from './wiring/http/passthrough-routes.ts';
@@ -32,6 +33,7 @@ import { createModelRequests } from './wiring/model-requests.ts';
 import { gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
 import { createVirtualModels } from './wiring/virtual-models.ts';
+import { createWorkflows } from './wiring/workflows.ts';
 
 export interface Gateway {
   /** For example `http://127.0.0.1:8080`. */
@@ -136,6 +138,20 @@ export async function startGateway(
     random: Math.random,
   });
 
+  const workflows = createWorkflows({
+    config,
+    log,
+    workflows: views.workflows,
+    guardrails: views.guardrails,
+    types: guardrailTypes,
+    servicesOf: guardrailServices,
+    declared: new Map(),
+    defaultSteps: [],
+    sealers,
+    registry,
+  });
+  await workflows.begin();
+
   // The exchange pipeline: every model request runs through it.
   const metrics = createMetrics();
   const requests = createModelRequests({
@@ -148,6 +164,8 @@ export async function startGateway(
     pricing: pricing.prices,
     resilience,
     tagging: views.tagging,
+    policyOf: workflows.policyOf,
+    policyAgain: workflows.policyAgain,
     open: open.records,
     metrics,
     failed: onError,

@@ -3,6 +3,7 @@ import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
 import { adminJournal } from '../projections/admin-journal.ts';
 import { deferredUsageView } from '../projections/deferred-usage.ts';
+import { guardrailsView } from '../projections/guardrails.ts';
 import { keysView } from '../projections/keys.ts';
 import { priceOverridesView } from '../projections/price-overrides.ts';
 import type { Projection } from '../projections/projection.ts';
@@ -16,6 +17,7 @@ import { taggingView } from '../projections/tagging.ts';
 import { usersView } from '../projections/users.ts';
 import type { Snapshot } from '../projections/view-store.ts';
 import { virtualModelsView } from '../projections/virtual-models.ts';
+import { workflowsView } from '../projections/workflows.ts';
 
 export interface SavedView {
   readonly name: string;
@@ -40,6 +42,8 @@ export const savedViews: readonly SavedView[] = [
   saved(taggingView, 'headers that become labels'),
   saved(adminJournal, 'what administrators changed, for queries with as_of'),
   saved(virtualModelsView, 'virtual models and access policies'),
+  saved(workflowsView, 'active workflows, and where the log has every version'),
+  saved(guardrailsView, 'guardrails that administrators defined'),
   saved(keysView, 'managed keys'),
   saved(usersView, 'policies of user paths'),
   saved(priceOverridesView, 'prices that administrators set'),

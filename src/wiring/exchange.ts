@@ -10,7 +10,6 @@ import { maxAnswerBytes } from './size-limits.ts';
 type Derived =
   | 'resilienceOf'
   | 'recordBeforeCall'
-  | 'policyOf'
   | 'maxAnswerBytes'
   | 'newId'
   | 'random'
@@ -19,14 +18,13 @@ type Derived =
   | 'responseNotStored';
 
 export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
-  readonly config: Pick<Config, 'log' | 'logging'>;
+  readonly config: Pick<Config, 'log'>;
   readonly metrics: Pick<Metrics, 'observeExchange' | 'responseNotStored'>;
   /** By provider name. */
   readonly resilience: ReadonlyMap<string, Resilience>;
 }
 
 export function exchangeDependencies({ config, metrics, resilience, ...parts }: ExchangeParts): ExchangeDependencies {
-  const policy = { capture: config.logging.capture };
   return {
     ...parts,
     resilienceOf(name) {
@@ -35,7 +33,6 @@ export function exchangeDependencies({ config, metrics, resilience, ...parts }: 
       return found;
     },
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
-    policyOf: () => policy,
     maxAnswerBytes: maxAnswerBytes(parts.log),
     newId: mintEventId,
     random: Math.random,

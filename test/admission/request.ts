@@ -32,6 +32,7 @@ export function requestFor(facts: RequestFacts): AdmissionRequest {
     candidates,
     units: facts.units,
     bodyBytes,
+    checksBudgets: true,
     exchangeId,
   };
 }

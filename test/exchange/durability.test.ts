@@ -8,6 +8,7 @@ import { formDialect } from '../../src/commands/exchange/dialects/forward/form-d
 import { createForwardDialect } from '../../src/commands/exchange/dialects/forward/forward-dialect.ts';
 import type { ExchangeDependencies } from '../../src/commands/exchange/pipeline/dependencies.ts';
 import { runExchange } from '../../src/commands/exchange/pipeline/run-exchange.ts';
+import { policyWithout } from '../../src/commands/exchange/policy.ts';
 import { formEnd, partHead } from '../../src/commands/exchange/uploads/form-encoding.ts';
 import { withoutLimits } from '../../src/commands/model-request/admission.ts';
 import type { Client } from '../../src/commands/model-request/client.ts';
@@ -109,7 +110,8 @@ function start(
     responseNotStored: () => {},
     resilienceOf: () => ({ retry, breaker }),
     recordBeforeCall,
-    policyOf: () => ({ capture: 'full' }),
+    policyOf: () => policyWithout('full'),
+    policyAgain: () => Promise.resolve(undefined),
     maxAnswerBytes: 1e6,
     newId: mintEventId,
     random: Math.random,

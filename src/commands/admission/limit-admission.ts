@@ -41,11 +41,12 @@ export class LimitAdmission implements Admission {
 
   admit(request: AdmissionRequest): Ticket {
     const { budgets, limits, forecaster, now } = this.#parts;
-    if (budgets.isOpen && limits.isOpen) return freeTicket;
+    const isUnmetered = budgets.isOpen || !request.checksBudgets;
+    if (isUnmetered && limits.isOpen) return freeTicket;
     const { caller, exchangeId } = request;
     let hold: BudgetHold | undefined;
     try {
-      hold = budgets.isOpen ? undefined : budgets.admit(request, () => forecaster.forecast(request));
+      hold = isUnmetered ? undefined : budgets.admit(request, () => forecaster.forecast(request));
       const at = now();
       const path = limits.isOpen ? [] : limits.admit(caller, at);
       this.#open.add(exchangeId);

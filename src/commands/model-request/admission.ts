@@ -19,6 +19,8 @@ export interface AdmissionRequest {
   readonly bodyBytes: number;
   /** The exchange in whose stream the settling `usage.recorded` is recorded. */
   readonly exchangeId: string;
+  /** Whether budgets count the request. Rate limits always do. */
+  readonly checksBudgets: boolean;
 }
 
 /** The actual cost of an answer: the facts of its `usage.recorded`. */

@@ -1,6 +1,7 @@
 /** The exchange family: one model request with its attempts, answer and usage, on stream `exchange-<id>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
+import { workflowFeatures } from './workflow.ts';
 
 const attempt = z.number().int().min(1).describe('1 for the first call to a provider, then counting up');
 const durationMs = z.number().describe('milliseconds since `request.received`');
@@ -30,6 +31,19 @@ export const requestReceived = defineEvent({
     clientIp: z.string().optional(),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
     capture: z.enum(['full', 'metadata']).describe('the capture level in force'),
+    workflow: z
+      .object({
+        id: z.string().describe('of the version'),
+        version: z.number().int(),
+        scope: z.string().describe('the key of the scope, as in the name of the stream of the workflow'),
+        off: z
+          .array(z.enum(workflowFeatures))
+          .readonly()
+          .optional()
+          .describe('the features that the workflow turns off'),
+      })
+      .optional()
+      .describe('the workflow of the request'),
     labels: labels.optional(),
     sessionId: sessionId.optional(),
     bodyBytes: z

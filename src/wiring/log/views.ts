@@ -4,12 +4,14 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import { adminJournal } from '../../projections/admin-journal.ts';
+import { guardrailsView } from '../../projections/guardrails.ts';
 import { providerCredentialsView } from '../../projections/provider-credentials.ts';
 import { providerMemory } from '../../projections/provider-memory.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { taggingView } from '../../projections/tagging.ts';
 import { openViewStore } from '../../projections/view-store.ts';
 import { virtualModelsView } from '../../projections/virtual-models.ts';
+import { workflowsView } from '../../projections/workflows.ts';
 
 export interface GatewayViewsOptions {
   readonly config: Config;
@@ -29,6 +31,8 @@ export function openGatewayViews({ config, log, logger }: GatewayViewsOptions) {
     tagging: projections.run(taggingView),
     adminJournal: projections.run(adminJournal),
     virtualModels: projections.run(virtualModelsView),
+    workflows: projections.run(workflowsView),
+    guardrails: projections.run(guardrailsView),
   };
   return {
     store,
@@ -37,8 +41,8 @@ export function openGatewayViews({ config, log, logger }: GatewayViewsOptions) {
     ...views,
     /** Resolves when the read models that the request path uses have reached the end of the log. */
     caughtUp: () => {
-      const { providerMemory, credentials, tagging, virtualModels } = views;
-      return Promise.all([providerMemory, credentials, tagging, virtualModels].map(({ caughtUp }) => caughtUp));
+      const { adminJournal: _onlyReports, ...needed } = views;
+      return Promise.all(Object.values(needed).map(({ caughtUp }) => caughtUp));
     },
     /** Saves all read models. @throws what SQLite throws when the disk is full; everything is closed in that case too */
     close: () => projections.close().finally(() => store.close()),

@@ -10,6 +10,7 @@ import { deliver } from '../../../src/commands/exchange/pipeline/deliver.ts';
 import type { ExchangeDependencies } from '../../../src/commands/exchange/pipeline/dependencies.ts';
 import { RunningExchange } from '../../../src/commands/exchange/pipeline/running-exchange.ts';
 import { isAnswer } from '../../../src/commands/exchange/pipeline/step.ts';
+import { policyWithout } from '../../../src/commands/exchange/policy.ts';
 import { withoutLimits } from '../../../src/commands/model-request/admission.ts';
 import type { Client } from '../../../src/commands/model-request/client.ts';
 import type { ModelRequest } from '../../../src/commands/model-request/model-request.ts';
@@ -83,7 +84,7 @@ async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencie
   const looked = await claimKey.run({ exchange, parsedRequest: requestBody }, deps);
   if (isAnswer(looked)) throw new Error('the key has an answer');
   const route = { candidates: [], ready: 0, through: [], failsOver: () => false };
-  const policy = { capture: 'full' } as const;
+  const policy = policyWithout('full');
   const context = { ...looked, route, policy, isByModel: true, isRecorded: true, history: undefined } as const;
   const admitted = await admit.run(context, deps);
   return isAnswer(admitted) ? complete.run(await deliver.run(admitted, exchange), exchange, deps) : undefined;

@@ -131,6 +131,7 @@ export function resumableExchange(
     resumed: {
       parsedRequest,
       attempts: attempt?.attempt ?? 0,
+      workflow: request.workflow?.id,
       ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}),
     },
     recordedAfter: positionBefore(received.position),
@@ -186,7 +187,8 @@ async function close(
     const status = chunks.length > 0 ? 200 : 0;
     events.noteFailed(record, refusal, { status, reason: why, chunks: chunks.length, responseId });
   }
-  if (attempt !== undefined && chunks.length > 0) {
+  const recordsUsage = request.workflow?.off?.includes('usage') !== true;
+  if (attempt !== undefined && chunks.length > 0 && recordsUsage) {
     const { provider, providerType: type } = attempt;
     const dialect = deps.dialects.get(request.dialect);
     const answerRelay: Relay | undefined =

@@ -12,6 +12,8 @@ export interface Resumed {
   readonly parsedRequest: ParsedRequest;
   /** Calls made to a provider. */
   readonly attempts: number;
+  /** The version of the workflow with which it was recorded; undefined when there was none. */
+  readonly workflow?: string | undefined;
   /** Why it cannot be continued: its key is no longer accepted. */
   readonly refused?: Refusal;
 }

@@ -18,7 +18,7 @@ export const admit: Step<WithHistory, Admitted> = {
 };
 
 /** @throws Refusal (429) */
-function reserve({ exchange, parsedRequest, route }: WithHistory, deps: ExchangeDependencies): Ticket {
+function reserve({ exchange, parsedRequest, policy, route }: WithHistory, deps: ExchangeDependencies): Ticket {
   const { dialect, request, record, scope } = exchange;
   const { caller, labels, body } = request;
   const ticket = deps.admission.admit({
@@ -30,6 +30,7 @@ function reserve({ exchange, parsedRequest, route }: WithHistory, deps: Exchange
     units: dialect.units?.(parsedRequest),
     bodyBytes: body.length,
     exchangeId: record.id,
+    checksBudgets: policy.checksBudgets,
   });
   scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
   return ticket;

@@ -38,7 +38,8 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
   const { target } = call;
   exchange.target = target;
   const plan = await planFor(target, context, deps);
-  const spender = { dialect, parsedRequest, record, request, ticket, pricing: deps.pricing };
+  const { recordsUsage } = policy;
+  const spender = { dialect, parsedRequest, record, request, ticket, pricing: deps.pricing, recordsUsage };
   return callTarget({
     plan,
     target,

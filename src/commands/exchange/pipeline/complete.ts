@@ -46,7 +46,8 @@ export const complete = {
     const { target, parsedRequest, policy, ticket } = answer;
     const { pricing, open, archive, log, responseNotStored } = deps;
     const keepBodies = policy.capture === 'full';
-    const spender = { dialect, parsedRequest, record, request, ticket, pricing };
+    const { recordsUsage } = policy;
+    const spender = { dialect, parsedRequest, record, request, ticket, pricing, recordsUsage };
     const given = { ...spender, target, client, keepBodies, pendingResponse, open, archive, log, responseNotStored };
     return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
   },

@@ -30,7 +30,9 @@ export interface ExchangeDependencies {
   readonly sessions?: Pick<Sessions, 'inBody'>;
   readonly pricing: Pricing;
   /** @param first the first candidate; undefined for a request that is refused before it has one */
-  policyOf(request: ModelRequest, first: Target | undefined): ExchangePolicy;
+  policyOf(request: Pick<ModelRequest, 'caller'>, first: Target | undefined): ExchangePolicy;
+  /** The policy of a recorded version of a workflow, active or not. Resolves with undefined for an unknown one. */
+  policyAgain(workflow: string): Promise<ExchangePolicy | undefined>;
   /** The retry policy and the circuit breaker of a provider. */
   resilienceOf(provider: string): Resilience;
   readonly recordBeforeCall: 'written' | 'durable';

@@ -27,10 +27,11 @@ export const record: Step<Governed, Recorded> = {
 export function noteReceived(
   exchange: RunningExchange,
   parsedRequest: ParsedRequest | undefined,
-  { capture }: ExchangePolicy,
+  policy: ExchangePolicy,
 ): void {
   const { dialect, request, record } = exchange;
   if (record.isReceived) return;
+  const { capture, workflow } = policy;
   const { method, path, headers, clientIp, caller, labels, sessionId, body } = request;
   const facts = {
     dialect: dialect.name,
@@ -42,6 +43,7 @@ export function noteReceived(
     clientIp,
     authMethod: caller.authMethod,
     capture,
+    workflow,
     labels,
     sessionId,
   };

@@ -17,7 +17,7 @@ export const steps = inOrder(
   receive, //        parses the body, once
   claimKey, //       looks up the idempotency key → answer from the record
   resolveRoute, //   selectors and virtual models → candidates
-  selectPolicy, //   what applies to this request: the capture level
+  selectPolicy, //   the workflow of this request: capture level, features, guardrails
   record, //         request.received, model.resolved
   loadHistory, //    the conversation or response that the request continues
   admit, //          limits and budgets → reservation, released by the scope; claims the idempotency key

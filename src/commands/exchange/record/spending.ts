@@ -20,6 +20,8 @@ export interface Spender {
   readonly request: ModelRequest;
   readonly ticket: Ticket;
   readonly pricing: Pricing;
+  /** Whether the workflow of the request records usage; if not, nothing is charged either. */
+  readonly recordsUsage: boolean;
 }
 
 export interface SpendingFacts {
@@ -32,11 +34,12 @@ export interface SpendingFacts {
 
 /** @param target the target that was called, which the ticket has entered */
 export function noteSpending(
-  { dialect, parsedRequest, record, request, ticket, pricing }: Spender,
+  { dialect, parsedRequest, record, request, ticket, pricing, recordsUsage }: Spender,
   { provider, model }: Target,
   relay: Pick<Relay, 'usage' | 'model' | 'answerId'>,
   { isPartial, failedAttempt, estimate }: SpendingFacts,
 ): void {
+  if (!recordsUsage) return;
   const usage = relay.usage();
   const spent = {
     provider: provider.name,
@@ -77,11 +80,12 @@ export function priced(
  * then.
  */
 export function noteDeferral(
-  { dialect, parsedRequest, record, request, ticket }: Spender,
+  { dialect, parsedRequest, record, request, ticket, recordsUsage }: Spender,
   { provider, model }: Target,
   work: DeferredWork,
   relay: Pick<Relay, 'model'>,
 ): void {
+  if (!recordsUsage) return;
   const named = model || (relay.model?.() ?? '');
   const facts = {
     provider: provider.name,
