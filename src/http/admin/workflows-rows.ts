@@ -1,0 +1,156 @@
+/** Workflows as the admin API returns them. */
+import { z } from 'zod';
+import type { RecordedVersion } from '../../commands/workflows/changes.ts';
+import type { CompiledWorkflow } from '../../commands/workflows/compile.ts';
+import type { WorkflowExplanation } from '../../commands/workflows/explain.ts';
+import { scopeDisplay, scopeKey, scopeType, type WorkflowScope } from '../../commands/workflows/scope.ts';
+import { payloadJson } from '../../commands/workflows/workflow.ts';
+import { timeText } from '../time-text.ts';
+
+const scope = z.object({
+  scope_provider_name: z.string().optional(),
+  scope_model: z.string().optional(),
+  scope_user_path: z.string().optional(),
+});
+
+const features = z.object({
+  cache: z.boolean(),
+  audit: z.boolean(),
+  usage: z.boolean(),
+  budget: z.boolean(),
+  guardrails: z.boolean(),
+  failover: z.boolean(),
+});
+
+const phase = z.enum(['prompt', 'response', 'stream']);
+
+const payload = z.object({
+  schema_version: z.union([z.literal(1), z.literal(2)]),
+  features,
+  guardrails: z
+    .array(z.object({ ref: z.string(), step: z.number().int() }))
+    .readonly()
+    .optional()
+    .describe('of version 1'),
+  steps: z
+    .array(z.object({ ref: z.string(), phase, step: z.number().int() }))
+    .readonly()
+    .optional()
+    .describe('of version 2'),
+});
+
+const common = {
+  id: z.string(),
+  scope,
+  version: z.number().int(),
+  active: z.boolean(),
+  managed_default: z.literal(true).optional(),
+  name: z.string(),
+  description: z.string().optional(),
+  workflow_payload: payload,
+  workflow_hash: z.string().describe('SHA-256 of the canonical JSON of `workflow_payload`'),
+  created_at: z.string(),
+};
+
+/** The answer of `POST /admin/workflows`. */
+export const workflowVersionRow = z.object({ ...common, scope_key: z.string() });
+
+/** A row of `GET /admin/workflows`, and the answer of `GET /admin/workflows/{id}`. */
+export const workflowRow = z.object({
+  ...common,
+  scope_type: z.enum(['global', 'provider', 'provider_model', 'path', 'provider_path', 'provider_model_path']),
+  scope_display: z.string(),
+  effective_features: features.describe('the features that the configuration of the process does not turn off'),
+  guardrails_hash: z.string().optional().describe('of the prompt phase'),
+  chain_hashes: z
+    .object({ prompt: z.string().optional(), response: z.string().optional(), stream: z.string().optional() })
+    .optional(),
+  compile_error: z.string().optional().describe('why its guardrails cannot run; its requests are refused'),
+});
+
+/** The `workflow` member of `GET /admin/explain`. */
+export const explainedWorkflow = z.object({
+  matching: z
+    .object({ id: z.string(), version: z.number().int(), name: z.string(), scope: z.string(), features })
+    .nullable(),
+  others: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      scope: z.string(),
+      scope_type: z.string(),
+      reason: z.enum(['other user path', 'other provider', 'other model', 'less specific']),
+    }),
+  ),
+  omitted: z.number().int().describe('further workflows that do not match'),
+});
+
+/** @param active whether it is the version in force of its scope */
+export function workflowVersionRowOf(recorded: RecordedVersion, active: boolean): z.infer<typeof workflowVersionRow> {
+  return { ...commonMembers(recorded, active), scope_key: scopeKey(recorded.workflow.scope) };
+}
+
+/** @param active whether it is the version in force of its scope */
+export function workflowRowOf(
+  { workflow, effective, chainHashes, problem }: CompiledWorkflow,
+  createdAt: number,
+  active: boolean,
+): z.infer<typeof workflowRow> {
+  const { prompt, response, stream } = chainHashes;
+  const isGuarded = prompt !== undefined || response !== undefined || stream !== undefined;
+  return {
+    ...commonMembers({ workflow, createdAt }, active),
+    scope_type: scopeType(workflow.scope),
+    scope_display: scopeDisplay(workflow.scope),
+    effective_features: effective,
+    ...(prompt === undefined ? {} : { guardrails_hash: prompt }),
+    ...(isGuarded ? { chain_hashes: chainHashes } : {}),
+    ...(problem === undefined ? {} : { compile_error: problem }),
+  };
+}
+
+export function explainedWorkflowOf({
+  matching,
+  others,
+  omitted,
+}: WorkflowExplanation): z.infer<typeof explainedWorkflow> {
+  const { workflow, effective } = matching ?? {};
+  return {
+    matching:
+      workflow === undefined || effective === undefined
+        ? null
+        : {
+            id: workflow.id,
+            version: workflow.version,
+            name: workflow.name,
+            scope: scopeDisplay(workflow.scope),
+            features: effective,
+          },
+    others: others.map(({ scopeType, ...other }) => ({ ...other, scope_type: scopeType })),
+    omitted,
+  };
+}
+
+function commonMembers({ workflow, createdAt }: RecordedVersion, active: boolean) {
+  const { id, scope, version, managedDefault, name, description, payload, payloadSha256 } = workflow;
+  return {
+    id,
+    scope: scopeMembers(scope),
+    version,
+    active,
+    ...(managedDefault === undefined ? {} : { managed_default: managedDefault }),
+    name,
+    ...(description === undefined ? {} : { description }),
+    workflow_payload: payloadJson(payload),
+    workflow_hash: payloadSha256,
+    created_at: timeText(createdAt),
+  };
+}
+
+function scopeMembers({ provider, model, userPath }: WorkflowScope): z.infer<typeof scope> {
+  return {
+    ...(provider === undefined ? {} : { scope_provider_name: provider }),
+    ...(model === undefined ? {} : { scope_model: model }),
+    ...(userPath === undefined ? {} : { scope_user_path: userPath }),
+  };
+}
