@@ -3,13 +3,9 @@ import { z } from 'zod';
 import { createSealer } from '../../src/commands/credentials/seal.ts';
 import { GuardrailChanges } from '../../src/commands/guardrails/changes.ts';
 import { type DeclaredGuardrails, GuardrailDirectory } from '../../src/commands/guardrails/directory.ts';
-import type { Guardrail, GuardrailTypes } from '../../src/commands/guardrails/guardrail.ts';
+import type { Guardrail, GuardrailTypes, UsableType } from '../../src/commands/guardrails/guardrail.ts';
 import { type GuardrailInput, sealingPlace } from '../../src/commands/guardrails/guardrail-input.ts';
-import {
-  type CompiledGuardrail,
-  GuardrailConfigError,
-  type GuardrailType,
-} from '../../src/commands/guardrails/guardrail-type.ts';
+import type { CompiledGuardrail, GuardrailType } from '../../src/commands/guardrails/guardrail-type.ts';
 import { prepareGuardrail } from '../../src/commands/guardrails/prepared-guardrail.ts';
 import { InTurn } from '../../src/commands/in-turn.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
@@ -56,14 +52,19 @@ const watch: GuardrailType<{ limit: number }> = {
   type: 'watch',
   phases: ['prompt', 'response', 'stream'],
   mutating: false,
-  config: z.strictObject({ limit: z.number().min(0) }),
+  config: z.strictObject({
+    limit: z
+      .number()
+      .min(0)
+      .refine((limit) => limit !== 13),
+  }),
   defaults: { limit: 0 },
   phaseProblem: ({ limit }, phase) => (phase === 'stream' && limit === 0 ? "it needs a 'limit'" : undefined),
-  compile({ limit }) {
-    if (limit === 13) throw new GuardrailConfigError('13 cannot be compiled');
-    return nothing;
-  },
+  compile: () => nothing,
 };
+
+/** The configurations with which vaults were compiled, their secrets opened. */
+export const vaultConfigs: unknown[] = [];
 
 /** Has a secret. */
 const vault: GuardrailType<{ url: string; token?: string | undefined }> = {
@@ -76,11 +77,35 @@ const vault: GuardrailType<{ url: string; token?: string | undefined }> = {
     { key: 'token', label: 'Token', input: 'secret', required: false, scope: '' },
   ],
   config: z.strictObject({ url: z.string().min(1), token: z.string().optional() }),
-  compile: () => nothing,
+  compile(config) {
+    vaultConfigs.push(config);
+    return nothing;
+  },
 };
 
-export const types: GuardrailTypes = new Map<string, GuardrailType<unknown>>(
-  [shout, watch, vault].map((type) => [type.type, type as GuardrailType<unknown>]),
+function usable<Config>(type: GuardrailType<Config>): UsableType {
+  const { label, description, phases, mutating, defaults, fields } = type;
+  return {
+    ...{ type: type.type, label, description, phases, mutating, defaults, fields },
+    read(given) {
+      const parsed = type.config.safeParse(given);
+      if (!parsed.success) {
+        const [issue] = parsed.error.issues;
+        const keys = issue?.code === 'unrecognized_keys' ? issue.keys : (issue?.path ?? []);
+        return { ok: false, problem: issue?.message ?? '', key: keys.map(String).join('.') };
+      }
+      return {
+        ok: true,
+        summary: type.summary(parsed.data),
+        phaseProblem: (phase) => type.phaseProblem?.(parsed.data, phase),
+        compile: (services) => type.compile(parsed.data, services),
+      };
+    },
+  };
+}
+
+export const types: GuardrailTypes = new Map(
+  [usable(shout), usable(watch), usable(vault)].map((type) => [type.type, type]),
 );
 
 export const sealer = createSealer('0123456789abcdef0123456789abcdef');

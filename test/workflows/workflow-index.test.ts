@@ -44,6 +44,13 @@ describe('the workflow of a request', () => {
     expect(index({}, { userPath: '/' }).find(undefined, 'openai', 'gpt')).toBe('/');
   });
 
+  it('is found for a path that is longer than any path with a workflow', () => {
+    const deep = `/team/alpha/${'x/'.repeat(200)}x`;
+    expect(everything.find(deep, 'local', 'm')).toBe('/team/alpha');
+    expect(everything.find('/teams/alpha/x', 'local', 'm')).toBe('global');
+    expect(index({}, { userPath: '/' }).find(deep, 'local', 'm')).toBe('/');
+  });
+
   const path = fc.array(fc.constantFrom('a', 'b'), { maxLength: 3 }).map((segments) => `/${segments.join('/')}`);
   const provider = fc.constantFrom('p', 'q');
   const model = fc.constantFrom('m', 'n');

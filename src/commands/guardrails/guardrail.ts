@@ -2,19 +2,48 @@
 import type { z } from 'zod';
 import type { guardrailSaved } from '../../events/catalogue/guardrail.ts';
 import { type StreamName, streamName } from '../../events/event.ts';
-import type { GuardrailType } from './guardrail-type.ts';
+import type { CompiledGuardrail, EditorField, GuardrailPhase, GuardrailServices } from './guardrail-type.ts';
 
 /** The complete definition; its secrets are sealed. */
 export type Guardrail = z.infer<typeof guardrailSaved.data>;
 
-/** By the name of the type. The type of the configuration is known only to the type itself. */
-export type GuardrailTypes = ReadonlyMap<string, GuardrailType<unknown>>;
+/** A type of guardrails as its users see it. Its configurations are read by the type itself. */
+export interface UsableType {
+  readonly type: string;
+  readonly label: string;
+  readonly description: string;
+  readonly phases: readonly GuardrailPhase[];
+  readonly mutating: boolean;
+  readonly defaults: Readonly<Record<string, unknown>>;
+  readonly fields: readonly EditorField[];
+  read(config: unknown): ReadConfig;
+}
+
+/** A configuration that was validated, or why it is invalid. */
+export type ReadConfig =
+  | {
+      readonly ok: true;
+      /** One line for lists. Contains no secret. */
+      readonly summary: string;
+      /** Why it cannot be used in this phase; undefined when it can. */
+      phaseProblem(phase: GuardrailPhase): string | undefined;
+      compile(services: GuardrailServices): CompiledGuardrail;
+    }
+  | {
+      readonly ok: false;
+      readonly problem: string;
+      /** The key at fault, when it is known. */
+      readonly key?: string;
+    };
+
+/** By the name of the type. */
+export type GuardrailTypes = ReadonlyMap<string, UsableType>;
 
 export function guardrailStream(name: string): StreamName {
   return streamName('guardrail', name);
 }
 
 /** The settings of the type that are secrets. */
-export function secretFields({ fields }: Pick<GuardrailType<unknown>, 'fields'>): readonly string[] {
+export function secretFields({ fields }: Pick<UsableType, 'fields'>): readonly string[] {
   return fields.flatMap(({ key, input }) => (input === 'secret' ? [key] : []));
 }

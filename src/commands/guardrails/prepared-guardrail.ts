@@ -1,25 +1,19 @@
 /** A guardrail that can run: its type, and its configuration checked and compiled. */
-import type { z } from 'zod';
-import type { Guardrail, GuardrailTypes } from './guardrail.ts';
-import {
-  type CompiledGuardrail,
-  GuardrailConfigError,
-  type GuardrailServices,
-  type GuardrailType,
-} from './guardrail-type.ts';
+import type { Guardrail, GuardrailTypes, ReadConfig, UsableType } from './guardrail.ts';
+import type { CompiledGuardrail, GuardrailServices } from './guardrail-type.ts';
 
 export interface PreparedGuardrail {
   readonly definition: Guardrail;
-  readonly type: GuardrailType<unknown>;
-  /** As the schema of the type returned it, with its secrets. */
-  readonly config: unknown;
+  readonly type: UsableType;
+  /** The configuration with its secrets. */
+  readonly config: Extract<ReadConfig, { ok: true }>;
   readonly compiled: CompiledGuardrail;
 }
 
 /** Why a guardrail cannot run. */
 export interface GuardrailProblem {
   readonly problem: string;
-  /** The setting at fault, as `config.<key>`; undefined when it is none of them. */
+  /** The member at fault, for example `config.<key>`; undefined when the guardrail is missing. */
   readonly param?: string | undefined;
 }
 
@@ -35,7 +29,7 @@ export function isPrepared(one: PreparedGuardrail | GuardrailProblem): one is Pr
   return 'compiled' in one;
 }
 
-/** Checks and compiles the definition. @throws what `compile` of the type throws, except `GuardrailConfigError` */
+/** Checks and compiles the definition. */
 export function prepareGuardrail(
   definition: Guardrail,
   { types, openSecret, servicesOf }: PreparationParts,
@@ -47,31 +41,12 @@ export function prepareGuardrail(
     try {
       opened[field] = openSecret(definition.name, field, sealed);
     } catch (error) {
-      return { problem: `its '${field}' cannot be opened: ${reasonOf(error)}`, param: `config.${field}` };
+      const why = error instanceof Error ? error.message : String(error);
+      return { problem: `its '${field}' cannot be opened: ${why}`, param: `config.${field}` };
     }
   }
-  const parsed = type.config.safeParse({ ...definition.config, ...opened });
-  if (!parsed.success) return problemOf(parsed.error);
-  try {
-    const compiled = type.compile(parsed.data, servicesOf(definition));
-    return { definition, type, config: parsed.data, compiled };
-  } catch (error) {
-    if (!(error instanceof GuardrailConfigError)) throw error;
-    return { problem: error.message, param: 'config' };
-  }
-}
-
-function problemOf({ issues }: z.ZodError): GuardrailProblem {
-  const [issue] = issues;
-  if (issue === undefined) return { problem: 'its configuration is invalid', param: 'config' };
-  const place = issue.code === 'unrecognized_keys' ? [...issue.path, ...issue.keys.slice(0, 1)] : issue.path;
-  const name = place.join('.');
-  return {
-    problem: name === '' ? issue.message : `'${name}': ${issue.message}`,
-    param: ['config', ...place].join('.'),
-  };
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  const config = type.read({ ...definition.config, ...opened });
+  if (!config.ok)
+    return { problem: config.problem, param: config.key === undefined ? 'config' : `config.${config.key}` };
+  return { definition, type, config, compiled: config.compile(servicesOf(definition)) };
 }

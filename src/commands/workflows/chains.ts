@@ -39,7 +39,7 @@ export function stepProblem(steps: readonly WorkflowStep[], catalogue: Guardrail
     if (!type.phases.includes(phase)) {
       return { place, problem: `the guardrail '${ref}' has no ${phase} phase: its type is '${type.type}'` };
     }
-    const why = type.phaseProblem?.(config, phase);
+    const why = config.phaseProblem(phase);
     if (why !== undefined) return { place, problem: `the guardrail '${ref}' cannot run in the ${phase} phase: ${why}` };
     if (!type.mutating) continue;
     const other = mutating.get(`${phase} ${step}`);

@@ -20,6 +20,8 @@ interface Level<Entry> {
 export class WorkflowIndex<Entry> {
   readonly #anywhere = emptyLevel<Entry>();
   readonly #paths = new Map<string, Level<Entry>>();
+  /** Segments of the longest path that has a workflow: longer paths need not be tried. */
+  #mostSegments = 0;
 
   /** One entry for each scope. */
   constructor(entries: Iterable<readonly [WorkflowScope, Entry]>) {
@@ -29,7 +31,7 @@ export class WorkflowIndex<Entry> {
   /** @param provider undefined for a request without a target, which only workflows of paths and the global one match */
   find(userPath: string | undefined, provider: string | undefined, model: string | undefined): Entry | undefined {
     if (this.#paths.size > 0) {
-      let path = userPath ?? '/';
+      let path = beginningOf(userPath ?? '/', this.#mostSegments);
       for (;;) {
         const level = this.#paths.get(path);
         const found = level === undefined ? undefined : foundIn(level, provider, model);
@@ -43,6 +45,7 @@ export class WorkflowIndex<Entry> {
   }
 
   #add({ provider, model, userPath }: WorkflowScope, entry: Entry): void {
+    if (userPath !== undefined) this.#mostSegments = Math.max(this.#mostSegments, userPath.split('/').length - 1);
     const level = userPath === undefined ? this.#anywhere : got(this.#paths, userPath, emptyLevel<Entry>);
     if (provider === undefined) {
       level.any = entry;
@@ -52,6 +55,16 @@ export class WorkflowIndex<Entry> {
     if (model === undefined) ofProvider.any = entry;
     else ofProvider.models.set(model, entry);
   }
+}
+
+/** The path, or the path above it that has so many segments. */
+function beginningOf(path: string, segments: number): string {
+  let slash = 0;
+  for (let left = segments; left > 0; left--) {
+    slash = path.indexOf('/', slash + 1);
+    if (slash === -1) return path;
+  }
+  return slash === 0 ? '/' : path.slice(0, slash);
 }
 
 function emptyLevel<Entry>(): Level<Entry> {

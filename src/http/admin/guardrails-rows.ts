@@ -1,10 +1,14 @@
 /** Guardrails and their types as the admin API returns them. */
 import { z } from 'zod';
 import type { GuardrailDirectory } from '../../commands/guardrails/directory.ts';
-import { type Guardrail, type GuardrailTypes, secretFields } from '../../commands/guardrails/guardrail.ts';
+import {
+  type Guardrail,
+  type GuardrailTypes,
+  secretFields,
+  type UsableType,
+} from '../../commands/guardrails/guardrail.ts';
 import { SECRET_MASK } from '../../commands/guardrails/guardrail-input.ts';
-import type { GuardrailType } from '../../commands/guardrails/guardrail-type.ts';
-import { isPrepared } from '../../commands/guardrails/prepared-guardrail.ts';
+import { isPrepared, type PreparedGuardrail } from '../../commands/guardrails/prepared-guardrail.ts';
 import { timeText } from '../time-text.ts';
 
 const phases = z.array(z.enum(['prompt', 'response', 'stream'])).readonly();
@@ -110,7 +114,7 @@ export function guardrailRowOf(
     guardrail: true,
     managed: directory.isManaged(name),
     ...(isPrepared(prepared)
-      ? { phases: usablePhases(prepared), summary: prepared.type.summary(prepared.config) }
+      ? { phases: usablePhases(prepared), summary: prepared.config.summary }
       : { phases: types.get(type)?.phases ?? [], problem: prepared.problem }),
     ...times,
   };
@@ -122,20 +126,17 @@ export function workflowGuardrailRows(directory: GuardrailDirectory): z.infer<ty
     const prepared = directory.prepare(guardrail);
     if (!isPrepared(prepared)) return [];
     const { type, config } = prepared;
-    return [{ name: guardrail.name, type: type.type, phases: usablePhases(prepared), summary: type.summary(config) }];
+    return [{ name: guardrail.name, type: type.type, phases: usablePhases(prepared), summary: config.summary }];
   });
 }
 
 /** The phases of the type that this configuration can run in. */
-function usablePhases({ type, config }: { type: GuardrailType<unknown>; config: unknown }) {
-  return type.phases.filter((phase) => type.phaseProblem?.(config, phase) === undefined);
+function usablePhases({ type, config }: PreparedGuardrail) {
+  return type.phases.filter((phase) => config.phaseProblem(phase) === undefined);
 }
 
 /** The configuration with the mask in place of each secret that is set. */
-function maskedConfig(
-  { config, secrets }: Guardrail,
-  type: GuardrailType<unknown> | undefined,
-): Readonly<Record<string, unknown>> {
+function maskedConfig({ config, secrets }: Guardrail, type: UsableType | undefined): Readonly<Record<string, unknown>> {
   // Of an unknown type, any setting may be a secret.
   const fields = type === undefined ? Object.keys(config) : secretFields(type);
   const set = [...fields.filter((key) => (config[key] ?? '') !== ''), ...Object.keys(secrets ?? {})];
