@@ -3,65 +3,51 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { canonicalSha256 } from '../../src/commands/canonical-json.ts';
 import { scopeKey } from '../../src/commands/workflows/scope.ts';
-import { payloadJson, type WorkflowFeatures, workflowStream } from '../../src/commands/workflows/workflow.ts';
+import { workflowStream } from '../../src/commands/workflows/workflow.ts';
 import { budgetSet } from '../../src/events/catalogue/budget.ts';
 import { priceOverrideSet } from '../../src/events/catalogue/price.ts';
 import { virtualModelSaved } from '../../src/events/catalogue/virtual-model.ts';
-import { workflowCreated } from '../../src/events/catalogue/workflow.ts';
 import { type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
-import { openLog } from '../../src/events/open-log.ts';
+import type { StreamWrite } from '../../src/events/log.ts';
 import { eventsIn } from '../e2e/recorded-events.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { user } from '../support/with-gateway.ts';
-import { admin, allOn, draft, steps } from '../workflows/made.ts';
+import { inLog, type LoggedWorkflow, workflowWrite } from '../workflows/in-log.ts';
+import { admin } from '../workflows/made.ts';
 
 const MODEL = 'llamacpp-one/simulated-small';
 const SECRET_WORD = 'unusual-word-in-the-prompt';
 
 let dataDir = '';
 let gateway: TestGateway;
-let ids: Readonly<Record<string, string>> = {};
 
-function workflow(id: string, userPath: string, more: Partial<WorkflowFeatures>, refs: string[] = []): NewEvent {
-  const made = draft({ userPath, payload: { ...steps(...refs), features: { ...allOn, ...more } } });
-  const payloadSha256 = canonicalSha256(payloadJson(made.payload));
-  return workflowCreated.create({ id, version: 1, ...made, payloadSha256 }, admin);
-}
-
-/** The admin's changes are in the log before the gateway starts. */
+/** Changes that administrators made before the gateway starts. */
 async function writeHistory(): Promise<void> {
-  const log = await openLog(`file:${join(dataDir, 'log')}`);
-  const write = (stream: string, id: string, event: NewEvent) =>
-    log.append([{ stream: streamName(stream, id), events: [event], expectedRevision: 'any' }]);
-  const scopes: readonly (readonly [path: string, off: Partial<WorkflowFeatures>, refs?: string[]])[] = [
-    ['/unaudited', { audit: false }],
-    ['/unused', { usage: false }],
-    ['/free', { budget: false }],
-    ['/single', { failover: false }],
-    ['/broken', {}, ['missing']],
+  const workflows: readonly LoggedWorkflow[] = [
+    { id: 'unaudited', userPath: '/unaudited', features: { audit: false } },
+    { id: 'unused', userPath: '/unused', features: { usage: false } },
+    { id: 'free', userPath: '/free', features: { budget: false } },
+    { id: 'single', userPath: '/single', features: { failover: false } },
+    { id: 'broken', userPath: '/broken', refs: ['missing'] },
   ];
-  for (const [place, [userPath, off, refs]] of scopes.entries()) {
-    const id = `version-${place}`;
-    ids = { ...ids, [userPath]: id };
-    await log.append([
-      { stream: workflowStream({ userPath }), events: [workflow(id, userPath, off, refs)], expectedRevision: 'any' },
-    ]);
-  }
-  for (const subject of ['/free', '/plain', '/unused']) {
+  const budgets = ['/free', '/plain', '/unused'].map((subject) => {
     const of = { scope: 'user_path' as const, subject, periodSeconds: 86_400 };
-    await write('budget', subject, budgetSet.create({ ...of, amount: '1', source: 'manual' }, admin));
-  }
-  await write('price', MODEL, priceOverrideSet.create({ selector: MODEL, pricing: { per_request: 1 } }, admin));
+    return write('budget', subject, budgetSet.create({ ...of, amount: '1', source: 'manual' }, admin));
+  });
+  const price = priceOverrideSet.create({ selector: MODEL, pricing: { per_request: 1 } }, admin);
   const targets = ['llamacpp-one', 'llamacpp-two'].map((provider) => ({ provider, model: 'simulated-small' }));
   const both = { source: 'both', targets, strategy: 'failover' as const, sessionAffinity: false };
-  await write(
-    'virtual-model',
-    'both',
-    virtualModelSaved.create({ ...both, failover: { enabled: true }, userPaths: [], enabled: true }, admin),
+  const redirect = virtualModelSaved.create(
+    { ...both, failover: { enabled: true }, userPaths: [], enabled: true },
+    admin,
   );
-  await log.close();
+  const writes = [...budgets, write('price', MODEL, price), write('virtual-model', 'both', redirect)];
+  await inLog(dataDir, (log) => log.append([...workflows.map(workflowWrite), ...writes]));
+}
+
+function write(category: string, id: string, event: NewEvent): StreamWrite {
+  return { stream: streamName(category, id), events: [event], expectedRevision: 'any' };
 }
 
 beforeAll(async () => {
@@ -117,7 +103,7 @@ describe('a request', () => {
     expect(status).toBe(200);
     expect(dataOf(events, 'request.received')).toMatchObject({
       capture: 'metadata',
-      workflow: { id: ids['/unaudited'], version: 1, scope: scopeKey({ userPath: '/unaudited' }), off: ['audit'] },
+      workflow: { id: 'unaudited', version: 1, scope: scopeKey({ userPath: '/unaudited' }), off: ['audit'] },
     });
     expect(bodiesOf(events)).toBe('');
     expect(events.map(({ type }) => type)).toContain('usage.recorded');
@@ -163,7 +149,7 @@ describe('a request', () => {
       error: { type: 'internal_error', code: 'plugin_failure', message: expect.stringContaining("'missing'") },
     });
     expect(gateway.simulated.requests.length).toBe(before);
-    expect(dataOf(events, 'request.received')).toMatchObject({ workflow: { id: ids['/broken'] } });
+    expect(dataOf(events, 'request.received')).toMatchObject({ workflow: { id: 'broken' } });
     expect(dataOf(events, 'request.refused')).toMatchObject({ code: 'plugin_failure' });
   });
 });
