@@ -372,13 +372,12 @@ export const refusals = {
   guardrailInUse: (message: string, param: string) => invalid('guardrail_in_use', message, param),
   /** The guardrails of a workflow cannot run, so its requests cannot be checked. */
   workflowUnusable: (workflow: string, problem: string) =>
-    new Refusal({
-      status: 500,
-      type: 'internal_error',
-      code: 'plugin_failure',
-      message: `The guardrails of the workflow '${workflow}' cannot run: ${problem}. The request was not served.`,
-      retryHelps: false,
-    }),
+    refuse(
+      500,
+      'plugin_failure',
+      `The guardrails of the workflow '${workflow}' cannot run: ${problem}. The request was not served.`,
+      { retryHelps: false },
+    ),
   virtualModelExists: (source: string) =>
     conflict('virtual_model_exists', `A virtual model '${source}' already exists. Choose another name.`, 'source'),
   virtualModelInUse: (source: string, users: readonly string[]) =>
