@@ -38,4 +38,6 @@ export interface StreamChannel {
   /** Unique in the answer, for example `choice 0 text` or `item 2 arguments`. */
   readonly key: string;
   readonly kind: TextKind;
+  /** The text is a JSON text, whose strings and numbers are what rules apply to. */
+  readonly isJson: boolean;
 }
