@@ -6,6 +6,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { apiDocumentPath, apiReference, servedApiDocument } from './api-document.ts';
 import { eventsDocument, eventsDocumentPath } from './events-document.ts';
 import { sharedNameViolations } from './exported-names.ts';
 import { houseRuleViolations } from './import-rules.ts';
@@ -24,7 +25,11 @@ const steps: readonly Step[] = [
   { name: 'lint and format', run: () => tool('node_modules/@biomejs/biome/bin/biome', biomeArguments()) },
   { name: 'imports', run: async () => houseRuleViolations(root).join('\n') },
   { name: 'exported names', run: async () => sharedNameViolations(root).join('\n') },
-  { name: 'docs/events.md', run: async () => checkEventsDocument() },
+  { name: 'docs/events.md', run: async () => checkGenerated(eventsDocumentPath, eventsDocument(root), 'docs:events') },
+  {
+    name: apiDocumentPath,
+    run: async () => checkGenerated(apiDocumentPath, apiReference(await servedApiDocument()), 'docs:api'),
+  },
   { name: 'tracked files', run: async () => ignoredButTracked() },
 ];
 
@@ -32,13 +37,10 @@ function biomeArguments(): string[] {
   return ['check', ...(write ? ['--write'] : []), '--error-on-warnings', '--colors=off'];
 }
 
-function checkEventsDocument(): string {
-  const wanted = eventsDocument(root);
-  const path = join(root, eventsDocumentPath);
+function checkGenerated(file: string, wanted: string, script: string): string {
+  const path = join(root, file);
   if (write) writeFileSync(path, wanted);
-  return readIfThere(path) === wanted
-    ? ''
-    : `${eventsDocumentPath} is not what the catalogue says: npm run docs:events`;
+  return readIfThere(path) === wanted ? '' : `${file} is not what its source says: npm run ${script}`;
 }
 
 /** Files that `.gitignore` names but git tracks: for example caches that were committed by mistake. */

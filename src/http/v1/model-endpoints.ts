@@ -29,30 +29,36 @@ export interface ModelEndpointOptions {
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
-const operationIds: Readonly<Record<string, string>> = {
-  '/v1/completions': 'createCompletion',
-  '/v1/audio/speech': 'createSpeech',
-  '/v1/audio/transcriptions': 'createTranscription',
-  '/v1/audio/translations': 'createTranslation',
-  '/v1/images/generations': 'createImage',
-  '/v1/images/edits': 'editImage',
-  '/v1/responses/input_tokens': 'countInputTokens',
-  '/v1/responses/compact': 'compactResponse',
+/** Operation id and example by endpoint. */
+const endpoints: Readonly<Record<string, readonly [operationId: string, example?: object]>> = {
+  '/v1/completions': ['createCompletion', { model: 'openai/gpt-3.5-turbo-instruct', prompt: 'Once upon a time' }],
+  '/v1/audio/speech': ['createSpeech', { model: 'openai/tts-1', voice: 'alloy', input: 'Hello' }],
+  '/v1/audio/transcriptions': ['createTranscription'],
+  '/v1/audio/translations': ['createTranslation'],
+  '/v1/images/generations': ['createImage', { model: 'openai/gpt-image-1', prompt: 'A lighthouse' }],
+  '/v1/images/edits': [
+    'editImage',
+    { model: 'openai/gpt-image-1', prompt: 'At night', images: [{ file_id: 'file-a' }] },
+  ],
+  '/v1/responses/input_tokens': ['countInputTokens', { model: 'openai/gpt-4o-mini', input: 'Hello' }],
+  '/v1/responses/compact': ['compactResponse', { model: 'openai/gpt-4o-mini', input: 'Hello' }],
 };
 
 const form = { type: 'object', description: 'The form of the provider, with its `model`' };
 
-const declared = ({ endpoint, title, body }: ForwardOperation) =>
-  exchangeRoute({
-    operationId: operationIds[endpoint] ?? endpoint,
+function declared({ endpoint, title, body }: ForwardOperation) {
+  const [operationId, example] = endpoints[endpoint] ?? [endpoint];
+  return exchangeRoute({
+    operationId,
     summary: title,
     description: "Request and answer are forwarded unchanged, in the provider's format.",
     tag: endpoint.startsWith('/v1/responses/') ? 'responses' : 'models',
     requestHeaders: idempotencyHeader,
-    ...(body === 'form' ? { body: form, bodyType: 'multipart/form-data' } : { body: forwardRequestSchema }),
+    ...(body === 'form' ? { body: form, bodyType: 'multipart/form-data' } : { body: forwardRequestSchema, example }),
     response: { 200: mediaAnswer("The provider's answer", '*/*') },
     errors: providerErrors,
   });
+}
 
 export function registerModelEndpoints(app: Routes, options: ModelEndpointOptions): void {
   app.register(async (scope) => {
