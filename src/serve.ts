@@ -113,12 +113,12 @@ interface StopRequests {
 function stopRequests(): StopRequests {
   const first = Promise.withResolvers<string>();
   const second = Promise.withResolvers<void>();
-  let askedAt: number | undefined;
+  let stopRequestedAt: number | undefined;
   const stop = (reason: string) => {
-    if (askedAt === undefined) {
-      askedAt = performance.now();
+    if (stopRequestedAt === undefined) {
+      stopRequestedAt = performance.now();
       first.resolve(reason);
-    } else if (performance.now() - askedAt >= SAME_SIGNAL_MS) {
+    } else if (performance.now() - stopRequestedAt >= SAME_SIGNAL_MS) {
       second.resolve();
     }
   };

@@ -351,7 +351,7 @@ export const refusals = {
    * The client has the id of a response that the gateway itself generates, so the request cannot move to this
    * provider.
    */
-  backgroundElsewhere: (provider: string) =>
+  backgroundOfOtherProvider: (provider: string) =>
     invalid(
       'background_elsewhere',
       `The provider '${provider}' runs background responses itself, and this one was started at another provider.`,

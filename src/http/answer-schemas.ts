@@ -175,4 +175,4 @@ export const messagesErrorSchema = z
     }),
     request_id: z.string(),
   })
-  .describe("An error as Anthropic's clients know it.");
+  .describe("An error in Anthropic's format.");

@@ -63,7 +63,7 @@ export function rawErrorAnswer(code: string | undefined): string {
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? [408, 'Request Timeout', 'The request did not arrive in time.']
         : code === 'CONNECT'
-          ? [405, 'Method Not Allowed', 'Tunnels are not offered here.']
+          ? [405, 'Method Not Allowed', 'CONNECT tunnels are not supported.']
           : [400, 'Bad Request', 'The request is not valid HTTP.'];
   const refusal = new Refusal({ status, type: 'invalid_request_error', code: 'bad_request', message });
   const body = JSON.stringify(refusal.envelope());

@@ -76,7 +76,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   const tallies = new Map<string, Tally>();
   new Counter({
     name: 'gateway_requests_total',
-    help: 'Model requests, by how they ended',
+    help: 'Model requests by outcome',
     labelNames: ['provider', 'model', 'endpoint', 'status_code', 'status_type', 'stream'],
     registers,
     collect() {
@@ -88,21 +88,21 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   });
   const duration = new Histogram({
     name: 'gateway_request_duration_seconds',
-    help: 'From the request read to the last byte of the answer',
+    help: 'Time from the received request to the last byte of the answer',
     labelNames: ['provider', 'model', 'endpoint', 'stream'],
     buckets: SECONDS,
     registers,
   });
   const firstByte = new Histogram({
     name: 'gateway_time_to_first_byte_seconds',
-    help: "From the request read to the first byte of the provider's answer",
+    help: "Time from the received request to the first byte of the provider's answer",
     labelNames: ['provider', 'model', 'endpoint', 'stream'],
     buckets: FIRST_BYTE_SECONDS,
     registers,
   });
   new Counter({
     name: 'gateway_tokens_total',
-    help: 'Tokens as the providers reported them',
+    help: 'Tokens reported by providers',
     labelNames: ['provider', 'model', 'direction'],
     registers,
     collect() {
@@ -115,7 +115,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   });
   const snapshotFailures = new Counter({
     name: 'gateway_response_snapshot_store_failures_total',
-    help: 'Responses that should have been stored and could not be',
+    help: 'Responses that could not be stored',
     labelNames: ['provider', 'provider_name', 'operation'],
     registers,
   });
@@ -124,7 +124,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   const sources: MetricSources = {};
   new Counter({
     name: 'gateway_admission_refused_total',
-    help: 'Requests, and targets of requests, that budgets and rate limits turned away',
+    help: 'Requests, and targets of requests, that budgets and rate limits refused',
     labelNames: ['reason'],
     registers,
     collect() {
@@ -226,7 +226,7 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
     const figures = await sources.log?.();
     return figures === undefined ? undefined : Number(figures.available);
   });
-  single('gateway_log_head_position', 'Number of the newest event', async () => {
+  single('gateway_log_head_position', 'Position of the newest event', async () => {
     const head = (await sources.log?.())?.head;
     return head !== undefined && /^\d+$/.test(head) ? Number(head) : undefined;
   });
@@ -244,7 +244,7 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
   single('gateway_log_rotation_failures', 'Failed attempts to replace or compress a full segment', async () => {
     return (await sources.log?.())?.failedRotations;
   });
-  single('gateway_log_sync_duration_seconds', 'How long the last sync to disk took', async () => {
+  single('gateway_log_sync_duration_seconds', 'Duration of the last sync to disk', async () => {
     const ms = (await sources.log?.())?.syncMs;
     return ms === undefined ? undefined : ms / 1000;
   });
@@ -257,10 +257,10 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
       if (circuit !== undefined) set(CIRCUIT[circuit], { provider: name });
     }
   });
-  gauge('gateway_projection_lag_seconds', 'How long ago the projection last knew everything', ['projection'], (set) => {
+  gauge('gateway_projection_lag_seconds', 'Time since the projection was last up to date', ['projection'], (set) => {
     for (const { name, lagMs } of sources.projections?.() ?? []) set(lagMs / 1000, { projection: name });
   });
-  gauge('gateway_projection_lag_events', 'Events that the projection has yet to see', ['projection'], (set) => {
+  gauge('gateway_projection_lag_events', 'Events that the projection has not processed', ['projection'], (set) => {
     const lagEvents = sources.analytics?.()?.lagEvents;
     if (lagEvents !== undefined) set(lagEvents, { projection: 'analytics' });
   });

@@ -120,7 +120,7 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
       throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
     }
     if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
-      throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
+      throw refusals.invalidRequest("The path of this passthrough route must not begin with 'v1/'.", null);
     }
     // A user path from a header does not restrict the credential.
     const isRestricted = !maySeeEverything(caller);

@@ -104,7 +104,7 @@ function start(
     router: { route: () => oneTarget(target) },
     admission: withoutLimits,
     pricing: unpriced,
-    archive: { find: async () => undefined, mayBeElsewhere: async () => false },
+    archive: { find: async () => undefined, mayBeOnlyAtProvider: async () => false },
     dialects: new Map(),
     detached: new DetachedClients(),
     responseNotStored: () => {},

@@ -88,7 +88,7 @@ export async function remembered(
   { tracked }: Pick<ObjectDependencies, 'tracked'>,
 ): Promise<TrackedObject | undefined> {
   const found = await tracked.find(kind.name, id, sight);
-  if (found === undefined && !(await tracked.mayBeElsewhere(kind.name, id, sight))) throw kind.notFound(id);
+  if (found === undefined && !(await tracked.mayBeOnlyAtProvider(kind.name, id, sight))) throw kind.notFound(id);
   return found;
 }
 

@@ -72,7 +72,7 @@ export interface TrackedObjects {
    * Whether a provider may be queried for an object that `find` did not find. An object that is not recorded here has
    * no known owner: only callers who see everything may query it. A deleted object does not exist anywhere.
    */
-  mayBeElsewhere(kind: ObjectKind['name'], id: string, sight: Sight): Promise<boolean>;
+  mayBeOnlyAtProvider(kind: ObjectKind['name'], id: string, sight: Sight): Promise<boolean>;
 }
 
 export function trackedObjects(records: TrackedRecords): TrackedObjects {
@@ -81,7 +81,7 @@ export function trackedObjects(records: TrackedRecords): TrackedObjects {
       const tracked = await records.load(kind, id);
       return tracked !== undefined && sees(sight, tracked) ? tracked : undefined;
     },
-    mayBeElsewhere: async (kind, id, sight) => seesEverything(sight) && !(await records.wasDeleted(kind, id)),
+    mayBeOnlyAtProvider: async (kind, id, sight) => seesEverything(sight) && !(await records.wasDeleted(kind, id)),
   };
 }
 

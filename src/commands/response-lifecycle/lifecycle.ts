@@ -233,7 +233,7 @@ async function endBeforeDeletion(
 async function load(request: LifecycleRequest, deps: LifecycleDependencies): Promise<StoredResponse | undefined> {
   const { id, caller } = request;
   const stored = await deps.archive.find(id, caller.sight);
-  if (stored === undefined && !(await deps.archive.mayBeElsewhere(id, caller.sight))) {
+  if (stored === undefined && !(await deps.archive.mayBeOnlyAtProvider(id, caller.sight))) {
     throw refusals.responseNotFound(id);
   }
   return stored;

@@ -31,7 +31,7 @@ export interface ResponseArchive {
    * Whether a provider may be queried for a response that `find` did not find. A response that is not recorded here
    * has no known owner: only callers who see everything may query it. A deleted response does not exist anywhere.
    */
-  mayBeElsewhere(id: string, sight: Sight): Promise<boolean>;
+  mayBeOnlyAtProvider(id: string, sight: Sight): Promise<boolean>;
 }
 
 export function archiveOf(records: ResponseRecords): ResponseArchive {
@@ -40,6 +40,6 @@ export function archiveOf(records: ResponseRecords): ResponseArchive {
       const stored = await records.load(id);
       return stored !== undefined && sees(sight, stored) ? stored : undefined;
     },
-    mayBeElsewhere: async (id, sight) => seesEverything(sight) && !(await records.wasDeleted(id)),
+    mayBeOnlyAtProvider: async (id, sight) => seesEverything(sight) && !(await records.wasDeleted(id)),
   };
 }

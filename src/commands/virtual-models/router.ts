@@ -102,17 +102,17 @@ export function createRouter(options: RouterOptions): Router & Reach {
     const why: { denial: Denial | undefined } = { denial: undefined };
     const found = expanded(model, request, why, balanced);
     if (found.candidates.length > 0) return found;
-    if (found.unknown.length === 0) throw nobody(found, selector, why);
+    if (found.unknown.length === 0) throw noCandidate(found, selector, why);
     // The known lists may be older than the models.
     const refreshes = found.unknown.map((target) => models.resolveOrRefresh(target.model, target.provider));
     return Promise.all(refreshes).then(() => {
       const again = expanded(model, request, why, balanced);
-      if (again.candidates.length === 0) throw nobody(again, selector, why);
+      if (again.candidates.length === 0) throw noCandidate(again, selector, why);
       return again;
     });
   }
 
-  function nobody({ denied }: Expanded, selector: string, { denial }: { denial: Denial | undefined }) {
+  function noCandidate({ denied }: Expanded, selector: string, { denial }: { denial: Denial | undefined }) {
     return denied ? refusals.modelAccessDenied(selector, denial) : refusals.modelNotFound(selector);
   }
 

@@ -8,7 +8,7 @@ export class AppendQueue {
   readonly #stuckChanged: () => void;
   #waiting: WaitingAppend[] = [];
   /** Number of entries at the beginning of `#waiting` that have been removed. */
-  #taken = 0;
+  #head = 0;
   #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #stuck = false;
@@ -20,7 +20,7 @@ export class AppendQueue {
   }
 
   get length(): number {
-    return this.#waiting.length - this.#taken;
+    return this.#waiting.length - this.#head;
   }
 
   get bytes(): number {
@@ -33,7 +33,7 @@ export class AppendQueue {
   }
 
   get #first(): WaitingAppend | undefined {
-    return this.#waiting[this.#taken];
+    return this.#waiting[this.#head];
   }
 
   /** Lets the append wait for its turn. Rejects it with LogUnavailable, outcome `none`, when there is no room or time. */
@@ -65,19 +65,19 @@ export class AppendQueue {
   #shift(): WaitingAppend | undefined {
     const first = this.#first;
     if (first === undefined) return undefined;
-    this.#taken++;
+    this.#head++;
     this.#bytes -= first.append.bytes;
-    if (this.#taken * 2 >= this.#waiting.length) {
-      this.#waiting.splice(0, this.#taken);
-      this.#taken = 0;
+    if (this.#head * 2 >= this.#waiting.length) {
+      this.#waiting.splice(0, this.#head);
+      this.#head = 0;
     }
     return first;
   }
 
   refuseAll(error: Error): void {
-    const refused = this.#waiting.slice(this.#taken);
+    const refused = this.#waiting.slice(this.#head);
     this.#waiting = [];
-    this.#taken = 0;
+    this.#head = 0;
     this.#bytes = 0;
     this.#rest();
     for (const { reject } of refused) reject(error);

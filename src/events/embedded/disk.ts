@@ -11,9 +11,9 @@ export interface Disk {
   /** `create` fails when the file exists. */
   open(file: string, mode: 'create' | 'write' | 'read'): number;
   close(fd: number): void;
-  /** Returns the number of bytes written, which may be fewer than asked. */
+  /** Returns the number of bytes written, which may be fewer than requested. */
   write(fd: number, buffer: Buffer, offset: number, length: number, position: number): number;
-  /** Returns the number of bytes read; fewer than asked only at the end of the file. */
+  /** Returns the number of bytes read; fewer than requested only at the end of the file. */
   read(fd: number, buffer: Buffer, offset: number, length: number, position: number): number;
   readLater(fd: number, buffer: Buffer, offset: number, length: number, position: number): Promise<number>;
   /** A small file, whole. */

@@ -45,7 +45,7 @@ export function createAsOf({ log, journal, now }: AsOfDependencies): AsOf {
       return { position, at: await timeOfEvent(position, log) };
     }
     const at = dayOrTime(given, 'as_of', ', or a position of the log');
-    if (at > now()) throw refusals.invalidRequest(`'as_of' is ${given}, which is yet to come.`, 'as_of');
+    if (at > now()) throw refusals.invalidRequest(`'as_of' is ${given}, which is in the future.`, 'as_of');
     return { position: newestBy(journal.state, at)?.position ?? START, at };
   }
 
@@ -58,7 +58,7 @@ export function createAsOf({ log, journal, now }: AsOfDependencies): AsOf {
 function reachedPosition(given: string, head: Position): Position {
   const position = logPosition(given);
   if (position === undefined || position > head) {
-    throw refusals.invalidRequest(`'as_of' is position ${given}, and the log has come to ${head} only.`, 'as_of');
+    throw refusals.invalidRequest(`'as_of' is position ${given}, but the log ends at ${head}.`, 'as_of');
   }
   return position;
 }

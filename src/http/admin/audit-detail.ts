@@ -86,7 +86,7 @@ export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
   admin.get('/audit/detail', getDetail, async (request) => {
     const { log_id: id } = request.query;
     const stream = streamOf(id);
-    if (!deps.isKept) throw refusals.featureUnavailable('Requests are not kept for looking at: LOGGING_ENABLED=false.');
+    if (!deps.isKept) throw refusals.featureUnavailable('Requests are not kept for queries: LOGGING_ENABLED=false.');
     const facts = stream === undefined ? undefined : await rowInLog(stream, recorded.log);
     if (stream === undefined || facts === undefined || !isVisibleTo(request, facts)) throw unknown(id);
     await audit.stored('audit_entry', stream, callerOf(request), eventContextOf(request));

@@ -158,7 +158,9 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
   /** @throws Refusal 503 while budgets are off */
   const books = (): BudgetBooks => {
     if (options.budgets !== undefined) return options.budgets;
-    throw refusals.featureUnavailable('Budgets are off here: they take BUDGETS_ENABLED and USAGE_ENABLED.');
+    throw refusals.featureUnavailable(
+      'Budgets are switched off. They require BUDGETS_ENABLED=true and USAGE_ENABLED=true.',
+    );
   };
 
   const list = (request: FastifyRequest) => {

@@ -155,7 +155,7 @@ function keyIn(
   if (others.length === 0) return named;
   const ids = [named, ...others].map(({ id }) => id);
   const listed = ids.length > MAX_NAMED ? `${ids.slice(0, MAX_NAMED).join(', ')}, …` : ids.join(', ');
-  throw refusals.invalidRequest(`${ids.length} keys are named '${given}': ${listed}. Give the id of one.`, 'key');
+  throw refusals.invalidRequest(`${ids.length} keys are named '${given}': ${listed}. Send the id of one.`, 'key');
 }
 
 /** The path to explain: a key's own path wins over the one in the query. @throws Refusal */

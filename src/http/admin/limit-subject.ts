@@ -75,13 +75,13 @@ export function subjectIn<Scope extends string>(
   if (limitScope === undefined) throw refusals.invalidRequest(`'scope' is not one of ${scopes.join(', ')}.`, 'scope');
   if (per_child === true) {
     throw refusals.invalidRequest(
-      "'per_child' cannot be honoured: a rule is for a path and all below it.",
+      "'per_child' cannot be honoured: a rule applies to a path and all paths below it.",
       'per_child',
     );
   }
   if (limitScope === 'user_path') return { scope: limitScope, subject: pathOf(request, subject, user_path) };
   if (user_path !== undefined) {
-    throw refusals.invalidRequest(`'user_path' does not go with the scope '${limitScope}'.`, 'user_path');
+    throw refusals.invalidRequest(`'user_path' cannot be combined with the scope '${limitScope}'.`, 'user_path');
   }
   const own = scopeOf(request);
   if (own !== undefined) throw refusals.userPathOutOfScope(`${limitScope} ${subject ?? ''}`, own, 'scope');

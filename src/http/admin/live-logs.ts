@@ -280,7 +280,7 @@ function tooManyListeners(maxClients: number): Refusal {
     status: 429,
     type: 'rate_limit_error',
     code: 'too_many_live_clients',
-    message: `There are ${maxClients} listeners already. Try again when one has left.`,
+    message: `The maximum of ${maxClients} listeners is reached. Try again later.`,
     retryAfterSeconds: 10,
   });
 }

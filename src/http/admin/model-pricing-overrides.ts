@@ -126,7 +126,10 @@ export function registerPricingOverrides(admin: Routes, options: PricingOverride
     const selector = canonical(request.body.selector, options.isProvider);
     const { bySelector } = overrides.state;
     if (bySelector.size >= MAX_OVERRIDES && !bySelector.has(selector)) {
-      throw refusals.invalidRequest(`There are ${MAX_OVERRIDES} pricing overrides already; remove one first.`, null);
+      throw refusals.invalidRequest(
+        `The maximum of ${MAX_OVERRIDES} pricing overrides is reached; remove one first.`,
+        null,
+      );
     }
     await execute({ kind: 'set', selector, pricing, context: eventContextOf(request) }, request, reply);
     const now = overrides.state.bySelector.get(selector);

@@ -33,7 +33,7 @@ export function pageOf<Row>(
 function placeOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, after: string): number {
   const place = rows.findIndex((row) => idOf(row) === after);
   if (place !== -1) return place;
-  throw refusals.invalidRequest("'after' names no row of the list.", 'after');
+  throw refusals.invalidRequest("'after' is not an id of the list.", 'after');
 }
 
 /** The same request for the page after that row; relative, since the gateway may run behind a proxy. */

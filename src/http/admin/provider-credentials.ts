@@ -129,7 +129,7 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
 
   const refuseManaged = (name: string): void => {
     if (!managed.has(name)) return;
-    const message = `The provider '${name}' is part of the configuration, and changed there.`;
+    const message = `The provider '${name}' is declared in the configuration and can be changed only there.`;
     throw refusals.invalidRequest(message, 'name');
   };
 

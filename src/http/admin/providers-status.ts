@@ -189,17 +189,17 @@ function verdictOn({ listing, circuit, problem, configuredModels }: ProviderFact
   const { models, state, lastError, remembered, allowlist } = listing;
   if (lastError !== undefined) {
     return models > 0
-      ? degraded('Degraded', `Its model list could not be read, and the last one known is used: ${lastError}`)
+      ? degraded('Degraded', `Its model list could not be read; the last known list is used: ${lastError}`)
       : unhealthy(`Its model list could not be read: ${lastError}`);
   }
   if (circuit === 'open') return degraded('Degraded', 'After repeated failures it is not called for some time.');
   if (models > 0 && (state === 'available' || allowlist)) {
     return { status: 'healthy', status_label: 'Healthy', status_reason: 'Its models are known.' };
   }
-  if (remembered) return degraded('Starting', 'The models of an earlier run are used until it has answered.');
-  if (state === 'available') return degraded('Unknown', 'It answered, and lists no model.');
+  if (remembered) return degraded('Starting', 'The models of an earlier run are used until it answers.');
+  if (state === 'available') return degraded('Unknown', 'It answered, but lists no model.');
   return configuredModels.length > 0 || allowlist
-    ? degraded('Configured', 'It is configured, and has not answered yet.')
+    ? degraded('Configured', 'It is configured, but has not answered yet.')
     : degraded('Starting', 'It has not answered yet.');
 }
 

@@ -139,7 +139,7 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
   /** @throws Refusal 503 while rate limits are off */
   const books = (): RateLimitBooks => {
     if (options.rateLimits !== undefined) return options.rateLimits;
-    throw refusals.featureUnavailable('Rate limits are off here: they take RATE_LIMITS_ENABLED.');
+    throw refusals.featureUnavailable('Rate limits are switched off. RATE_LIMITS_ENABLED=true switches them on.');
   };
 
   const list = (request: FastifyRequest) => {
@@ -231,7 +231,7 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
 /** @throws Refusal 400 for an unknown provider, and for a selector that is not one model */
 function checkSubject({ scope, subject }: RateLimitSubject, isProvider: (name: string) => boolean): void {
   if (scope === 'provider' && !isProvider(subject)) {
-    throw refusals.invalidRequest(`There is no provider named '${subject}'.`, 'subject', 'unknown_provider');
+    throw refusals.invalidRequest(`'${subject}' is not a provider.`, 'subject', 'unknown_provider');
   }
   if (scope !== 'model') return;
   const selector = canonicalSelector(subject, isProvider, 'subject');
@@ -250,11 +250,14 @@ function limitsIn({ max_requests, max_tokens }: z.output<typeof newRule>, period
   const maxRequests = max_requests ?? null;
   const maxTokens = max_tokens ?? null;
   if (periodSeconds === 0 && maxTokens !== null) {
-    throw refusals.invalidRequest("'max_tokens' does not go with 'concurrent', which limits requests.", 'max_tokens');
+    throw refusals.invalidRequest(
+      "'max_tokens' cannot be combined with 'concurrent', which limits requests.",
+      'max_tokens',
+    );
   }
   if (maxRequests === null && maxTokens === null) {
     throw refusals.invalidRequest(
-      "'max_requests' or 'max_tokens' is missing: a rate limit limits something.",
+      "'max_requests' or 'max_tokens' is missing: a rate limit requires at least one.",
       'max_requests',
     );
   }

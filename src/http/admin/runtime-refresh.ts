@@ -49,20 +49,21 @@ export function createRefresh(plan: RefreshPlan): () => Promise<RefreshReport> {
 async function refresh({ steps, counts }: RefreshPlan): Promise<RefreshReport> {
   const startedAt = new Date();
   const begun = performance.now();
-  const taken: RefreshReport['steps'] = [];
+  const reportedSteps: RefreshReport['steps'] = [];
   for (const { name, run } of steps) {
     const stepBegun = performance.now();
     const duration = () => Math.round(performance.now() - stepBegun);
     try {
-      taken.push({ name, ...(await run()), duration_ms: duration() });
+      reportedSteps.push({ name, ...(await run()), duration_ms: duration() });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      taken.push({ name, status: 'failed', error: message, duration_ms: duration() });
+      reportedSteps.push({ name, status: 'failed', error: message, duration_ms: duration() });
     }
   }
   const { models, providers } = counts();
-  const hasFailed = taken.some(({ name, status }) => name === 'providers' && status === 'failed') && models === 0;
-  const isWhole = taken.every(({ status }) => status === 'ok' || status === 'skipped');
+  const hasFailed =
+    reportedSteps.some(({ name, status }) => name === 'providers' && status === 'failed') && models === 0;
+  const isWhole = reportedSteps.every(({ status }) => status === 'ok' || status === 'skipped');
   return {
     status: hasFailed ? 'failed' : isWhole ? 'ok' : 'partial',
     started_at: startedAt.toISOString(),
@@ -70,6 +71,6 @@ async function refresh({ steps, counts }: RefreshPlan): Promise<RefreshReport> {
     duration_ms: Math.round(performance.now() - begun),
     model_count: models,
     provider_count: providers,
-    steps: taken,
+    steps: reportedSteps,
   };
 }

@@ -92,7 +92,8 @@ export function registerSql(admin: Routes, { audit, address, isServer, whyNot }:
       const answer = contentType.startsWith('text/') ? printable(Buffer.from(bytes).toString()) : bytes;
       return reply.type(contentType).header('x-content-type-options', 'nosniff').send(answer);
     } catch (error) {
-      if (error instanceof NotForReaders) throw refusals.sqlRefused(`Readers may not ask this: ${error.message}.`);
+      if (error instanceof NotForReaders)
+        throw refusals.sqlRefused(`The query is not allowed for readers: ${error.message}.`);
       if (error instanceof ClickHouseException) throw refusals.sqlRefused(error.message);
       if (!(error instanceof SqlRefused)) {
         throw refusals.analyticsUnavailable(error instanceof Error ? error : new Error(String(error)));

@@ -158,7 +158,10 @@ function nameOf(text: string): string {
 function virtualModelOf(input: z.infer<typeof virtualModelBody>, providers: KnownProviders): VirtualModel {
   if ((input.strategy_plugin ?? '') !== '' || (input.strategy_config ?? null) !== null) {
     const param = (input.strategy_plugin ?? '') === '' ? 'strategy_config' : 'strategy_plugin';
-    throw refusals.invalidRequest(`'${param}' is of a plugin that chooses targets, and there are none.`, param);
+    throw refusals.invalidRequest(
+      `'${param}' belongs to a plugin that selects targets, but no plugins are available.`,
+      param,
+    );
   }
   if ((input.slowdown ?? 0) !== 0) {
     throw refusals.invalidRequest("'slowdown' cannot be honoured: the gateway does not delay answers.", 'slowdown');

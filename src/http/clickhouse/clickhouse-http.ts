@@ -77,7 +77,7 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     const gone = new AbortController();
     reply.once('close', () => gone.abort());
     if (user.limits === undefined && clickHouseRequest.session !== undefined) {
-      throw unsupported('sessions of a user who writes: each request stands for itself');
+      throw unsupported('sessions of a writing user');
     }
     if (user.limits === undefined) await write(clickHouseRequest, body, reply, gone.signal);
     else await read(clickHouseRequest, body, user, user.limits, reply, gone.signal);

@@ -124,7 +124,7 @@ function header(request: IncomingMessage, name: string): string | undefined {
 }
 
 export function unsupported(what: string): ClickHouseException {
-  return new ClickHouseException(48, `Code: 48. DB::Exception: not offered here: ${what}. (NOT_IMPLEMENTED)`);
+  return new ClickHouseException(48, `Code: 48. DB::Exception: not supported: ${what}. (NOT_IMPLEMENTED)`);
 }
 
 /** The whole body, decompressed. @throws ClickHouseException when it is larger than `maxBytes`, or cannot be read */

@@ -38,12 +38,12 @@ export interface Encoding {
 
 /** The encoding of an answer; undefined when the client accepts none of the available ones. */
 export function encodingFor(accepted: string | undefined): Encoding | undefined {
-  const taken = new Set<string>();
+  const acceptable = new Set<string>();
   for (const one of (accepted ?? '').split(',')) {
     const [name = '', ...parameters] = one.split(';').map((part) => part.trim().toLowerCase());
-    if (!parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))) taken.add(name);
+    if (!parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))) acceptable.add(name);
   }
-  for (const [name, encoder] of Object.entries(encoders)) if (taken.has(name)) return { name, encoder: encoder() };
+  for (const [name, encoder] of Object.entries(encoders)) if (acceptable.has(name)) return { name, encoder: encoder() };
   return undefined;
 }
 

@@ -297,7 +297,7 @@ function plainName(name: string): string {
   if (/^\w+$/.test(name)) return name;
   throw new ClickHouseException(
     115,
-    `Code: 115. DB::Exception: ${JSON.stringify(name)} is no name of a setting. (UNKNOWN_SETTING)`,
+    `Code: 115. DB::Exception: ${JSON.stringify(name)} is not a setting. (UNKNOWN_SETTING)`,
   );
 }
 

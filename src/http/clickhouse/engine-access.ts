@@ -53,7 +53,7 @@ const writing = 'SELECT, INSERT, CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALT
 
 /** The engine's `users_config`. @throws Error for a database whose name is not plain */
 export function usersConfig({ databases, drop = false, files = false }: EngineAccess): string {
-  for (const name of databases) if (!/^\w+$/.test(name)) throw new Error(`${JSON.stringify(name)} is no plain name`);
+  for (const name of databases) if (!/^\w+$/.test(name)) throw new Error(`${JSON.stringify(name)} is not a plain name`);
   const reader = databases.map((name) => `GRANT SELECT, SHOW ON ${name}.*`);
   const writer = databases.map((name) => `GRANT ${writing}${drop ? ', DROP' : ''} ON ${name}.*`);
   // ClickHouse treats a table function as a temporary table.

@@ -19,7 +19,7 @@ export function withIdentifiers(tokens: readonly Token[], parameters: ReadonlyMa
     }
     const [name, colon, type] = [tokens[at + 1], tokens[at + 2], tokens[at + 3]];
     if (name?.kind !== 'name' || colon?.text !== ':' || type?.kind !== 'name') {
-      throw new NotForReaders('braces stand for parameters alone');
+      throw new NotForReaders('braces are allowed only for parameters');
     }
     if (type.name === 'identifier') all.push(...namesOf(name.text, parameters.get(name.text)));
     else all.push({ kind: 'parameter', text: name.text });
@@ -30,7 +30,7 @@ export function withIdentifiers(tokens: readonly Token[], parameters: ReadonlyMa
 
 function namesOf(parameter: string, value: string | undefined): Token[] {
   if (value === undefined) throw new NotForReaders(`the parameter ${parameter} has no value`);
-  if (!plainNames.test(value)) throw new NotForReaders(`the parameter ${parameter} is no plain name`);
+  if (!plainNames.test(value)) throw new NotForReaders(`the parameter ${parameter} is not a plain name`);
   return value.split('.').flatMap((text, index): Token[] => {
     const name: Token = { kind: 'name', name: text.toLowerCase(), text, quoted: true };
     return index === 0 ? [name] : [{ kind: 'mark', text: '.' }, name];

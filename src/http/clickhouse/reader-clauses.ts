@@ -19,10 +19,10 @@ export function endClauses(tokens: readonly Token[]): EndClauses {
     if (isMark(token, '(')) depth += 1;
     if (isMark(token, ')')) depth -= 1;
     if (isClause(tokens, at, 'settings') && isMark(tokens[at + 2], '=')) {
-      if (depth > 0) throw new NotForReaders('SETTINGS stands at the end of a query alone');
+      if (depth > 0) throw new NotForReaders('SETTINGS is allowed only at the end of a query');
       at = readSettings(tokens, at + 1, settings);
       if (tokens[at] !== undefined && !isClause(tokens, at, 'format')) {
-        throw new NotForReaders('SETTINGS stands at the end of a query alone');
+        throw new NotForReaders('SETTINGS is allowed only at the end of a query');
       }
       at -= 1;
     } else if (isClause(tokens, at, 'format') && isEnd(tokens, at + 2)) {
@@ -59,5 +59,5 @@ function literalOf(name: string, token: Token | undefined): string {
   if (token?.kind === 'string' && !token.text.includes('\\')) return token.text.slice(1, -1);
   if (isWord(token, 'true')) return '1';
   if (isWord(token, 'false')) return '0';
-  throw new NotForReaders(`the value of the setting ${name} is no plain number or text`);
+  throw new NotForReaders(`the value of the setting ${name} is not a plain number or text`);
 }

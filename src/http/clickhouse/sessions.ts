@@ -77,6 +77,6 @@ function secondsIn(timeout: string | undefined): number {
   if (Number.isInteger(seconds) && seconds > 0 && seconds <= MOST_SECONDS) return seconds;
   throw new ClickHouseException(
     374,
-    `Code: 374. DB::Exception: Session timeout '${timeout.slice(0, 32)}' is no number of seconds from 1 to ${MOST_SECONDS}. (INVALID_SESSION_TIMEOUT)`,
+    `Code: 374. DB::Exception: Session timeout '${timeout.slice(0, 32)}' is not a number of seconds from 1 to ${MOST_SECONDS}. (INVALID_SESSION_TIMEOUT)`,
   );
 }

@@ -55,6 +55,6 @@ function placeOf(models: readonly ModelListEntry[], query: Query, param: 'after_
   const id = single(query[param]);
   if (id === undefined) return undefined;
   const place = models.findIndex((model) => model.id === id);
-  if (place === -1) throw refusals.invalidRequest(`'${param}' names no model of the list.`, param, 'invalid_value');
+  if (place === -1) throw refusals.invalidRequest(`'${param}' is not a model of the list.`, param, 'invalid_value');
   return place;
 }

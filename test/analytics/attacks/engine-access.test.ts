@@ -133,6 +133,6 @@ describe.skipIf(!hasChdb)('the engine itself', () => {
 });
 
 test('a database whose name is not plain gets no grants', () => {
-  expect(() => usersConfig({ databases: ['a.b'] })).toThrow(/is no plain name/);
-  expect(() => usersConfig({ databases: ['a</query>'] })).toThrow(/is no plain name/);
+  expect(() => usersConfig({ databases: ['a.b'] })).toThrow(/is not a plain name/);
+  expect(() => usersConfig({ databases: ['a</query>'] })).toThrow(/is not a plain name/);
 });

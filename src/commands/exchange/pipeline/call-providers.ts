@@ -85,7 +85,7 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
   };
   const background = dialect.background?.(input);
   if (exchange.pendingResponse !== undefined && background === undefined) {
-    throw refusals.backgroundElsewhere(target.provider.name);
+    throw refusals.backgroundOfOtherProvider(target.provider.name);
   }
   const checked = dialect.checkFiles?.(input);
   if (checked !== undefined) await checked;

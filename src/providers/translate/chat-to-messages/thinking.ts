@@ -93,12 +93,12 @@ function withBudget(
   return { ok: true, members: { thinking: { type: 'enabled', budget_tokens: budget } }, budget };
 }
 
-interface AskedEffort {
+interface EffortRead {
   readonly effort: string | undefined;
   readonly param: string;
 }
 
-function effortIn({ reasoning, reasoning_effort: flat }: JsonObject): AskedEffort | Refused {
+function effortIn({ reasoning, reasoning_effort: flat }: JsonObject): EffortRead | Refused {
   if (isObject(reasoning)) {
     const { effort: _effort, summary: _summary, generate_summary: _older, ...rest } = reasoning;
     const other = Object.keys(rest).find((member) => rest[member] !== null && rest[member] !== undefined);

@@ -70,7 +70,7 @@ async function responseTurnsFor(
   archive: ResponseArchive,
 ): Promise<TurnInput | undefined> {
   if (target.provider.capabilities.responseLifecycle === 'yes') {
-    if (head === undefined && !(await archive.mayBeElsewhere(previousId, sight))) {
+    if (head === undefined && !(await archive.mayBeOnlyAtProvider(previousId, sight))) {
       throw refusals.previousResponseNotFound(previousId);
     }
     // The provider has the previous response: it is the provider's own, or one that this gateway has not stored. A
