@@ -111,10 +111,7 @@ export function configOf(
         return { header: header.toLowerCase(), transform };
       }),
     },
-    admin: {
-      endpointsEnabled: admin.endpoints_enabled,
-      uiEnabled: admin.ui_enabled && admin.endpoints_enabled,
-    },
+    admin: { endpointsEnabled: admin.endpoints_enabled, uiEnabled: admin.ui_enabled && admin.endpoints_enabled },
     /** Policies of user paths; paths and selectors are not normalised. */
     users: settings.users.map(({ path, allowed_models: allowedModels, description }) => {
       return { path, allowedModels, description };

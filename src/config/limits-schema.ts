@@ -68,9 +68,7 @@ export const rateLimitSection = section({
   enabled: setting(toggle(), true, { env: 'RATE_LIMITS_ENABLED', describe: 'enforce rate limits' }),
   user_paths: rowsOf(
     { path: userPath, limits: rows(rateLimit) },
-    {
-      describe: 'rate limits; in the environment SET_RATE_LIMIT_TEAM__ALPHA="rpm=100,tpm=50000,concurrent=10"',
-    },
+    { describe: 'rate limits; in the environment SET_RATE_LIMIT_TEAM__ALPHA="rpm=100,tpm=50000,concurrent=10"' },
   ),
   providers: rowsOf(
     { name: text('a provider', /\S/), limits: rows(rateLimit) },

@@ -213,11 +213,7 @@ const userPolicy = mapping({
   description: text().optional(),
 });
 
-const failoverKinds = {
-  enabled: toggle(),
-  statuses: statuses(),
-  phrases: list(),
-};
+const failoverKinds = { enabled: toggle(), statuses: statuses(), phrases: list() };
 
 const virtualTarget = mapping({
   provider: text('a provider').optional(),

@@ -48,10 +48,6 @@ export function eventToCloudEvent(event: RecordedEvent, source: string): CloudEv
     requestid: json.requestId,
     correlationid: json.correlationId,
     causationid: json.causationId,
-    data: {
-      data,
-      ...(body === undefined ? {} : { body }),
-      ...(body_base64 === undefined ? {} : { body_base64 }),
-    },
+    data: { data, ...(body === undefined ? {} : { body }), ...(body_base64 === undefined ? {} : { body_base64 }) },
   };
 }

@@ -121,10 +121,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 }
 
 /** Callers without a managed key and without a user path. */
-const pathless = {
-  master_key: pathlessCaller('master_key'),
-  no_key: pathlessCaller('no_key'),
-} as const;
+const pathless = { master_key: pathlessCaller('master_key'), no_key: pathlessCaller('no_key') } as const;
 
 function pathlessCaller(authMethod: 'master_key' | 'no_key'): Caller {
   return { actor: 'master', authMethod, sight: sightOf({ actor: 'master', userPath: undefined }) };

@@ -8,10 +8,7 @@ export interface ClientErrorFormat {
   headers(headers: Record<string, string>): Record<string, string>;
 }
 
-const openAi: ClientErrorFormat = {
-  errorBody: (refusal) => refusal.envelope(),
-  headers: (headers) => headers,
-};
+const openAi: ClientErrorFormat = { errorBody: (refusal) => refusal.envelope(), headers: (headers) => headers };
 
 const anthropic: ClientErrorFormat = {
   errorBody: messagesErrorBody,

@@ -1,5 +1,7 @@
 /** `GET /health` states that the process is alive, `GET /health/ready` whether it can serve requests. */
+
 import * as answers from './answer-schemas.ts';
+import { publicRoute } from './api/declare.ts';
 import { jsonAnswer, type Routes } from './api/route-schema.ts';
 
 export interface Readiness {
@@ -12,28 +14,18 @@ export interface Readiness {
   analytics?(): 'ok' | 'behind' | 'down' | 'off';
 }
 
-const getHealth = {
-  config: { access: 'public' },
-  schema: {
-    operationId: 'health',
-    summary: 'Whether the process is alive',
-    tag: 'operations',
-    response: { 200: jsonAnswer('It is alive', answers.health) },
-  },
-} as const;
+const getHealth = publicRoute('health', 'Whether the process is alive', {
+  tag: 'operations',
+  response: { 200: jsonAnswer('It is alive', answers.health) },
+});
 
-const getReadiness = {
-  config: { access: 'public' },
-  schema: {
-    operationId: 'ready',
-    summary: 'Whether requests can be served',
-    tag: 'operations',
-    response: {
-      200: jsonAnswer('Requests can be served', answers.readiness),
-      503: jsonAnswer('Requests cannot be served', answers.readiness),
-    },
+const getReadiness = publicRoute('ready', 'Whether requests can be served', {
+  tag: 'operations',
+  response: {
+    200: jsonAnswer('Requests can be served', answers.readiness),
+    503: jsonAnswer('Requests cannot be served', answers.readiness),
   },
-} as const;
+});
 
 export function registerHealth(app: Routes, readiness: Readiness): void {
   app.get('/health', getHealth, () => ({ status: 'ok' }));

@@ -18,10 +18,7 @@ export interface RequestTags {
   isRemoved(header: string): boolean;
 }
 
-export const noTags: RequestTags = {
-  labelsOf: (_headers, key) => labelsOfKey(key),
-  isRemoved: () => false,
-};
+export const noTags: RequestTags = { labelsOf: (_headers, key) => labelsOfKey(key), isRemoved: () => false };
 
 /**
  * @param managed the rules of the configuration

@@ -12,10 +12,7 @@ import { isA } from './known-event.ts';
 
 const storedItem = z.looseObject({ id: z.string(), type: z.string() });
 
-const storedBody = z.object({
-  response: z.record(z.string(), z.unknown()),
-  input_items: z.array(storedItem),
-});
+const storedBody = z.object({ response: z.record(z.string(), z.unknown()), input_items: z.array(storedItem) });
 
 export interface StoredResponse {
   readonly id: string;

@@ -37,9 +37,5 @@ function mergeMetadata(
 ): ModelMetadata | undefined {
   if (reported === undefined || alsoDeclared === undefined) return alsoDeclared ?? reported;
   const capabilities = { ...reported.capabilities, ...alsoDeclared.capabilities };
-  return {
-    ...reported,
-    ...alsoDeclared,
-    ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
-  };
+  return { ...reported, ...alsoDeclared, ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }) };
 }

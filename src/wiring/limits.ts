@@ -187,10 +187,7 @@ function rateLimiting({ config, log, views, projections, onError }: LimitsOption
       const declared = await declareRateLimits(config.rateLimits.declared, running.state.rules.values(), log);
       if (declared !== undefined) await running.whenProcessed(declared);
       await restoreLimits({ log, limiter, rules: running.state, memory: await memory, now: now() });
-      store.begin(() => ({
-        gauges: limiter.save(),
-        open: [...open()],
-      }));
+      store.begin(() => ({ gauges: limiter.save(), open: [...open()] }));
     },
     stop: () => store.stop(),
   };

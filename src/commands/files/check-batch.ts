@@ -39,12 +39,7 @@ export async function checkBatchLines(
   { providers, tracked, forecast }: ObjectDependencies,
 ): Promise<readonly WorkPart[]> {
   const isLimited = !seesEverything(sight);
-  const rules = {
-    mayUse: providers.checkModel,
-    forecast,
-    filesIn,
-    check: isLimited ? nothingStored : () => {},
-  };
+  const rules = { mayUse: providers.checkModel, forecast, filesIn, check: isLimited ? nothingStored : () => {} };
   const { parts, cost, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
   if (isLimited) for (const id of namedFiles) await remembered(files, id, sight, { tracked });
   if (ticket.isMetered) {

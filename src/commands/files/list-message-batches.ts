@@ -39,12 +39,7 @@ export async function listMessageBatches(request: MessageBatchList, deps: Object
   );
   if (page === undefined) throw messageBatches.notFound(after ?? '');
   const data = page.data.map(({ shown }) => shown);
-  return {
-    data,
-    has_more: page.hasMore,
-    first_id: page.data[0]?.id ?? null,
-    last_id: page.data.at(-1)?.id ?? null,
-  };
+  return { data, has_more: page.hasMore, first_id: page.data[0]?.id ?? null, last_id: page.data.at(-1)?.id ?? null };
 }
 
 function listOf(provider: Provider, { requestId, signal }: ObjectRequest): ListSource {

@@ -83,11 +83,7 @@ export const freeTicket: Ticket = {
 };
 
 /** Admits every request, for a gateway without limits. */
-export const withoutLimits: Admission = {
-  admit: () => freeTicket,
-  admitRequest: () => {},
-  hasRoom: () => true,
-};
+export const withoutLimits: Admission = { admit: () => freeTicket, admitRequest: () => {}, hasRoom: () => true };
 
 /** The reservation in the caller's budgets. */
 export interface Reservation {

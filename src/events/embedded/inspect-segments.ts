@@ -264,10 +264,7 @@ class SegmentInspection {
     const from = this.#last + 1;
     const found = firsts.map((first) => findLaterFrames(disk, dir, mark, segmentName(first), 0, from));
     if (torn !== undefined) found.push(findLaterFrames(disk, dir, mark, torn.name, torn.bytes, from));
-    return {
-      found: found.some((one) => one.found),
-      durable: Math.max(0, ...found.map(({ durable }) => durable)),
-    };
+    return { found: found.some((one) => one.found), durable: Math.max(0, ...found.map(({ durable }) => durable)) };
   }
 
   /** Position of the last event that should be before that segment. @throws LogCorrupted when there are later ones */

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { ModelCaller } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { single } from '../query.ts';
@@ -90,31 +91,21 @@ const adminModel = z.object({
   }),
 });
 
-const listModels = {
+const listModels = scopedAdmin('listAdminModels', 'List every model with the user paths that may use it', {
   exposeHeadRoute: false,
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'listAdminModels',
-    summary: 'List every model with the user paths that may use it',
-    querystring: queryOfParameters({ category: categoryParameter, ...listPageParameters }),
-    response: { 200: jsonAnswer('Empty until a provider has returned its model list', z.array(adminModel)) },
-  },
-} as const;
+  querystring: queryOfParameters({ category: categoryParameter, ...listPageParameters }),
+  response: { 200: jsonAnswer('Empty until a provider has returned its model list', z.array(adminModel)) },
+});
 
-const listCategories = {
+const listCategories = scopedAdmin('listModelCategories', 'Count the models of each category', {
   exposeHeadRoute: false,
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'listModelCategories',
-    summary: 'Count the models of each category',
-    response: {
-      200: jsonAnswer(
-        'Every category',
-        z.array(z.object({ category: z.string(), display_name: z.string(), count: z.int() })),
-      ),
-    },
+  response: {
+    200: jsonAnswer(
+      'Every category',
+      z.array(z.object({ category: z.string(), display_name: z.string(), count: z.int() })),
+    ),
   },
-} as const;
+});
 
 export function registerAdminModels(admin: Routes, options: AdminModelsOptions): void {
   admin.get('/models', listModels, (request, reply) => {

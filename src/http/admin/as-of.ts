@@ -49,10 +49,7 @@ export function createAsOf({ log, journal, now }: AsOfDependencies): AsOf {
     return { position: newestBy(journal.state, at)?.position ?? START, at };
   }
 
-  return {
-    moment,
-    fold: (projection, { position }) => foldAsOf(projection, log, journal.state, position),
-  };
+  return { moment, fold: (projection, { position }) => foldAsOf(projection, log, journal.state, position) };
 }
 
 function reachedPosition(given: string, head: Position): Position {

@@ -9,6 +9,7 @@ import { type StreamName, streamName, type UserPath } from '../../events/event.t
 import { idOfResponse, idsOfSession } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { rowInLog } from '../../projections/analytics/request-in-log.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
@@ -36,23 +37,17 @@ const logId: QueryParameter<string> = {
   },
 };
 
-const getDetail = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'adminAuditDetail',
-    summary: 'Get one request with its bodies',
-    description: 'The read is recorded before the bodies are sent.',
-    querystring: queryOfParameters({ log_id: logId }),
-    response: { 200: jsonAnswer('The entry', auditEntry) },
-    errors: [404],
-  },
-} as const;
+const getDetail = scopedAdmin('adminAuditDetail', 'Get one request with its bodies', {
+  description: 'The read is recorded before the bodies are sent.',
+  querystring: queryOfParameters({ log_id: logId }),
+  response: { 200: jsonAnswer('The entry', auditEntry) },
+  errors: [404],
+});
 
-const getConversation = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'adminAuditConversation',
-    summary: 'List the requests of a conversation with their bodies, oldest first',
+const getConversation = scopedAdmin(
+  'adminAuditConversation',
+  'List the requests of a conversation with their bodies, oldest first',
+  {
     description:
       'The requests of the same session, and those whose responses were continued up to this one. The read is recorded before the bodies are sent.',
     querystring: queryOfParameters({
@@ -75,7 +70,7 @@ const getConversation = {
     },
     errors: [404],
   },
-} as const;
+);
 
 /** Total size of the bodies in a conversation. */
 const MOST_BYTES = 8 * 1024 * 1024;

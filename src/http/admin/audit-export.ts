@@ -13,6 +13,7 @@ import {
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { parameterWithDefault, queryOfParameters, wordParameter } from '../api/parameters.ts';
 import type { Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
@@ -44,34 +45,29 @@ const types: Readonly<Record<ExportFormat, string>> = {
 };
 type TextFormat = Exclude<ExportFormat, 'parquet'>;
 
-const getExport = {
-  config: { access: 'scoped-admin' },
+const getExport = scopedAdmin('adminAuditExport', 'Export all requests that match a filter, as a file', {
   exposeHeadRoute: false,
-  schema: {
-    operationId: 'adminAuditExport',
-    summary: 'Export all requests that match a filter, as a file',
-    description:
-      `Newest first, at most ${MOST_ROWS.toLocaleString('en-US')} requests, as Parquet ` +
-      `${MOST_PARQUET_ROWS.toLocaleString('en-US')}. \`x-total-count\` is their number. In CSV, an apostrophe precedes ` +
-      'text that a spreadsheet would read as a formula. Every export is recorded.',
-    querystring: queryOfParameters({
-      ...auditParameters,
-      session_id: sessionParameter,
-      format: parameterWithDefault(wordParameter(formats, 'Format of the file'), 'csv'),
-    }),
-    requestHeaders: reportHeaders,
-    response: {
-      200: {
-        description: 'The file',
-        content: {
-          'text/csv': { schema: { type: 'string' } },
-          'application/x-ndjson': { schema: { type: 'string' } },
-          'application/vnd.apache.parquet': { schema: { type: 'string', format: 'binary' } },
-        },
+  description:
+    `Newest first, at most ${MOST_ROWS.toLocaleString('en-US')} requests, as Parquet ` +
+    `${MOST_PARQUET_ROWS.toLocaleString('en-US')}. \`x-total-count\` is their number. In CSV, an apostrophe precedes ` +
+    'text that a spreadsheet would read as a formula. Every export is recorded.',
+  querystring: queryOfParameters({
+    ...auditParameters,
+    session_id: sessionParameter,
+    format: parameterWithDefault(wordParameter(formats, 'Format of the file'), 'csv'),
+  }),
+  requestHeaders: reportHeaders,
+  response: {
+    200: {
+      description: 'The file',
+      content: {
+        'text/csv': { schema: { type: 'string' } },
+        'application/x-ndjson': { schema: { type: 'string' } },
+        'application/vnd.apache.parquet': { schema: { type: 'string', format: 'binary' } },
       },
     },
   },
-} as const;
+});
 
 export function registerAuditExport(admin: Routes, deps: AuditExport): void {
   const { db, audit, files, isKept, isOn, now } = deps;

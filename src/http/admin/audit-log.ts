@@ -1,4 +1,5 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
+
 import { z } from 'zod';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import {
@@ -8,6 +9,7 @@ import {
   cursorOf,
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { auditCursorIn, auditCursorText } from '../paging.ts';
@@ -28,51 +30,38 @@ export interface AuditReports {
 
 const pages = offsetPageParameters({ usual: 25, most: 100 });
 
-const getLog = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'adminAuditLog',
-    summary: 'List requests, newest first',
-    description: 'Without bodies. A page by `cursor` costs the same at any depth.',
-    querystring: queryOfParameters({
-      ...auditParameters,
-      session_id: sessionParameter,
-      ...pages,
-      cursor: {
-        description: '`next_cursor` of the page before; `offset` is then ignored',
-        schema: { type: 'string' },
-        read: auditCursorIn,
-      } satisfies QueryParameter<ReturnType<typeof auditCursorIn>>,
-    }),
-    requestHeaders: reportHeaders,
-    response: {
-      200: jsonAnswer(
-        'A page of entries',
-        z.object({ entries: z.array(auditEntry), ...offsetPageAnswer, next_cursor: z.string().optional() }),
-      ),
-    },
+const getLog = scopedAdmin('adminAuditLog', 'List requests, newest first', {
+  description: 'Without bodies. A page by `cursor` costs the same at any depth.',
+  querystring: queryOfParameters({
+    ...auditParameters,
+    session_id: sessionParameter,
+    ...pages,
+    cursor: {
+      description: '`next_cursor` of the page before; `offset` is then ignored',
+      schema: { type: 'string' },
+      read: auditCursorIn,
+    } satisfies QueryParameter<ReturnType<typeof auditCursorIn>>,
+  }),
+  requestHeaders: reportHeaders,
+  response: {
+    200: jsonAnswer(
+      'A page of entries',
+      z.object({ entries: z.array(auditEntry), ...offsetPageAnswer, next_cursor: z.string().optional() }),
+    ),
   },
-} as const;
+});
 
-const getSessions = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'adminAuditSessions',
-    summary: 'List sessions with their newest request, the newest first',
-    description: 'A request without a session is listed as a session of its own.',
-    querystring: queryOfParameters({ ...auditParameters, ...pages }),
-    requestHeaders: reportHeaders,
-    response: {
-      200: jsonAnswer(
-        'A page of sessions',
-        z.object({
-          sessions: z.array(z.object({ latest: auditEntry, request_count: z.int() })),
-          ...offsetPageAnswer,
-        }),
-      ),
-    },
+const getSessions = scopedAdmin('adminAuditSessions', 'List sessions with their newest request, the newest first', {
+  description: 'A request without a session is listed as a session of its own.',
+  querystring: queryOfParameters({ ...auditParameters, ...pages }),
+  requestHeaders: reportHeaders,
+  response: {
+    200: jsonAnswer(
+      'A page of sessions',
+      z.object({ sessions: z.array(z.object({ latest: auditEntry, request_count: z.int() })), ...offsetPageAnswer }),
+    ),
   },
-} as const;
+});
 
 export function registerAuditLog(admin: Routes, { db, isKept, now }: AuditReports): void {
   admin.get('/audit/log', getLog, async (request, reply) => {

@@ -1,4 +1,5 @@
 /** `GET /admin/audit/stats`: outcomes of requests by hour or by day. */
+
 import { z } from 'zod';
 import {
   type AuditStats,
@@ -8,6 +9,7 @@ import {
   type ProviderCount,
   sumOf,
 } from '../../projections/analytics/audit-stats.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dayStarts, type ReportRange } from '../date-range.ts';
@@ -38,17 +40,12 @@ const stats = z.object({
     .describe('Successful provider answers; the arrays have an element for each bucket'),
 });
 
-const getStats = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'adminAuditStats',
-    summary: 'Count requests by outcome, by hour or day',
-    description: `Ranges of up to ${DAYS_BY_HOUR} days have hourly buckets, longer ones daily buckets, up to the current time.`,
-    querystring: queryOfParameters(reportParameters),
-    requestHeaders: reportHeaders,
-    response: { 200: jsonAnswer('The counts', stats) },
-  },
-} as const;
+const getStats = scopedAdmin('adminAuditStats', 'Count requests by outcome, by hour or day', {
+  description: `Ranges of up to ${DAYS_BY_HOUR} days have hourly buckets, longer ones daily buckets, up to the current time.`,
+  querystring: queryOfParameters(reportParameters),
+  requestHeaders: reportHeaders,
+  response: { 200: jsonAnswer('The counts', stats) },
+});
 
 export function registerAuditStats(admin: Routes, { db, isKept, now }: AuditReports): void {
   admin.get('/audit/stats', getStats, async (request, reply) => {

@@ -1,5 +1,7 @@
 /** Declarations of the routes at `/admin/auth-keys`. */
+
 import { z } from 'zod';
+import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters } from '../api/route-schema.ts';
 import { timeOf } from '../dates.ts';
@@ -47,58 +49,39 @@ const newKey = z.strictObject({
 });
 
 const ofOneKey = pathParameters({ id: 'Id of the key, which is not its secret' });
-const changes = { access: 'scoped-admin', ifMatch: '/auth-keys/:id' } as const;
+const changesOfKey = { ifMatch: '/auth-keys/:id', params: ofOneKey, errors: [404] } as const;
 const changed = jsonAnswer('The changed key', keySchema);
 
-export const listKeys = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'listAuthKeys',
-    summary: 'List managed keys',
-    description: 'Newest first.',
-    querystring: queryOfParameters({ as_of: asOfParameter, ...listPageParameters }),
-    response: { 200: jsonAnswer('Every key in the scope of the caller, or a page of them', z.array(keyRowSchema)) },
-  },
-} as const;
+export const listKeys = scopedAdmin('listAuthKeys', 'List managed keys', {
+  description: 'Newest first.',
+  querystring: queryOfParameters({ as_of: asOfParameter, ...listPageParameters }),
+  response: { 200: jsonAnswer('Every key in the scope of the caller, or a page of them', z.array(keyRowSchema)) },
+});
 
-export const getKey = {
-  config: { access: 'scoped-admin', etag: true },
-  schema: {
-    operationId: 'getAuthKey',
-    summary: 'Get one managed key',
-    params: ofOneKey,
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response: { 200: jsonAnswer('The key', keyRowSchema) },
-    errors: [404],
-  },
-} as const;
+export const getKey = scopedAdmin('getAuthKey', 'Get one managed key', {
+  etag: true,
+  params: ofOneKey,
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response: { 200: jsonAnswer('The key', keyRowSchema) },
+  errors: [404],
+});
 
-export const createKey = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'createAuthKey',
-    summary: 'Create a managed key',
-    description:
-      'A key that is created with another key never has more models or a later expiry than that one: 403 ' +
-      '`exceeds_own_access`.',
-    body: newKey,
-    example: { name: 'team alpha', user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
-    response: { 201: jsonAnswer('The key with its secret, which is shown only once', newKeySchema) },
-  },
-} as const;
+export const createKey = scopedAdmin('createAuthKey', 'Create a managed key', {
+  description:
+    'A key that is created with another key never has more models or a later expiry than that one: 403 ' +
+    '`exceeds_own_access`.',
+  body: newKey,
+  example: { name: 'team alpha', user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
+  response: { 201: jsonAnswer('The key with its secret, which is shown only once', newKeySchema) },
+});
 
-export const renameLabels = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'renameAuthKeyLabel',
-    summary: 'Rename a label on every key that has it',
-    body: z.strictObject({ from: label, to: label }),
-    example: { from: 'trial', to: 'customer' },
-    response: {
-      200: jsonAnswer('The number of changed keys', z.object({ from: z.string(), to: z.string(), renamed: z.int() })),
-    },
+export const renameLabels = scopedAdmin('renameAuthKeyLabel', 'Rename a label on every key that has it', {
+  body: z.strictObject({ from: label, to: label }),
+  example: { from: 'trial', to: 'customer' },
+  response: {
+    200: jsonAnswer('The number of changed keys', z.object({ from: z.string(), to: z.string(), renamed: z.int() })),
   },
-} as const;
+});
 
 export const setLabels = changeOf('setAuthKeyLabels', 'Replace the labels of a key', z.strictObject({ labels }), {
   labels: ['customer'],
@@ -134,49 +117,28 @@ export const setExpiry = changeOf(
   { expires_at: null },
 );
 
-export const rotateKey = {
-  config: changes,
-  schema: {
-    operationId: 'rotateAuthKey',
-    summary: 'Give a key a new secret',
-    description:
-      'The id and everything that the key owns stay. The current secret is accepted for `grace_seconds` more; an older ' +
-      'one is no longer accepted. `If-Match` keeps a repeated request from rotating twice.',
-    params: ofOneKey,
-    body: z.strictObject({
-      grace_seconds: z.int().min(0).max(MAX_GRACE_SECONDS).describe('0: the current secret ends at once'),
-    }),
-    example: { grace_seconds: 3600 },
-    response: { 200: jsonAnswer('The key with its new secret, which is shown only once', newKeySchema) },
-    errors: [404],
-  },
-} as const;
+export const rotateKey = scopedAdmin('rotateAuthKey', 'Give a key a new secret', {
+  ...changesOfKey,
+  description:
+    'The id and everything that the key owns stay. The current secret is accepted for `grace_seconds` more; an older ' +
+    'one is no longer accepted. `If-Match` keeps a repeated request from rotating twice.',
+  body: z.strictObject({
+    grace_seconds: z.int().min(0).max(MAX_GRACE_SECONDS).describe('0: the current secret ends at once'),
+  }),
+  example: { grace_seconds: 3600 },
+  response: { 200: jsonAnswer('The key with its new secret, which is shown only once', newKeySchema) },
+});
 
-export const deactivateKey = {
-  config: changes,
-  schema: {
-    operationId: 'deactivateAuthKey',
-    summary: 'Deactivate a key',
-    params: ofOneKey,
-    response: { 204: emptyAnswer('The key is no longer accepted') },
-    errors: [404],
-  },
-} as const;
+export const deactivateKey = scopedAdmin('deactivateAuthKey', 'Deactivate a key', {
+  ...changesOfKey,
+  response: { 204: emptyAnswer('The key is no longer accepted') },
+});
 
-export const reactivateKey = {
-  config: changes,
-  schema: {
-    operationId: 'reactivateAuthKey',
-    summary: 'Reactivate a key; its newest secret is accepted again',
-    params: ofOneKey,
-    response: { 200: changed },
-    errors: [404],
-  },
-} as const;
+export const reactivateKey = scopedAdmin('reactivateAuthKey', 'Reactivate a key; its newest secret is accepted again', {
+  ...changesOfKey,
+  response: { 200: changed },
+});
 
 function changeOf<Body extends z.ZodType>(operationId: string, summary: string, body: Body, example: object) {
-  return {
-    config: changes,
-    schema: { operationId, summary, params: ofOneKey, body, example, response: { 200: changed }, errors: [404] },
-  };
+  return scopedAdmin(operationId, summary, { ...changesOfKey, body, example, response: { 200: changed } });
 }

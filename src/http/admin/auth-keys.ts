@@ -59,11 +59,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
 
   /** The current keys, or the keys at the given moment. */
   const keysAsOf = async (asOf: string | undefined): Promise<KeysAsOf> =>
-    (await options.asOf(asOf)) ?? {
-      keys: keys.state,
-      effective: options.effective(),
-      moment: { at: now() },
-    };
+    (await options.asOf(asOf)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
 
   /** @returns the key after the command, at the revision sent as `ETag` */
   async function execute(command: KeyCommand, request: FastifyRequest, reply: FastifyReply): Promise<KeyRecord> {

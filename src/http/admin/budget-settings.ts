@@ -1,10 +1,12 @@
 /** `/admin/budgets/settings`: when days, weeks and months of budgets begin, in UTC. */
+
 import { z } from 'zod';
 import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import type { EventLog } from '../../events/log.ts';
 import { defaultAnchors } from '../../projections/budget-period.ts';
 import { type BudgetSettings, settingsRevision } from '../../projections/budgets.ts';
+import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
@@ -32,26 +34,23 @@ const members = {
 const newSettings = z.strictObject(members).partial();
 const response = { 200: jsonAnswer('The settings', z.object({ ...members, updated_at: z.string().nullable() })) };
 
-const getSettings = {
-  config: { access: 'scoped-admin', etag: true },
-  schema: {
-    operationId: 'getBudgetSettings',
-    summary: 'Get the times, in UTC, at which days, weeks and months of budgets begin',
-    response,
-  },
-} as const;
+const getSettings = scopedAdmin(
+  'getBudgetSettings',
+  'Get the times, in UTC, at which days, weeks and months of budgets begin',
+  { etag: true, response },
+);
 
-const saveSettings = {
-  config: { access: 'global-admin', ifMatch: '/budgets/settings' },
-  schema: {
-    operationId: 'saveBudgetSettings',
-    summary: 'Change the times at which days, weeks and months of budgets begin',
+const saveSettings = globalAdmin(
+  'saveBudgetSettings',
+  'Change the times at which days, weeks and months of budgets begin',
+  {
+    ifMatch: '/budgets/settings',
     description: 'Absent members keep their values.',
     body: newSettings,
     example: { daily_reset_hour: 6 },
     response,
   },
-} as const;
+);
 
 const settingsDecider = budgetSettingsDecider(defaultAnchors);
 

@@ -17,6 +17,7 @@ import { budgetPeriod } from '../../commands/period.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { budgetsView } from '../../projections/budgets.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -63,92 +64,67 @@ const budgetList = z.object({ budgets: z.array(budgetAnswer), server_time: z.str
 
 const params = pathParameters({ user_path: 'A user path or a label, percent-encoded', period: periodParameter });
 const querystring = queryOfParameters({ scope: scopeParameter(scopes) });
-const changes = { access: 'scoped-admin', ifMatch: '/budgets/:user_path/:period' } as const;
+const changes = { ifMatch: '/budgets/:user_path/:period' } as const;
 const response = { 200: jsonAnswer('The budgets in the scope of the caller', budgetList) };
 
-const listBudgets = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'listBudgets',
-    summary: 'List budgets with their spending',
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response,
-  },
-} as const;
+const listBudgets = scopedAdmin('listBudgets', 'List budgets with their spending', {
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response,
+});
 
-const getBudget = {
-  config: { access: 'scoped-admin', etag: true },
-  schema: {
-    operationId: 'getBudget',
-    summary: 'Get one budget with its spending',
-    description: '`ETag` is the revision of the budgets of its subject.',
-    params,
-    querystring: queryOfParameters({ scope: scopeParameter(scopes), as_of: asOfParameter }),
-    response: { 200: jsonAnswer('The budget', budgetAnswer) },
-    errors: [404],
-  },
-} as const;
+const getBudget = scopedAdmin('getBudget', 'Get one budget with its spending', {
+  etag: true,
+  description: '`ETag` is the revision of the budgets of its subject.',
+  params,
+  querystring: queryOfParameters({ scope: scopeParameter(scopes), as_of: asOfParameter }),
+  response: { 200: jsonAnswer('The budget', budgetAnswer) },
+  errors: [404],
+});
 
-const saveBudget = {
-  config: changes,
-  schema: {
-    operationId: 'saveBudget',
-    summary: 'Create a budget, or change its amount',
-    description: 'The current period continues, with its spending so far.',
-    body: budgetName.extend({ amount }),
-    example: { user_path: '/team/alpha', budget_key: { period: 'monthly' }, amount: 50 },
-    response,
-  },
-} as const;
+const saveBudget = scopedAdmin('saveBudget', 'Create a budget, or change its amount', {
+  ...changes,
+  description: 'The current period continues, with its spending so far.',
+  body: budgetName.extend({ amount }),
+  example: { user_path: '/team/alpha', budget_key: { period: 'monthly' }, amount: 50 },
+  response,
+});
 
-const deleteBudget = {
-  config: changes,
-  schema: {
-    operationId: 'deleteBudget',
-    summary: 'Delete a budget',
-    body: budgetName,
-    example: { user_path: '/team/alpha', budget_key: { period: 'monthly' } },
-    response,
-    errors: [404],
-  },
-} as const;
+const deleteBudget = scopedAdmin('deleteBudget', 'Delete a budget', {
+  ...changes,
+  body: budgetName,
+  example: { user_path: '/team/alpha', budget_key: { period: 'monthly' } },
+  response,
+  errors: [404],
+});
 
-const saveBudgetOfPath = {
-  config: changes,
-  schema: {
-    operationId: 'saveBudgetOfPath',
-    summary: 'Create the budget of a user path or label, or change its amount',
+const saveBudgetOfPath = scopedAdmin(
+  'saveBudgetOfPath',
+  'Create the budget of a user path or label, or change its amount',
+  {
+    ...changes,
     params,
     querystring,
     body: z.strictObject({ amount }),
     example: { amount: 50 },
     response,
   },
-} as const;
+);
 
-const deleteBudgetOfPath = {
-  config: changes,
-  schema: {
-    operationId: 'deleteBudgetOfPath',
-    summary: 'Delete the budget of a user path or label',
-    params,
-    querystring,
-    response,
-    errors: [404],
-  },
-} as const;
+const deleteBudgetOfPath = scopedAdmin('deleteBudgetOfPath', 'Delete the budget of a user path or label', {
+  ...changes,
+  params,
+  querystring,
+  response,
+  errors: [404],
+});
 
-const resetBudget = {
-  config: changes,
-  schema: {
-    operationId: 'resetBudget',
-    summary: 'Set the spending of one budget in its current period to 0',
-    body: z.strictObject({ ...subject, ...period }),
-    example: { user_path: '/team/alpha', period: 'monthly' },
-    response,
-    errors: [404],
-  },
-} as const;
+const resetBudget = scopedAdmin('resetBudget', 'Set the spending of one budget in its current period to 0', {
+  ...changes,
+  body: z.strictObject({ ...subject, ...period }),
+  example: { user_path: '/team/alpha', period: 'monthly' },
+  response,
+  errors: [404],
+});
 
 const resetBudgets = resetRoute('resetBudgets', 'Set the spending of all budgets in their current periods to 0');
 

@@ -1,8 +1,10 @@
 /** `GET /admin/cache/overview`: hits of the gateway's caches and the cost they saved. */
+
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type CacheDay, type CacheFigure, cacheByDay } from '../../projections/analytics/usage-queries.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { untilGone } from './report-db.ts';
@@ -33,16 +35,11 @@ const overview = z.object({
   daily: z.array(z.object({ date: z.string(), hits: z.int(), ...counts, ...tokens, saved_cost: usd })),
 });
 
-const getOverview = {
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'getCacheOverview',
-    summary: "Get the hits of the gateway's caches and the cost they saved",
-    querystring: queryOfParameters({ ...usageParameters, interval: intervalParameter }),
-    requestHeaders: reportHeaders,
-    response: { 200: jsonAnswer('The sums, and the periods', overview) },
-  },
-} as const;
+const getOverview = globalAdmin('getCacheOverview', "Get the hits of the gateway's caches and the cost they saved", {
+  querystring: queryOfParameters({ ...usageParameters, interval: intervalParameter }),
+  requestHeaders: reportHeaders,
+  response: { 200: jsonAnswer('The sums, and the periods', overview) },
+});
 
 export function registerCacheOverview(admin: Routes, { db, enabled, now }: CacheOverviewOptions): void {
   admin.get('/cache/overview', getOverview, async (request, reply) => {

@@ -15,6 +15,7 @@ import type { Position, RecordedEvent, StreamName, UserPath } from '../../events
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../time-text.ts';
@@ -68,25 +69,20 @@ const explanationSchema = z.object({
   steps: z.array(step),
 });
 
-const explainAccess = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'adminExplain',
-    summary: 'Explain whether a model may be used, and which event decides it',
-    description:
-      'Decided by the authorizer of model requests, with the policies that administrators had set at `as_of`. The ' +
-      'available models and the configuration are always the current ones.',
-    querystring: queryOfParameters({
-      model: textParameter('As in a model request; required'),
-      provider: textParameter('Name or type of a provider, as the `provider` member of a model request'),
-      key: textParameter('Id or name of a managed key; the path of a key that is bound to one replaces `user_path`'),
-      user_path: textParameter("A user path. Default: the root of the caller's scope"),
-      as_of: asOfParameter,
-    }),
-    response: { 200: jsonAnswer('The decision, with every check', explanationSchema) },
-    errors: [404],
-  },
-} as const;
+const explainAccess = scopedAdmin('adminExplain', 'Explain whether a model may be used, and which event decides it', {
+  description:
+    'Decided by the authorizer of model requests, with the policies that administrators had set at `as_of`. The ' +
+    'available models and the configuration are always the current ones.',
+  querystring: queryOfParameters({
+    model: textParameter('As in a model request; required'),
+    provider: textParameter('Name or type of a provider, as the `provider` member of a model request'),
+    key: textParameter('Id or name of a managed key; the path of a key that is bound to one replaces `user_path`'),
+    user_path: textParameter("A user path. Default: the root of the caller's scope"),
+    as_of: asOfParameter,
+  }),
+  response: { 200: jsonAnswer('The decision, with every check', explanationSchema) },
+  errors: [404],
+});
 
 export function registerExplain(admin: Routes, options: ExplainOptions): void {
   const { log, declared, resolve } = options;

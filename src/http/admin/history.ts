@@ -15,6 +15,7 @@ import {
   subjectHistory,
 } from '../../projections/read-history.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dayOrTime } from '../dates.ts';
@@ -66,17 +67,16 @@ const change = z.object({
 
 const historyPage = z.object({ entries: z.array(change), limit: z.int(), has_more: z.boolean() });
 
-const getHistory = {
-  operationId: 'adminHistory',
-  summary: 'List admin changes with actor, time, and the values before and after',
+const summary = 'List admin changes with actor, time, and the values before and after';
+const getHistory = scopedAdmin('adminHistory', summary, {
   description: 'Newest first. An administrator of a subtree names a `subject` within it.',
   querystring: historyQuery,
   response: { 200: jsonAnswer('A page of changes', historyPage) },
   errors: [404],
-};
+});
 
 export function registerHistory(admin: Routes, { log, journal }: HistoryDependencies): void {
-  admin.get('/history', { config: { access: 'scoped-admin' }, schema: getHistory }, async (request) => {
+  admin.get('/history', getHistory, async (request) => {
     const page = readPage(request.query);
     const subject = subjectIn(request.query.subject);
     if (subject === undefined) {

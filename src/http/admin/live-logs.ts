@@ -21,6 +21,7 @@ import { controlBytes, type LiveFilter, matchesFilter, snapshotBytes } from '../
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import {
   booleanParameter,
   parameterWithDefault,
@@ -107,23 +108,18 @@ const liveQuery = queryOfParameters({
   raw: parameterWithDefault(booleanParameter('`true` is `view=events`'), false),
 });
 
-const followLiveLogs = {
+const followLiveLogs = scopedAdmin('followLiveLogs', 'Follow the log as a stream of events', {
   exposeHeadRoute: false,
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'followLiveLogs',
-    summary: 'Follow the log as a stream of events',
-    description:
-      'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
-      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a position in the log: a client that resumes from ' +
-      'it gets the missed events, or `reset` when more previews follow than are replayed. An administrator of a subtree ' +
-      'gets its exchanges.',
-    querystring: liveQuery,
-    requestHeaders: { 'Last-Event-ID': z.string().describe('As `cursor`, which it replaces') },
-    response: { 200: mediaAnswer('An endless stream', 'text/event-stream', { type: 'string' }) },
-    errors: [429],
-  },
-} as const;
+  description:
+    'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
+    '`usage.completed`; `heartbeat`; `reset`. The id of an event is a position in the log: a client that resumes from ' +
+    'it gets the missed events, or `reset` when more previews follow than are replayed. An administrator of a subtree ' +
+    'gets its exchanges.',
+  querystring: liveQuery,
+  requestHeaders: { 'Last-Event-ID': z.string().describe('As `cursor`, which it replaces') },
+  response: { 200: mediaAnswer('An endless stream', 'text/event-stream', { type: 'string' }) },
+  errors: [429],
+});
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',

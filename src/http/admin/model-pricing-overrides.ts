@@ -10,6 +10,7 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../projections/price-overrides.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { sendRows } from '../send-rows.ts';
@@ -30,7 +31,7 @@ const MAX_SELECTOR_LENGTH = 256;
 const MAX_OVERRIDES = 10_000;
 
 const selector = z.string().min(1).max(MAX_SELECTOR_LENGTH);
-const changes = { access: 'global-admin', ifMatch: '/model-pricing-overrides/:selector' } as const;
+const changes = { ifMatch: '/model-pricing-overrides/:selector' } as const;
 
 const overrideSchema = z.object({
   selector: z.string(),
@@ -43,56 +44,39 @@ const overrideSchema = z.object({
   revision: z.string(),
 });
 
-const listOverrides = {
+const listOverrides = globalAdmin('listPricingOverrides', 'List the model prices that administrators set', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'listPricingOverrides',
-    summary: 'List the model prices that administrators set',
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response: { 200: jsonAnswer('Sorted by selector', z.array(overrideSchema)) },
-  },
-} as const;
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response: { 200: jsonAnswer('Sorted by selector', z.array(overrideSchema)) },
+});
 
-const getOverride = {
+const getOverride = globalAdmin('getPricingOverride', 'Get the prices that administrators set for one selector', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin', etag: true },
-  schema: {
-    operationId: 'getPricingOverride',
-    summary: 'Get the prices that administrators set for one selector',
-    params: pathParameters({ selector: 'With slashes as `%2F`' }),
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response: { 200: jsonAnswer('The override', overrideSchema) },
-    errors: [404],
-  },
-} as const;
+  etag: true,
+  params: pathParameters({ selector: 'With slashes as `%2F`' }),
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response: { 200: jsonAnswer('The override', overrideSchema) },
+  errors: [404],
+});
 
-const setOverride = {
-  config: changes,
-  schema: {
-    operationId: 'setPricingOverride',
-    summary: 'Set the prices of models',
-    description:
-      'In US dollars. It applies to requests that end from then on; omitted rates come from the next less specific ' +
-      'source: the provider, everything, the configuration, the snapshot.',
-    body: z.strictObject({ selector, pricing: pricingSchema }),
-    example: { selector: 'openai/gpt-4o', pricing: { input_per_mtok: 2.5, output_per_mtok: 10 } },
-    response: { 200: jsonAnswer('The override', overrideSchema) },
-  },
-} as const;
+const setOverride = globalAdmin('setPricingOverride', 'Set the prices of models', {
+  ...changes,
+  description:
+    'In US dollars. It applies to requests that end from then on; omitted rates come from the next less specific ' +
+    'source: the provider, everything, the configuration, the snapshot.',
+  body: z.strictObject({ selector, pricing: pricingSchema }),
+  example: { selector: 'openai/gpt-4o', pricing: { input_per_mtok: 2.5, output_per_mtok: 10 } },
+  response: { 200: jsonAnswer('The override', overrideSchema) },
+});
 
-const deleteOverride = {
-  config: changes,
-  schema: {
-    operationId: 'deletePricingOverride',
-    summary: 'Delete a price override',
-    querystring: queryOfParameters({ selector: textParameter('Without a body, the selector of the override') }),
-    body: z.strictObject({ selector }).optional(),
-    example: { selector: 'openai/gpt-4o' },
-    response: { 204: emptyAnswer('The override is deleted') },
-    errors: [404],
-  },
-} as const;
+const deleteOverride = globalAdmin('deletePricingOverride', 'Delete a price override', {
+  ...changes,
+  querystring: queryOfParameters({ selector: textParameter('Without a body, the selector of the override') }),
+  body: z.strictObject({ selector }).optional(),
+  example: { selector: 'openai/gpt-4o' },
+  response: { 204: emptyAnswer('The override is deleted') },
+  errors: [404],
+});
 
 export function registerPricingOverrides(admin: Routes, options: PricingOverridesOptions): void {
   const { log, overrides, asOf } = options;

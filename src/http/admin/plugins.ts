@@ -2,6 +2,7 @@
 
 import type { HTTPMethods } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { emptyAnswer, type Routes } from '../api/route-schema.ts';
 
 const endpoints: readonly (readonly [operationId: string, method: HTTPMethods, url: string, summary: string])[] = [
@@ -22,13 +23,10 @@ export function registerPlugins(admin: Routes, isOn: boolean): void {
     admin.route({
       method,
       url,
-      config: { access: 'global-admin' },
-      schema: {
-        operationId,
-        summary,
+      ...globalAdmin(operationId, summary, {
         description: 'Not supported: 503 `feature_unavailable`.',
         response: { 200: emptyAnswer('Not used') },
-      },
+      }),
       handler() {
         throw refusals.featureUnavailable(message);
       },

@@ -20,6 +20,7 @@ import { refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { StoredCredentials } from '../../projections/provider-credentials.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
@@ -41,66 +42,44 @@ export interface ProviderCredentialsOptions {
 
 const ofOneProvider = pathParameters({ name: 'Name of the provider' });
 
-const listCredentials = {
+const listCredentials = globalAdmin('listProviderCredentials', 'List the providers that are set up', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'listProviderCredentials',
-    summary: 'List the providers that are set up',
-    description: 'Secrets are masked. Providers of the configuration are included, and cannot be changed here.',
-    response: { 200: jsonAnswer('All providers, by name', z.array(credentialRow)) },
-  },
-} as const;
+  description: 'Secrets are masked. Providers of the configuration are included, and cannot be changed here.',
+  response: { 200: jsonAnswer('All providers, by name', z.array(credentialRow)) },
+});
 
-const listTypes = {
+const listTypes = globalAdmin('listProviderCredentialTypes', 'List the types of providers and their settings', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'listProviderCredentialTypes',
-    summary: 'List the types of providers and their settings',
-    response: { 200: jsonAnswer('All types, by name', z.array(credentialTypeSchema)) },
-  },
-} as const;
+  response: { 200: jsonAnswer('All types, by name', z.array(credentialTypeSchema)) },
+});
 
-const getCredential = {
+const getCredential = globalAdmin('getProviderCredential', 'Get one provider that is set up', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin', etag: true },
-  schema: {
-    operationId: 'getProviderCredential',
-    summary: 'Get one provider that is set up',
-    params: ofOneProvider,
-    response: { 200: jsonAnswer('The provider; without `ETag` when it is part of the configuration', credentialRow) },
-    errors: [404],
-  },
-} as const;
+  etag: true,
+  params: ofOneProvider,
+  response: { 200: jsonAnswer('The provider; without `ETag` when it is part of the configuration', credentialRow) },
+  errors: [404],
+});
 
-const change = { access: 'global-admin', ifMatch: '/provider-credentials/:name' } as const;
+const change = { ifMatch: '/provider-credentials/:name' } as const;
 
-const saveCredential = {
-  config: change,
-  schema: {
-    operationId: 'saveProviderCredential',
-    summary: 'Set up a provider, or replace its settings',
-    description:
-      'Takes effect immediately. Omitted settings are removed; a secret that is sent as its mask keeps its stored value ' +
-      'at the same place. Secrets are encrypted before they are recorded.',
-    body: credentialSchema,
-    example: { name: 'openai', type: 'openai', api_keys: ['sk-example'] },
-    response: { 200: jsonAnswer('The provider', credentialRow) },
-  },
-} as const;
+const saveCredential = globalAdmin('saveProviderCredential', 'Set up a provider, or replace its settings', {
+  ...change,
+  description:
+    'Takes effect immediately. Omitted settings are removed; a secret that is sent as its mask keeps its stored value ' +
+    'at the same place. Secrets are encrypted before they are recorded.',
+  body: credentialSchema,
+  example: { name: 'openai', type: 'openai', api_keys: ['sk-example'] },
+  response: { 200: jsonAnswer('The provider', credentialRow) },
+});
 
-const deleteCredential = {
-  config: change,
-  schema: {
-    operationId: 'deleteProviderCredential',
-    summary: 'Delete a provider',
-    description: 'New requests are no longer sent to it; requests in flight are completed.',
-    params: ofOneProvider,
-    response: { 204: emptyAnswer('The provider is deleted') },
-    errors: [404],
-  },
-} as const;
+const deleteCredential = globalAdmin('deleteProviderCredential', 'Delete a provider', {
+  ...change,
+  description: 'New requests are no longer sent to it; requests in flight are completed.',
+  params: ofOneProvider,
+  response: { 204: emptyAnswer('The provider is deleted') },
+  errors: [404],
+});
 
 export function registerProviderCredentials(admin: Routes, options: ProviderCredentialsOptions): void {
   const { log, stored, sealers, checkAddresses, problems } = options;

@@ -1,5 +1,7 @@
 /** `GET /admin/providers/status`: the state of each provider and its source. It contains no keys. */
+
 import { z } from 'zod';
+import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../time-text.ts';
 
@@ -115,15 +117,10 @@ const status = z.object({
 type Health = z.infer<typeof health>;
 type Verdict = z.infer<z.ZodObject<typeof verdict>>;
 
-const getStatus = {
+const getStatus = globalAdmin('getProvidersStatus', 'Get the state of every provider', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'getProvidersStatus',
-    summary: 'Get the state of every provider',
-    response: { 200: jsonAnswer('The providers by name, and a summary', status) },
-  },
-} as const;
+  response: { 200: jsonAnswer('The providers by name, and a summary', status) },
+});
 
 export function registerProvidersStatus(admin: Routes, providers: () => readonly ProviderFacts[]): void {
   admin.get('/providers/status', getStatus, () => providersStatus(providers()));

@@ -19,6 +19,7 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -65,71 +66,50 @@ const newRule = ruleName.extend({
 });
 const rateLimitList = z.object({ rate_limits: z.array(rateLimitAnswer), server_time: z.string() });
 
-const changes = { access: 'scoped-admin', ifMatch: '/rate-limits/:scope/:subject/:period' } as const;
+const changes = { ifMatch: '/rate-limits/:scope/:subject/:period' } as const;
 const response = { 200: jsonAnswer('The rate limits in the scope of the caller', rateLimitList) };
 
-const listRateLimits = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'listRateLimits',
-    summary: 'List rate limits with the counts of their windows',
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response,
-  },
-} as const;
+const listRateLimits = scopedAdmin('listRateLimits', 'List rate limits with the counts of their windows', {
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response,
+});
 
-const getRateLimit = {
-  config: { access: 'scoped-admin', etag: true },
-  schema: {
-    operationId: 'getRateLimit',
-    summary: 'Get one rate limit with the counts of its window',
-    description: '`ETag` is the revision of the rate limits of its subject.',
-    params: pathParameters({
-      scope: '`user_path`, `provider` or `model`',
-      subject: 'Its subject, percent-encoded',
-      period: periodParameter,
-    }),
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response: { 200: jsonAnswer('The rate limit', rateLimitAnswer) },
-    errors: [404],
-  },
-} as const;
+const getRateLimit = scopedAdmin('getRateLimit', 'Get one rate limit with the counts of its window', {
+  etag: true,
+  description: '`ETag` is the revision of the rate limits of its subject.',
+  params: pathParameters({
+    scope: '`user_path`, `provider` or `model`',
+    subject: 'Its subject, percent-encoded',
+    period: periodParameter,
+  }),
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response: { 200: jsonAnswer('The rate limit', rateLimitAnswer) },
+  errors: [404],
+});
 
-const saveRateLimit = {
-  config: changes,
-  schema: {
-    operationId: 'saveRateLimit',
-    summary: 'Create or change a rate limit',
-    description: 'The counts of its window stay.',
-    body: newRule,
-    example: { user_path: '/team/alpha', limit_key: { period: 'minute' }, max_requests: 60, max_tokens: 100_000 },
-    response,
-  },
-} as const;
+const saveRateLimit = scopedAdmin('saveRateLimit', 'Create or change a rate limit', {
+  ...changes,
+  description: 'The counts of its window stay.',
+  body: newRule,
+  example: { user_path: '/team/alpha', limit_key: { period: 'minute' }, max_requests: 60, max_tokens: 100_000 },
+  response,
+});
 
-const deleteRateLimit = {
-  config: changes,
-  schema: {
-    operationId: 'deleteRateLimit',
-    summary: 'Delete a rate limit',
-    body: ruleName,
-    example: { user_path: '/team/alpha', limit_key: { period: 'minute' } },
-    response,
-    errors: [404],
-  },
-} as const;
+const deleteRateLimit = scopedAdmin('deleteRateLimit', 'Delete a rate limit', {
+  ...changes,
+  body: ruleName,
+  example: { user_path: '/team/alpha', limit_key: { period: 'minute' } },
+  response,
+  errors: [404],
+});
 
-const resetRateLimit = {
-  config: changes,
-  schema: {
-    operationId: 'resetRateLimit',
-    summary: 'Set the counts of one rate limit to 0',
-    body: z.strictObject({ ...subject, ...period }),
-    example: { user_path: '/team/alpha', period: 'minute' },
-    response,
-    errors: [404],
-  },
-} as const;
+const resetRateLimit = scopedAdmin('resetRateLimit', 'Set the counts of one rate limit to 0', {
+  ...changes,
+  body: z.strictObject({ ...subject, ...period }),
+  example: { user_path: '/team/alpha', period: 'minute' },
+  response,
+  errors: [404],
+});
 
 const resetRateLimits = resetRoute('resetRateLimits', 'Set the counts of all rate limits to 0');
 

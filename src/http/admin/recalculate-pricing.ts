@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import type { Recalculated, Recalculation } from '../../commands/pricing/recalculate.ts';
 import { refusals } from '../../commands/refusal.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dateRange, timeZoneOf } from '../date-range.ts';
 import { eventContextOf } from '../server.ts';
@@ -49,21 +50,16 @@ const outcome = z.object({
   without_pricing: z.int(),
 });
 
-const recalculatePricing = {
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'recalculatePricing',
-    summary: 'Recalculate past costs at current prices',
-    description:
-      'Corrections are appended; recorded events do not change. `partial`: the time limit was reached, or the caller ' +
-      'disconnected; repeat the request for the rest.',
-    requestHeaders: { 'X-Gateway-Timezone': z.string().describe('The zone in which days begin. Default: UTC') },
-    body: recalculationBody,
-    example: { confirmation: 'recalculate', days: 7 },
-    response: { 200: jsonAnswer('The numbers of changed and unchanged usages', outcome) },
-    errors: [409],
-  },
-} as const;
+const recalculatePricing = globalAdmin('recalculatePricing', 'Recalculate past costs at current prices', {
+  description:
+    'Corrections are appended; recorded events do not change. `partial`: the time limit was reached, or the caller ' +
+    'disconnected; repeat the request for the rest.',
+  requestHeaders: { 'X-Gateway-Timezone': z.string().describe('The zone in which days begin. Default: UTC') },
+  body: recalculationBody,
+  example: { confirmation: 'recalculate', days: 7 },
+  response: { 200: jsonAnswer('The numbers of changed and unchanged usages', outcome) },
+  errors: [409],
+});
 
 export function registerRecalculation(admin: Routes, options: RecalculationOptions): void {
   const { enabled, recalculate, modelsOf, now, limitMs } = options;

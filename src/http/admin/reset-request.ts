@@ -1,6 +1,7 @@
 /** A reset of all budgets or limits needs an explicit confirmation in the body. */
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer } from '../api/route-schema.ts';
 
 const resetRequest = z.strictObject({
@@ -10,16 +11,11 @@ const resetRequest = z.strictObject({
 
 /** The declaration of a route that resets everything. */
 export const resetRoute = (operationId: string, summary: string) =>
-  ({
-    config: { access: 'global-admin' },
-    schema: {
-      operationId,
-      summary,
-      body: resetRequest,
-      example: { confirmation: 'reset' },
-      response: { 200: jsonAnswer('All are reset', z.object({ status: z.literal('ok') })) },
-    },
-  }) as const;
+  globalAdmin(operationId, summary, {
+    body: resetRequest,
+    example: { confirmation: 'reset' },
+    response: { 200: jsonAnswer('All are reset', z.object({ status: z.literal('ok') })) },
+  });
 
 /** @throws Refusal 400 */
 export function confirmed({ confirmation, confirm }: z.infer<typeof resetRequest>): void {

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
+import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { type RefreshReport, refreshReport } from './runtime-refresh.ts';
 
@@ -12,49 +13,29 @@ export interface RuntimeOptions {
   refresh(): Promise<RefreshReport>;
 }
 
-const getConfig = {
+const getConfig = scopedAdmin('getRuntimeConfig', 'List which features are on', {
   exposeHeadRoute: false,
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'getRuntimeConfig',
-    summary: 'List which features are on',
-    response: { 200: jsonAnswer('`on`, `off` or another value, by setting', z.record(z.string(), z.string())) },
-  },
-} as const;
+  response: { 200: jsonAnswer('`on`, `off` or another value, by setting', z.record(z.string(), z.string())) },
+});
 
-const listSettings = {
+const listSettings = globalAdmin('listRuntimeSettings', 'List the settings that can be changed at run time', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'listRuntimeSettings',
-    summary: 'List the settings that can be changed at run time',
-    response: { 200: jsonAnswer('Always empty', z.object({ settings: z.array(z.unknown()) })) },
-  },
-} as const;
+  response: { 200: jsonAnswer('Always empty', z.object({ settings: z.array(z.unknown()) })) },
+});
 
-const setSetting = {
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'setRuntimeSetting',
-    summary: 'Change a setting at run time',
-    description: 'No setting can be changed at run time: 404 `runtime_setting_not_found`.',
-    params: pathParameters({ key: 'Name of the setting' }),
-    body: z.strictObject({ value: z.string() }),
-    example: { value: 'on' },
-    response: { 200: emptyAnswer('Not used') },
-    errors: [404],
-  },
-} as const;
+const setSetting = globalAdmin('setRuntimeSetting', 'Change a setting at run time', {
+  description: 'No setting can be changed at run time: 404 `runtime_setting_not_found`.',
+  params: pathParameters({ key: 'Name of the setting' }),
+  body: z.strictObject({ value: z.string() }),
+  example: { value: 'on' },
+  response: { 200: emptyAnswer('Not used') },
+  errors: [404],
+});
 
-const refreshRuntime = {
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'refreshRuntime',
-    summary: 'Read the model list of every provider again',
-    description: 'One refresh at a time: a call during another refresh waits for it first.',
-    response: { 200: jsonAnswer('The outcome of each step', refreshReport) },
-  },
-} as const;
+const refreshRuntime = globalAdmin('refreshRuntime', 'Read the model list of every provider again', {
+  description: 'One refresh at a time: a call during another refresh waits for it first.',
+  response: { 200: jsonAnswer('The outcome of each step', refreshReport) },
+});
 
 export function registerRuntime(admin: Routes, { flags, refresh }: RuntimeOptions): void {
   const config = () => {

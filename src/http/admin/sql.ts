@@ -6,6 +6,7 @@ import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
 import { askSql, SqlRefused } from '../../projections/analytics/sql-query.ts';
 import { printable } from '../../projections/printable.ts';
+import { globalAdmin } from '../api/declare.ts';
 import type { Routes } from '../api/route-schema.ts';
 import { ClickHouseException } from '../clickhouse/embedded-clickhouse.ts';
 import { LONGEST_QUERY, withoutScope } from '../clickhouse/normal-form.ts';
@@ -50,27 +51,22 @@ const sqlQuery = z.strictObject({
   format: z.enum(sqlFormats).default('JSON').describe('Used when the query has no FORMAT clause'),
 });
 
-const postSql = {
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'adminSql',
-    summary: 'Run a SQL query',
-    description:
-      'ClickHouse runs the query as a read-only user, with limits on time, memory and the size of the answer. The query is recorded before it runs. See docs/analytics-tables.md for the tables.',
-    body: sqlQuery,
-    example: { query: 'SELECT count() FROM exchanges', format: 'JSON' },
-    response: {
-      200: {
-        description: 'The answer in the requested format',
-        content: {
-          'application/json': { schema: { type: 'object' } },
-          'text/plain': { schema: { type: 'string' } },
-          'text/csv': { schema: { type: 'string' } },
-        },
+const postSql = globalAdmin('adminSql', 'Run a SQL query', {
+  description:
+    'ClickHouse runs the query as a read-only user, with limits on time, memory and the size of the answer. The query is recorded before it runs. See docs/analytics-tables.md for the tables.',
+  body: sqlQuery,
+  example: { query: 'SELECT count() FROM exchanges', format: 'JSON' },
+  response: {
+    200: {
+      description: 'The answer in the requested format',
+      content: {
+        'application/json': { schema: { type: 'object' } },
+        'text/plain': { schema: { type: 'string' } },
+        'text/csv': { schema: { type: 'string' } },
       },
     },
   },
-} as const;
+});
 
 /** ClickHouse's codes for a query that exceeds a limit. */
 const tooMuch = new Set([158, 159, 160, 241, 307, 396]);

@@ -7,6 +7,7 @@ import type { TaggingRule } from '../../commands/tagging/tagging-rules.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { TaggingState } from '../../projections/tagging.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
@@ -37,27 +38,19 @@ const settings = z.object({
   editable: z.boolean(),
 });
 
-const getSettings = {
+const getSettings = globalAdmin('getTaggingSettings', 'List the request headers that become labels', {
   exposeHeadRoute: false,
-  config: { access: 'global-admin', etag: true },
-  schema: {
-    operationId: 'getTaggingSettings',
-    summary: 'List the request headers that become labels',
-    response: { 200: jsonAnswer('The rules, those of the configuration first', settings) },
-  },
-} as const;
+  etag: true,
+  response: { 200: jsonAnswer('The rules, those of the configuration first', settings) },
+});
 
-const setSettings = {
-  config: { access: 'global-admin', ifMatch: '/tagging/settings' },
-  schema: {
-    operationId: 'setTaggingSettings',
-    summary: 'Replace the rules by which request headers become labels',
-    description: 'The rules of the configuration stay, and cannot be sent.',
-    body: z.strictObject({ headers: z.array(rule) }),
-    example: { headers: [{ header: 'x-team', prefix: 'team:' }] },
-    response: { 200: jsonAnswer('The rules, those of the configuration first', settings) },
-  },
-} as const;
+const setSettings = globalAdmin('setTaggingSettings', 'Replace the rules by which request headers become labels', {
+  ifMatch: '/tagging/settings',
+  description: 'The rules of the configuration stay, and cannot be sent.',
+  body: z.strictObject({ headers: z.array(rule) }),
+  example: { headers: [{ header: 'x-team', prefix: 'team:' }] },
+  response: { 200: jsonAnswer('The rules, those of the configuration first', settings) },
+});
 
 export interface TaggingOptions {
   readonly log: EventLog;

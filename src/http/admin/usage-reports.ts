@@ -28,6 +28,7 @@ import {
   usageByUserPath,
   usageTotals,
 } from '../../projections/analytics/usage-queries.ts';
+import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { offsetPageAnswer, offsetPageParameters } from './parameters.ts';
@@ -70,42 +71,26 @@ export interface UsageReportOptions {
 }
 
 const mostFirst = 'The rows with the most tokens first, at most 5000';
-const scoped = { access: 'scoped-admin' } as const;
 
-const getSummary = {
-  config: scoped,
-  schema: {
-    operationId: 'getUsageSummary',
-    summary: 'Get the sums of usage and cost',
-    querystring: usageQuery,
-    requestHeaders: reportHeaders,
-    response: { 200: jsonAnswer('The sums; 0 while usage is not tracked', usageSummary) },
-  },
-} as const;
+const getSummary = scopedAdmin('getUsageSummary', 'Get the sums of usage and cost', {
+  querystring: usageQuery,
+  requestHeaders: reportHeaders,
+  response: { 200: jsonAnswer('The sums; 0 while usage is not tracked', usageSummary) },
+});
 
-const listPeriods = {
-  config: scoped,
-  schema: {
-    operationId: 'listUsagePeriods',
-    summary: 'List usage by day, week, month or year',
-    querystring: queryOfParameters({ ...filteredUsage, interval: intervalParameter }),
-    requestHeaders: reportHeaders,
-    response: { 200: jsonAnswer('The periods with usage, oldest first', z.array(usageOfPeriod)) },
-  },
-} as const;
+const listPeriods = scopedAdmin('listUsagePeriods', 'List usage by day, week, month or year', {
+  querystring: queryOfParameters({ ...filteredUsage, interval: intervalParameter }),
+  requestHeaders: reportHeaders,
+  response: { 200: jsonAnswer('The periods with usage, oldest first', z.array(usageOfPeriod)) },
+});
 
 /** A report with a row for each of some kind. */
 const breakdown = (operationId: string, summary: string, row: z.ZodType, description = mostFirst) =>
-  ({
-    config: scoped,
-    schema: {
-      operationId,
-      summary,
-      querystring: usageQuery,
-      requestHeaders: reportHeaders,
-      response: { 200: jsonAnswer(description, z.array(row)) },
-    },
-  }) as const;
+  scopedAdmin(operationId, summary, {
+    querystring: usageQuery,
+    requestHeaders: reportHeaders,
+    response: { 200: jsonAnswer(description, z.array(row)) },
+  });
 
 const listModels = breakdown('listUsageByModel', 'List usage by model and provider', usageOfModel);
 const listUserPaths = breakdown('listUsageByUserPath', 'List usage by user path', usageOfUserPath);
@@ -116,54 +101,39 @@ const listLabels = breakdown(
   `${mostFirst}. A request with several labels counts for each of them`,
 );
 
-const listSessions = {
-  config: scoped,
-  schema: {
-    operationId: 'listUsageBySession',
-    summary: 'List usage by session',
-    querystring: queryOfParameters({
-      ...usageParameters,
-      ...offsetPageParameters({ usual: 50, most: 200, capped: true }),
-    }),
-    requestHeaders: reportHeaders,
-    response: {
-      200: jsonAnswer(
-        'The last used sessions first. Requests and tokens include those answered from a cache, costs do not',
-        z.object({ entries: z.array(usageOfSession), ...offsetPageAnswer }),
-      ),
-    },
+const listSessions = scopedAdmin('listUsageBySession', 'List usage by session', {
+  querystring: queryOfParameters({
+    ...usageParameters,
+    ...offsetPageParameters({ usual: 50, most: 200, capped: true }),
+  }),
+  requestHeaders: reportHeaders,
+  response: {
+    200: jsonAnswer(
+      'The last used sessions first. Requests and tokens include those answered from a cache, costs do not',
+      z.object({ entries: z.array(usageOfSession), ...offsetPageAnswer }),
+    ),
   },
-} as const;
+});
 
-const listEntries = {
-  config: scoped,
-  schema: {
-    operationId: 'listUsage',
-    summary: 'List the usage of each request',
-    querystring: queryOfParameters({
-      ...filteredUsage,
-      search: textParameter('Part of the model, the provider, the id of the request or of the session'),
-      ...offsetPageParameters({ usual: 50, most: 200 }),
-    }),
-    requestHeaders: reportHeaders,
-    response: {
-      200: jsonAnswer(
-        'Newest first, with recalculated costs',
-        z.object({ entries: z.array(usageEntry), ...offsetPageAnswer }),
-      ),
-    },
+const listEntries = scopedAdmin('listUsage', 'List the usage of each request', {
+  querystring: queryOfParameters({
+    ...filteredUsage,
+    search: textParameter('Part of the model, the provider, the id of the request or of the session'),
+    ...offsetPageParameters({ usual: 50, most: 200 }),
+  }),
+  requestHeaders: reportHeaders,
+  response: {
+    200: jsonAnswer(
+      'Newest first, with recalculated costs',
+      z.object({ entries: z.array(usageEntry), ...offsetPageAnswer }),
+    ),
   },
-} as const;
+});
 
-const getThroughput = {
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'getThroughput',
-    summary: 'Get the tokens of the last seconds, minutes, hours or days',
-    querystring: queryOfParameters({ granularity: granularityParameter }),
-    response: { 200: jsonAnswer('Every bucket, oldest first; the last one contains the current time', throughput) },
-  },
-} as const;
+const getThroughput = globalAdmin('getThroughput', 'Get the tokens of the last seconds, minutes, hours or days', {
+  querystring: queryOfParameters({ granularity: granularityParameter }),
+  response: { 200: jsonAnswer('Every bucket, oldest first; the last one contains the current time', throughput) },
+});
 
 export function registerUsageReports(admin: Routes, { db, enabled, now }: UsageReportOptions): void {
   const ask = async <Row>({ sql, parameters }: Question, signal: AbortSignal): Promise<Row[]> =>

@@ -16,6 +16,7 @@ import { newestEvent } from '../../events/newest-event.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { UsersState } from '../../projections/users.ts';
+import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { sendRows } from '../send-rows.ts';
@@ -66,51 +67,34 @@ const user = z.object({
   managed: z.boolean(),
 });
 const tree = z.object({ users: z.array(user) });
-const changes = { access: 'scoped-admin', ifMatch: '/users/:user_path' } as const;
+const changes = { ifMatch: '/users/:user_path' } as const;
 
-const listUsers = {
-  config: { access: 'scoped-admin' },
-  schema: {
-    operationId: 'listUsers',
-    summary: 'List user paths with their model policies',
-    querystring: queryOfParameters({ as_of: asOfParameter, ...listPageParameters }),
-    response: { 200: jsonAnswer('Every path in the scope of the caller, or a page of them', tree) },
-  },
-} as const;
+const listUsers = scopedAdmin('listUsers', 'List user paths with their model policies', {
+  querystring: queryOfParameters({ as_of: asOfParameter, ...listPageParameters }),
+  response: { 200: jsonAnswer('Every path in the scope of the caller, or a page of them', tree) },
+});
 
-const getUser = {
-  config: { access: 'scoped-admin', etag: true },
-  schema: {
-    operationId: 'getUser',
-    summary: 'Get one user path with its model policy',
-    params: pathParameters({ user_path: 'The user path, percent-encoded' }),
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response: { 200: jsonAnswer('The path with its effective models', user) },
-    errors: [404],
-  },
-} as const;
+const getUser = scopedAdmin('getUser', 'Get one user path with its model policy', {
+  etag: true,
+  params: pathParameters({ user_path: 'The user path, percent-encoded' }),
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response: { 200: jsonAnswer('The path with its effective models', user) },
+  errors: [404],
+});
 
-const setUser = {
-  config: changes,
-  schema: {
-    operationId: 'setUserPolicy',
-    summary: 'Set the models that may be used at a user path',
-    body: newPolicy,
-    example: { user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
-    response: { 200: jsonAnswer('Every path in the scope of the caller', tree) },
-  },
-} as const;
+const setUser = scopedAdmin('setUserPolicy', 'Set the models that may be used at a user path', {
+  ...changes,
+  body: newPolicy,
+  example: { user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
+  response: { 200: jsonAnswer('Every path in the scope of the caller', tree) },
+});
 
-const deleteUser = {
-  config: changes,
-  schema: {
-    operationId: 'removeUserPolicy',
-    summary: 'Delete the model policy of a user path',
-    querystring: queryOfParameters({ user_path: textParameter("Default: the root of the caller's scope") }),
-    response: { 200: jsonAnswer('Every path in the scope of the caller', tree) },
-    errors: [404, 409],
-  },
-} as const;
+const deleteUser = scopedAdmin('removeUserPolicy', 'Delete the model policy of a user path', {
+  ...changes,
+  querystring: queryOfParameters({ user_path: textParameter("Default: the root of the caller's scope") }),
+  response: { 200: jsonAnswer('Every path in the scope of the caller', tree) },
+  errors: [404, 409],
+});
 
 export function registerUsers(admin: Routes, options: UsersOptions): void {
   const { log, users, keys, declared } = options;

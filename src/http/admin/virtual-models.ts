@@ -7,6 +7,7 @@ import { strategies, type VirtualModel } from '../../commands/virtual-models/vir
 import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/virtual-model-input.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
+import { globalAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
@@ -58,35 +59,26 @@ const virtualModelBody = z.strictObject({
   enabled: z.boolean().nullish(),
 });
 
-const change = { access: 'global-admin', ifMatch: '/virtual-models/:source' } as const;
+const change = { ifMatch: '/virtual-models/:source' } as const;
 
-const listVirtualModels = {
-  config: { access: 'global-admin' },
-  schema: {
-    operationId: 'listVirtualModels',
-    summary: 'List virtual models and access policies',
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response: { 200: jsonAnswer('All of them, by name', z.array(virtualModelRow)) },
-  },
-} as const;
+const listVirtualModels = globalAdmin('listVirtualModels', 'List virtual models and access policies', {
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response: { 200: jsonAnswer('All of them, by name', z.array(virtualModelRow)) },
+});
 
-const getVirtualModel = {
-  config: { access: 'global-admin', etag: true },
-  schema: {
-    operationId: 'getVirtualModel',
-    summary: 'Get one virtual model or access policy',
-    params: pathParameters({ source: 'Its name, with slashes as `%2F`' }),
-    querystring: queryOfParameters({ as_of: asOfParameter }),
-    response: { 200: jsonAnswer('The virtual model or access policy', virtualModelRow) },
-    errors: [404],
-  },
-} as const;
+const getVirtualModel = globalAdmin('getVirtualModel', 'Get one virtual model or access policy', {
+  etag: true,
+  params: pathParameters({ source: 'Its name, with slashes as `%2F`' }),
+  querystring: queryOfParameters({ as_of: asOfParameter }),
+  response: { 200: jsonAnswer('The virtual model or access policy', virtualModelRow) },
+  errors: [404],
+});
 
-const saveVirtualModel = {
-  config: change,
-  schema: {
-    operationId: 'saveVirtualModel',
-    summary: 'Create, replace or rename a virtual model or an access policy',
+const saveVirtualModel = globalAdmin(
+  'saveVirtualModel',
+  'Create, replace or rename a virtual model or an access policy',
+  {
+    ...change,
     description: 'Replaces the whole definition: omitted members get their defaults.',
     body: virtualModelBody,
     example: { source: 'fast', targets: [{ provider: 'openai', model: 'gpt-4o' }], strategy: 'failover' },
@@ -96,19 +88,15 @@ const saveVirtualModel = {
     },
     errors: [404],
   },
-} as const;
+);
 
-const removeVirtualModel = {
-  config: change,
-  schema: {
-    operationId: 'removeVirtualModel',
-    summary: 'Delete a virtual model or an access policy',
-    body: z.strictObject({ source: z.string() }),
-    example: { source: 'fast' },
-    response: { 204: emptyAnswer('The virtual model or access policy is deleted') },
-    errors: [404],
-  },
-} as const;
+const removeVirtualModel = globalAdmin('removeVirtualModel', 'Delete a virtual model or an access policy', {
+  ...change,
+  body: z.strictObject({ source: z.string() }),
+  example: { source: 'fast' },
+  response: { 204: emptyAnswer('The virtual model or access policy is deleted') },
+  errors: [404],
+});
 
 export function registerVirtualModels(admin: Routes, options: VirtualModelRoutesOptions): void {
   const { view, changes, providers, facts, asOf } = options;

@@ -1,7 +1,9 @@
 /** The OpenAPI 3.1 document, built from the declarations of the registered routes. */
+
 import type { FastifyInstance, RouteOptions } from 'fastify';
 import { z } from 'zod';
 import * as answers from '../answer-schemas.ts';
+import { publicRoute } from './declare.ts';
 import { errorsOf, errorTexts } from './route-errors.ts';
 import { type AnswerSchema, type JsonSchema, jsonAnswer, type Routes, type Tag } from './route-schema.ts';
 
@@ -159,15 +161,10 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
   return rest;
 }
 
-const getDocument = {
-  config: { access: 'public' },
-  schema: {
-    operationId: 'openapi',
-    summary: 'This document',
-    tag: 'operations',
-    response: { 200: jsonAnswer('An OpenAPI 3.1 document', { type: 'object' }) },
-  },
-} as const;
+const getDocument = publicRoute('openapi', 'This document', {
+  tag: 'operations',
+  response: { 200: jsonAnswer('An OpenAPI 3.1 document', { type: 'object' }) },
+});
 
 /** `GET /openapi.json`, built at the first request. A server with a route without a summary does not start. */
 export function registerOpenApi(app: Routes): void {

@@ -21,12 +21,13 @@ import {
 } from '../../commands/conversations/conversations.ts';
 import { conversationStream } from '../../commands/conversations/load-conversation.ts';
 import * as answers from '../answer-schemas.ts';
+import { anyKey } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { openAiPageIn } from '../paging.ts';
 import type { Query } from '../query.ts';
 import { bodyOf, callerOf, requesterOf } from '../server.ts';
-import { anyKey, openAiPageParameters } from './declare.ts';
+import { openAiPageParameters } from './declare.ts';
 
 interface ById {
   Params: { id: string };
@@ -48,66 +49,50 @@ const byItem = { tag, params: pathParameters({ id: 'Id of the conversation', ite
 const whole = (description: string) => ({ 200: jsonAnswer(description, answers.conversation) });
 
 const declared = {
-  create: anyKey({
-    operationId: 'createConversation',
-    summary: 'Create a conversation',
+  create: anyKey('createConversation', 'Create a conversation', {
     tag,
     body: createConversationSchema.optional(),
     example: { items: [{ type: 'message', role: 'user', content: 'Hello' }], metadata: { topic: 'demo' } },
     response: whole('The conversation'),
     errors: [404],
   }),
-  get: anyKey({
+  get: anyKey('getConversation', 'Get a conversation', {
     ...byId,
-    operationId: 'getConversation',
-    summary: 'Get a conversation',
     response: whole('The conversation'),
     errors: [404],
   }),
-  update: anyKey({
+  update: anyKey('updateConversation', 'Add to the metadata of a conversation', {
     ...byId,
-    operationId: 'updateConversation',
-    summary: 'Add to the metadata of a conversation',
     body: updateConversationSchema,
     example: { metadata: { topic: 'demo' } },
     response: whole('The changed conversation'),
     errors: [404, 409],
   }),
-  delete: anyKey({
+  delete: anyKey('deleteConversation', 'Delete a conversation', {
     ...byId,
-    operationId: 'deleteConversation',
-    summary: 'Delete a conversation',
     response: { 200: jsonAnswer('The conversation is deleted', answers.conversationDeletion) },
     errors: [404, 409],
   }),
-  addItems: anyKey({
+  addItems: anyKey('addConversationItems', 'Append items to a conversation', {
     ...byId,
-    operationId: 'addConversationItems',
-    summary: 'Append items to a conversation',
     body: addItemsSchema,
     example: { items: [{ type: 'message', role: 'user', content: 'Hello' }] },
     response: { 200: jsonAnswer('The added items', answers.inputItemList) },
     errors: [404, 409],
   }),
-  listItems: anyKey({
+  listItems: anyKey('listConversationItems', 'List the items of a conversation', {
     ...byId,
-    operationId: 'listConversationItems',
-    summary: 'List the items of a conversation',
     querystring: queryOfParameters(openAiPageParameters),
     response: { 200: jsonAnswer('A page of items', answers.inputItemList) },
     errors: [404],
   }),
-  getItem: anyKey({
+  getItem: anyKey('getConversationItem', 'Get an item of a conversation', {
     ...byItem,
-    operationId: 'getConversationItem',
-    summary: 'Get an item of a conversation',
     response: { 200: jsonAnswer('The item', answers.item) },
     errors: [404],
   }),
-  deleteItem: anyKey({
+  deleteItem: anyKey('deleteConversationItem', 'Delete an item of a conversation', {
     ...byItem,
-    operationId: 'deleteConversationItem',
-    summary: 'Delete an item of a conversation',
     response: whole('The conversation'),
     errors: [404, 409],
   }),

@@ -1,15 +1,6 @@
 /** What the declarations of `/v1` routes have in common. Their schemas describe requests; they do not validate them. */
-import type { FastifySchema } from 'fastify';
 import { z } from 'zod';
 import { textParameter } from '../api/parameters.ts';
-
-/** A route for every key. */
-export const anyKey = <const Schema extends FastifySchema>(schema: Schema) =>
-  ({ config: { access: 'any-key' }, schema }) as const;
-
-/** A route for every key that runs an exchange, which checks the rate limits. */
-export const exchangeRoute = <const Schema extends FastifySchema>(schema: Schema) =>
-  ({ config: { access: 'any-key', limits: 'exchange' }, schema }) as const;
 
 /** Errors of requests that call a provider. */
 export const providerErrors = [404, 409, 501, 502, 504];

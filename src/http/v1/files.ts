@@ -26,6 +26,7 @@ import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import { batches, files, type ObjectKind } from '../../commands/provider-objects/tracked.ts';
 import { streamName } from '../../events/event.ts';
+import { anyKey, exchangeRoute } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
@@ -33,7 +34,7 @@ import { openAiPageIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendRows } from '../send-rows.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
-import { anyKey, exchangeRoute, openAiPageParameters, providerErrors, providerParameter } from './declare.ts';
+import { openAiPageParameters, providerErrors, providerParameter } from './declare.ts';
 import { acceptUnparsedForms, formOf } from './model-endpoints.ts';
 
 export interface QueryRoute {
@@ -79,9 +80,7 @@ const batchResultList = z.object({
 });
 
 const declared = {
-  upload: exchangeRoute({
-    operationId: 'uploadFile',
-    summary: 'Upload a file to a provider',
+  upload: exchangeRoute('uploadFile', 'Upload a file to a provider', {
     description: 'The form field `provider`, before the file, or the parameter names it; optional with one provider.',
     tag,
     querystring: ofProvider,
@@ -90,22 +89,16 @@ const declared = {
     response: fileObject,
     errors: providerErrors,
   }),
-  content: anyKey({
+  content: anyKey('getFileContent', 'Get the content of a file', {
     ...byFile,
-    operationId: 'getFileContent',
-    summary: 'Get the content of a file',
     response: { 200: mediaAnswer('The bytes of the file', '*/*') },
     errors: [404, 501, 502, 504],
   }),
-  deleteFile: anyKey({
+  deleteFile: anyKey('deleteFile', 'Delete a file at its provider', {
     ...byFile,
-    operationId: 'deleteFile',
-    summary: 'Delete a file at its provider',
     response: object('The file is deleted'),
   }),
-  createBatch: exchangeRoute({
-    operationId: 'createBatch',
-    summary: 'Create a batch',
+  createBatch: exchangeRoute('createBatch', 'Create a batch', {
     description:
       'With `input_file_id`, at the provider that has the file, unless `provider` or `model` names another; the models ' +
       'inside the file are names of the provider. With `requests`, at the one provider that serves all their models; the ' +
@@ -117,24 +110,15 @@ const declared = {
     response: batchObject,
     errors: providerErrors,
   }),
-  cancelBatch: anyKey({
+  cancelBatch: anyKey('cancelBatch', 'Cancel a batch', { ...byBatch, response: batchObject }),
+  results: anyKey('getBatchResults', 'Get the result of each request of a finished batch', {
     ...byBatch,
-    operationId: 'cancelBatch',
-    summary: 'Cancel a batch',
-    response: batchObject,
-  }),
-  results: anyKey({
-    ...byBatch,
-    operationId: 'getBatchResults',
-    summary: 'Get the result of each request of a finished batch',
     description: 'Read from the files of the provider. 409 `batch_not_ready` while the batch is not finished.',
     response: { 200: jsonAnswer('The results of the output file, then of the error file', batchResultList) },
     errors: [404, 409, 501, 502],
   }),
   list: {
-    file: anyKey({
-      operationId: 'listFiles',
-      summary: 'List the files of all providers',
+    file: anyKey('listFiles', 'List the files of all providers', {
       tag,
       querystring: queryOfParameters({
         provider: providerParameter,
@@ -144,9 +128,7 @@ const declared = {
       response: object('A page of files'),
       errors: [404, 501, 502],
     }),
-    batch: anyKey({
-      operationId: 'listBatches',
-      summary: 'List the batches of all providers',
+    batch: anyKey('listBatches', 'List the batches of all providers', {
       tag,
       querystring: queryOfParameters({ provider: providerParameter, ...openAiPageParameters }),
       response: object('A page of batches'),
@@ -154,8 +136,8 @@ const declared = {
     }),
   },
   get: {
-    file: anyKey({ ...byFile, operationId: 'getFile', summary: 'Get a file object', response: fileObject }),
-    batch: anyKey({ ...byBatch, operationId: 'getBatch', summary: 'Get a batch', response: batchObject }),
+    file: anyKey('getFile', 'Get a file object', { ...byFile, response: fileObject }),
+    batch: anyKey('getBatch', 'Get a batch', { ...byBatch, response: batchObject }),
   },
 };
 

@@ -14,12 +14,13 @@ import {
 import type { MessageResult } from '../../commands/files/message-results.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
+import { anyKey, exchangeRoute } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { anyKey, exchangeRoute, providerErrors, providerParameter } from './declare.ts';
+import { providerErrors, providerParameter } from './declare.ts';
 import {
   type ById,
   dependenciesOf,
@@ -65,10 +66,8 @@ const common = {
 const byId = { ...common, params: pathParameters({ id: 'Id of the batch' }) } as const;
 
 const declared = {
-  create: exchangeRoute({
+  create: exchangeRoute('createMessageBatch', 'Create a batch of messages', {
     ...common,
-    operationId: 'createMessageBatch',
-    summary: 'Create a batch of messages',
     description:
       "At the one provider that serves all its models and has batches: unchanged with Anthropic's API, as chat " +
       "completions with OpenAI's.",
@@ -87,10 +86,8 @@ const declared = {
     },
     errors: providerErrors,
   }),
-  list: anyKey({
+  list: anyKey('listMessageBatches', 'List the batches of messages of all providers', {
     ...common,
-    operationId: 'listMessageBatches',
-    summary: 'List the batches of messages of all providers',
     querystring: queryOfParameters({
       limit: textParameter('Batches of the page', { type: 'integer', minimum: 1, maximum: 1000, default: 20 }),
       after_id: textParameter('Id of the batch before the page'),
@@ -98,20 +95,16 @@ const declared = {
     }),
     response: { 200: jsonAnswer('Newest first', messageBatchPage) },
   }),
-  get: anyKey({ ...byId, operationId: 'getMessageBatch', summary: 'Get a batch of messages' }),
-  delete: anyKey({
+  get: anyKey('getMessageBatch', 'Get a batch of messages', byId),
+  delete: anyKey('deleteMessageBatch', 'Delete a finished batch of messages', {
     ...byId,
-    operationId: 'deleteMessageBatch',
-    summary: 'Delete a finished batch of messages',
     response: {
       200: jsonAnswer('The batch is deleted', z.object({ id: z.string(), type: z.literal('message_batch_deleted') })),
     },
   }),
-  cancel: anyKey({ ...byId, operationId: 'cancelMessageBatch', summary: 'Cancel a batch of messages' }),
-  results: anyKey({
+  cancel: anyKey('cancelMessageBatch', 'Cancel a batch of messages', byId),
+  results: anyKey('getMessageBatchResults', 'Get the result of each request of a finished batch of messages', {
     ...byId,
-    operationId: 'getMessageBatchResults',
-    summary: 'Get the result of each request of a finished batch of messages',
     response: {
       200: mediaAnswer('One JSON object in each line; 409 while the batch is not finished', 'application/x-jsonl', {
         type: 'string',

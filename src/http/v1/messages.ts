@@ -9,10 +9,11 @@ import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import type { Reach } from '../../commands/model-request/routing-types.ts';
 import * as answers from '../answer-schemas.ts';
+import { exchangeRoute } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyOf, callerOf } from '../server.ts';
-import { anthropicRequestHeaders, exchangeRoute, providerErrors } from './declare.ts';
+import { anthropicRequestHeaders, providerErrors } from './declare.ts';
 
 export interface CountTokensOptions {
   readonly router: Reach;
@@ -22,9 +23,7 @@ export interface CountTokensOptions {
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
-const countMessageTokens = exchangeRoute({
-  operationId: 'countMessageTokens',
-  summary: 'Count the tokens of a message request',
+const countMessageTokens = exchangeRoute('countMessageTokens', 'Count the tokens of a message request', {
   description: 'Counted by the provider where it can, else estimated by the gateway.',
   tag: 'models',
   requestHeaders: anthropicRequestHeaders,

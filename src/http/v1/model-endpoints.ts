@@ -14,11 +14,12 @@ import type { CheckFiles } from '../../commands/model-request/check-files.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import { type ForwardOperation, forwardOperations } from '../../commands/model-request/forward-operations.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
+import { exchangeRoute } from '../api/declare.ts';
 import { mediaAnswer, type Routes } from '../api/route-schema.ts';
 import { decodedStream } from '../content-encoding.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyLimitOf } from '../server.ts';
-import { exchangeRoute, idempotencyHeader, providerErrors } from './declare.ts';
+import { idempotencyHeader, providerErrors } from './declare.ts';
 
 export interface ModelEndpointOptions {
   readonly exchanges: OpenExchanges;
@@ -48,9 +49,7 @@ const form = { type: 'object', description: 'The form of the provider, with its 
 
 function declared({ endpoint, title, body }: ForwardOperation) {
   const [operationId, example] = endpoints[endpoint] ?? [endpoint];
-  return exchangeRoute({
-    operationId,
-    summary: title,
+  return exchangeRoute(operationId, title, {
     description: "Request and answer are forwarded unchanged, in the provider's format.",
     tag: endpoint.startsWith('/v1/responses/') ? 'responses' : 'models',
     requestHeaders: idempotencyHeader,

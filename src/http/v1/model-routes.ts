@@ -8,44 +8,37 @@ import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import { createRequestSchema } from '../../commands/responses/create-request.ts';
 import * as answers from '../answer-schemas.ts';
+import { exchangeRoute } from '../api/declare.ts';
 import { jsonAnswer, jsonOrEventsAnswer, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
-import { anthropicRequestHeaders, exchangeRoute, idempotencyHeader, providerErrors } from './declare.ts';
+import { anthropicRequestHeaders, idempotencyHeader, providerErrors } from './declare.ts';
 
 const common = { tag: 'models', requestHeaders: idempotencyHeader, errors: providerErrors } as const;
 const user = [{ role: 'user', content: 'Hello' }];
 
 /** The declarations by the endpoint of the dialect. */
 const declared: Readonly<Record<string, ReturnType<typeof exchangeRoute>>> = {
-  '/v1/chat/completions': exchangeRoute({
+  '/v1/chat/completions': exchangeRoute('createChatCompletion', 'Create a chat completion', {
     ...common,
-    operationId: 'createChatCompletion',
-    summary: 'Create a chat completion',
     body: chatRequestSchema,
     example: { model: 'openai/gpt-4o-mini', messages: user },
     response: { 200: jsonOrEventsAnswer('The completion, or a stream of its chunks', answers.chatCompletion) },
   }),
-  '/v1/responses': exchangeRoute({
+  '/v1/responses': exchangeRoute('createResponse', 'Create a response', {
     ...common,
     tag: 'responses',
-    operationId: 'createResponse',
-    summary: 'Create a response',
     body: createRequestSchema,
     example: { model: 'openai/gpt-4o-mini', input: 'Hello' },
     response: { 200: jsonOrEventsAnswer('The response, or a stream of its events', answers.responseObject) },
   }),
-  '/v1/embeddings': exchangeRoute({
+  '/v1/embeddings': exchangeRoute('createEmbeddings', 'Create embeddings', {
     ...common,
-    operationId: 'createEmbeddings',
-    summary: 'Create embeddings',
     body: embeddingsRequestSchema,
     example: { model: 'openai/text-embedding-3-small', input: 'Hello' },
     response: { 200: jsonAnswer('The embeddings', answers.embeddingList) },
   }),
-  '/v1/messages': exchangeRoute({
+  '/v1/messages': exchangeRoute('createMessage', "Create a message with Anthropic's API", {
     ...common,
-    operationId: 'createMessage',
-    summary: "Create a message with Anthropic's API",
     requestHeaders: { ...idempotencyHeader, ...anthropicRequestHeaders },
     body: messagesRequestSchema,
     example: { model: 'anthropic/claude-sonnet-4-5', max_tokens: 100, messages: user },

@@ -4,18 +4,17 @@ import { z } from 'zod';
 import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';
 import * as answers from '../answer-schemas.ts';
+import { anyKey } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { isAnthropicClient } from '../client-error-format.ts';
 import type { Query } from '../query.ts';
 import { callerOf } from '../server.ts';
-import { anthropicRequestHeaders, anyKey } from './declare.ts';
+import { anthropicRequestHeaders } from './declare.ts';
 import type { ModelListEntry } from './listed-model.ts';
 import { anthropicModel, anthropicModelPage, modelInfo, pageOfModels } from './messages-models.ts';
 
-const listModels = anyKey({
-  operationId: 'listModels',
-  summary: 'List models',
+const listModels = anyKey('listModels', 'List models', {
   description: "With an `anthropic-version` header in Anthropic's format, in pages.",
   tag: 'models',
   requestHeaders: anthropicRequestHeaders,
@@ -27,9 +26,7 @@ const listModels = anyKey({
   response: { 200: jsonAnswer('The models of all providers', z.union([answers.modelList, anthropicModelPage])) },
 });
 
-const getModel = anyKey({
-  operationId: 'getModel',
-  summary: 'Get a model',
+const getModel = anyKey('getModel', 'Get a model', {
   tag: 'models',
   params: pathParameters({ selector: '`<provider>/<model>`, with or without escaped slashes' }),
   requestHeaders: anthropicRequestHeaders,

@@ -15,6 +15,7 @@ import {
 import { itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
 import * as answers from '../answer-schemas.ts';
+import { anyKey } from '../api/declare.ts';
 import { booleanParameter, numberParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, jsonOrEventsAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
@@ -22,7 +23,7 @@ import { openAiPageIn, startingAfterIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendEvents } from '../send-events.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { anyKey, openAiPageParameters, providerParameter } from './declare.ts';
+import { openAiPageParameters, providerParameter } from './declare.ts';
 
 interface ById {
   Params: { id: string };
@@ -37,10 +38,8 @@ const byId = {
 const ofProvider = queryOfParameters({ provider: providerParameter });
 
 const declared = {
-  get: anyKey({
+  get: anyKey('getResponse', 'Get a response', {
     ...byId,
-    operationId: 'getResponse',
-    summary: 'Get a response',
     querystring: queryOfParameters({
       provider: providerParameter,
       stream: booleanParameter('`true`: the stream of the response, to its end when it is still generated'),
@@ -52,24 +51,18 @@ const declared = {
     }),
     response: { 200: jsonOrEventsAnswer('The stored response, or its stream', answers.responseObject) },
   }),
-  cancel: anyKey({
+  cancel: anyKey('cancelResponse', 'Cancel a background response', {
     ...byId,
-    operationId: 'cancelResponse',
-    summary: 'Cancel a background response',
     querystring: ofProvider,
     response: { 200: jsonAnswer('The response', answers.responseObject) },
   }),
-  delete: anyKey({
+  delete: anyKey('deleteResponse', 'Delete a response', {
     ...byId,
-    operationId: 'deleteResponse',
-    summary: 'Delete a response',
     querystring: ofProvider,
     response: { 200: jsonAnswer('The response is deleted', answers.responseDeletion) },
   }),
-  listInputItems: anyKey({
+  listInputItems: anyKey('listInputItems', 'List the input items of a response', {
     ...byId,
-    operationId: 'listInputItems',
-    summary: 'List the input items of a response',
     querystring: queryOfParameters({ provider: providerParameter, ...openAiPageParameters }),
     response: { 200: jsonAnswer('A page of items', answers.inputItemList) },
   }),

@@ -1,4 +1,5 @@
 /** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
+
 import { z } from 'zod';
 import { usdOf } from '../../commands/budgets/money.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
@@ -8,6 +9,7 @@ import type { UserPath } from '../../events/event.ts';
 import { ruleMembers, ruleSubject } from '../admin/limit-subject.ts';
 import type { Counted } from '../admin/rate-limit-rows.ts';
 import { usageSummary } from '../admin/usage-answers.ts';
+import { anyKey } from '../api/declare.ts';
 import { numberParameter, parameterWithDefault, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { type ReportRange, reportRange } from '../date-range.ts';
@@ -107,27 +109,22 @@ const usage = z.object({
 
 const DAYS = { least: 1, most: 365 };
 
-const getUsage = {
-  config: { access: 'any-key' },
-  schema: {
-    operationId: 'getUsage',
-    summary: "Get the usage of the caller's user path, and its remaining budgets and limits",
-    description:
-      'Usage includes all paths below the path. For a key without a path it is the usage of the key itself. It is null when it is temporarily unknown. ' +
-      'Budgets and limits are those of the path, of the paths above it and of the labels of the key. ' +
-      'Limits above the path of the key and those of labels have null for amounts, and state whether and until when they are reached.',
-    tag: 'models',
-    querystring: queryOfParameters({
-      days: parameterWithDefault(
-        numberParameter(DAYS, 'The last days, up to and including today. Ignored with a date'),
-        30,
-      ),
-      start_date: textParameter('First day in UTC, `YYYY-MM-DD`. Default: 29 days before the end', { format: 'date' }),
-      end_date: textParameter('Last day in UTC, `YYYY-MM-DD`. Default: today', { format: 'date' }),
-    }),
-    response: { 200: jsonAnswer('Usage, budgets and rate limits', usage) },
-  },
-} as const;
+const getUsage = anyKey('getUsage', "Get the usage of the caller's user path, and its remaining budgets and limits", {
+  description:
+    'Usage includes all paths below the path. For a key without a path it is the usage of the key itself. It is null when it is temporarily unknown. ' +
+    'Budgets and limits are those of the path, of the paths above it and of the labels of the key. ' +
+    'Limits above the path of the key and those of labels have null for amounts, and state whether and until when they are reached.',
+  tag: 'models',
+  querystring: queryOfParameters({
+    days: parameterWithDefault(
+      numberParameter(DAYS, 'The last days, up to and including today. Ignored with a date'),
+      30,
+    ),
+    start_date: textParameter('First day in UTC, `YYYY-MM-DD`. Default: 29 days before the end', { format: 'date' }),
+    end_date: textParameter('Last day in UTC, `YYYY-MM-DD`. Default: today', { format: 'date' }),
+  }),
+  response: { 200: jsonAnswer('Usage, budgets and rate limits', usage) },
+});
 
 export function registerUsage(app: Routes, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
   app.get('/v1/usage', getUsage, async (request) => {
@@ -154,10 +151,7 @@ export function registerUsage(app: Routes, { budgetsOf, rateLimitsOf, figures, n
 /** Usage of the path of a bound key or of the master key; only of the key itself when it has no path. */
 function ownOf(userPath: string, { key, sight }: Caller): Pick<UsageFiguresQuery, 'subtree' | 'keyId'> {
   const isBound = key?.userPath !== undefined && sight.of !== 'own';
-  return {
-    subtree: userPath === '/' ? undefined : (userPath as UserPath),
-    keyId: isBound ? undefined : key?.id,
-  };
+  return { subtree: userPath === '/' ? undefined : (userPath as UserPath), keyId: isBound ? undefined : key?.id };
 }
 
 /** Members with allowed and used amounts. */

@@ -54,10 +54,6 @@ export function usageCorrections(rows: readonly UsageRow[]): Question {
       WHERE u.at >= fromUnixTimestamp64Micro({first: Int64}) AND u.at <= fromUnixTimestamp64Micro({last: Int64})
         AND u.kind = 'corrected' AND u.usage_id IN {ids: Array(UUID)}
       GROUP BY usage_id`,
-    parameters: {
-      first: Math.min(...times),
-      last: Math.max(...times),
-      ids: rows.map(({ usage_id }) => usage_id),
-    },
+    parameters: { first: Math.min(...times), last: Math.max(...times), ids: rows.map(({ usage_id }) => usage_id) },
   };
 }

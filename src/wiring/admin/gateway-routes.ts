@@ -111,10 +111,7 @@ function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
           return { status: names.length === all ? 'failed' : 'partial', message };
         },
       },
-      {
-        name: 'model_list',
-        run: async () => ({ status: registry.list().length > 0 ? 'ok' : 'failed' }),
-      },
+      { name: 'model_list', run: async () => ({ status: registry.list().length > 0 ? 'ok' : 'failed' }) },
     ],
     counts: () => ({ models: registry.list().length, providers: registry.providers.length }),
   };

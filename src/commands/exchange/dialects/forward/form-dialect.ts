@@ -105,11 +105,7 @@ export function formUpload(
     },
   });
   const repeatable = form.rest === undefined;
-  return {
-    headers: { 'content-type': upload.contentType },
-    body: repeatable ? upload.held() : upload,
-    repeatable,
-  };
+  return { headers: { 'content-type': upload.contentType }, body: repeatable ? upload.held() : upload, repeatable };
 }
 
 /** @throws Refusal for a late field that would have selected another target */
