@@ -1,0 +1,128 @@
+/** The texts of one body with their places in its JSON, and the body with other texts in those places. */
+import { isExactNumber, parseExactly } from '../../../json/exact-json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { TextKind, TextPart, TextRole } from '../guarded-text.ts';
+import { type JsonLiteral, jsonLiterals, withLiterals } from '../text/json-text.ts';
+
+export type JsonPath = readonly (string | number)[];
+
+interface TextPlace {
+  readonly path: JsonPath;
+  /** Set when the value at the path is a JSON text or an object, and the part is a string or a number in it. */
+  readonly literal?: JsonLiteral;
+}
+
+export interface BodyTexts {
+  readonly parts: readonly TextPart[];
+  /** As many as parts. */
+  readonly places: readonly TextPlace[];
+  /** Members with content that is no text and was not read, for example token ids: paths with dots. */
+  readonly unreadable: readonly string[];
+}
+
+/** The author, the kind and the message of a text. */
+export interface TextOrigin {
+  readonly role: TextRole;
+  readonly kind: TextKind;
+  readonly message: number;
+}
+
+/** Deeper values are listed as unreadable. */
+const deepest = 64;
+
+/** Members of objects that the gateway does not know whose values are names or data, not text. */
+const noText: ReadonlySet<string> = new Set([
+  ...['type', 'id', 'object', 'role', 'status', 'name', 'model', 'index', 'call_id', 'item_id', 'tool_use_id'],
+  ...['encrypted_content', 'encrypted_index', 'signature', 'data', 'file_data', 'file_id', 'image_url', 'file_url'],
+  ...['media_type', 'mime_type', 'format', 'detail', 'cache_control', 'url', 'container_id', 'result', 'phase'],
+]);
+
+export class TextCollector implements BodyTexts {
+  readonly parts: TextPart[] = [];
+  readonly places: TextPlace[] = [];
+  readonly unreadable: string[] = [];
+
+  /** Adds a string; any other value is ignored. */
+  text(value: unknown, path: JsonPath, { role, kind, message }: TextOrigin): void {
+    if (typeof value !== 'string') return;
+    this.parts.push({ role, kind, message, text: value });
+    this.places.push({ path });
+  }
+
+  /** Adds the strings and numbers of a JSON text, names of members included, or of an object as if it were one. */
+  jsonText(value: unknown, path: JsonPath, { role, kind, message }: TextOrigin): void {
+    if (value === undefined || value === null) return;
+    for (const literal of jsonLiterals(jsonTextOf(value))) {
+      this.parts.push({ role, kind, message, text: literal.text });
+      this.places.push({ path, literal });
+    }
+  }
+
+  /** Adds every string of a value, except where `noText` says so; of arguments all strings. */
+  strings(value: unknown, path: JsonPath, origin: TextOrigin, isData = false): void {
+    if (typeof value === 'string') this.text(value, path, origin);
+    else if (path.length > deepest) this.unread(path);
+    else if (Array.isArray(value)) {
+      for (const [index, one] of value.entries()) this.strings(one, [...path, index], origin, isData);
+    } else if (isObject(value) && !isExactNumber(value)) {
+      for (const name in value) {
+        if (isData || !noText.has(name)) this.strings(value[name], [...path, name], origin, isData);
+      }
+    }
+  }
+
+  unread(path: JsonPath): void {
+    this.unreadable.push(path.join('.'));
+  }
+}
+
+/** The body with the changed texts; everything else is shared with the body, which stays as it is. */
+export function withTexts(body: unknown, { places }: BodyTexts, changes: ReadonlyMap<number, string>): unknown {
+  const copies = new Set<object>();
+  let changed = body;
+  const inJson = new Map<JsonPath, Map<JsonLiteral, string>>();
+  for (const [index, text] of changes) {
+    const place = places[index];
+    if (place === undefined) continue;
+    const { path, literal } = place;
+    if (literal === undefined) changed = withChangedValue(changed, path, () => text, copies);
+    else inJson.set(path, (inJson.get(path) ?? new Map()).set(literal, text));
+  }
+  for (const [path, literals] of inJson) {
+    const ordered = [...literals.keys()].sort((one, other) => one.start - other.start);
+    const rewrite = (json: unknown) => {
+      const rewritten = withLiterals(jsonTextOf(json), ordered, literals);
+      return typeof json === 'string' ? rewritten : parseExactly(rewritten);
+    };
+    changed = withChangedValue(changed, path, rewrite, copies);
+  }
+  return changed;
+}
+
+function jsonTextOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** @param copies objects made here, which are changed in place */
+export function withChangedValue(
+  root: unknown,
+  path: JsonPath,
+  change: (value: unknown) => unknown,
+  copies: Set<object> = new Set(),
+): unknown {
+  const [name, ...rest] = path;
+  if (name === undefined) return change(root);
+  if (Array.isArray(root) && typeof name === 'number') {
+    const copy = copies.has(root) ? root : [...root];
+    copies.add(copy);
+    copy[name] = withChangedValue(copy[name], rest, change, copies);
+    return copy;
+  }
+  if (!isObject(root)) return root;
+  const copy = copies.has(root) ? root : { ...root };
+  copies.add(copy);
+  const value = withChangedValue(copy[name], rest, change, copies);
+  // An assignment to `__proto__` would not add a member.
+  Object.defineProperty(copy, name, { value, writable: true, enumerable: true, configurable: true });
+  return copy;
+}

@@ -1,0 +1,59 @@
+/** The events of a streamed answer with the texts that the stream phase returns. One implementation for each dialect. */
+import type { StreamChannel } from '../guarded-text.ts';
+import type { StreamPhase, StreamPhaseStep } from '../phases/stream-phase.ts';
+
+export type StreamEvent = Readonly<Record<string, unknown>>;
+
+export interface GuardedEvents {
+  /** The events for the client in place of this one. Empty when all of it is retained, or after the stop. */
+  events(event: StreamEvent): readonly StreamEvent[];
+  /** The provider's stream ended: the events with what is still retained. Empty for a stream that ended regularly. */
+  finish(): readonly StreamEvent[];
+  /** Set when a guardrail ended the stream. The caller ends the client's stream in its dialect. */
+  readonly stop: StreamPhaseStep['stop'];
+}
+
+/** The texts of one stream: what was written for each, and whether the stream ended. */
+export class WrittenTexts {
+  readonly #phase: StreamPhase;
+  readonly #keepsWhole: boolean;
+  readonly #open = new Map<string, StreamChannel>();
+  readonly #written = new Map<string, string>();
+  #stop: StreamPhaseStep['stop'];
+
+  /** @param keepsWhole whether `whole` is used */
+  constructor(phase: StreamPhase, keepsWhole: boolean) {
+    this.#phase = phase;
+    this.#keepsWhole = keepsWhole;
+  }
+
+  get stop(): StreamPhaseStep['stop'] {
+    return this.#stop;
+  }
+
+  /** The texts that have begun and not ended. */
+  get open(): readonly StreamChannel[] {
+    return [...this.#open.values()];
+  }
+
+  push(channel: StreamChannel, text: string): string {
+    if (!this.#open.has(channel.key)) this.#open.set(channel.key, channel);
+    return this.#note(channel.key, this.#phase.push(channel, text));
+  }
+
+  end(channel: StreamChannel): string {
+    if (!this.#open.delete(channel.key)) return '';
+    return this.#note(channel.key, this.#phase.end(channel));
+  }
+
+  /** All that was written for a text; undefined when it never began. */
+  whole(key: string): string | undefined {
+    return this.#written.get(key);
+  }
+
+  #note(key: string, { text, stop }: StreamPhaseStep): string {
+    this.#stop ??= stop;
+    if (this.#keepsWhole) this.#written.set(key, (this.#written.get(key) ?? '') + text);
+    return text;
+  }
+}

@@ -1,0 +1,213 @@
+/**
+ * Events of a streamed response (OpenAI Responses API, streaming events). Texts occur three times: in deltas, in the
+ * events that complete a part or an item, and in the response at the end. All of them get the text that was written.
+ */
+import { isObject } from '../../../json/is-object.ts';
+import { restoreValues } from '../body/restore-values.ts';
+import type { StreamChannel, TextKind } from '../guarded-text.ts';
+import type { StreamPhase } from '../phases/stream-phase.ts';
+import type { Placeholders } from '../placeholders.ts';
+import { type GuardedEvents, type StreamEvent, WrittenTexts } from './guarded-events.ts';
+
+interface TextEvents {
+  readonly kind: TextKind;
+  readonly isJson: boolean;
+  /** The member of the `done` event with the whole text. */
+  readonly whole: string;
+  /** The member that numbers the part within the item; undefined when the item has one text. */
+  readonly part?: 'content_index' | 'summary_index';
+}
+
+/** By the type of their events without `.delta` or `.done`. */
+const textEvents: Readonly<Record<string, TextEvents>> = {
+  'response.output_text': { kind: 'text', isJson: false, whole: 'text', part: 'content_index' },
+  'response.refusal': { kind: 'refusal', isJson: false, whole: 'refusal', part: 'content_index' },
+  'response.reasoning_text': { kind: 'reasoning', isJson: false, whole: 'text', part: 'content_index' },
+  'response.reasoning_summary_text': { kind: 'reasoning', isJson: false, whole: 'text', part: 'summary_index' },
+  'response.function_call_arguments': { kind: 'tool_arguments', isJson: true, whole: 'arguments' },
+  'response.mcp_call_arguments': { kind: 'tool_arguments', isJson: true, whole: 'arguments' },
+  'response.custom_tool_call_input': { kind: 'tool_arguments', isJson: false, whole: 'input' },
+  'response.code_interpreter_call_code': { kind: 'tool_arguments', isJson: false, whole: 'code' },
+};
+
+const delta = '.delta';
+const done = '.done';
+
+interface OpenText {
+  readonly type: string;
+  /** The members that name the text. */
+  readonly names: StreamEvent;
+}
+
+export class GuardedResponsesEvents implements GuardedEvents {
+  readonly #texts: WrittenTexts;
+  readonly #placeholders: Placeholders;
+  readonly #open = new Map<string, OpenText>();
+  readonly #items = new Map<string, unknown>();
+  #sequence: number | undefined;
+
+  constructor(phase: StreamPhase, placeholders: Placeholders) {
+    this.#texts = new WrittenTexts(phase, true);
+    this.#placeholders = placeholders;
+  }
+
+  get stop(): GuardedEvents['stop'] {
+    return this.#texts.stop;
+  }
+
+  events(event: StreamEvent): readonly StreamEvent[] {
+    if (this.stop !== undefined) return [];
+    if (this.#sequence === undefined && typeof event['sequence_number'] === 'number') {
+      this.#sequence = event['sequence_number'];
+    }
+    return this.#written(event).map((one) => this.#numbered(one));
+  }
+
+  finish(): readonly StreamEvent[] {
+    if (this.stop !== undefined) return [];
+    return this.#texts.open.flatMap((channel) => this.#rest(channel)).map((one) => this.#numbered(one));
+  }
+
+  #written(event: StreamEvent): readonly StreamEvent[] {
+    const type = String(event['type']);
+    if (type.endsWith(delta)) {
+      const texts = textEvents[type.slice(0, -delta.length)];
+      if (texts !== undefined && typeof event['delta'] === 'string') return this.#delta(event, event['delta'], texts);
+    } else if (type.endsWith(done)) {
+      const texts = textEvents[type.slice(0, -done.length)];
+      if (texts !== undefined) return this.#done(event, texts);
+      if (type === 'response.content_part.done') return this.#partDone(event, 'content_index');
+      if (type === 'response.reasoning_summary_part.done') return this.#partDone(event, 'summary_index');
+      if (type === 'response.output_item.done') return this.#itemDone(event);
+    }
+    const { response } = event;
+    if (isObject(response) && Array.isArray(response['output'])) {
+      const output = response['output'].map((item, index) => this.#items.get(String(index)) ?? this.#item(item, index));
+      const rest = this.#restored({ ...event, response: { ...response, output: [] } });
+      const around = isObject(rest['response']) ? rest['response'] : response;
+      return this.#unlessStopped({ ...rest, response: { ...around, output } });
+    }
+    return [this.#restored(event)];
+  }
+
+  #delta(event: StreamEvent, given: string, texts: TextEvents): readonly StreamEvent[] {
+    const { type, delta: _, sequence_number: __, logprobs: ___, obfuscation: ____, ...names } = event;
+    const channel = channelOf(event, texts);
+    if (!this.#open.has(channel.key)) this.#open.set(channel.key, { type: String(type), names });
+    const text = this.#texts.push(channel, given);
+    return text === '' && given !== '' ? [] : [withoutTokens({ ...event, delta: text })];
+  }
+
+  #done(event: StreamEvent, texts: TextEvents): readonly StreamEvent[] {
+    const channel = channelOf(event, texts);
+    const rest = this.#rest(channel);
+    const whole = this.#wholeText(channel, event[texts.whole]);
+    return [...rest, ...this.#unlessStopped(withoutTokens({ ...event, [texts.whole]: whole }))];
+  }
+
+  #partDone(event: StreamEvent, number: 'content_index' | 'summary_index'): readonly StreamEvent[] {
+    const { part } = event;
+    if (!isObject(part)) return [this.#restored(event)];
+    const isSummary = number === 'summary_index';
+    return this.#unlessStopped({ ...event, part: this.#part(part, event['output_index'], event[number], isSummary) });
+  }
+
+  #itemDone(event: StreamEvent): readonly StreamEvent[] {
+    const { item, output_index } = event;
+    const written = this.#item(item, output_index);
+    this.#items.set(String(output_index), written);
+    return this.#unlessStopped({ ...event, item: written });
+  }
+
+  /** The item with its texts as they were written; texts that were not streamed are evaluated here. */
+  #item(item: unknown, index: unknown): unknown {
+    if (!isObject(item)) return item;
+    const restored = restoreValues(item, this.#placeholders);
+    const written: Record<string, unknown> = isObject(restored) ? { ...restored } : { ...item };
+    const parts = (list: unknown, isSummary: boolean) =>
+      Array.isArray(list)
+        ? list.map((part, at) => (isObject(part) ? this.#part(part, index, at, isSummary) : part))
+        : list;
+    if ('content' in item) written['content'] = parts(item['content'], false);
+    if ('summary' in item) written['summary'] = parts(item['summary'], true);
+    for (const [member, isJson] of itemTexts) {
+      if (typeof item[member] !== 'string') continue;
+      const channel: StreamChannel = { key: keyOf(index, undefined, false), kind: 'tool_arguments', isJson };
+      written[member] = this.#wholeText(channel, item[member]);
+    }
+    return written;
+  }
+
+  #part(part: StreamEvent, index: unknown, number: unknown, isSummary: boolean): StreamEvent {
+    const restored = restoreValues(part, this.#placeholders);
+    const written: Record<string, unknown> = isObject(restored) ? { ...restored } : { ...part };
+    for (const member of ['text', 'refusal']) {
+      if (typeof part[member] !== 'string') continue;
+      const isReasoning = isSummary || part['type'] === 'reasoning_text';
+      const kind = isReasoning ? 'reasoning' : member === 'refusal' ? 'refusal' : 'text';
+      written[member] = this.#wholeText({ key: keyOf(index, number, isSummary), kind, isJson: false }, part[member]);
+    }
+    return withoutTokens(written);
+  }
+
+  /** What was written for the text, which is complete. One that was not streamed is evaluated as one piece. */
+  #wholeText(channel: StreamChannel, given: unknown): unknown {
+    if (typeof given !== 'string') return given;
+    if (this.#texts.whole(channel.key) === undefined) this.#texts.push(channel, given);
+    this.#texts.end(channel);
+    return this.#texts.whole(channel.key) ?? '';
+  }
+
+  /** What is retained of a text, as an event. */
+  #rest(channel: StreamChannel): readonly StreamEvent[] {
+    const open = this.#open.get(channel.key);
+    const text = this.#texts.end(channel);
+    if (open === undefined || text === '') return [];
+    return [
+      {
+        type: open.type,
+        ...open.names,
+        delta: text,
+        ...(open.type.startsWith('response.output_text') && { logprobs: [] }),
+        sequence_number: 0,
+      },
+    ];
+  }
+
+  #numbered(event: StreamEvent): StreamEvent {
+    if (this.#sequence === undefined || event['sequence_number'] === undefined) return event;
+    const numbered = { ...event, sequence_number: this.#sequence };
+    this.#sequence += 1;
+    return numbered;
+  }
+
+  #unlessStopped(event: StreamEvent): readonly StreamEvent[] {
+    return this.stop === undefined ? [event] : [];
+  }
+
+  #restored(event: StreamEvent): StreamEvent {
+    const restored = restoreValues(event, this.#placeholders);
+    return isObject(restored) ? restored : event;
+  }
+}
+
+/** Members of items with a text of their own, and whether it is JSON. */
+const itemTexts = [
+  ['arguments', true],
+  ['input', false],
+  ['code', false],
+] as const;
+
+function channelOf(event: StreamEvent, { kind, isJson, part }: TextEvents): StreamChannel {
+  const number = part === undefined ? undefined : event[part];
+  return { key: keyOf(event['output_index'], number, part === 'summary_index'), kind, isJson };
+}
+
+function keyOf(item: unknown, part: unknown, isSummary: boolean): string {
+  return `${item} ${isSummary ? 'summary' : 'content'} ${part ?? ''}`;
+}
+
+/** Log probabilities repeat the text. */
+function withoutTokens(event: StreamEvent): StreamEvent {
+  return Array.isArray(event['logprobs']) ? { ...event, logprobs: [] } : event;
+}

@@ -1,0 +1,60 @@
+/** Anonymises the texts of a request: found values become placeholders, or are hidden without a way back. */
+
+import type { TextPart } from '../guarded-text.ts';
+import type { EvaluationContext } from '../guardrail-type.ts';
+import type { Placeholders } from '../placeholders.ts';
+import { rewriteWhole } from '../text/finder.ts';
+import { knownValueFinder } from '../text/known-value-finder.ts';
+import { hiddenValue, type Operator } from './hidden-value.ts';
+
+/** What stands instead of a value. */
+export type Hide = (entity: string, value: string) => string;
+
+/**
+ * @param placeholders of the exchange when values are restored in the answer
+ */
+export function hideWith(operator: Operator, placeholders: Placeholders | undefined): Hide {
+  return placeholders !== undefined && operator === 'replace'
+    ? (entity, value) => placeholders.placeholderOf(entityName(entity), value)
+    : (entity, value) => hiddenValue(operator, entityName(entity), value);
+}
+
+/**
+ * Replaces the values that earlier turns anonymised: the client saw them, and its next request contains them. Texts of
+ * the form of a placeholder that the request contains are reserved first.
+ */
+export function hideKnownValues(
+  parts: readonly TextPart[],
+  { placeholders }: Pick<EvaluationContext, 'placeholders'>,
+): readonly string[] {
+  for (const { text } of parts) placeholders.reserve(text);
+  return hideRecorded(
+    parts.map(({ text }) => text),
+    placeholders,
+  );
+}
+
+/** A value that was found once is replaced wherever it occurs, also where nothing recognises it. */
+export function hideRecorded(texts: readonly string[], placeholders: Placeholders): readonly string[] {
+  const known = knownValueFinder(placeholders.recorded());
+  if (known === undefined) return texts;
+  return texts.map((text) => rewriteWhole(known, text, ({ placeholder }) => placeholder));
+}
+
+/** The texts that differ from those of the parts, by index. */
+export function changedTexts(parts: readonly TextPart[], texts: readonly string[]): Map<number, string> {
+  const changed = new Map<number, string>();
+  for (const [index, text] of texts.entries()) {
+    if (text !== parts[index]?.text) changed.set(index, text);
+  }
+  return changed;
+}
+
+/** Placeholders consist of capital letters, digits and underscores. */
+function entityName(entity: string): string {
+  const name = entity
+    .toUpperCase()
+    .replace(/[^A-Z0-9]+/g, '_')
+    .slice(0, 40);
+  return /^[A-Z]/.test(name) ? name : `X_${name}`.slice(0, 40);
+}
