@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { guardedBodies } from '../../src/commands/guardrails/body/guarded-bodies.ts';
 import { restoreValues } from '../../src/commands/guardrails/body/restore-values.ts';
 import type { CompiledGuardrail, EvaluationContext } from '../../src/commands/guardrails/guardrail-type.ts';
-import { type GuardrailStep, stepProblem } from '../../src/commands/guardrails/phases/guardrail-step.ts';
+import type { GuardrailStep } from '../../src/commands/guardrails/phases/guardrail-step.ts';
 import { blockStatus, warningHeader } from '../../src/commands/guardrails/phases/phase-refusal.ts';
 import { runPhase } from '../../src/commands/guardrails/phases/run-phase.ts';
 import { Placeholders } from '../../src/commands/guardrails/placeholders.ts';
@@ -146,18 +146,6 @@ describe('runPhase', () => {
       runs: [{ verdict: 'failure', error: 'no decision within 10 ms' }],
     });
     expect((await onPrompt([waiting({ failMode: 'open', mutating: true })], user('u'))).failed).toBe('waiting');
-  });
-
-  it('names the steps with several guardrails that change texts', () => {
-    const steps = [
-      { name: 'a', step: 1, mutating: true },
-      { name: 'b', step: 1, mutating: true },
-      { name: 'c', step: 2, mutating: true },
-    ];
-    expect(stepProblem({ phase: 'prompt', steps })).toContain(
-      'prompt step 1 has 2 guardrails that change texts (a, b)',
-    );
-    expect(stepProblem({ phase: 'prompt', steps: steps.slice(1) })).toBeUndefined();
   });
 
   it('collects header changes in order', async () => {

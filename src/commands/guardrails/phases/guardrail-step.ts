@@ -33,22 +33,6 @@ export interface GuardrailRun {
   readonly durationNs: number;
 }
 
-export interface PhaseSteps {
-  readonly phase: GuardrailPhase;
-  readonly steps: readonly Pick<GuardrailStep, 'name' | 'step' | 'mutating'>[];
-}
-
-/** Why steps cannot run together; undefined when they can. */
-export function stepProblem({ phase, steps }: PhaseSteps): string | undefined {
-  for (const [number, together] of Map.groupBy(steps, ({ step }) => step)) {
-    const mutating = together.filter((one) => one.mutating).map(({ name }) => name);
-    if (mutating.length > 1) {
-      return `${phase} step ${number} has ${mutating.length} guardrails that change texts (${mutating.join(', ')}); one is allowed`;
-    }
-  }
-  return undefined;
-}
-
 /** The steps in their order, those that run together in one list. */
 export function orderedSteps(steps: readonly GuardrailStep[]): readonly (readonly GuardrailStep[])[] {
   const groups = Map.groupBy(steps, ({ step }) => step);
