@@ -16,7 +16,7 @@ const exitCode = runCli(process.argv.slice(2), {
   serve: async (flags) => (await import('./serve.ts')).serve(flags),
   analytics: async (flags) => (await import('./analytics/standalone.ts')).runAnalytics(flags),
   setUpAnalyst: async (config, options) => (await import('./analytics/setup.ts')).setUpAnalyst(config, options),
-  analyticsProgress: async (config) => (await import('./analytics/progress.ts')).analyticsProgress(config),
+  announcedPosition: async (config) => (await import('./analytics/announced-position.ts')).announcedPosition(config),
   rebuildAnalytics: async (config, options) =>
     (await import('./analytics/rebuild.ts')).rebuildAnalytics(config, options),
   writeParquet: async (events, path) => (await import('./analytics/log-parquet.ts')).writeParquet(events, path),

@@ -10,6 +10,7 @@ import { printError } from '../cli/terminal.ts';
 import type { Config } from '../config/config.ts';
 import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
 import type { AnalyticsAddress } from '../projections/analytics/analytics-db.ts';
+import { forgetAddress, noteAddress } from './announced-position.ts';
 import { clickHousePasswordFile, newPassword } from './clickhouse-passwords.ts';
 import {
   type ClickHouseReader,
@@ -29,7 +30,6 @@ import {
   queryToRecord,
 } from './messages.ts';
 import { portOf } from './port-of.ts';
-import { forgetAddress, noteAddress } from './progress.ts';
 import { findSandbox, type SandboxCommand } from './sandbox.ts';
 import { type Patience, processorMsOf, Watchdog } from './watchdog.ts';
 

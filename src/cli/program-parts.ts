@@ -20,7 +20,7 @@ export interface ProgramParts {
   readonly rebuildAnalytics: (config: Config, options: AnalyticsRebuild) => Promise<string>;
   /** Creates the account of analysts on the ClickHouse server; resolves to its forbidden rights. */
   readonly setUpAnalyst: (config: Config, options: AnalystSetup) => Promise<readonly string[]>;
-  readonly analyticsProgress: (config: Config) => Promise<AnalyticsProgress>;
+  readonly announcedPosition: (config: Config) => Promise<AnalyticsProgress>;
 }
 
 export interface AnalystSetup {

@@ -135,7 +135,7 @@ const commands: readonly Command[] = [
     run: (args, parts) =>
       onLog(args, parts, async (log, terminal, { config }) => {
         const { viewsStatus } = await import('./views-status.ts');
-        return viewsStatus(args, log, config.dataDir, () => parts.analyticsProgress(config), terminal);
+        return viewsStatus(args, log, config.dataDir, () => parts.announcedPosition(config), terminal);
       }),
   },
   {

@@ -109,11 +109,11 @@ function budgetKeeping({ config, log, projections, deferred }: LimitsOptions) {
     filter: { types: [...(spendView.filter.types ?? []), usageSettled.type] },
     apply(state: SpendState, event) {
       if (isA(event, usageSettled)) {
-        gate.release(event.stream);
+        gate.releaseDeferred(event.stream);
         return state;
       }
       const next = spendView.apply(state, event);
-      if (isA(event, usageRecorded)) gate.counted(event.stream, Number(event.data.totalCost ?? 0));
+      if (isA(event, usageRecorded)) gate.releaseCounted(event.stream, Number(event.data.totalCost ?? 0));
       return next;
     },
   });

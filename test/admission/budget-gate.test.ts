@@ -44,7 +44,7 @@ function gateOf(amount: number, more: Partial<BudgetMeter> = {}) {
     /** The ledger reads the record of an exchange. */
     count(exchangeId: string, cost: number) {
       spending.spent += cost;
-      gate.counted(streamName('exchange', exchangeId), cost);
+      gate.releaseCounted(streamName('exchange', exchangeId), cost);
     },
     get reserved() {
       return gate.reserved('user_path', '/');
@@ -245,8 +245,8 @@ describe('a reservation', () => {
     expect(hold.defer()).toBe(30);
     hold.settle(true);
     expect(one.reserved).toBe(38);
-    one.gate.release(streamName('exchange', exchangeId));
-    one.gate.release(streamName('exchange', exchangeId));
+    one.gate.releaseDeferred(streamName('exchange', exchangeId));
+    one.gate.releaseDeferred(streamName('exchange', exchangeId));
     expect(one.reserved).toBe(8);
     end(other.hold);
     expect(one.reserved).toBe(0);
@@ -256,7 +256,7 @@ describe('a reservation', () => {
     const one = gateOf(1000);
     const { hold, exchangeId } = one.admit({ likely: 30 });
     hold.defer();
-    one.gate.release(streamName('exchange', exchangeId));
+    one.gate.releaseDeferred(streamName('exchange', exchangeId));
     expect(one.reserved).toBe(30);
     hold.settle(true);
     expect(one.reserved).toBe(0);
@@ -268,7 +268,7 @@ describe('a reservation', () => {
     one.gate.restore(stream, { userPath: '/', labels: undefined }, 95);
     expect(one.reserved).toBe(95);
     expect(refusalOf(() => one.admit({ likely: 10 })).code).toBe('budget_exceeded');
-    one.gate.release(stream);
+    one.gate.releaseDeferred(stream);
     expect(one.reserved).toBe(0);
     expect(() => one.admit({ likely: 10 })).not.toThrow();
   });

@@ -36,7 +36,7 @@ describe('the command line', () => {
       rebuildAnalytics: async () => '0',
       writeParquet: async () => {},
       setUpAnalyst: async () => [],
-      analyticsProgress: async () => ({ position: 0 }),
+      announcedPosition: async () => ({ position: 0 }),
     };
     const argv = ['serve', '--port', '9000', '--host=::1', '--log-url', 'memory:', '--log-durability', 'strict'];
     expect(await runCli(argv, parts)).toBe(3);

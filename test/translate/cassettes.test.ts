@@ -2,8 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
-import { createChatStreamTranslator } from '../../src/providers/translate/responses-to-chat/stream.ts';
+import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
+import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { checkResponse, checkStream } from './openai-shape.ts';
 import { completedAt, shellFor } from './shells.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { chatMessages } from '../../src/providers/translate/responses-to-chat/messages.ts';
+import { chatMessages } from '../../src/providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
 
 function messages(input: unknown, style = plainReasoning) {

@@ -3,11 +3,11 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DONE, encodeResponseEvent } from '../../src/providers/translate/responses-to-chat/response-events.ts';
+import { DONE, encodeResponseEvent } from '../../src/providers/translate/chat-to-responses/response-events.ts';
 import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
-} from '../../src/providers/translate/responses-to-chat/stream.ts';
+} from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { completedAt, shellFor } from './shells.ts';
 
 let server: Server;

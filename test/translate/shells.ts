@@ -1,6 +1,6 @@
 import { type CreateResponseRequest, parseCreateResponse } from '../../src/commands/responses/create-request.ts';
 import { responseShell } from '../../src/commands/responses/response-shell.ts';
-import type { ResponseShell } from '../../src/providers/translate/responses-to-chat/response-object.ts';
+import type { ResponseShell } from '../../src/providers/translate/chat-to-responses/response-object.ts';
 
 export const createdAt = 1_772_295_217;
 export const completedAt = 1_772_295_219;

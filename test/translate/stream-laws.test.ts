@@ -6,9 +6,9 @@ import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/read
 import { chatReader } from '../../src/commands/exchange/dialects/chat/upstream-chat.ts';
 import { ResponsesFromChatWriter } from '../../src/commands/exchange/dialects/responses/chat-writer.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
-import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
-import type { ResponseShell } from '../../src/providers/translate/responses-to-chat/response-object.ts';
-import { createChatStreamTranslator } from '../../src/providers/translate/responses-to-chat/stream.ts';
+import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
+import type { ResponseShell } from '../../src/providers/translate/chat-to-responses/response-object.ts';
+import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { checkResponse, checkStream } from './openai-shape.ts';
 import { completedAt, createdAt, shellFor } from './shells.ts';
 import { says, streamed } from './streamed-chat.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { ResponseEvent } from '../../src/providers/translate/responses-to-chat/response-events.ts';
-import { DONE, encodeResponseEvent } from '../../src/providers/translate/responses-to-chat/response-events.ts';
-import { createChatStreamTranslator } from '../../src/providers/translate/responses-to-chat/stream.ts';
+import type { ResponseEvent } from '../../src/providers/translate/chat-to-responses/response-events.ts';
+import { DONE, encodeResponseEvent } from '../../src/providers/translate/chat-to-responses/response-events.ts';
+import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { checkStream } from './openai-shape.ts';
 import { completedAt, shellFor } from './shells.ts';
 

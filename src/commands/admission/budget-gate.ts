@@ -116,7 +116,7 @@ export class BudgetGate {
   }
 
   /** The work that continued after this exchange is over, and the ledger has counted its cost. */
-  release(stream: StreamName): void {
+  releaseDeferred(stream: StreamName): void {
     const hold = this.#holds.get(stream);
     if (hold === undefined) return;
     hold.release();
@@ -132,7 +132,7 @@ export class BudgetGate {
   }
 
   /** The ledger has counted one usage of this exchange. @param nano its cost in nano-dollars */
-  counted(stream: StreamName, nano: number): void {
+  releaseCounted(stream: StreamName, nano: number): void {
     const hold = this.#holds.get(stream);
     if (hold === undefined) return;
     hold.counted(nano);

@@ -1,5 +1,5 @@
 /** Refusals for a stream that ended before its answer was whole. */
-import { streamCutOff } from '../../providers/translate/responses-to-chat/failure.ts';
+import { streamCutOff } from '../../providers/translate/chat-to-responses/failure.ts';
 import { Refusal } from '../refusal.ts';
 import type { EndReason } from './client.ts';
 

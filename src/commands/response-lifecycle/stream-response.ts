@@ -4,7 +4,7 @@
  */
 import { streamName } from '../../events/event.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
-import { readExchange } from '../exchange/record/recorded-exchange.ts';
+import { readExchange } from '../exchange/record/read-exchange.ts';
 import { type ReplayDependencies, replayAnswer } from '../exchange/record/replay-answer.ts';
 import { parseChunk } from '../model-request/parse-chunk.ts';
 import type { StoredResponse } from '../responses/archive.ts';

@@ -1,6 +1,6 @@
 import { isObject } from '../../json/is-object.ts';
+import type { ResponseShell, ResponseStatus } from '../../providers/translate/chat-to-responses/response-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
-import type { ResponseShell, ResponseStatus } from '../../providers/translate/responses-to-chat/response-object.ts';
 import type { CreateResponseRequest } from './create-request.ts';
 
 export interface ShellFacts {

@@ -1,4 +1,4 @@
-import type { ResponseStatus } from '../../providers/translate/responses-to-chat/response-object.ts';
+import type { ResponseStatus } from '../../providers/translate/chat-to-responses/response-object.ts';
 
 /** A response to store, in the stream `response-<id>`. */
 export interface StorableResponse {

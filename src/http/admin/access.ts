@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { scopeOf } from './mount.ts';
+import { scopeOf } from './admin-scope.ts';
 
 const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
 

@@ -10,7 +10,7 @@ import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { single } from '../query.ts';
 import { callerOf } from '../server.ts';
-import { pathsVisibleTo, scopeOf } from './mount.ts';
+import { pathsVisibleTo, scopeOf } from './admin-scope.ts';
 import { pageOf } from './page.ts';
 import { listPageParameters } from './parameters.ts';
 

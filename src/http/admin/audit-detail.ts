@@ -15,9 +15,9 @@ import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
+import { isWithin, scopeOf } from './admin-scope.ts';
 import { auditEntry, conversationEntry, fullEntry } from './audit-entry.ts';
 import type { AuditReports } from './audit-log.ts';
-import { isWithin, scopeOf } from './mount.ts';
 import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
 
 export interface AuditDetails extends AuditReports {

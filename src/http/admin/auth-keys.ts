@@ -18,11 +18,11 @@ import type { Routes } from '../api/route-schema.ts';
 import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { optionalUserPath } from '../user-path.ts';
+import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 import type { Moment } from './as-of.ts';
 import { type EffectiveAccess, keyRow, keyView } from './auth-key-rows.ts';
 import * as routes from './auth-keys-schema.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { isWithin, pathInScope, scopeOf } from './mount.ts';
 import { pageOf } from './page.ts';
 
 /** The keys at a moment. */

@@ -22,6 +22,7 @@ import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
+import { scopeOf } from './admin-scope.ts';
 import type { AsOf } from './as-of.ts';
 import { type BudgetBooks, budgetAnswer, budgetRows, oneBudget } from './budget-rows.ts';
 import { registerBudgetSettings } from './budget-settings.ts';
@@ -35,7 +36,6 @@ import {
   subjectMembers,
   subjectOfPath,
 } from './limit-subject.ts';
-import { scopeOf } from './mount.ts';
 import { asOfParameter } from './parameters.ts';
 import { confirmed, resetRoute } from './reset-request.ts';
 

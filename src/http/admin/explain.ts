@@ -20,8 +20,8 @@ import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../time-text.ts';
 import { optionalUserPath } from '../user-path.ts';
+import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './admin-scope.ts';
 import type { Moment } from './as-of.ts';
-import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './mount.ts';
 import { asOfParameter } from './parameters.ts';
 
 /** The policies in force at a moment. */

@@ -21,7 +21,7 @@ import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dayOrTime } from '../dates.ts';
 import { entryPositionIn, limitIn } from '../paging.ts';
 import { parseUserPath } from '../user-path.ts';
-import { isWithin, pathInScope, scopeOf } from './mount.ts';
+import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 
 export interface HistoryDependencies {
   readonly log: EventLog;

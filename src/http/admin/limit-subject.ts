@@ -5,7 +5,7 @@ import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import { textParameter } from '../api/parameters.ts';
 import { optionalUserPath } from '../user-path.ts';
-import { isWithin, pathInScope, scopeOf } from './mount.ts';
+import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 
 const MAX_SUBJECT_LENGTH = 256;
 

@@ -34,8 +34,8 @@ import { logPosition } from '../paging.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { userPathFilter } from '../user-path.ts';
+import { pathInScope, scopeOf } from './admin-scope.ts';
 import { LiveClient } from './live-client.ts';
-import { pathInScope, scopeOf } from './mount.ts';
 
 export interface LiveLogsOptions {
   readonly log: EventLog;

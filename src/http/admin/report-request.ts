@@ -6,7 +6,7 @@ import { type QueryParameter, textParameter } from '../api/parameters.ts';
 import { type ReportRange, type RequestedDays, reportRange, timeZoneOf } from '../date-range.ts';
 import { single } from '../query.ts';
 import { userPathFilter } from '../user-path.ts';
-import { pathInScope, scopeOf } from './mount.ts';
+import { pathInScope, scopeOf } from './admin-scope.ts';
 
 export const reportParameters = {
   days: {

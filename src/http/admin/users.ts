@@ -22,8 +22,8 @@ import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts'
 import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { optionalUserPath, parseUserPath } from '../user-path.ts';
+import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { isWithin, pathInScope, scopeOf } from './mount.ts';
 import { type ListPage, pageOf } from './page.ts';
 import { asOfParameter, listPageParameters } from './parameters.ts';
 

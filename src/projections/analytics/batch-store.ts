@@ -26,8 +26,10 @@ export const projectionVersion = 1;
 export interface BatchStore {
   /** Creates missing parts of the database, and waits for inserts that are still running. @throws OtherLog */
   prepare(logId: string): Promise<void>;
-  /** The batch announced last; undefined when there is none. */
-  lastRange(): Promise<Range | undefined>;
+  /**
+   * The checkpoint of the tables: the batch announced last, which may be stored in part. Undefined when there is none.
+   */
+  lastAnnouncedBatch(): Promise<Range | undefined>;
   /** End of the last batch that is stored whole and ends at or before this position; undefined without one. */
   wholeUpTo(position: number): Promise<number | undefined>;
   announce(batch: RowBatch, logId: string): Promise<void>;
@@ -184,7 +186,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       if (other !== undefined) throw new OtherLog(database, 'holds another log');
       await waitForInserts();
     },
-    async lastRange() {
+    async lastAnnouncedBatch() {
       type Row = { after: string; to: string; resume_after: string };
       const query = `SELECT after, to, resume_after FROM ${batches} ORDER BY after DESC, to DESC LIMIT 1`;
       const [row] = await rowsOf<Row>(query);

@@ -104,7 +104,7 @@ export function startProjector(options: ProjectorOptions): Projector {
     const logId = await firstEventOf(log, signal);
     if (logId === undefined) return;
     await store.prepare(logId);
-    const last = await store.lastRange();
+    const last = await store.lastAnnouncedBatch();
     const skipped = skippedBy('analytics', await skippedEvents(log));
     const builder = new BatchBuilder(last ?? { after: 0, resumeAfter: 0 }, retention, skipped);
     if (last !== undefined) await finishLast(builder, last);

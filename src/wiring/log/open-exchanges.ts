@@ -7,7 +7,7 @@ import {
   resumableExchange,
 } from '../../commands/exchange/background/recover-exchanges.ts';
 import type { ResumableExchange } from '../../commands/exchange/background/resumable-exchange.ts';
-import type { RecordedExchange } from '../../commands/exchange/record/recorded-exchange.ts';
+import type { RecordedExchange } from '../../commands/exchange/record/read-exchange.ts';
 import { type InFlight, openExchanges } from '../../projections/in-flight.ts';
 import { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import type { GatewayLog } from './event-log.ts';

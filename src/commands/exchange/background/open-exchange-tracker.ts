@@ -4,7 +4,7 @@
  */
 import type { Position, StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
-import type { RecordedExchange } from '../record/recorded-exchange.ts';
+import type { RecordedExchange } from '../record/read-exchange.ts';
 import type { LeftOpen } from './recover-exchanges.ts';
 
 /** @returns the exchanges to resume. @throws LogUnavailable */

@@ -39,7 +39,7 @@ import {
   type RecordedExchange,
   readExchange,
   relayOfRecorded,
-} from '../record/recorded-exchange.ts';
+} from '../record/read-exchange.ts';
 import type { ReplayDependencies } from '../record/replay-answer.ts';
 import { partOf, priced } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';

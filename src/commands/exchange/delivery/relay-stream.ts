@@ -64,7 +64,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let lost: unknown;
   let closing: NodeJS.Timeout | undefined;
 
-  const observe = (frames: readonly Frame[]): void => {
+  const recordFrame = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
       const answer = refusal === undefined ? relay.frame(frame) : NOTHING_MORE;
       const data = { attempt, index: received.chunks };
@@ -140,7 +140,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   const onPiece = (piece: Buffer): Promise<unknown> | undefined => {
     if (lost !== undefined) throw lost;
     received.firstByteMs ??= record.elapsed();
-    observe(splitter.push(piece));
+    recordFrame(splitter.push(piece));
     if (waiting > HIGH_WATER_BYTES) return forwarded;
     return behind;
   };
@@ -149,7 +149,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   try {
     await reply.body.pieces(onPiece);
     const last = splitter.end();
-    if (last !== undefined) observe([last]);
+    if (last !== undefined) recordFrame([last]);
   } catch (error) {
     if (lost !== undefined) throw lost;
     if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;

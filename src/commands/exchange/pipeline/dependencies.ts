@@ -14,7 +14,7 @@ import type { RetryPolicy } from '../attempts/retry-policy.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
 import type { ExchangePolicy } from '../policy.ts';
-import type { Dialects } from '../record/recorded-exchange.ts';
+import type { Dialects } from '../record/read-exchange.ts';
 import type { RefusedRequests } from '../record/refused-requests.ts';
 
 export interface ExchangeDependencies {

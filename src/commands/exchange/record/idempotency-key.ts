@@ -19,7 +19,7 @@ import { responseIdOf } from '../../responses/response-id.ts';
 import { everything } from '../../visibility.ts';
 import type { RecordedAnswer, ReplayedPart } from '../answer-source.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import { type RecordedExchange, readExchange, recordedFailure } from './recorded-exchange.ts';
+import { type RecordedExchange, readExchange, recordedFailure } from './read-exchange.ts';
 import { type AnswerPart, type ReplayDependencies, replayAnswer } from './replay-answer.ts';
 
 const CLAIM_LIFETIME_MS = 24 * 60 * 60 * 1000;

@@ -22,7 +22,7 @@ import {
   recordedFailure,
   relayOfRecorded,
   withEvent,
-} from './recorded-exchange.ts';
+} from './read-exchange.ts';
 
 export interface ReplayDependencies {
   readonly log: EventLog;

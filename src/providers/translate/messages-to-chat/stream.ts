@@ -7,10 +7,10 @@
  * whole answer with the same content give the same message.
  */
 import { isObject } from '../../../json/is-object.ts';
+import { type CallDelta, callsIn, saidIn } from '../chat-to-responses/chat-delta.ts';
 import { answerEnd } from '../finish-reasons.ts';
 import { firstChoice } from '../first-choice.ts';
 import { filled, type JsonObject } from '../json.ts';
-import { type CallDelta, callsIn, saidIn } from '../responses-to-chat/chat-delta.ts';
 import type { Message, MessageEvent, MessageShell, StopReason } from './message-object.ts';
 import { type OpenBlock, OpenText, OpenThinking, OpenToolUse } from './open-blocks.ts';
 import { messageUsage } from './usage.ts';

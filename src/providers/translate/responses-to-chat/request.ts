@@ -28,7 +28,7 @@ import { isObject } from '../../../json/is-object.ts';
 import { filled, isUnset, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { refusedInclude } from './include.ts';
-import { type ChatMessage, chatMessages } from './messages.ts';
+import { type ChatMessage, chatMessages } from './items-to-chat-messages.ts';
 import { type ReasoningStyle, reasoningMembers, refusedReasoning } from './reasoning-style.ts';
 import { chatTools } from './tools.ts';
 

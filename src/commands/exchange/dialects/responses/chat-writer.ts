@@ -1,17 +1,17 @@
 /** Writes chat completion chunks for a client of the Responses API. */
 
-import type { JsonObject } from '../../../../providers/translate/json.ts';
-import { responseFromChat } from '../../../../providers/translate/responses-to-chat/answer.ts';
+import { responseFromChat } from '../../../../providers/translate/chat-to-responses/answer.ts';
 import {
   DONE,
   encodeResponseEvent,
   type ResponseEvent,
-} from '../../../../providers/translate/responses-to-chat/response-events.ts';
-import type { ResponseShell } from '../../../../providers/translate/responses-to-chat/response-object.ts';
+} from '../../../../providers/translate/chat-to-responses/response-events.ts';
+import type { ResponseShell } from '../../../../providers/translate/chat-to-responses/response-object.ts';
 import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
-} from '../../../../providers/translate/responses-to-chat/stream.ts';
+} from '../../../../providers/translate/chat-to-responses/stream.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { EarlyEnd } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';

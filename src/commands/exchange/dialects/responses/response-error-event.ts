@@ -1,5 +1,5 @@
 /** The `error` event of a Responses stream: flat as in OpenAI's API, nested as in Open Responses. */
-import { DONE } from '../../../../providers/translate/responses-to-chat/response-events.ts';
+import { DONE } from '../../../../providers/translate/chat-to-responses/response-events.ts';
 import type { Refusal } from '../../../refusal.ts';
 
 export function responseErrorEvent(sequenceNumber: number, refusal: Refusal, message = refusal.message): Buffer {

@@ -1,8 +1,8 @@
 /** Writes Responses events for a client of the Responses API. */
 
 import { isObject } from '../../../../json/is-object.ts';
+import { DONE } from '../../../../providers/translate/chat-to-responses/response-events.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
-import { DONE } from '../../../../providers/translate/responses-to-chat/response-events.ts';
 import { type EarlyEnd, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';

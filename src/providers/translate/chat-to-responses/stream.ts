@@ -10,9 +10,10 @@ import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
 import { firstChoice } from '../first-choice.ts';
 import { filled, type JsonObject } from '../json.ts';
+import { mergedExtra } from '../responses-to-chat/extra-content.ts';
+import { toolIdentities } from '../responses-to-chat/tool-names.ts';
 import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
-import { mergedExtra } from './extra-content.ts';
 import { failedWithoutMessage, failureForClients, type StreamFailure, streamCutOff, typeOfCode } from './failure.ts';
 import { OpenCall } from './open-call.ts';
 import { EventQueue, type OpenItem } from './open-items.ts';
@@ -20,7 +21,6 @@ import { OpenMessage } from './open-message.ts';
 import { OpenReasoning, type ReasoningForm, reasoningForm } from './open-reasoning.ts';
 import type { EnvelopeError, ResponseEvent, TerminalEventType } from './response-events.ts';
 import type { ItemStatus, Logprob, ResponseObject, ResponseShell } from './response-object.ts';
-import { toolIdentities } from './tool-names.ts';
 import { responseUsage } from './usage.ts';
 
 export interface ChatStreamEnd {

@@ -1,7 +1,7 @@
 /** A model's reasoning that is not complete yet. */
 import type { JsonObject } from '../json.ts';
-import { carriedForm } from './carried-reasoning.ts';
-import { mergedExtra } from './extra-content.ts';
+import { carriedForm } from '../responses-to-chat/carried-reasoning.ts';
+import { mergedExtra } from '../responses-to-chat/extra-content.ts';
 import { type EventQueue, type OpenItem, pushItemAdded, pushItemDone } from './open-items.ts';
 import type { ItemStatus, ReasoningItem } from './response-object.ts';
 

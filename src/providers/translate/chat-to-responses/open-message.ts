@@ -1,6 +1,6 @@
 /** A message that is not complete yet: parts of text and refusals, one after the other. */
 import type { JsonObject } from '../json.ts';
-import { mergedExtra } from './extra-content.ts';
+import { mergedExtra } from '../responses-to-chat/extra-content.ts';
 import { type EventQueue, type OpenItem, pushItemAdded, pushItemDone } from './open-items.ts';
 import type { ItemStatus, Logprob, MessageItem, MessagePart } from './response-object.ts';
 

@@ -1,9 +1,9 @@
 /** A tool call that is not complete yet. */
 
 import { parseExactly } from '../../../json/exact-json.ts';
+import type { ToolIdentity } from '../responses-to-chat/tool-names.ts';
 import { type EventQueue, type OpenItem, pushItemAdded, pushItemDone } from './open-items.ts';
 import type { CustomToolCallItem, FunctionCallItem, ItemStatus } from './response-object.ts';
-import type { ToolIdentity } from './tool-names.ts';
 
 export class OpenCall implements OpenItem {
   readonly index: number;

@@ -1,4 +1,4 @@
-/** Reads the position of analytics from outside its process. */
+/** Reads the position up to which analytics has announced batches, from outside its process. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
@@ -17,7 +17,7 @@ export function forgetAddress(dataDir: string): void {
 }
 
 /** Every event up to `position` is announced to ClickHouse, and stored except for the present batch. */
-export async function analyticsProgress({
+export async function announcedPosition({
   analytics,
   dataDir,
 }: Config): Promise<{ readonly position: number } | { readonly unknown: string }> {
