@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
 import {
   brotliDecompress,
+  constants,
   createBrotliDecompress,
   createGunzip,
   createInflate,
@@ -20,13 +21,21 @@ interface Coding {
   stream(): Readable & NodeJS.WritableStream;
 }
 
+/** At most 8 MiB of memory for a frame's window, whatever the frame demands (RFC 9659). */
+const zstdWindow = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 const gzip: Coding = { whole: gunzip, stream: () => createGunzip() };
 const codings: ReadonlyMap<string, Coding> = new Map([
   ['gzip', gzip],
   ['x-gzip', gzip],
   ['deflate', { whole: inflate, stream: () => createInflate() }],
   ['br', { whole: brotliDecompress, stream: () => createBrotliDecompress() }],
-  ['zstd', { whole: zstdDecompress, stream: () => createZstdDecompress() }],
+  [
+    'zstd',
+    {
+      whole: (body, options, decoded) => zstdDecompress(body, { ...zstdWindow, ...options }, decoded),
+      stream: () => createZstdDecompress(zstdWindow),
+    },
+  ],
 ]);
 
 /** The encodings that a client may send: the value of `Accept-Encoding` on a 415 (RFC 9110 §12.5.3). */

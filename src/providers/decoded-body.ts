@@ -1,7 +1,7 @@
 /** Decodes compressed answers: some providers compress although the requests accept only uncompressed ones. */
 import { type Transform, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createBrotliDecompress, createUnzip, createZstdDecompress } from 'node:zlib';
+import { constants, createBrotliDecompress, createUnzip, createZstdDecompress } from 'node:zlib';
 import { ProviderFailure, type ReplyBody } from './provider.ts';
 import { tooLarge } from './transport-failure.ts';
 
@@ -10,7 +10,8 @@ const decoders: Readonly<Record<string, () => Transform>> = {
   'x-gzip': createUnzip,
   deflate: createUnzip,
   br: createBrotliDecompress,
-  zstd: createZstdDecompress,
+  // At most 8 MiB of memory for a frame's window, whatever the frame demands (RFC 9659).
+  zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } }),
 };
 
 /** The same answer decoded, or undefined when `encoding` names no supported encoding. */

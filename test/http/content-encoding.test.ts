@@ -1,5 +1,5 @@
 /** Encoded request bodies: decoded within the limit of their route, or refused. */
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, eventsOfExchange, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
@@ -41,7 +41,19 @@ async function form(bytes: number): Promise<{ type: string; body: Buffer }> {
   return { type: request.headers.get('content-type') ?? '', body: Buffer.from(await request.arrayBuffer()) };
 }
 
+/** A frame that demands a window of 128 MiB for its few bytes (RFC 8878 §3.1.1.1.2). */
+function largeWindow(body: Buffer): Buffer {
+  const block = Buffer.alloc(3);
+  block.writeUIntLE((body.length << 3) | 1, 0, 3);
+  return Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88]), block, body]);
+}
+
 describe('a JSON body', () => {
+  it('in a zstd frame with a window of more than 8 MiB is refused', async () => {
+    expect(zstdDecompressSync(largeWindow(chat()))).toEqual(chat());
+    expect((await errorOf(await send(CHAT, 'zstd', largeWindow(chat())), 400)).message).toMatch(/memory|window/i);
+  });
+
   it.each(encoders)('encoded with %s is decoded', async (encoding, encode) => {
     const answer = await send(CHAT, encoding, encode(chat()));
     expect((await json(answer)).choices[0].message.content).toBe('fine');

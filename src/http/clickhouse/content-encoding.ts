@@ -24,7 +24,8 @@ const encoders: Readonly<Record<string, () => Transform>> = {
 };
 
 const decoders: Readonly<Record<string, () => Transform>> = {
-  zstd: createZstdDecompress,
+  // At most 8 MiB of memory for a frame's window, whatever the frame demands (RFC 9659).
+  zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } }),
   gzip: createGunzip,
   'x-gzip': createGunzip,
   deflate: createInflate,
