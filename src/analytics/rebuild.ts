@@ -1,5 +1,4 @@
 /** `chancery views rebuild analytics`: makes new tables from the log, which then replace the present ones. */
-
 import type { Config } from '../config/config.ts';
 import { openLog } from '../events/open-log.ts';
 import { formatPosition, parsePosition } from '../events/sequence-position.ts';

@@ -1,5 +1,4 @@
 /** Records queries of the analytics process: the gateway that started it writes them to the log. */
-
 import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
 import { type QueryRecorded, type QueryToRecord, queryRecorded } from './messages.ts';
 

@@ -1,5 +1,4 @@
 /** `chancery analytics`: the analytics process without a gateway, for a machine that shares the folder of the log. */
-
 import { print, printError } from '../cli/terminal.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { describeProblem } from '../config/problem.ts';

@@ -1,5 +1,4 @@
 /** `chancery log stat` */
-
 import { type LogStat, type SegmentStat, statLog } from '../events/embedded/stat-log.ts';
 import { isoTime } from '../events/event-json.ts';
 import { formatPosition } from '../events/sequence-position.ts';

@@ -2,7 +2,6 @@
  * A request that is answered with an error. Every refusal of the gateway itself is declared once, here: its stable
  * code, its status and its type. Errors of a provider become refusals through `refusalFromUpstream`.
  */
-
 import type { TranslationRefusal } from '../providers/translate/refusal.ts';
 import type { ErrorType } from '../providers/upstream-error.ts';
 

@@ -1,5 +1,4 @@
 /** Decides which of the configured providers are registered, and with which settings. */
-
 import type { MissingVariable } from './expand.ts';
 import type { Problem } from './problem.ts';
 import { type ProviderTimeouts, timeoutsOf } from './provider-timeouts.ts';

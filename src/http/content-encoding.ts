@@ -1,17 +1,7 @@
 /** Encoded request bodies (RFC 9110 §8.4): decoded up to the limit of their route, or refused. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import {
-  brotliDecompress,
-  constants,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createZstdDecompress,
-  gunzip,
-  inflate,
-  zstdDecompress,
-} from 'node:zlib';
+import * as zlib from 'node:zlib';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 
 type Decoded = (error: Error | null, decoded: Buffer) => void;
@@ -22,18 +12,18 @@ interface Coding {
 }
 
 /** At most 8 MiB of memory for a frame's window, whatever the frame demands (RFC 9659). */
-const zstdWindow = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
-const gzip: Coding = { whole: gunzip, stream: () => createGunzip() };
+const zstdWindow = { params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 } };
+const gzip: Coding = { whole: zlib.gunzip, stream: () => zlib.createGunzip() };
 const codings: ReadonlyMap<string, Coding> = new Map([
   ['gzip', gzip],
   ['x-gzip', gzip],
-  ['deflate', { whole: inflate, stream: () => createInflate() }],
-  ['br', { whole: brotliDecompress, stream: () => createBrotliDecompress() }],
+  ['deflate', { whole: zlib.inflate, stream: () => zlib.createInflate() }],
+  ['br', { whole: zlib.brotliDecompress, stream: () => zlib.createBrotliDecompress() }],
   [
     'zstd',
     {
-      whole: (body, options, decoded) => zstdDecompress(body, { ...zstdWindow, ...options }, decoded),
-      stream: () => createZstdDecompress(zstdWindow),
+      whole: (body, options, decoded) => zlib.zstdDecompress(body, { ...zstdWindow, ...options }, decoded),
+      stream: () => zlib.createZstdDecompress(zstdWindow),
     },
   ],
 ]);

@@ -2,7 +2,6 @@
  * The gateway's metrics, for Prometheus. Recording an exchange costs the request path about two microseconds; values
  * that can be read at a scrape are not recorded.
  */
-
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
 import type { ExchangeSummary } from '../commands/exchange/pipeline/dependencies.ts';

@@ -1,5 +1,4 @@
 /** `ANY /p/{provider}/…`. */
-
 import { IncomingMessage } from 'node:http';
 import type { FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';

@@ -1,5 +1,4 @@
 /** An event stream outside an exchange: written at the client's pace, with heartbeats while no events arrive. */
-
 import { Heartbeat } from '../commands/exchange/delivery/heartbeat.ts';
 import type { Client } from '../commands/model-request/client.ts';
 import { refusals } from '../commands/refusal.ts';

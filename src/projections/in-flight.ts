@@ -5,14 +5,7 @@
  * It processes every exchange, so `apply` is a map look-up and a few assignments. It does not get chunks.
  */
 import { z } from 'zod';
-import {
-  attemptFailed,
-  attemptStarted,
-  exchangeEnds,
-  historyReplayed,
-  modelResolved,
-  requestReceived,
-} from '../events/catalogue/exchange.ts';
+import * as events from '../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName, streamName } from '../events/event.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
@@ -61,22 +54,22 @@ export const inFlight: Projection<InFlight> = {
   filter: {
     streams: ['exchange-'],
     types: [
-      requestReceived.type,
-      modelResolved.type,
-      historyReplayed.type,
-      attemptStarted.type,
-      attemptFailed.type,
-      ...exchangeEnds,
+      events.requestReceived.type,
+      events.modelResolved.type,
+      events.historyReplayed.type,
+      events.attemptStarted.type,
+      events.attemptFailed.type,
+      ...events.exchangeEnds,
     ],
   },
   initial: () => new Map(),
   apply(state, event) {
     const id = idOf(event.stream);
-    if (exchangeEnds.has(event.type)) {
+    if (events.exchangeEnds.has(event.type)) {
       state.delete(id);
       return state;
     }
-    if (isA(event, requestReceived)) {
+    if (isA(event, events.requestReceived)) {
       state.set(id, beginExchange(id, event));
       return state;
     }
@@ -97,7 +90,7 @@ export const inFlight: Projection<InFlight> = {
 
 function beginExchange(
   id: string,
-  event: RecordedEvent<string, z.infer<typeof requestReceived.data>>,
+  event: RecordedEvent<string, z.infer<typeof events.requestReceived.data>>,
 ): InFlightExchange {
   const { data, context } = event;
   return {
@@ -121,11 +114,11 @@ function beginExchange(
 }
 
 function advance(exchange: InFlightExchange, event: RecordedEvent): void {
-  if (isA(event, modelResolved)) {
+  if (isA(event, events.modelResolved)) {
     exchange.provider = event.data.provider;
     exchange.providerType = event.data.providerType;
     exchange.model = event.data.model;
-  } else if (isA(event, attemptStarted)) {
+  } else if (isA(event, events.attemptStarted)) {
     const { attempt: seq, kind, provider, providerType, model } = event.data;
     exchange.attempts = seq;
     exchange.attempt = { seq, kind, provider, providerType, model };

@@ -1,17 +1,6 @@
 /** Every managed key, active or not, indexed for authentication and the admin API. */
 import type { z } from 'zod';
-import {
-  keyAllowedModelsChanged,
-  keyCreated,
-  keyDashboardAccessChanged,
-  keyDeactivated,
-  keyExpiryChanged,
-  keyLabelsChanged,
-  keyReactivated,
-  keyRenamed,
-  keyRotated,
-  keyUserPathHeaderChanged,
-} from '../events/catalogue/key.ts';
+import * as events from '../events/catalogue/key.ts';
 import { idOf, type RecordedEvent, type UserPath } from '../events/event.ts';
 import type { KeyRecord } from './key-record.ts';
 import { isA } from './known-event.ts';
@@ -91,7 +80,7 @@ export const keysView: Projection<KeysState> = {
   filter: { types: ['key.'] },
   initial: () => new KeysState(),
   apply(state, event) {
-    if (isA(event, keyCreated)) {
+    if (isA(event, events.keyCreated)) {
       state.put(created(state, event.data, Math.floor(event.at), Number(event.revision)));
       return state;
     }
@@ -111,7 +100,12 @@ export const keysView: Projection<KeysState> = {
   },
 };
 
-function created(state: KeysState, data: z.infer<typeof keyCreated.data>, at: number, revision: number): KeyRecord {
+function created(
+  state: KeysState,
+  data: z.infer<typeof events.keyCreated.data>,
+  at: number,
+  revision: number,
+): KeyRecord {
   const { id, name, description, userPath, labels, allowedModels, dashboardAccess } = data;
   return {
     id,
@@ -136,31 +130,32 @@ function created(state: KeysState, data: z.infer<typeof keyCreated.data>, at: nu
 function changed(state: KeysState, key: KeyRecord, event: RecordedEvent): KeyRecord {
   const updatedAt = Math.floor(event.at);
   const revision = Number(event.revision);
-  if (isA(event, keyLabelsChanged)) return { ...key, labels: state.listOf(event.data.labels), updatedAt, revision };
-  if (isA(event, keyAllowedModelsChanged)) {
+  if (isA(event, events.keyLabelsChanged))
+    return { ...key, labels: state.listOf(event.data.labels), updatedAt, revision };
+  if (isA(event, events.keyAllowedModelsChanged)) {
     return { ...key, allowedModels: state.listOf(event.data.allowedModels), updatedAt, revision };
   }
-  if (isA(event, keyDashboardAccessChanged)) {
+  if (isA(event, events.keyDashboardAccessChanged)) {
     return { ...key, dashboardAccess: event.data.dashboardAccess, updatedAt, revision };
   }
-  if (isA(event, keyUserPathHeaderChanged)) {
+  if (isA(event, events.keyUserPathHeaderChanged)) {
     return { ...key, userPathHeader: event.data.userPathHeader, updatedAt, revision };
   }
-  if (isA(event, keyRenamed)) {
+  if (isA(event, events.keyRenamed)) {
     const { name, description } = event.data;
     return { ...key, name, description: description ?? undefined, updatedAt, revision };
   }
-  if (isA(event, keyExpiryChanged)) {
+  if (isA(event, events.keyExpiryChanged)) {
     return { ...key, expiresAt: event.data.expiresAt ?? undefined, updatedAt, revision };
   }
-  if (isA(event, keyRotated)) {
+  if (isA(event, events.keyRotated)) {
     const { secretHash, lastCharacters, previousValidUntil } = event.data;
     const previousSecret = { secretHash: key.secretHash, validUntil: previousValidUntil };
     return { ...key, secretHash, lastCharacters, previousSecret, updatedAt, revision };
   }
-  if (isA(event, keyDeactivated)) {
+  if (isA(event, events.keyDeactivated)) {
     return { ...key, deactivatedAt: updatedAt, previousSecret: undefined, updatedAt, revision };
   }
-  if (isA(event, keyReactivated)) return { ...key, deactivatedAt: undefined, updatedAt, revision };
+  if (isA(event, events.keyReactivated)) return { ...key, deactivatedAt: undefined, updatedAt, revision };
   return key;
 }

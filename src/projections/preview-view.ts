@@ -5,20 +5,7 @@
  * (model, history, attempts) and, for streams, `audit.stream` (the answer so far). `usage.completed` carries tokens and
  * cost.
  */
-import {
-  attemptFailed,
-  attemptStarted,
-  chunkReceived,
-  clientDisconnected,
-  exchangeCompleted,
-  exchangeEnds,
-  exchangeFailed,
-  historyReplayed,
-  modelResolved,
-  requestReceived,
-  requestRefused,
-  usageRecorded,
-} from '../events/catalogue/exchange.ts';
+import * as events from '../events/catalogue/exchange.ts';
 import { idOf, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { AnswerText } from './answer-text.ts';
@@ -26,34 +13,24 @@ import type { InFlight } from './in-flight.ts';
 import { isA } from './known-event.ts';
 import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
-import {
-  auditPreview,
-  beginPreview,
-  type Ending,
-  MAX_PREVIEW_BODY_BYTES,
-  nanoseconds,
-  type PreviewOptions,
-  type RequestSoFar,
-  snapshotPreview,
-  weightOf,
-} from './request-preview.ts';
+import * as preview from './request-preview.ts';
 import { usagePreview } from './usage-preview.ts';
 
 /** The answer so far of one request is sent at most this often. */
 const ANSWER_EVERY_MS = 500;
 
 const previewTypes = new Map<string, string>([
-  [requestReceived.type, 'audit.started'],
-  [modelResolved.type, 'audit.updated'],
-  [historyReplayed.type, 'audit.updated'],
-  [attemptStarted.type, 'audit.updated'],
-  [attemptFailed.type, 'audit.updated'],
-  [chunkReceived.type, 'audit.stream'],
-  [exchangeCompleted.type, 'audit.completed'],
-  [requestRefused.type, 'audit.failed'],
-  [exchangeFailed.type, 'audit.failed'],
-  [clientDisconnected.type, 'audit.failed'],
-  [usageRecorded.type, 'usage.completed'],
+  [events.requestReceived.type, 'audit.started'],
+  [events.modelResolved.type, 'audit.updated'],
+  [events.historyReplayed.type, 'audit.updated'],
+  [events.attemptStarted.type, 'audit.updated'],
+  [events.attemptFailed.type, 'audit.updated'],
+  [events.chunkReceived.type, 'audit.stream'],
+  [events.exchangeCompleted.type, 'audit.completed'],
+  [events.requestRefused.type, 'audit.failed'],
+  [events.exchangeFailed.type, 'audit.failed'],
+  [events.clientDisconnected.type, 'audit.failed'],
+  [events.usageRecorded.type, 'usage.completed'],
 ]);
 
 /** The preview type of an event; undefined for events that have no preview. */
@@ -87,7 +64,7 @@ export function snapshotFrames(
       requestId: exchange.requestId,
       userPath: exchange.userPath,
       path: exchange.path,
-      data: snapshotPreview(exchange, type),
+      data: preview.snapshotPreview(exchange, type),
       weight: 2_000,
     };
   });
@@ -95,16 +72,16 @@ export function snapshotFrames(
 
 class PreviewFold implements LiveFold {
   readonly #log: EventLog;
-  readonly #open = new Map<StreamName, RequestSoFar>();
+  readonly #open = new Map<StreamName, preview.RequestSoFar>();
   /** Requests whose answer grew since it was last sent. */
-  readonly #growing = new Map<StreamName, RequestSoFar>();
+  readonly #growing = new Map<StreamName, preview.RequestSoFar>();
 
   constructor(log: EventLog) {
     this.#log = log;
   }
 
   apply(event: RecordedEvent): LiveFrame | undefined | Promise<LiveFrame | undefined> {
-    if (isA(event, requestReceived)) this.#open.set(event.stream, beginPreview(event));
+    if (isA(event, events.requestReceived)) this.#open.set(event.stream, preview.beginPreview(event));
     const request = this.#open.get(event.stream);
     if (request !== undefined) return this.#frameFor(request, event);
     return this.#readRequest(event).then((request) =>
@@ -122,92 +99,96 @@ class PreviewFold implements LiveFold {
   }
 
   /** Reads the events of the request before this event, which is the first one that the fold gets. */
-  async #readRequest(event: RecordedEvent): Promise<RequestSoFar | undefined> {
-    let request: RequestSoFar | undefined;
+  async #readRequest(event: RecordedEvent): Promise<preview.RequestSoFar | undefined> {
+    let request: preview.RequestSoFar | undefined;
     const before = { maxCount: Number(event.revision) };
     if (before.maxCount === 0) return undefined;
     for await (const earlier of this.#log.readStream(event.stream, before)) {
-      if (isA(earlier, requestReceived)) request = beginPreview(earlier);
+      if (isA(earlier, events.requestReceived)) request = preview.beginPreview(earlier);
       else if (request !== undefined) learn(request, earlier);
     }
     if (request !== undefined) this.#open.set(event.stream, request);
     return request;
   }
 
-  #frameFor(request: RequestSoFar, event: RecordedEvent): LiveFrame | undefined {
+  #frameFor(request: preview.RequestSoFar, event: RecordedEvent): LiveFrame | undefined {
     const { stream, position, at } = event;
     const type = previewTypes.get(event.type);
     if (type === undefined) return undefined;
-    if (isA(event, usageRecorded)) {
+    if (isA(event, events.usageRecorded)) {
       const data = usagePreview(event, idOf(stream));
       return { ...placeOf(request, stream), type, alias: event.type, position, at, data, weight: 2_000 };
     }
     learn(request, event);
-    if (event.type === chunkReceived.type) {
+    if (event.type === events.chunkReceived.type) {
       if (!request.answerGrew) return undefined;
       if (at - request.answerSentAt >= ANSWER_EVERY_MS) return this.#answerFrame(request, stream, position, at);
       this.#growing.set(stream, request);
       return undefined;
     }
-    let options: PreviewOptions;
-    if (exchangeEnds.has(event.type)) {
+    let options: preview.PreviewOptions;
+    if (events.exchangeEnds.has(event.type)) {
       this.#open.delete(stream);
       this.#growing.delete(stream);
       options = { liveState: type, pending: false, ending: endingOf(event), requestBody: true, answer: 'whole' };
     } else {
       // The body is sent once, with `model.resolved`: a list merges previews by id.
-      options = { liveState: type, pending: true, requestBody: event.type === modelResolved.type };
+      options = { liveState: type, pending: true, requestBody: event.type === events.modelResolved.type };
     }
     return frameOf(request, options, event.type, stream, position, at);
   }
 
-  #answerFrame(request: RequestSoFar, stream: StreamName, position: Position, at: number): LiveFrame {
+  #answerFrame(request: preview.RequestSoFar, stream: StreamName, position: Position, at: number): LiveFrame {
     request.answerSentAt = at;
     request.answerGrew = false;
     this.#growing.delete(stream);
-    const options: PreviewOptions = { liveState: 'audit.stream', pending: true, answer: 'partial' };
-    return frameOf(request, options, chunkReceived.type, stream, position, at);
+    const options: preview.PreviewOptions = { liveState: 'audit.stream', pending: true, answer: 'partial' };
+    return frameOf(request, options, events.chunkReceived.type, stream, position, at);
   }
 }
 
-function learn(request: RequestSoFar, event: RecordedEvent): void {
-  if (isA(event, chunkReceived)) {
+function learn(request: preview.RequestSoFar, event: RecordedEvent): void {
+  if (isA(event, events.chunkReceived)) {
     if (event.body === undefined) return;
     request.answer.add(event.body);
     request.answerGrew = request.received.data.stream;
-  } else if (isA(event, modelResolved)) {
+  } else if (isA(event, events.modelResolved)) {
     request.resolved = event.data;
-  } else if (isA(event, attemptStarted)) {
+  } else if (isA(event, events.attemptStarted)) {
     const { attempt: seq, kind, provider, providerType, model } = event.data;
     const started_at = new Date(event.at).toISOString();
     request.attempts.push({ seq, kind, provider_type: providerType, provider_name: provider, model, started_at });
     request.attemptStartedAt = event.at;
-    request.answer = new AnswerText(MAX_PREVIEW_BODY_BYTES);
+    request.answer = new AnswerText(preview.MAX_PREVIEW_BODY_BYTES);
     request.answerGrew = false;
-  } else if (isA(event, attemptFailed)) {
+  } else if (isA(event, events.attemptFailed)) {
     const { status, code, message } = event.data;
     endAttempt(request, event.at, { status_code: status, success: false, error_code: code, error_message: message });
-  } else if (isA(event, exchangeCompleted)) {
+  } else if (isA(event, events.exchangeCompleted)) {
     endAttempt(request, event.at, { status_code: event.data.status, success: true });
   }
 }
 
-function endAttempt(request: RequestSoFar, at: number, outcome: Partial<RequestSoFar['attempts'][number]>): void {
+function endAttempt(
+  request: preview.RequestSoFar,
+  at: number,
+  outcome: Partial<preview.RequestSoFar['attempts'][number]>,
+): void {
   const last = request.attempts.pop();
   if (last === undefined) return;
-  request.attempts.push({ ...last, ...outcome, duration_ns: nanoseconds(at - request.attemptStartedAt) });
+  request.attempts.push({ ...last, ...outcome, duration_ns: preview.nanoseconds(at - request.attemptStartedAt) });
 }
 
-function endingOf(event: RecordedEvent): Ending | undefined {
-  if (isA(event, exchangeCompleted)) {
+function endingOf(event: RecordedEvent): preview.Ending | undefined {
+  if (isA(event, events.exchangeCompleted)) {
     return { status: event.data.status, durationMs: event.data.durationMs, answer: event.body };
   }
-  if (isA(event, requestRefused) || isA(event, exchangeFailed)) {
+  if (isA(event, events.requestRefused) || isA(event, events.exchangeFailed)) {
     const { status, durationMs, type, code, message } = event.data;
     const answer = event.body;
     return { status, durationMs, errorType: type, errorCode: code, errorMessage: message, answer };
   }
-  if (isA(event, clientDisconnected)) {
+  if (isA(event, events.clientDisconnected)) {
     const message = 'The client left before its answer was complete.';
     // No status reached the client: such a request counts as 499.
     return { status: 499, durationMs: event.data.durationMs, errorType: 'client_disconnected', errorMessage: message };
@@ -216,8 +197,8 @@ function endingOf(event: RecordedEvent): Ending | undefined {
 }
 
 function frameOf(
-  request: RequestSoFar,
-  options: PreviewOptions,
+  request: preview.RequestSoFar,
+  options: preview.PreviewOptions,
   alias: string,
   stream: StreamName,
   position: Position,
@@ -229,13 +210,13 @@ function frameOf(
     alias,
     position,
     at,
-    data: auditPreview(idOf(stream), request, options),
-    weight: weightOf(request, options),
+    data: preview.auditPreview(idOf(stream), request, options),
+    weight: preview.weightOf(request, options),
   };
 }
 
 /** The members of a frame that filters use. */
-function placeOf(request: RequestSoFar, stream: StreamName) {
+function placeOf(request: preview.RequestSoFar, stream: StreamName) {
   const { context, data } = request.received;
   return {
     stream,

@@ -1,14 +1,6 @@
 /** Recorded state of each provider, so that a start does not have to wait until all providers have answered. */
 import { z } from 'zod';
-import {
-  providerBecameAvailable,
-  providerBecameUnavailable,
-  providerCapabilityLearned,
-  providerCircuitChanged,
-  providerConfigured,
-  providerModelsListed,
-  providerRemoved,
-} from '../events/catalogue/provider.ts';
+import * as events from '../events/catalogue/provider.ts';
 import { idOf, type RecordedEvent } from '../events/event.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
@@ -16,16 +8,16 @@ import type { Projection } from './projection.ts';
 const rememberedProvider = z.object({
   name: z.string(),
   /** The configuration last seen at a start; undefined when the provider is no longer configured. */
-  configuration: providerConfigured.data.optional(),
+  configuration: events.providerConfigured.data.optional(),
   /** The last good model list, kept while the provider cannot be reached. */
-  models: providerModelsListed.data.shape.models.optional(),
+  models: events.providerModelsListed.data.shape.models.optional(),
   /** Milliseconds since the epoch. */
   modelsListedAt: z.number().optional(),
-  capabilities: z.partialRecord(providerCapabilityLearned.data.shape.capability, z.boolean()),
+  capabilities: z.partialRecord(events.providerCapabilityLearned.data.shape.capability, z.boolean()),
   /** When the newest capability was learned. Milliseconds since the epoch. */
   capabilitiesLearnedAt: z.number().optional(),
   available: z.boolean(),
-  circuit: providerCircuitChanged.data.shape.state,
+  circuit: events.providerCircuitChanged.data.shape.state,
   /** Revision of the newest event of its stream: what the next append expects. */
   revision: z.string(),
 });
@@ -58,34 +50,34 @@ export const providerMemory: Projection<ProviderMemory> = {
 };
 
 function learn(provider: RememberedProvider, event: RecordedEvent): void {
-  if (isA(event, providerConfigured)) {
+  if (isA(event, events.providerConfigured)) {
     // Another server or another type under the same name: learned capabilities do not apply to it.
     if (isAnother(provider.configuration, event.data)) forget(provider);
     else if (isDifferent(provider.configuration, event.data)) provider.capabilities = {};
     provider.configuration = event.data;
-  } else if (isA(event, providerRemoved)) {
+  } else if (isA(event, events.providerRemoved)) {
     provider.configuration = undefined;
     forget(provider);
-  } else if (isA(event, providerModelsListed)) {
+  } else if (isA(event, events.providerModelsListed)) {
     // A server with other models is another one, or a newer one.
     if (provider.models !== undefined && isDifferent(provider.models, event.data.models)) provider.capabilities = {};
     provider.models = event.data.models;
     provider.modelsListedAt = event.at;
     provider.available = true;
-  } else if (isA(event, providerBecameUnavailable)) {
+  } else if (isA(event, events.providerBecameUnavailable)) {
     provider.available = false;
-  } else if (isA(event, providerBecameAvailable)) {
+  } else if (isA(event, events.providerBecameAvailable)) {
     provider.capabilities = {};
     provider.available = true;
-  } else if (isA(event, providerCapabilityLearned)) {
+  } else if (isA(event, events.providerCapabilityLearned)) {
     provider.capabilities[event.data.capability] = event.data.supported;
     provider.capabilitiesLearnedAt = event.at;
-  } else if (isA(event, providerCircuitChanged)) {
+  } else if (isA(event, events.providerCircuitChanged)) {
     provider.circuit = event.data.state;
   }
 }
 
-type Configuration = z.infer<typeof providerConfigured.data>;
+type Configuration = z.infer<typeof events.providerConfigured.data>;
 
 function isAnother(before: Configuration | undefined, now: Configuration): boolean {
   return before !== undefined && (before.baseUrl !== now.baseUrl || before.type !== now.type);

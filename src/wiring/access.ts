@@ -1,5 +1,4 @@
 /** Wiring of keys, users and policies: authentication and access to models. */
-
 import { hostname } from 'node:os';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
 import { createAuthorizer } from '../commands/access/authorizer.ts';

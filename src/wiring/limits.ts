@@ -1,5 +1,4 @@
 /** Wiring of budgets and rate limits: spending, counters and admission. */
-
 import type { KeyDirectory } from '../commands/access/key-directory.ts';
 import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { CostForecaster } from '../commands/admission/cost-forecast.ts';

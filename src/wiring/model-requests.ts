@@ -1,5 +1,4 @@
 /** Model requests in this gateway: the exchange pipeline, and the exchanges that run in it now. */
-
 import type { ResumableExchange } from '../commands/exchange/background/resumable-exchange.ts';
 import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';

@@ -1,5 +1,4 @@
 /** Wiring of prices: prices of models, their administration, and recalculated costs of the past. */
-
 import { configuredPrices } from '../commands/pricing/configured-prices.ts';
 import { PriceBook } from '../commands/pricing/price-book.ts';
 import { priceSnapshot } from '../commands/pricing/price-snapshot.ts';

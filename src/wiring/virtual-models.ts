@@ -1,5 +1,4 @@
 /** Wiring of virtual models: resolution of names, access policies, and routing. */
-
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { VisibleModels } from '../commands/access/visible-models.ts';
 import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';

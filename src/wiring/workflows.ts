@@ -1,5 +1,4 @@
 /** Wiring of workflows and guardrails: the policy of each request, and the changes of administrators. */
-
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { ExchangeDependencies } from '../commands/exchange/pipeline/dependencies.ts';
 import { type ExchangePolicy, policyOfWorkflow, policyWithout } from '../commands/exchange/policy.ts';

@@ -1,5 +1,4 @@
 /** The managed keys in memory, for authentication. */
-
 import type { CallerKey } from '../model-request/caller.ts';
 import { isSameHash } from './key-secret.ts';
 

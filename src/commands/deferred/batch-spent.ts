@@ -1,5 +1,4 @@
 /** The cost of a batch: per model, the sum of the usage that its provider reports in the result files. */
-
 import { isObject } from '../../json/is-object.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import { answerIn, type ResultFile } from '../provider-objects/batch-files.ts';

@@ -1,5 +1,4 @@
 /** The cost of a response that its provider made in the background. Pure. */
-
 import { isObject } from '../../json/is-object.ts';
 import { promptTokens, tokensInText } from '../model-request/token-estimate.ts';
 import { readUsage } from '../model-request/usage.ts';

@@ -1,5 +1,4 @@
 /** The interface between the exchange and the dialect that a client speaks. One file per dialect beside this one. */
-
 import type { StreamWrite } from '../../events/log.ts';
 import type { ProviderReply } from '../../providers/provider.ts';
 import type { Reservation } from '../model-request/admission.ts';

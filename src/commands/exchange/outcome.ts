@@ -1,5 +1,4 @@
 /** The input of an attempt and its possible results. */
-
 import type { ProviderFailure, ProviderReply } from '../../providers/provider.ts';
 import type { Client } from '../model-request/client.ts';
 import type { RefusedTarget } from '../model-request/failed-target.ts';

@@ -2,7 +2,6 @@
  * How the exchange handles an answer: its bytes for the client, and its facts for the record. `unchangedRelay` and
  * `translatedRelay` make one from a reader and a writer (see answer/reader-and-writer.ts).
  */
-
 import type { Frame } from '../../providers/sse.ts';
 import type { DeferredWork } from '../model-request/deferred-work.ts';
 import type { EarlyEnd } from '../model-request/stream-refusals.ts';

@@ -2,7 +2,6 @@
  * The input of a batch, checked before its provider gets it: each line is a request for a model that the caller may
  * use, at a price that its budgets can count.
  */
-
 import { isObject } from '../../json/is-object.ts';
 import { membersIn } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';

@@ -1,5 +1,4 @@
 /** The results of a batch that is over, request by request, read from the provider's result files. */
-
 import { isObject } from '../../json/is-object.ts';
 import { outcomeIn } from '../deferred/work-end.ts';
 import { contentPath, readLines, resultFiles } from '../provider-objects/batch-files.ts';

@@ -1,5 +1,4 @@
 /** The results of a batch of messages, one line per request ("Message Batches: results"). */
-
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { messageFromChat } from '../../providers/translate/messages-to-chat/answer.ts';

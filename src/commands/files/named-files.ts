@@ -2,7 +2,6 @@
  * Files that a request to a model names. A provider stores all files under the gateway's one account and does not
  * know their owners, so a caller who does not see everything may name only the files that it sees.
  */
-
 import { isObject } from '../../json/is-object.ts';
 import type { ExchangeDialect } from '../exchange/dialect.ts';
 import { namesFile } from '../exchange/uploads/file-fields.ts';

@@ -20,17 +20,7 @@ import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';
 import { checkBatchFile, checkBatchLines } from './check-batch.ts';
 import { ableProvider, chosenProvider, onlyProvider, takesInline } from './holders.ts';
-import {
-  batchEndpointOf,
-  type InlineRequests,
-  type InlineRoute,
-  inlineLines,
-  inlineRequests,
-  invalidRequest,
-  linesOf,
-  routeOf,
-  uploadLines,
-} from './inline-batch.ts';
+import * as inline from './inline-batch.ts';
 import { createPlan, noModelRequest } from './object-plan.ts';
 import { objectRelay } from './relay-object.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
@@ -79,7 +69,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
 /** Body of `POST /v1/batches`, the members that the gateway reads: it has either a file or requests. */
 export const batchRequestSchema = z.looseObject({
   input_file_id: z.string().min(1).nullish(),
-  requests: inlineRequests.nullish(),
+  requests: inline.inlineRequests.nullish(),
   endpoint: z.string().min(1).nullish(),
   provider: z.string().nullish(),
   model: z.string().nullish(),
@@ -87,9 +77,9 @@ export const batchRequestSchema = z.looseObject({
 
 /** One dialect per request. */
 export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectDependencies): ExchangeDialect {
-  let requests: InlineRequests | undefined;
+  let requests: inline.InlineRequests | undefined;
   let endpoint = '';
-  let route: InlineRoute | undefined;
+  let route: inline.InlineRoute | undefined;
   return {
     name: 'forward',
     endpoint: batches.endpoint,
@@ -104,7 +94,7 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       if (isInline && (file ?? null) !== null) return { ok: false, refusal: conflictingTargets() };
       requests = checked.request.requests ?? undefined;
       if (requests !== undefined) {
-        const one = batchEndpointOf(requests, checked.request.endpoint ?? undefined);
+        const one = inline.batchEndpointOf(requests, checked.request.endpoint ?? undefined);
         if (one instanceof Refusal) return { ok: false, refusal: one };
         endpoint = one;
       }
@@ -114,11 +104,11 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       if (requests !== undefined) {
         const hint = parsedRequest.provider ?? modelIn(parsedRequest);
         const named = hint === undefined ? undefined : (await chosenTarget(batches, parsedRequest, deps)).provider.name;
-        route = await routeOf(
+        route = await inline.routeOf(
           requests.map(({ body }) => body.model),
           named,
           deps.providers,
-          { serves: takesInline, refused: (at, why) => invalidRequest(at, why, 'body.model') },
+          { serves: takesInline, refused: (at, why) => inline.invalidRequest(at, why, 'body.model') },
         );
         return { provider: route.provider, model: '' };
       }
@@ -139,11 +129,11 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       if (route === undefined) {
         parts = await checkBatchFile(String(json.input_file_id), input, deps);
       } else {
-        const lines = linesOf(input.body, endpoint, route);
-        parts = await checkBatchLines(inlineLines(lines), input, deps);
+        const lines = inline.linesOf(input.body, endpoint, route);
+        parts = await checkBatchLines(inline.inlineLines(lines), input, deps);
         changes.requests = undefined;
         changes.endpoint = JSON.stringify(endpoint);
-        changes.input_file_id = JSON.stringify(await uploadLines(lines, input, deps));
+        changes.input_file_id = JSON.stringify(await inline.uploadLines(lines, input, deps));
       }
       const head = createPlan(batches, input, jsonHeaders(input), {
         work: (id) => ({ kind: 'batch', id, parts }),

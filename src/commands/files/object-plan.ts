@@ -1,5 +1,4 @@
 /** The common part of the plans that create a file or a batch at a provider. */
-
 import { isObject } from '../../json/is-object.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';

@@ -1,16 +1,5 @@
 /** Commands and events of a managed key. Pure. */
-import {
-  keyAllowedModelsChanged,
-  keyCreated,
-  keyDashboardAccessChanged,
-  keyDeactivated,
-  keyExpiryChanged,
-  keyLabelsChanged,
-  keyReactivated,
-  keyRenamed,
-  keyRotated,
-  keyUserPathHeaderChanged,
-} from '../../events/catalogue/key.ts';
+import * as events from '../../events/catalogue/key.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
@@ -92,7 +81,7 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
     const { kind, context: _, by: __, userPathHeader, ...facts } = command;
     const header = userPathHeader ? {} : { userPathHeader };
     const lists = { labels: [...facts.labels], allowedModels: [...facts.allowedModels] };
-    return [keyCreated.create({ ...facts, ...lists, ...header }, context)];
+    return [events.keyCreated.create({ ...facts, ...lists, ...header }, context)];
   }
   if (state.status === 'absent') return keyNotFound(id);
   switch (command.kind) {
@@ -107,12 +96,12 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
       if (isSameList(allowedModels, state.allowedModels)) return [];
       const refused = widerThanAllowed(allowedModels, state.allowedModels, state.words.allowedModels, command);
       if (refused !== undefined) return refused;
-      return [keyAllowedModelsChanged.create({ allowedModels: [...allowedModels] }, context)];
+      return [events.keyAllowedModelsChanged.create({ allowedModels: [...allowedModels] }, context)];
     }
     case 'set dashboard access': {
       const { dashboardAccess } = command;
       if (dashboardAccess === state.dashboardAccess) return [];
-      return [keyDashboardAccessChanged.create({ dashboardAccess }, context)];
+      return [events.keyDashboardAccessChanged.create({ dashboardAccess }, context)];
     }
     case 'set user path header': {
       const { userPathHeader } = command;
@@ -120,32 +109,32 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
       if (userPathHeader && bindingOwnValue(state.words.userPathHeader, command) === false) {
         return refusals.setByHigherAdministrator(`The user path header of key ${id}`, 'false');
       }
-      return [keyUserPathHeaderChanged.create({ userPathHeader }, context)];
+      return [events.keyUserPathHeaderChanged.create({ userPathHeader }, context)];
     }
     case 'rename': {
       const { name } = command;
       const description = command.description === undefined ? state.description : (command.description ?? undefined);
       if (name === state.name && description === state.description) return [];
-      return [keyRenamed.create({ name, description: description ?? null }, context)];
+      return [events.keyRenamed.create({ name, description: description ?? null }, context)];
     }
     case 'set expiry': {
       const { expiresAt } = command;
       if (expiresAt === state.expiresAt) return [];
       const refused = laterThanAllowed(expiresAt, state.expiresAt, state.words.expiresAt, command);
-      return refused ?? [keyExpiryChanged.create({ expiresAt: expiresAt ?? null }, context)];
+      return refused ?? [events.keyExpiryChanged.create({ expiresAt: expiresAt ?? null }, context)];
     }
     case 'rotate': {
       const { secretHash, lastCharacters, previousValidUntil } = command;
       const refused = beyondOwnAccess(state, command);
-      return refused ?? [keyRotated.create({ secretHash, lastCharacters, previousValidUntil }, context)];
+      return refused ?? [events.keyRotated.create({ secretHash, lastCharacters, previousValidUntil }, context)];
     }
     case 'deactivate':
-      return state.status === 'deactivated' ? [] : [keyDeactivated.create({}, context)];
+      return state.status === 'deactivated' ? [] : [events.keyDeactivated.create({}, context)];
     case 'reactivate':
       if (state.status === 'active') return [];
       return bindingValue(state.words.status, command.by.authority) === 'deactivated'
         ? refusals.setByHigherAdministrator(`Key ${id}`, 'deactivated')
-        : [keyReactivated.create({}, context)];
+        : [events.keyReactivated.create({}, context)];
   }
 }
 
@@ -165,12 +154,12 @@ function labelled(
   if (!bound.every((label) => labels.includes(label))) {
     return refusals.setByHigherAdministrator(`The list of labels of key ${command.id}`, JSON.stringify(bound));
   }
-  return [keyLabelsChanged.create({ labels: [...labels] }, command.context)];
+  return [events.keyLabelsChanged.create({ labels: [...labels] }, command.context)];
 }
 
 function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEvent): KeyState {
-  if (type === keyCreated.type) {
-    const made = keyCreated.data.parse(data);
+  if (type === events.keyCreated.type) {
+    const made = events.keyCreated.data.parse(data);
     const { name, description, labels, allowedModels, dashboardAccess, expiresAt, userPathHeader = true } = made;
     const words = {
       labels: withValue([], actor, labels),
@@ -186,34 +175,34 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
   if (state.status === 'absent') return state;
   const { words } = state;
   switch (type) {
-    case keyLabelsChanged.type: {
-      const { labels } = keyLabelsChanged.data.parse(data);
+    case events.keyLabelsChanged.type: {
+      const { labels } = events.keyLabelsChanged.data.parse(data);
       return { ...state, labels, words: { ...words, labels: withValue(words.labels, actor, labels) } };
     }
-    case keyAllowedModelsChanged.type: {
-      const { allowedModels } = keyAllowedModelsChanged.data.parse(data);
+    case events.keyAllowedModelsChanged.type: {
+      const { allowedModels } = events.keyAllowedModelsChanged.data.parse(data);
       const updated = withValue(words.allowedModels, actor, allowedModels);
       return { ...state, allowedModels, words: { ...words, allowedModels: updated } };
     }
-    case keyDashboardAccessChanged.type:
-      return { ...state, dashboardAccess: keyDashboardAccessChanged.data.parse(data).dashboardAccess };
-    case keyUserPathHeaderChanged.type: {
-      const { userPathHeader } = keyUserPathHeaderChanged.data.parse(data);
+    case events.keyDashboardAccessChanged.type:
+      return { ...state, dashboardAccess: events.keyDashboardAccessChanged.data.parse(data).dashboardAccess };
+    case events.keyUserPathHeaderChanged.type: {
+      const { userPathHeader } = events.keyUserPathHeaderChanged.data.parse(data);
       const updated = withValue(words.userPathHeader, actor, userPathHeader);
       return { ...state, userPathHeader, words: { ...words, userPathHeader: updated } };
     }
-    case keyRenamed.type: {
-      const { name, description } = keyRenamed.data.parse(data);
+    case events.keyRenamed.type: {
+      const { name, description } = events.keyRenamed.data.parse(data);
       return { ...state, name, description: description ?? undefined };
     }
-    case keyExpiryChanged.type: {
-      const { expiresAt } = keyExpiryChanged.data.parse(data);
+    case events.keyExpiryChanged.type: {
+      const { expiresAt } = events.keyExpiryChanged.data.parse(data);
       const updated = withValue(words.expiresAt, actor, expiresAt);
       return { ...state, expiresAt: expiresAt ?? undefined, words: { ...words, expiresAt: updated } };
     }
-    case keyDeactivated.type:
-    case keyReactivated.type: {
-      const status = type === keyDeactivated.type ? 'deactivated' : 'active';
+    case events.keyDeactivated.type:
+    case events.keyReactivated.type: {
+      const status = type === events.keyDeactivated.type ? 'deactivated' : 'active';
       return { ...state, status, words: { ...words, status: withValue(words.status, actor, status) } };
     }
     default:

@@ -1,5 +1,4 @@
 /** Admission of a request by budgets and rate limits, decided from memory. */
-
 import type { Refusal } from '../refusal.ts';
 import type { Caller } from './caller.ts';
 import type { ParsedRequest } from './parsed-request.ts';

@@ -1,5 +1,4 @@
 /** Checks of the files that a request names, implemented in `commands/files`. */
-
 import type { Sight } from '../visibility.ts';
 import type { ParsedRequest } from './parsed-request.ts';
 

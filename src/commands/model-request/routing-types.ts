@@ -1,5 +1,4 @@
 /** Routing by model: one target, or several in the order in which they are called. */
-
 import type { Caller } from './caller.ts';
 import type { RefusedTarget } from './failed-target.ts';
 import type { Target } from './target.ts';

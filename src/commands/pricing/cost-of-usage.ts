@@ -3,7 +3,6 @@
  * rounded once, half a nano-dollar upwards. So the total is exactly the sum of its sides, and a sum of costs is off
  * by at most half a nano-dollar per side.
  */
-
 import type { Units } from '../model-request/units.ts';
 import type { TokenUsage } from '../model-request/usage.ts';
 import type { Band, Price, Rates } from './price.ts';

@@ -1,7 +1,6 @@
 /**
  * The charge for an answer whose provider reported no usage: the tokens that the gateway counted, at the plain price.
  */
-
 import type { EstimatedTokens } from '../model-request/units.ts';
 import { costAt } from './cost-of-usage.ts';
 import type { Price } from './price.ts';

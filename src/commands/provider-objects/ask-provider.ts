@@ -1,5 +1,4 @@
 /** One short request to a provider about an object that it stores under an id: a response, a file, a batch. */
-
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { type Provider, ProviderFailure, type ProviderReply } from '../../providers/provider.ts';

@@ -1,7 +1,6 @@
 /**
  * The files of a batch, read at the provider that stores them: OpenAI's input and output files, Anthropic's results.
  */
-
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';

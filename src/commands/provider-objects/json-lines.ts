@@ -1,5 +1,4 @@
 /** A file of JSON lines, read as it arrives: at most one line of it is held in memory. */
-
 import { parseExactly } from '../../json/exact-json.ts';
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
 import { refusalFromFailure } from '../model-request/refusal-from-upstream.ts';

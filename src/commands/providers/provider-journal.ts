@@ -1,21 +1,13 @@
 /** Records changes of providers on `provider-<name>`, apart from any request. */
 import type { z } from 'zod';
-import {
-  providerBecameAvailable,
-  providerBecameUnavailable,
-  providerCapabilityLearned,
-  providerCircuitChanged,
-  providerConfigured,
-  providerModelsListed,
-  providerRemoved,
-} from '../../events/catalogue/provider.ts';
+import * as events from '../../events/catalogue/provider.ts';
 import { type EventContext, type NewEvent, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { ProviderModel } from '../../providers/provider.ts';
 import type { CircuitState } from '../exchange/attempts/circuit-breaker.ts';
 
 /** The recorded configuration of a provider: its address, and no secret. */
-export type Configuration = z.infer<typeof providerConfigured.data>;
+export type Configuration = z.infer<typeof events.providerConfigured.data>;
 
 const context: EventContext = { actor: 'system' };
 
@@ -35,34 +27,34 @@ export class ProviderJournal {
     for (const configuration of now) {
       const known = before.get(configuration.name);
       if (known === undefined || !isSameConfiguration(known, configuration)) {
-        this.#write(configuration.name, providerConfigured.create(configuration, context));
+        this.#write(configuration.name, events.providerConfigured.create(configuration, context));
       }
     }
     const names = new Set(now.map(({ name }) => name));
     for (const name of before.keys()) {
-      if (!names.has(name)) this.#write(name, providerRemoved.create({ name }, context));
+      if (!names.has(name)) this.#write(name, events.providerRemoved.create({ name }, context));
     }
   }
 
   listed(name: string, models: readonly ProviderModel[]): void {
     const listed = models.map(({ id, created, ownedBy, metadata }) => ({ id, created, ownedBy, metadata }));
-    this.#write(name, providerModelsListed.create({ models: listed }, context));
+    this.#write(name, events.providerModelsListed.create({ models: listed }, context));
   }
 
   unavailable(name: string, message: string): void {
-    this.#write(name, providerBecameUnavailable.create({ message }, context));
+    this.#write(name, events.providerBecameUnavailable.create({ message }, context));
   }
 
   available(name: string): void {
-    this.#write(name, providerBecameAvailable.create({}, context));
+    this.#write(name, events.providerBecameAvailable.create({}, context));
   }
 
   learnedResponses(name: string, supported: boolean): void {
-    this.#write(name, providerCapabilityLearned.create({ capability: 'responses', supported }, context));
+    this.#write(name, events.providerCapabilityLearned.create({ capability: 'responses', supported }, context));
   }
 
   circuit(name: string, state: CircuitState, failures: number): void {
-    this.#write(name, providerCircuitChanged.create({ state, failures }, context));
+    this.#write(name, events.providerCircuitChanged.create({ state, failures }, context));
   }
 
   /** Resolves when everything noted so far is recorded, or its append has failed. */

@@ -1,5 +1,4 @@
 /** The operations on a stored response: retrieve, list its input, cancel, delete. */
-
 import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';

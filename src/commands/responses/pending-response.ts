@@ -1,5 +1,4 @@
 /** A background response that has not ended, and the states in which it can end. Pure. */
-
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { Refusal } from '../refusal.ts';

@@ -2,7 +2,6 @@
  * Changes of virtual models, one at a time: whether a change is valid depends on the other virtual models, so they
  * must not change between the decision and the append.
  */
-
 import { virtualModelRemoved } from '../../events/catalogue/virtual-model.ts';
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';

@@ -1,5 +1,4 @@
 /** `GET /admin/models`: every model, with the user paths that may use it, and the number of models per category. */
-
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { ModelCaller } from '../../commands/access/model-access.ts';

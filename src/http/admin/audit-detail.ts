@@ -1,5 +1,4 @@
 /** `GET /admin/audit/detail` and `/conversation`: requests with their bodies, read from the log. */
-
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';

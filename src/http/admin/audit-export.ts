@@ -1,5 +1,4 @@
 /** `GET /admin/audit/export`: all requests that a filter finds, as a file, sent as they are found. */
-
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';

@@ -1,5 +1,4 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
-
 import { z } from 'zod';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import {

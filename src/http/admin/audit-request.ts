@@ -1,7 +1,7 @@
 /** Query parameters of the request reports. */
 import type { AuditFilter } from '../../projections/analytics/audit-queries.ts';
-import { booleanParameter, numberParameter, textParameter } from '../api/parameters.ts';
-import { type ReportContext, type ReportQuery, reportParameters, requestedReport } from './report-request.ts';
+import { booleanParameter, numberParameter, textParameter, type Values } from '../api/parameters.ts';
+import { type ReportContext, reportParameters, requestedReport } from './report-request.ts';
 
 /** The parameters that restrict a report to a part of the requests. */
 export const auditParameters = {
@@ -19,19 +19,7 @@ export const auditParameters = {
 
 export const sessionParameter = textParameter('Session of the requests');
 
-/** The values of `auditParameters`. */
-export interface AuditQuery extends ReportQuery {
-  readonly requested_model?: string | undefined;
-  readonly model?: string | undefined;
-  readonly provider?: string | undefined;
-  readonly method?: string | undefined;
-  readonly path?: string | undefined;
-  readonly error_type?: string | undefined;
-  readonly status_code?: number | undefined;
-  readonly stream?: boolean | undefined;
-  readonly search?: string | undefined;
-  readonly session_id?: string | undefined;
-}
+export type AuditQuery = Values<typeof auditParameters> & { readonly session_id?: string | undefined };
 
 /**
  * The filter of a request; for an administrator of a subtree, it is restricted to that subtree.

@@ -1,5 +1,4 @@
 /** `GET /admin/audit/stats`: outcomes of requests by hour or by day. */
-
 import { z } from 'zod';
 import {
   type AuditStats,

@@ -1,5 +1,4 @@
 /** Declarations of the routes at `/admin/auth-keys`. */
-
 import { z } from 'zod';
 import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';

@@ -1,5 +1,4 @@
 /** `/admin/auth-keys`: creates, lists, changes and deactivates managed keys. */
-
 import { randomUUID } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { authorityOf } from '../../commands/access/authority.ts';

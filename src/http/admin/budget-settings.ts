@@ -1,5 +1,4 @@
 /** `/admin/budgets/settings`: when days, weeks and months of budgets begin, in UTC. */
-
 import { z } from 'zod';
 import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
 import { executeCommand } from '../../commands/handle-command.ts';

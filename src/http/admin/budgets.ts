@@ -1,5 +1,4 @@
 /** `/admin/budgets`: spending limits by user path or label. */
-
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';

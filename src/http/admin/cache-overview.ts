@@ -1,5 +1,4 @@
 /** `GET /admin/cache/overview`: hits of the gateway's caches and the cost they saved. */
-
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';

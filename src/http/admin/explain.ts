@@ -1,5 +1,4 @@
 /** `GET /admin/explain`: whether a key or a user path may use a model, and the event that decided it. */
-
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { UserLists } from '../../commands/access/authorizer.ts';

@@ -1,5 +1,4 @@
 /** `GET /admin/history`: admin changes with actor, time, and the values before and after. */
-
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';

@@ -132,15 +132,15 @@ function pathOf(request: FastifyRequest, subject: string | undefined, userPath: 
   return path;
 }
 
+/** A budget or a rate limit. */
+interface Rule {
+  readonly scope: string;
+  readonly subject: string;
+  readonly periodSeconds: number;
+}
+
 /** The first members of every rule in an answer: its subject and its period. */
-export function ruleMembers(
-  {
-    scope,
-    subject,
-    periodSeconds,
-  }: { readonly scope: string; readonly subject: string; readonly periodSeconds: number },
-  label: (periodSeconds: number) => string,
-) {
+export function ruleMembers({ scope, subject, periodSeconds }: Rule, label: (periodSeconds: number) => string) {
   return {
     scope,
     subject,
@@ -152,10 +152,7 @@ export function ruleMembers(
 }
 
 /** Whether an administrator of the scope may see the rule: only rules for a path within it. */
-export function isSubjectWithin(
-  of: UserPath | undefined,
-  rule: { readonly scope: string; readonly subject: string },
-): boolean {
+export function isSubjectWithin(of: UserPath | undefined, rule: Pick<Rule, 'scope' | 'subject'>): boolean {
   return of === undefined || (rule.scope === 'user_path' && isWithin(of, rule.subject as UserPath));
 }
 

@@ -6,7 +6,6 @@
  * log itself and has no limit. Without a cursor a client gets the requests in flight and then new events. An
  * administrator of a subtree gets the exchanges of that subtree.
  */
-
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';

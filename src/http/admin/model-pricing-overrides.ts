@@ -1,5 +1,4 @@
 /** `/admin/model-pricing-overrides`: model prices that replace those of the configuration or the snapshot. */
-
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../commands/access/selector.ts';

@@ -1,5 +1,4 @@
 /** The endpoints of plugins and guardrails. There are none yet, so each answers 503 `feature_unavailable`. */
-
 import type { HTTPMethods } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import { globalAdmin } from '../api/declare.ts';

@@ -1,5 +1,4 @@
 /** `/admin/provider-credentials`: the providers that administrators set up, next to those of the configuration. */
-
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { CheckAddresses } from '../../commands/credentials/check-address.ts';

@@ -1,5 +1,4 @@
 /** `GET /admin/providers/status`: the state of each provider and its source. It contains no keys. */
-
 import { z } from 'zod';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';

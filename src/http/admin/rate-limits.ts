@@ -1,5 +1,4 @@
 /** `/admin/rate-limits`: limits on requests and tokens by user path, provider and model. */
-
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';

@@ -1,5 +1,4 @@
 /** `POST /admin/usage/recalculate-pricing`: prices recorded usage again at today's prices. */
-
 import { z } from 'zod';
 import type { Recalculated, Recalculation } from '../../commands/pricing/recalculate.ts';
 import { refusals } from '../../commands/refusal.ts';

@@ -2,8 +2,8 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { UserPath } from '../../events/event.ts';
-import { type QueryParameter, textParameter } from '../api/parameters.ts';
-import { type ReportRange, type RequestedDays, reportRange, timeZoneOf } from '../date-range.ts';
+import { type QueryParameter, textParameter, type Values } from '../api/parameters.ts';
+import { type ReportRange, reportRange, timeZoneOf } from '../date-range.ts';
 import { single } from '../query.ts';
 import { userPathFilter } from '../user-path.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
@@ -29,10 +29,7 @@ export const reportHeaders = {
     .describe('IANA time zone in which days begin. Default, also for an unknown zone: UTC'),
 };
 
-/** The values of `reportParameters`. */
-export interface ReportQuery extends RequestedDays {
-  readonly user_path?: UserPath | undefined;
-}
+export type ReportQuery = Values<typeof reportParameters>;
 
 /** The parts of a report's request beside its query. */
 export interface ReportContext {

@@ -1,5 +1,4 @@
 /** `/admin/runtime`: the settings that the dashboard shows, and the refresh of all state. */
-
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import { globalAdmin, scopedAdmin } from '../api/declare.ts';

@@ -1,5 +1,4 @@
 /** `POST /admin/sql`: a SQL query by a read-only user, recorded before it is executed. */
-
 import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';

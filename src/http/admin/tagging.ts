@@ -1,5 +1,4 @@
 /** `/admin/tagging/settings`: which request headers become labels. */
-
 import { z } from 'zod';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { taggingDecider, taggingStream } from '../../commands/tagging/tagging.ts';

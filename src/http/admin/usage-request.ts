@@ -6,10 +6,11 @@ import {
   type QueryParameter,
   queryOfParameters,
   textParameter,
+  type Values,
   wordParameter,
 } from '../api/parameters.ts';
 import { oneOf, single } from '../query.ts';
-import { type ReportContext, type ReportQuery, reportParameters, requestedReport } from './report-request.ts';
+import { type ReportContext, reportParameters, requestedReport } from './report-request.ts';
 import { type Granularity, granularities, type Interval, intervals } from './usage-answers.ts';
 
 /** The parameters that restrict a report to a part of the usage. */
@@ -48,13 +49,7 @@ export const granularityParameter: QueryParameter<Granularity> = {
   },
 };
 
-/** The values of `usageParameters`. */
-export interface UsageQuery extends ReportQuery {
-  readonly model?: string | undefined;
-  readonly provider?: string | undefined;
-  readonly label?: string | undefined;
-  readonly session_id?: string | undefined;
-}
+export type UsageQuery = Values<typeof usageParameters>;
 
 /** @throws Refusal 400, 403 */
 export function filterOf(query: UsageQuery, context: ReportContext): UsageFilter {

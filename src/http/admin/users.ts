@@ -1,5 +1,4 @@
 /** `/admin/users`: the models that may be used at each user path. */
-
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt } from '../../commands/access/authority.ts';

@@ -1,5 +1,4 @@
 /** `/admin/virtual-models`: aliases of other models, and access policies of models. */
-
 import { z } from 'zod';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { VirtualModelChanges } from '../../commands/virtual-models/changes.ts';

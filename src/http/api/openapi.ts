@@ -1,5 +1,4 @@
 /** The OpenAPI 3.1 document, built from the declarations of the registered routes. */
-
 import type { FastifyInstance, RouteOptions } from 'fastify';
 import { z } from 'zod';
 import * as answers from '../answer-schemas.ts';

@@ -14,7 +14,8 @@ export interface QueryParameter<Value> {
   read(query: Query, name: string): Value;
 }
 
-type Values<Parameters> = {
+/** The values that the parameters read. */
+export type Values<Parameters> = {
   -readonly [Name in keyof Parameters]: Parameters[Name] extends QueryParameter<infer Value> ? Value : never;
 };
 

@@ -1,35 +1,25 @@
 /** `Content-Encoding` of answers and bodies for ClickHouse's clients. */
 import { Transform } from 'node:stream';
-import {
-  constants,
-  createBrotliCompress,
-  createBrotliDecompress,
-  createDeflate,
-  createGunzip,
-  createGzip,
-  createInflate,
-  createZstdCompress,
-  createZstdDecompress,
-} from 'node:zlib';
+import * as zlib from 'node:zlib';
 import { ClickHouseException } from './embedded-clickhouse.ts';
 import { lz4Compress } from './lz4.ts';
 
 /** The cheapest for the processor first. LZ4 is last: it is not part of Node. */
 const encoders: Readonly<Record<string, () => Transform>> = {
-  zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
-  gzip: () => createGzip({ level: 1 }),
-  deflate: () => createDeflate({ level: 1 }),
-  br: () => createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+  zstd: () => zlib.createZstdCompress({ params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }),
+  gzip: () => zlib.createGzip({ level: 1 }),
+  deflate: () => zlib.createDeflate({ level: 1 }),
+  br: () => zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } }),
   lz4: () => new Lz4Frame(),
 };
 
 const decoders: Readonly<Record<string, () => Transform>> = {
   // At most 8 MiB of memory for a frame's window, whatever the frame demands (RFC 9659).
-  zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } }),
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
+  zstd: () => zlib.createZstdDecompress({ params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 } }),
+  gzip: zlib.createGunzip,
+  'x-gzip': zlib.createGunzip,
+  deflate: zlib.createInflate,
+  br: zlib.createBrotliDecompress,
 };
 
 export interface Encoding {

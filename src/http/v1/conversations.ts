@@ -1,5 +1,4 @@
 /** Routes of `/v1/conversations`. The gateway stores conversations itself, for every provider. */
-
 import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import {
@@ -7,18 +6,7 @@ import {
   createConversationSchema,
   updateConversationSchema,
 } from '../../commands/conversations/conversation-request.ts';
-import {
-  type AtConversation,
-  addItems,
-  type ConversationDependencies,
-  createConversation,
-  deleteConversation,
-  deleteItem,
-  listItems,
-  retrieveConversation,
-  retrieveItem,
-  updateConversation,
-} from '../../commands/conversations/conversations.ts';
+import * as conversations from '../../commands/conversations/conversations.ts';
 import { conversationStream } from '../../commands/conversations/load-conversation.ts';
 import * as answers from '../answer-schemas.ts';
 import { anyKey } from '../api/declare.ts';
@@ -98,32 +86,40 @@ const declared = {
   }),
 };
 
-export function registerConversations(app: Routes, deps: ConversationDependencies, audit: ReadAudit): void {
+export function registerConversations(
+  app: Routes,
+  deps: conversations.ConversationDependencies,
+  audit: ReadAudit,
+): void {
   /** Called before the items are sent, after the check that the caller may read them. */
   const noteRead = (request: FastifyRequest<{ Params: { id: string } }>) => {
     const { id, context } = at(request);
     return audit.stored('conversation_items', conversationStream(id), callerOf(request), context);
   };
   app.post(CONVERSATIONS, declared.create, (request) =>
-    createConversation(bodyOf(request), requesterOf(request), deps),
+    conversations.createConversation(bodyOf(request), requesterOf(request), deps),
   );
-  app.get<ById>(CONVERSATION, declared.get, (request) => retrieveConversation(at(request), deps));
-  app.post<ById>(CONVERSATION, declared.update, (request) => updateConversation(at(request), bodyOf(request), deps));
-  app.delete<ById>(CONVERSATION, declared.delete, (request) => deleteConversation(at(request), deps));
-  app.post<ById>(ITEMS, declared.addItems, (request) => addItems(at(request), bodyOf(request), deps));
+  app.get<ById>(CONVERSATION, declared.get, (request) => conversations.retrieveConversation(at(request), deps));
+  app.post<ById>(CONVERSATION, declared.update, (request) =>
+    conversations.updateConversation(at(request), bodyOf(request), deps),
+  );
+  app.delete<ById>(CONVERSATION, declared.delete, (request) => conversations.deleteConversation(at(request), deps));
+  app.post<ById>(ITEMS, declared.addItems, (request) => conversations.addItems(at(request), bodyOf(request), deps));
   app.get<ById>(ITEMS, declared.listItems, async (request) => {
-    const page = await listItems(at(request), openAiPageIn(request.query), deps);
+    const page = await conversations.listItems(at(request), openAiPageIn(request.query), deps);
     await noteRead(request);
     return page;
   });
   app.get<ByItem>(ITEM, declared.getItem, async (request) => {
-    const item = await retrieveItem(at(request), request.params.item, deps);
+    const item = await conversations.retrieveItem(at(request), request.params.item, deps);
     await noteRead(request);
     return item;
   });
-  app.delete<ByItem>(ITEM, declared.deleteItem, (request) => deleteItem(at(request), request.params.item, deps));
+  app.delete<ByItem>(ITEM, declared.deleteItem, (request) =>
+    conversations.deleteItem(at(request), request.params.item, deps),
+  );
 }
 
-function at(request: FastifyRequest<{ Params: { id: string } }>): AtConversation {
+function at(request: FastifyRequest<{ Params: { id: string } }>): conversations.AtConversation {
   return { id: request.params.id, ...requesterOf(request) };
 }

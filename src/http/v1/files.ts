@@ -1,5 +1,4 @@
 /** `/v1/files` and `/v1/batches`: objects stored at providers, with the providers' own ids. */
-
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';

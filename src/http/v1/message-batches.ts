@@ -1,5 +1,4 @@
 /** `/v1/messages/batches`: Anthropic's batches, at providers with Anthropic's API or OpenAI's. */
-
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';

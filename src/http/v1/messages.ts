@@ -1,5 +1,4 @@
 /** `POST /v1/messages/count_tokens`. `POST /v1/messages` is a model route like the others. */
-
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { estimatedCount } from '../../commands/exchange/dialects/messages/count-tokens.ts';
 import { countTokensDialect } from '../../commands/exchange/dialects/messages/count-tokens-dialect.ts';

@@ -1,5 +1,4 @@
 /** Model endpoints that are forwarded: each passes its body to the exchange, and a form as a stream. */
-
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';

@@ -1,5 +1,4 @@
 /** The model routes: each passes its body's bytes to the exchange in its own dialect. */
-
 import { chatRequestSchema } from '../../commands/chat/chat-request.ts';
 import { embeddingsRequestSchema } from '../../commands/embeddings/embeddings-request.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';

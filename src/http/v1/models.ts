@@ -1,5 +1,4 @@
 /** `GET /v1/models` and `GET /v1/models/{selector}`, in OpenAI's format or, for Anthropic's clients, in Anthropic's. */
-
 import { z } from 'zod';
 import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';

@@ -1,17 +1,8 @@
 /** The routes below `/v1/responses/{id}`. Creation is a model route. */
-
 import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
-import {
-  cancelResponse,
-  deleteResponse,
-  inputItemsOf,
-  type LifecycleDependencies,
-  type LifecycleRequest,
-  openResponseStream,
-  retrieveResponse,
-} from '../../commands/response-lifecycle/lifecycle.ts';
+import * as lifecycle from '../../commands/response-lifecycle/lifecycle.ts';
 import { itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
 import * as answers from '../answer-schemas.ts';
@@ -70,7 +61,7 @@ const declared = {
 
 export function registerResponses(
   app: Routes,
-  deps: LifecycleDependencies,
+  deps: lifecycle.LifecycleDependencies,
   open: Pick<OpenExchanges, 'serve'>,
   audit: ReadAudit,
 ): void {
@@ -80,13 +71,13 @@ export function registerResponses(
   app.get<ById>('/v1/responses/:id', declared.get, async (request, reply) => {
     const after = checkRetrieveQuery(request.query);
     if (request.query['stream'] !== 'true') {
-      const response = await retrieveResponse(lifecycleRequest(request), deps);
+      const response = await lifecycle.retrieveResponse(lifecycleRequest(request), deps);
       await noteRead('response', request);
       return response;
     }
     const ended = new AbortController();
     const withSignal = { ...lifecycleRequest(request), signal: ended.signal };
-    const stream = await openResponseStream(withSignal, after ?? -1, deps);
+    const stream = await lifecycle.openResponseStream(withSignal, after ?? -1, deps);
     const { id: requestId } = request;
     if (request.method === 'HEAD') {
       ended.abort();
@@ -103,18 +94,20 @@ export function registerResponses(
   app.get<ById>('/v1/responses/:id/input_items', declared.listInputItems, async (request) => {
     // Also checked when the provider lists the items.
     const query = openAiPageIn(request.query);
-    const items = await inputItemsOf(lifecycleRequest(request), deps);
+    const items = await lifecycle.inputItemsOf(lifecycleRequest(request), deps);
     if ('native' in items) return items.native;
     const page = itemPage(items.stored, query, request.params.id);
     await noteRead('response_input_items', request);
     return page;
   });
   app.post<ById>('/v1/responses/:id/cancel', declared.cancel, async (request) => {
-    const response = await cancelResponse(lifecycleRequest(request), deps);
+    const response = await lifecycle.cancelResponse(lifecycleRequest(request), deps);
     await noteRead('response', request);
     return response;
   });
-  app.delete<ById>('/v1/responses/:id', declared.delete, (request) => deleteResponse(lifecycleRequest(request), deps));
+  app.delete<ById>('/v1/responses/:id', declared.delete, (request) =>
+    lifecycle.deleteResponse(lifecycleRequest(request), deps),
+  );
 }
 
 /** @returns `starting_after`. @throws Refusal 400 */
@@ -128,7 +121,7 @@ function checkRetrieveQuery(query: ById['Querystring']): number | undefined {
   return startingAfterIn(query);
 }
 
-function lifecycleRequest(request: FastifyRequest<ById>): LifecycleRequest {
+function lifecycleRequest(request: FastifyRequest<ById>): lifecycle.LifecycleRequest {
   const { provider, ...others } = request.query;
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(others)) {

@@ -1,5 +1,4 @@
 /** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
-
 import { z } from 'zod';
 import { usdOf } from '../../commands/budgets/money.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';

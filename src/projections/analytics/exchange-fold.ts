@@ -3,36 +3,22 @@
  * its row is a function of its own events up to its end, and of nothing else.
  */
 import type { z } from 'zod';
-import {
-  answerReplayed,
-  attemptFailed,
-  attemptStarted,
-  clientDisconnected,
-  exchangeCompleted,
-  exchangeFailed,
-  exchangeResumed,
-  historyReplayed,
-  modelResolved,
-  requestReceived,
-  requestRefused,
-  usageDeferred,
-  usageRecorded,
-} from '../../events/catalogue/exchange.ts';
+import * as events from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import { isA } from '../known-event.ts';
 import { type ExchangeUsage, usedInAll } from './exchange-usage.ts';
 
 export interface AttemptFacts {
-  readonly started: z.infer<typeof attemptStarted.data>;
+  readonly started: z.infer<typeof events.attemptStarted.data>;
   readonly at: number;
-  failed?: z.infer<typeof attemptFailed.data>;
+  failed?: z.infer<typeof events.attemptFailed.data>;
 }
 
 export interface ExchangeFacts {
   /** Position of the first event. */
   readonly first: number;
-  readonly received: RecordedEvent<string, z.infer<typeof requestReceived.data>>;
-  resolved?: z.infer<typeof modelResolved.data>;
+  readonly received: RecordedEvent<string, z.infer<typeof events.requestReceived.data>>;
+  resolved?: z.infer<typeof events.modelResolved.data>;
   readonly attempts: AttemptFacts[];
   historyItems: number;
   resumed: number;
@@ -51,7 +37,7 @@ export interface ExchangeEnd {
   readonly durationMs: number;
   readonly error?: { readonly type: string; readonly code: string | null; readonly message: string };
   readonly failureReason?: string;
-  readonly completed?: z.infer<typeof exchangeCompleted.data>;
+  readonly completed?: z.infer<typeof events.exchangeCompleted.data>;
   readonly chunks: number;
   readonly bytes: number;
   readonly responseId?: string;
@@ -102,7 +88,7 @@ export class ExchangeFold {
   }
 
   #tell(event: RecordedEvent, position: number): void {
-    if (isA(event, requestReceived)) {
+    if (isA(event, events.requestReceived)) {
       const exchange: ExchangeFacts = {
         first: position,
         received: { ...event, body: undefined },
@@ -129,25 +115,26 @@ export class ExchangeFold {
 }
 
 function noteEvent(exchange: ExchangeFacts, event: RecordedEvent): void {
-  if (isA(event, modelResolved)) exchange.resolved = event.data;
-  else if (isA(event, attemptStarted)) exchange.attempts.push({ started: event.data, at: event.at });
-  else if (isA(event, attemptFailed)) {
+  if (isA(event, events.modelResolved)) exchange.resolved = event.data;
+  else if (isA(event, events.attemptStarted)) exchange.attempts.push({ started: event.data, at: event.at });
+  else if (isA(event, events.attemptFailed)) {
     const attempt = exchange.attempts.findLast(({ started }) => started.attempt === event.data.attempt);
     if (attempt !== undefined) attempt.failed = event.data;
-  } else if (isA(event, historyReplayed)) exchange.historyItems += event.data.items;
-  else if (isA(event, exchangeResumed)) exchange.resumed += 1;
-  else if (isA(event, answerReplayed)) exchange.replayedFrom = event.data.exchangeId;
-  else if (isA(event, usageDeferred)) exchange.isDeferred = true;
-  else if (isA(event, usageRecorded) && !exchange.isDeferred) exchange.usage = usedInAll(exchange.usage, event.data);
+  } else if (isA(event, events.historyReplayed)) exchange.historyItems += event.data.items;
+  else if (isA(event, events.exchangeResumed)) exchange.resumed += 1;
+  else if (isA(event, events.answerReplayed)) exchange.replayedFrom = event.data.exchangeId;
+  else if (isA(event, events.usageDeferred)) exchange.isDeferred = true;
+  else if (isA(event, events.usageRecorded) && !exchange.isDeferred)
+    exchange.usage = usedInAll(exchange.usage, event.data);
 }
 
 function endOf(event: RecordedEvent, position: number): ExchangeEnd | undefined {
   const { at } = event;
-  if (isA(event, exchangeCompleted)) {
+  if (isA(event, events.exchangeCompleted)) {
     const { status, durationMs, chunks, bytes, responseId } = event.data;
     return { position, at, outcome: 'completed', status, durationMs, completed: event.data, chunks, bytes, responseId };
   }
-  if (isA(event, exchangeFailed)) {
+  if (isA(event, events.exchangeFailed)) {
     const { status, durationMs, chunks, responseId, reason, ...error } = event.data;
     return {
       position,
@@ -162,11 +149,11 @@ function endOf(event: RecordedEvent, position: number): ExchangeEnd | undefined 
       responseId,
     };
   }
-  if (isA(event, requestRefused)) {
+  if (isA(event, events.requestRefused)) {
     const { status, durationMs, ...error } = event.data;
     return { position, at, outcome: 'refused', status, durationMs, error, chunks: 0, bytes: 0 };
   }
-  if (isA(event, clientDisconnected)) {
+  if (isA(event, events.clientDisconnected)) {
     const { durationMs, chunks, bytes, responseId } = event.data;
     return { position, at, outcome: 'disconnected', status: CLIENT_LEFT, durationMs, chunks, bytes, responseId };
   }

@@ -1,13 +1,6 @@
 /** One request read from the log, with its request and answer bodies: exact, and available before analytics has it. */
 import type { z } from 'zod';
-import {
-  attemptFailed,
-  attemptStarted,
-  chunkReceived,
-  requestReceived,
-  usageRecalculated,
-  usageRecorded,
-} from '../../events/catalogue/exchange.ts';
+import * as exchange from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { isA } from '../known-event.ts';
@@ -32,7 +25,7 @@ type Reader = Pick<EventLog, 'readStream'>;
 /** Its row alone; undefined when there is no such request. */
 export async function rowInLog(stream: StreamName, log: Reader): Promise<ExchangeRow | undefined> {
   const events: RecordedEvent[] = [];
-  for await (const event of log.readStream(stream)) if (!isA(event, chunkReceived)) events.push(event);
+  for await (const event of log.readStream(stream)) if (!isA(event, exchange.chunkReceived)) events.push(event);
   return exchangeRowOf(events);
 }
 
@@ -43,14 +36,14 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
   const failures = new Map<number, Uint8Array>();
   let received: Pick<RequestInLog, 'headers' | 'body' | 'cut'> | undefined;
   for await (const event of log.readStream(stream)) {
-    if (isA(event, chunkReceived)) {
+    if (isA(event, exchange.chunkReceived)) {
       responseBody.add(event.body);
       continue;
     }
     // Chunks of an attempt that failed are not part of the answer.
-    if (isA(event, attemptStarted)) responseBody.clear();
-    if (isA(event, attemptFailed) && event.body !== undefined) failures.set(event.data.attempt, event.body);
-    if (isA(event, requestReceived)) received = receivedIn(event);
+    if (isA(event, exchange.attemptStarted)) responseBody.clear();
+    if (isA(event, exchange.attemptFailed) && event.body !== undefined) failures.set(event.data.attempt, event.body);
+    if (isA(event, exchange.requestReceived)) received = receivedIn(event);
     events.push(event);
   }
   const row = exchangeRowOf(events);
@@ -58,7 +51,7 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
   return { row, usage: usageOf(events), ...received, failures, responseBody };
 }
 
-function receivedIn({ data, body }: RecordedEvent<string, z.infer<typeof requestReceived.data>>) {
+function receivedIn({ data, body }: RecordedEvent<string, z.infer<typeof exchange.requestReceived.data>>) {
   const { headers, bodyBytes: bytes, bodySha256: sha256 } = data;
   return { headers, body, cut: bytes === undefined || sha256 === undefined ? undefined : { bytes, sha256 } };
 }
@@ -94,13 +87,13 @@ export class FirstBytes {
 
 /** The usage with all corrections. Undefined when no usage was recorded. */
 function usageOf(events: readonly RecordedEvent[]): RequestUsage | undefined {
-  const recorded = events.filter((event) => isA(event, usageRecorded));
+  const recorded = events.filter((event) => isA(event, exchange.usageRecorded));
   if (recorded.length === 0) return undefined;
   const costs = new Map<string, string | null>();
   const tokens = { input: 0, cachedInput: 0, cacheWriteInput: 0, output: 0, total: 0 };
   for (const event of events) {
-    if (isA(event, usageRecalculated)) costs.set(event.data.usageId, event.data.totalCost);
-    if (!isA(event, usageRecorded)) continue;
+    if (isA(event, exchange.usageRecalculated)) costs.set(event.data.usageId, event.data.totalCost);
+    if (!isA(event, exchange.usageRecorded)) continue;
     const { data } = event;
     costs.set(event.id, data.totalCost);
     tokens.input += data.inputTokens ?? 0;

@@ -1,5 +1,4 @@
 /** llama.cpp's server, and any other local server with OpenAI's API. */
-
 import { listedEntries, providerModelOf } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
 import type { Provider } from '../provider.ts';

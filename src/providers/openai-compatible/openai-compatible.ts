@@ -1,5 +1,4 @@
 /** The base of every provider, built for OpenAI's API; a type adds only its row of differences and its listing. */
-
 import { parseExactly } from '../../json/exact-json.ts';
 import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
 import { PausedCredentials } from '../paused-credentials.ts';

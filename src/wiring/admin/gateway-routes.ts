@@ -1,5 +1,4 @@
 /** The admin routes for the gateway itself: its providers, models, settings and tags. */
-
 import { addressesCheck } from '../../commands/credentials/check-address.ts';
 import { publicUrl } from '../../commands/credentials/masked-url.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';

@@ -1,5 +1,4 @@
 /** The admin routes that read earlier states: history, lists at another time (`as_of`), and the explanation of a decision. */
-
 import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import type { EventLog } from '../../events/log.ts';
 import { createAsOf } from '../../http/admin/as-of.ts';

@@ -1,5 +1,4 @@
 /** The admin API under all its prefixes: each component registers its own routes. */
-
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
 import type { Config } from '../../config/config.ts';

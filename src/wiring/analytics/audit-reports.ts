@@ -1,5 +1,4 @@
 /** Wiring of the audit log's routes: lists and figures from analytics, request and response bodies from the log. */
-
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import { registerAuditDetail } from '../../http/admin/audit-detail.ts';

@@ -1,5 +1,4 @@
 /** Wiring of analytics: the reports that query the other process. */
-
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { Config } from '../../config/config.ts';
 import { registerCacheOverview } from '../../http/admin/cache-overview.ts';

@@ -1,5 +1,4 @@
 /** The routes of clients under `/v1`, except usage: models, model requests, files, batches, responses, conversations. */
-
 import type { ModelAccess } from '../../commands/access/model-access.ts';
 import { visibleModels } from '../../commands/access/visible-models.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';

@@ -1,5 +1,4 @@
 /** The figures that a scrape of the metrics reads from the components, and their route. */
-
 import type { Config } from '../../config/config.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import { type Metrics, registerMetrics } from '../../http/metrics.ts';

@@ -1,5 +1,4 @@
 /** `/p/{provider}/…`: a provider's own API, through the exchange pipeline. */
-
 import type { ModelAccess } from '../../commands/access/model-access.ts';
 import {
   passthroughDialect,

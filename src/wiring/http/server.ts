@@ -1,5 +1,4 @@
 /** The HTTP server of the gateway, with its health checks and without other routes. */
-
 import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';

@@ -7,7 +7,6 @@
  * - `unchangedRelay(observer, writer)`: the provider's bytes pass unchanged. The observer parses only the frames that
  * contain something to record.
  */
-
 import type { Frame } from '../../../providers/sse.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';

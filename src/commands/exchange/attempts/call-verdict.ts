@@ -1,5 +1,4 @@
 /** How the end of a call counts for the circuit breaker of its provider. Pure, and the only place that decides it. */
-
 import type { Refusal } from '../../refusal.ts';
 import type { Outcome } from '../outcome.ts';
 import type { CircuitBreakerPolicy, Verdict } from './circuit-breaker.ts';

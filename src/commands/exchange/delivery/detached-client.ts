@@ -2,7 +2,6 @@
  * Exchanges that continue when their client leaves: background responses, and requests with an idempotency key, whose
  * answer a retry can fetch. They end early only when they are cancelled or the gateway stops.
  */
-
 import type { Client, EndReason } from '../../model-request/client.ts';
 import type { Refusal } from '../../refusal.ts';
 

@@ -1,5 +1,4 @@
 /** Reserves what the request may spend, under its limits and budgets, and claims its idempotency key. */
-
 import { whenNewerEvent } from '../../../events/newest-event.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Answer } from '../answer-source.ts';

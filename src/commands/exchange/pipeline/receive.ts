@@ -1,5 +1,4 @@
 /** The body of the request, parsed once. */
-
 import type { ReadResult } from '../../model-request/parsed-request.ts';
 import { readJson } from '../../model-request/read-json.ts';
 import { limitsRefusal } from '../../request-limits.ts';

@@ -1,14 +1,6 @@
 /** The events that end an exchange. Every way an exchange can end is a function here. */
-
 import type { z } from 'zod';
-import {
-  clientDisconnected,
-  exchangeCompleted,
-  exchangeFailed,
-  requestRefused,
-  usageDeferred,
-  usageRecorded,
-} from '../../../events/catalogue/exchange.ts';
+import * as events from '../../../events/catalogue/exchange.ts';
 import { responseStored } from '../../../events/catalogue/response.ts';
 import type { EventContext, NewEvent } from '../../../events/event.ts';
 import { streamName } from '../../../events/event.ts';
@@ -29,7 +21,7 @@ import { cutContent, isOfRequest } from './refused-content.ts';
 export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
   const { status, type, code, param, message } = refusal;
   record.note(
-    requestRefused.create({ status, type, code, param, message, durationMs: record.elapsed() }, record.context),
+    events.requestRefused.create({ status, type, code, param, message, durationMs: record.elapsed() }, record.context),
   );
   if (!record.flushed && isOfRequest(refusal)) record.revise(cutContent);
 }
@@ -50,7 +42,7 @@ export function noteCompleted(
   const { status, attempt, provider, model, finishReason, responseId, answer } = facts;
   const { chunks, bytes, firstByteMs } = received;
   record.note(
-    exchangeCompleted.create(
+    events.exchangeCompleted.create(
       {
         status,
         attempt,
@@ -69,7 +61,7 @@ export function noteCompleted(
   );
 }
 
-type FailureReason = z.infer<typeof exchangeFailed.data>['reason'];
+type FailureReason = z.infer<typeof events.exchangeFailed.data>['reason'];
 
 export function noteFailed(
   record: ExchangeRecord,
@@ -86,7 +78,7 @@ export function noteFailed(
   const { status, reason, chunks, responseId, answer } = facts;
   const { type, code, message } = refusal;
   record.note(
-    exchangeFailed.create(
+    events.exchangeFailed.create(
       { status, type, code, message, reason, chunks, durationMs: record.elapsed(), responseId },
       record.context,
       answer,
@@ -96,7 +88,9 @@ export function noteFailed(
 
 export function noteDisconnected(record: ExchangeRecord, received: Received, responseId?: string): void {
   const { chunks, bytes } = received;
-  record.note(clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context));
+  record.note(
+    events.clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context),
+  );
 }
 
 /** What the usage is charged to, besides the user path. */
@@ -131,7 +125,7 @@ export function usageEvent(
   failedAttempt?: number,
 ): NewEvent {
   const { usage, units } = spent;
-  return usageRecorded.create(
+  return events.usageRecorded.create(
     {
       provider: spent.provider,
       providerType: spent.providerType,
@@ -188,7 +182,9 @@ export function noteDeferred(
   { labels, sessionId }: UsageAccount,
 ): void {
   const reservedCost = reserved === undefined ? null : String(Math.ceil(reserved));
-  record.note(usageDeferred.create({ ...facts, kind, workId, labels, sessionId, parts, reservedCost }, record.context));
+  record.note(
+    events.usageDeferred.create({ ...facts, kind, workId, labels, sessionId, parts, reservedCost }, record.context),
+  );
 }
 
 /** Facts stored beside a response. */

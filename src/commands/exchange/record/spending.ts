@@ -1,5 +1,4 @@
 /** The cost of an answer: noted on the record, and charged to the caller. */
-
 import type { Ticket } from '../../model-request/admission.ts';
 import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';

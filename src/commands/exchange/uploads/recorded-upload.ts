@@ -1,5 +1,4 @@
 /** A request body that is sent to the provider piece by piece; each piece is recorded before it is sent. */
-
 import { requestBodyReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { type Refusal, refusals } from '../../refusal.ts';

@@ -1,5 +1,4 @@
 /** One run of one guardrail with its time limit. */
-
 import type { TextPart } from '../guarded-text.ts';
 import type { EvaluationContext, GuardrailPhase, GuardrailResult } from '../guardrail-type.ts';
 import type { GuardrailRun, GuardrailStep } from './guardrail-step.ts';

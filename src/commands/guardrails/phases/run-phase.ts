@@ -1,5 +1,4 @@
 /** Runs the guardrails of the prompt phase or of the response phase on one body. */
-
 import { type BodyTexts, withTexts } from '../body/body-texts.ts';
 import type { GuardedBody } from '../body/guarded-body.ts';
 import { withoutLogprobs } from '../body/without-logprobs.ts';

@@ -2,7 +2,6 @@
  * Runs the guardrails of the stream phase on the texts of one answer as they arrive, and restores the values of
  * placeholders last. For any division into pieces the client gets the guardrails applied to the whole text.
  */
-
 import type { StreamChannel } from '../guarded-text.ts';
 import { allowed, type GuardrailDecision, outweighs } from '../guardrail-decision.ts';
 import type { EvaluationContext, StreamGuardrail, StreamStep } from '../guardrail-type.ts';

@@ -1,5 +1,4 @@
 /** Finds a fixed text, optionally without regard to case (simple case folding of Unicode, which keeps lengths). */
-
 import { escapePattern } from './escape-pattern.ts';
 import type { Finder } from './finder.ts';
 

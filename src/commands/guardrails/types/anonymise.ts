@@ -1,5 +1,4 @@
 /** Anonymises the texts of a request: found values become placeholders, or are hidden without a way back. */
-
 import type { TextPart } from '../guarded-text.ts';
 import type { EvaluationContext } from '../guardrail-type.ts';
 import type { Placeholders } from '../placeholders.ts';

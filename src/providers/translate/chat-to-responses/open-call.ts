@@ -1,5 +1,4 @@
 /** A tool call that is not complete yet. */
-
 import { parseExactly } from '../../../json/exact-json.ts';
 import type { ToolIdentity } from '../responses-to-chat/tool-names.ts';
 import { type EventQueue, type OpenItem, pushItemAdded, pushItemDone } from './open-items.ts';

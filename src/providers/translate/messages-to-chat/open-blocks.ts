@@ -1,5 +1,4 @@
 /** The open content blocks of a streamed message. Each produces its events while it grows. */
-
 import { parsedObject } from '../json.ts';
 import type { BlockDelta, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock } from './message-object.ts';
 import { signatureOf } from './thinking.ts';

@@ -2,7 +2,6 @@
  * `POST /v1/chat/completions`: forwarded unchanged, except for the model's name and the changes that the provider's
  * type requires.
  */
-
 import { isObject } from '../../../../json/is-object.ts';
 import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';

@@ -1,5 +1,4 @@
 /** Relays chat completions to a client of the chat API: the provider's bytes, unchanged. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import { filled } from '../../../../providers/translate/json.ts';

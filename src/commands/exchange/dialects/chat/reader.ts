@@ -1,5 +1,4 @@
 /** Reads the answer of a provider, in any dialect, as chat completion chunks. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';

@@ -1,5 +1,4 @@
 /** Writes chat completion chunks for a client of the chat API. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';

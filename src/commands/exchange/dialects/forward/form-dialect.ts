@@ -1,5 +1,4 @@
 /** A model endpoint that takes a form. One dialect per request, since a form is read once, as it arrives. */
-
 import type { CheckFields } from '../../../model-request/check-files.ts';
 import { type ForwardOperation, requestedUnits } from '../../../model-request/forward-operations.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';

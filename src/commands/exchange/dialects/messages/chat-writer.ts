@@ -1,5 +1,4 @@
 /** Writes chat completion chunks for a client of the Messages API. */
-
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { messageFromChat } from '../../../../providers/translate/messages-to-chat/answer.ts';
 import {

@@ -1,5 +1,4 @@
 /** Relays messages to a client of the Messages API: the provider's bytes, unchanged. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import { isTorn, parseChunk } from '../../../model-request/parse-chunk.ts';

@@ -1,5 +1,4 @@
 /** Writes Messages events for a client of the Messages API. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { encodeMessageEvent } from '../../../../providers/translate/messages-to-chat/message-object.ts';

@@ -1,5 +1,4 @@
 /** Any answer of a provider's own API: unchanged, and read only for its usage. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';

@@ -1,5 +1,4 @@
 /** Writes chat completion chunks for a client of the Responses API. */
-
 import { responseFromChat } from '../../../../providers/translate/chat-to-responses/answer.ts';
 import {
   DONE,

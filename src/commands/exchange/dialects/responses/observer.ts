@@ -2,7 +2,6 @@
  * Relays responses to a client of the Responses API: the provider's bytes, unchanged except for members that the
  * gateway replaces.
  */
-
 import type { Frame } from '../../../../providers/sse.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';

@@ -1,5 +1,4 @@
 /** Reads the answer of a provider with a Responses API, as events of that API. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';

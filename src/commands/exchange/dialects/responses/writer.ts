@@ -1,5 +1,4 @@
 /** Writes Responses events for a client of the Responses API. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import { DONE } from '../../../../providers/translate/chat-to-responses/response-events.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
