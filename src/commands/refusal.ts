@@ -47,6 +47,11 @@ export class Refusal extends Error {
     return new Refusal({ ...this, message: this.message, retryHelps: false }, this.cause);
   }
 
+  /** The same refusal with a code where it has none. */
+  withCode(code: string): Refusal {
+    return this.code !== null ? this : new Refusal({ ...this, message: this.message, code }, this.cause);
+  }
+
   /** The error envelope, the only form in which the gateway returns an error. */
   envelope(): { error: Record<string, unknown> } {
     const error: Record<string, unknown> = {

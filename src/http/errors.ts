@@ -35,7 +35,10 @@ export function toRefusal(error: unknown, bodyLimitBytes = 0): Refusal {
 
 export function createErrorHandler(logError: (error: unknown, request: FastifyRequest) => void) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
-    const refusal = toRefusal(error, request.routeOptions.bodyLimit);
+    const thrown = toRefusal(error, request.routeOptions.bodyLimit);
+    // OpenAI's errors may have no code; those of the admin API always do.
+    const isAdmin = request.url.startsWith('/admin/');
+    const refusal = isAdmin ? thrown.withCode(thrown.status === 404 ? 'not_found' : 'invalid_request') : thrown;
     request.refusal = refusal;
     if (refusal.code === 'internal_error') logError(refusal.cause ?? error, request);
     if (isStillSending(request.raw)) reply.header('connection', 'close');

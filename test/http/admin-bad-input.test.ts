@@ -57,6 +57,11 @@ describe.each(routes)('$method $path', ({ method, path }) => {
     expect(['unknown_parameter', 'missing_required_parameter']).toContain(code);
   });
 
+  it('names a field with a zero byte', async () => {
+    const { param, message, code } = await errorOf(await send('{"a":{"b":["x\\u0000y"]}}'), 400);
+    expect([param, message, code]).toEqual(['a.b.0', "'a.b.0' contains a zero byte.", 'invalid_value']);
+  });
+
   it('requires a body', async () => {
     const { type, code } = await errorOf(await send(''), 400);
     expect(type).toBe('invalid_request_error');

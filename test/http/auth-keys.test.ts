@@ -104,6 +104,15 @@ describe('POST /admin/auth-keys', () => {
     ['a path with dots', { name: 'x', user_path: '/a/../b' }, 'user_path'],
     ['a path with an empty segment', { name: 'x', user_path: '/a//b' }, 'user_path'],
     ['a path with a control character', { name: 'x', user_path: '/a\u0001' }, 'user_path'],
+    ...['\u0000', '\u001b', '\u007f', '\u0085'].flatMap((control): [string, object, string][] => [
+      [`a name with ${JSON.stringify(control)}`, { name: `a${control}b` }, 'name'],
+      [`a label with ${JSON.stringify(control)}`, { name: 'x', labels: [`a${control}b`] }, 'labels.0'],
+      [
+        `a description with a zero byte and ${JSON.stringify(control)}`,
+        { name: 'x', description: `\0${control}` },
+        'description',
+      ],
+    ]),
     ['a path that is not a string', { name: 'x', user_path: 1 }, 'user_path'],
     ['labels that are no list', { name: 'x', labels: 'a' }, 'labels'],
     ['an empty label', { name: 'x', labels: ['a', ''] }, 'labels.1'],
@@ -308,7 +317,7 @@ describe.each([
   });
 
   it('is 404 for an unknown key', async () => {
-    expect(await errorOf(await change('none', one), 404)).toMatchObject({ type: 'not_found_error', code: null });
+    expect(await errorOf(await change('none', one), 404)).toMatchObject({ type: 'not_found_error', code: 'not_found' });
   });
 });
 

@@ -16,7 +16,7 @@ const words = (max: number) =>
   z
     .string()
     .max(max)
-    .regex(/^\P{Cc}*\S\P{Cc}*$/u, 'it must have visible characters, and no control characters');
+    .regex(/^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$/u, 'it must have visible characters, and no control characters');
 const label = words(128).transform((text) => text.trim());
 const labels = z
   .array(label)

@@ -33,9 +33,26 @@ function unchanged(value: unknown) {
 
 /** Admin bodies contain only plain numbers, and no unknown members are kept: `JSON.parse` is exact enough. */
 function parsedBody(body: unknown, schema: z.ZodType): unknown {
-  if (Buffer.isBuffer(body) && body.length > 0) return parseJson(body, JSON.parse);
+  if (Buffer.isBuffer(body) && body.length > 0) {
+    const value = parseJson(body, JSON.parse);
+    if (body.includes('\\u0000')) checkZeroBytes(value, []);
+    return value;
+  }
   if (schema.safeParse(undefined).success) return undefined;
   throw refusals.invalidRequest('The request needs a JSON body.', null, 'invalid_json');
+}
+
+/** ClickHouse reads a text only up to a zero byte. @throws Refusal 400 for a text or a name that contains one */
+function checkZeroBytes(value: unknown, path: readonly string[]): void {
+  if (typeof value === 'object' && value !== null) {
+    for (const [name, member] of Object.entries(value)) {
+      checkZeroBytes(name, path);
+      checkZeroBytes(member, [...path, name]);
+    }
+  } else if (typeof value === 'string' && value.includes('\0')) {
+    const name = path.join('.');
+    throw refusals.invalidRequest(`'${name}' contains a zero byte.`, name === '' ? null : name);
+  }
 }
 
 /**
