@@ -79,7 +79,10 @@ export async function figuresOfLog(log: EventLog): Promise<Figures> {
     attempts: byType['attempt.started'] ?? 0,
     failedAttempts: byType['attempt.failed'] ?? 0,
     usage: byModel([...spent.values()]),
-    adminChanges: (byType['key.created'] ?? 0) + (byType['key.deactivated'] ?? 0),
+    adminChanges: ['key.created', 'key.deactivated', 'workflow.created'].reduce(
+      (sum, type) => sum + (byType[type] ?? 0),
+      0,
+    ),
   };
 }
 

@@ -131,9 +131,7 @@ function targetProblem(
 
 function strategyOf(input: string | undefined): Strategy | Refusal {
   if (input === undefined || input === '') return DEFAULTS.strategy;
-  if (input === 'plugin') {
-    return invalid('strategy', "'strategy' is 'plugin', but no plugins are available.");
-  }
+  if (input === 'plugin') return invalid('strategy', "'strategy' is 'plugin', but no plugins are available.");
   const strategy = strategies.find((one) => one === input);
   return strategy ?? invalid('strategy', `'strategy' must be one of ${strategies.join(', ')}.`);
 }

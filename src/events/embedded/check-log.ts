@@ -58,9 +58,7 @@ export async function checkLog(directory: string, options: CheckLogOptions = {})
   if (found === undefined && Watermark.find(disk, dir) === undefined)
     throw new Error(`there is no event log in ${dir}`);
   if (found === undefined) return { ...nothingRead, problem: problemOfMissing({ files: [identityFile] }) };
-  if ('reason' in found) {
-    return { ...nothingRead, problem: found };
-  }
+  if ('reason' in found) return { ...nothingRead, problem: found };
   const check = new Check(disk, dir, found.mark, options);
   try {
     const problem = await check.run().then(() => undefined, problemOf);

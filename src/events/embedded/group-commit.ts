@@ -522,9 +522,7 @@ export class GroupCommit {
     this.#refuseWaiting(new LogUnavailable('it has been closed', 'none'));
     clearTimeout(this.#syncTimer);
     this.#sync();
-    while (this.#syncing) {
-      await new Promise<void>((resolve) => this.#idle.push(resolve));
-    }
+    while (this.#syncing) await new Promise<void>((resolve) => this.#idle.push(resolve));
     if (this.#failure !== undefined) await this.#recoverOnce();
     clearInterval(this.#probeTimer);
     if (this.#failure !== undefined && this.#unsynced.length > 0) throw unavailable(this.#failure.error, 'unknown');

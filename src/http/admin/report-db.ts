@@ -31,9 +31,7 @@ export function createReportDb({ db, state, waitMs = 10_000 }: ReportDbOptions):
     async rows<Row>(query: string, parameters?: Readonly<Record<string, unknown>>, signal?: AbortSignal) {
       const deadline = performance.now() + waitMs;
       for (;;) {
-        while (state() === 'starting' && performance.now() < deadline) {
-          await pause(signal);
-        }
+        while (state() === 'starting' && performance.now() < deadline) await pause(signal);
         if (state() === 'off') return [];
         try {
           return await db.rows<Row>(query, parameters, signal);

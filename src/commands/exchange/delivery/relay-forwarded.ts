@@ -116,9 +116,7 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
   const whole = seen.whole();
   if (whole !== undefined) {
     const parsed = parseWhole(whole);
-    if (!options.plan.verbatim && !begun && isErrorBody(parsed)) {
-      return { kind: 'error_body', bytes: whole };
-    }
+    if (!options.plan.verbatim && !begun && isErrorBody(parsed)) return { kind: 'error_body', bytes: whole };
     relay.whole(whole, parsed);
   }
   if (begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };

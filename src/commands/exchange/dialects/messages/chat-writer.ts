@@ -46,9 +46,7 @@ export class MessagesFromChatWriter implements AnswerWriter<JsonObject> {
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
-    if (!this.#translator.stopped) {
-      return { bytes: this.broken(streamIncomplete(this.#provider)), cut: true };
-    }
+    if (!this.#translator.stopped) return { bytes: this.broken(streamIncomplete(this.#provider)), cut: true };
     return { bytes: Buffer.concat(this.#translator.finish().map(encodeMessageEvent)), cut: false };
   }
 
