@@ -214,6 +214,7 @@ export async function startGateway(
     providers,
     sealers,
     virtualModels,
+    workflows,
     pricing,
     limits,
     reports,

@@ -486,13 +486,13 @@ const settings = {
   plugins: section({
     enabled: setting(toggle(), false, {
       env: 'PLUGINS_ENABLED',
-      describe: 'no effect yet: plugins are not implemented',
+      describe: 'guardrails can be defined and none runs; plugins cannot be installed',
     }),
   }),
   guardrails: section({
     enabled: setting(toggle(), false, {
       env: 'GUARDRAILS_ENABLED',
-      describe: 'no effect yet: guardrails are not implemented',
+      describe: 'the guardrails of workflows are in force: for now, requests of a workflow with guardrails are refused',
     }),
   }),
 };

@@ -13,18 +13,27 @@ import { readVersion, WorkflowChanges } from '../commands/workflows/changes.ts';
 import type { CompiledWorkflow } from '../commands/workflows/compile.ts';
 import { WorkflowDirectory } from '../commands/workflows/directory.ts';
 import { workflowUses } from '../commands/workflows/guardrail-uses.ts';
+import { isAtOrBelow } from '../commands/workflows/scope.ts';
 import type { WorkflowFeatures, WorkflowStep } from '../commands/workflows/workflow.ts';
 import type { ScopeTargets } from '../commands/workflows/workflow-input.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
 import type { EventLog } from '../events/log.ts';
-import type { GuardrailsState } from '../projections/guardrails.ts';
+import type { AsOf } from '../http/admin/as-of.ts';
+import { registerGuardrails } from '../http/admin/guardrails.ts';
+import { registerPlugins, whilePluginsAreOn } from '../http/admin/plugins.ts';
+import { registerWorkflows } from '../http/admin/workflows.ts';
+import type { Routes } from '../http/api/route-schema.ts';
+import { type GuardrailsState, guardrailsView } from '../projections/guardrails.ts';
 import type { RunningProjection } from '../projections/runner.ts';
-import type { WorkflowsState } from '../projections/workflows.ts';
+import { type WorkflowsState, workflowsView } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
 
 export interface WorkflowsOptions {
-  readonly config: Pick<Config, 'logging' | 'usageEnabled' | 'budgets' | 'guardrailsEnabled' | 'failover'>;
+  readonly config: Pick<
+    Config,
+    'logging' | 'usageEnabled' | 'pluginsEnabled' | 'budgets' | 'guardrailsEnabled' | 'failover'
+  >;
   readonly log: EventLog;
   readonly workflows: RunningProjection<WorkflowsState>;
   readonly guardrails: RunningProjection<GuardrailsState>;
@@ -37,33 +46,51 @@ export interface WorkflowsOptions {
   readonly registry: Pick<Registry, 'providerByNameOrType' | 'resolve'>;
 }
 
-export interface Workflows extends Pick<ExchangeDependencies, 'policyOf' | 'policyAgain'> {
+/** Workflows, and the guardrails with which they are compiled. */
+export interface InForceWorkflows {
   readonly directory: WorkflowDirectory;
-  readonly changes: WorkflowChanges;
   readonly guardrails: GuardrailDirectory;
+}
+
+export interface Workflows extends InForceWorkflows, Pick<ExchangeDependencies, 'policyOf' | 'policyAgain'> {
+  readonly changes: WorkflowChanges;
   readonly guardrailChanges: GuardrailChanges;
   readonly targets: ScopeTargets;
   /** What the configuration of the process allows. */
   readonly switches: WorkflowFeatures;
   /** Creates the default workflow when there is no global one. @throws Refusal 503 when the log cannot be written */
   begin(): Promise<void>;
+  /** Those at the moment `given` of a query; those in force without one. @throws Refusal 400 */
+  at(given: string | undefined, asOf: AsOf): Promise<InForceWorkflows>;
+  register(admin: Routes, asOf: AsOf): void;
 }
 
 export function createWorkflows(options: WorkflowsOptions): Workflows {
   const { config, log, types, sealers, servicesOf, registry } = options;
   const inTurn = new InTurn();
   const switches = processSwitches(config);
-  const guardrails = new GuardrailDirectory({
-    stored: () => options.guardrails.state,
-    declared: options.declared,
-    prepare: (guardrail) =>
-      prepareGuardrail(guardrail, {
-        types,
-        openSecret: (name, field, sealed) => sealers.toOpen().open(sealingPlace(name), field, sealed),
-        servicesOf,
-      }),
-  });
-  const directory = new WorkflowDirectory({ stored: () => options.workflows.state, guardrails, switches });
+  const prepare = (guardrail: Guardrail) =>
+    prepareGuardrail(guardrail, {
+      types,
+      openSecret: (name, field, sealed) => sealers.toOpen().open(sealingPlace(name), field, sealed),
+      servicesOf,
+    });
+  const over = (stored: { guardrails(): GuardrailsState; workflows(): WorkflowsState }): InForceWorkflows => {
+    const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared: options.declared, prepare });
+    const directory = new WorkflowDirectory({ stored: stored.workflows, guardrails, switches });
+    return { directory, guardrails };
+  };
+  const now = over({ guardrails: () => options.guardrails.state, workflows: () => options.workflows.state });
+  const { directory, guardrails } = now;
+  async function at(given: string | undefined, asOf: AsOf): Promise<InForceWorkflows> {
+    const moment = await asOf.moment(given);
+    if (moment === undefined) return now;
+    const [stored, workflows] = await Promise.all([
+      asOf.fold(guardrailsView, moment),
+      asOf.fold(workflowsView, moment),
+    ]);
+    return over({ guardrails: () => stored, workflows: () => workflows });
+  }
   const guardrailChanges = new GuardrailChanges({
     log,
     directory: guardrails,
@@ -81,6 +108,13 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     newId: mintEventId,
     whenProcessed: (position) => options.workflows.whenProcessed(position),
   });
+  const targets: ScopeTargets = {
+    instanceOf: (nameOrType) => registry.providerByNameOrType(nameOrType)?.name,
+    serves(provider, model) {
+      const found = registry.resolve(model, provider);
+      return found?.provider.name === provider && found.model === model;
+    },
+  };
   const policy = policies(config.logging.capture);
   return {
     directory,
@@ -88,21 +122,50 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     guardrails,
     guardrailChanges,
     switches,
-    targets: {
-      instanceOf: (nameOrType) => registry.providerByNameOrType(nameOrType)?.name,
-      serves(provider, model) {
-        const found = registry.resolve(model, provider);
-        return found?.provider.name === provider && found.model === model;
-      },
+    targets,
+    policyOf({ caller: { userPath } }, first) {
+      const provider = first?.provider.name;
+      // Without a known model, the request may call any model of the provider.
+      const guarded = first?.model === '' ? guardedModelOf(first.provider.name, userPath, directory) : undefined;
+      return policy(guarded ?? directory.select(userPath, provider, first?.model));
     },
-    policyOf: ({ caller }, first) => policy(directory.select(caller.userPath, first?.provider.name, first?.model)),
     async policyAgain(id) {
       const place = directory.placeOf(id);
       const found = place === undefined ? undefined : await readVersion(place, log);
       return found === undefined ? undefined : policy(directory.compile(found.workflow));
     },
     begin: () => changes.manageDefault(options.defaultSteps),
+    at,
+    register(admin, asOf) {
+      registerWorkflows(admin, {
+        ...{ log, directory, changes, targets },
+        at: async (given) => (await at(given, asOf)).directory,
+      });
+      whilePluginsAreOn(admin, config.pluginsEnabled || config.guardrailsEnabled, (routes) => {
+        registerPlugins(routes, types);
+        registerGuardrails(routes, {
+          ...{ directory: guardrails, types, changes: guardrailChanges },
+          at: async (given) => (await at(given, asOf)).guardrails,
+        });
+      });
+    },
   };
+}
+
+/** A workflow with guardrails for one model of the provider, at this path or above it. */
+function guardedModelOf(
+  provider: string,
+  userPath: string | undefined,
+  { active }: WorkflowDirectory,
+): CompiledWorkflow | undefined {
+  for (const compiled of active) {
+    const { chains, problem, workflow } = compiled;
+    const { scope } = workflow;
+    if (chains === undefined && problem === undefined) continue;
+    if (scope.model !== undefined && scope.provider === provider && isAtOrBelow(userPath ?? '/', scope.userPath ?? '/'))
+      return compiled;
+  }
+  return undefined;
 }
 
 /** One policy for each compiled workflow. */

@@ -4,7 +4,7 @@ import { servedApiDocument } from '../../scripts/api-document.ts';
 import type { Answered } from '../support/answered.ts';
 import { errorOf, json, withGateway } from '../support/with-gateway.ts';
 
-const gateway = withGateway();
+const gateway = withGateway({ env: { PLUGINS_ENABLED: 'true' } });
 
 const document: Answered = await servedApiDocument();
 const routes = Object.entries<Record<string, Answered>>(document.paths).flatMap(([path, item]) =>

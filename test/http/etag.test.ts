@@ -30,7 +30,7 @@ const watch = (message: unknown) => {
 let gateway: TestGateway;
 beforeAll(async () => {
   subscribe('fastify.initialization', watch);
-  gateway = await startTestGateway();
+  gateway = await startTestGateway({ env: { PLUGINS_ENABLED: 'true' } });
   unsubscribe('fastify.initialization', watch);
 });
 afterAll(() => gateway.close());
@@ -44,6 +44,7 @@ const shownAt: Record<string, (id: string, about: Answered) => string> = {
   '/budgets/settings': () => '/admin/budgets/settings',
   '/rate-limits/:scope/:subject/:period': (_id, { user_path, period, limit_key }) =>
     `/admin/rate-limits/user_path/${encodeURIComponent(user_path)}/${period ?? limit_key.period}`,
+  '/guardrails/:name': (_id, { name }) => `/admin/guardrails/${name}`,
   '/virtual-models/:source': (_id, { source }) => `/admin/virtual-models/${encodeURIComponent(source)}`,
   '/model-pricing-overrides/:selector': (_id, { selector }) =>
     `/admin/model-pricing-overrides/${encodeURIComponent(selector)}`,

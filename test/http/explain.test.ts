@@ -19,7 +19,9 @@ describe('GET /admin/explain', () => {
   it('names every list that was evaluated, and the event that set it', async () => {
     await admin.change('PUT', '/admin/users', { user_path: '/why', allowed_models: ['llamacpp/'] });
     const key = await admin.newKey({ user_path: '/why/me', allowed_models: [LARGE] });
-    const { allowed, resolved, steps, ...rest } = await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}`);
+    const { allowed, resolved, steps, workflow, ...rest } = await admin.get(
+      `/admin/explain?key=${key.id}&model=${SMALL}`,
+    );
     expect(rest).toEqual({ model: SMALL, user_path: '/why/me', key: key.id, as_of: null });
     expect(allowed).toBe(false);
     expect(resolved).toEqual([{ selector: SMALL, through: [], allowed: false }]);

@@ -48,6 +48,7 @@ describe('plugins and guardrails, while they are off', () => {
     ['GET', '/admin/plugins'],
     ['GET', '/admin/guardrails/types'],
     ['GET', '/admin/guardrails'],
+    ['GET', '/admin/guardrails/one'],
     ['PUT', '/admin/guardrails'],
     ['DELETE', '/admin/guardrails'],
     ['GET', '/admin/workflows/guardrails'],

@@ -36,6 +36,9 @@ export function policyWithout(capture: ExchangePolicy['capture']): ExchangePolic
   };
 }
 
+/** The pipeline does not run guardrails yet. Requests that they would check are refused, never sent unchecked. */
+const NOT_APPLIED = 'this version of the gateway does not apply guardrails to requests yet';
+
 /**
  * The policy of a workflow. Audit and usage follow the workflow alone: the switches of the process for them change
  * reports, and not what is recorded.
@@ -52,6 +55,6 @@ export function policyOfWorkflow(compiled: CompiledWorkflow, capture: ExchangePo
     failsOver: effective.failover,
     usesCache: effective.cache,
     guardrails: chains,
-    problem,
+    problem: problem ?? (chains === undefined ? undefined : NOT_APPLIED),
   };
 }

@@ -1,7 +1,7 @@
 /** Explains which workflow a request gets, and why the others do not match. Pure. */
 import type { CompiledWorkflow } from './compile.ts';
 import type { WorkflowDirectory } from './directory.ts';
-import { type ScopeType, scopeDisplay, scopeType } from './scope.ts';
+import { isAtOrBelow, type ScopeType, scopeDisplay, scopeType } from './scope.ts';
 
 export interface WorkflowQuestion {
   readonly userPath: string | undefined;
@@ -59,8 +59,4 @@ function mismatch({ workflow: { scope } }: CompiledWorkflow, question: WorkflowQ
   if (scope.provider !== undefined && scope.provider !== question.provider) return 'other provider';
   if (scope.model !== undefined && scope.model !== question.model) return 'other model';
   return undefined;
-}
-
-function isAtOrBelow(path: string, above: string): boolean {
-  return above === '/' || path === above || path.startsWith(`${above}/`);
 }

@@ -30,3 +30,7 @@ export function scopeDisplay({ provider, model, userPath }: WorkflowScope): stri
   const target = model === undefined ? provider : `${provider}/${model}`;
   return userPath === undefined ? target : `${target} @ ${userPath}`;
 }
+
+export function isAtOrBelow(path: string, above: string): boolean {
+  return above === '/' || path === above || path.startsWith(`${above}/`);
+}

@@ -9,7 +9,9 @@ import type { DeclaredPolicies } from '../../commands/users/policies-in-force.ts
 import { userStream } from '../../commands/users/user-policy.ts';
 import { virtualModelStream } from '../../commands/virtual-models/decider.ts';
 import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
-import { type ExplainedStep, explain } from '../../commands/virtual-models/explain.ts';
+import { type ExplainedStep, type ExplainedTarget, explain } from '../../commands/virtual-models/explain.ts';
+import type { WorkflowDirectory } from '../../commands/workflows/directory.ts';
+import { explainWorkflow } from '../../commands/workflows/explain.ts';
 import type { Position, RecordedEvent, StreamName, UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
@@ -22,6 +24,7 @@ import { optionalUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './admin-scope.ts';
 import type { Moment } from './as-of.ts';
 import { asOfParameter } from './parameters.ts';
+import { explainedWorkflow, explainedWorkflowOf } from './workflows-rows.ts';
 
 /** The policies in force at a moment. */
 export interface PoliciesAt {
@@ -35,6 +38,8 @@ export interface ExplainOptions {
   readonly now: PoliciesAt;
   /** The policies at the request's `as_of`; undefined without one. @throws Refusal 400 */
   asOf(asOf: string | undefined): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
+  /** The workflows at the request's `as_of`; those in force without one. @throws Refusal 400 */
+  workflowsAt(asOf: string | undefined): Promise<WorkflowDirectory>;
   readonly declared: DeclaredPolicies;
   resolve(model: string, provider: string | undefined): Target | undefined;
 }
@@ -66,6 +71,7 @@ const explanationSchema = z.object({
   as_of: z.object({ position: z.string(), at: z.iso.datetime() }).nullable(),
   resolved: z.array(z.object({ selector: z.string(), through: z.array(z.string()), allowed: z.boolean() })),
   steps: z.array(step),
+  workflow: explainedWorkflow.describe('The workflow of a request that calls the first allowed member of `resolved`'),
 });
 
 const explainAccess = scopedAdmin('adminExplain', 'Explain whether a model may be used, and which event decides it', {
@@ -108,6 +114,7 @@ export function registerExplain(admin: Routes, options: ExplainOptions): void {
       key: key?.id ?? null,
       as_of: policies === undefined ? null : { position: policies.moment.position, at: timeText(policies.moment.at) },
       resolved,
+      workflow: workflowFor(scopeOf(request), userPath, resolved, await options.workflowsAt(as_of)),
       steps: await Promise.all(visibleSteps.map((step) => sourced(step, virtualModels, until))),
     };
   });
@@ -119,6 +126,23 @@ export function registerExplain(admin: Routes, options: ExplainOptions): void {
     const event = await newestOf(setBy, until, log);
     return { ...step, source: 'event', event: event === undefined ? null : eventView(event) };
   }
+}
+
+/** An administrator of a subtree sees the matching workflow, and of the others those of paths in the subtree. */
+function workflowFor(
+  scope: UserPath | undefined,
+  userPath: UserPath | undefined,
+  resolved: readonly ExplainedTarget[],
+  directory: WorkflowDirectory,
+) {
+  const { selector } = resolved.find(({ allowed }) => allowed) ?? resolved[0] ?? {};
+  const slash = selector?.indexOf('/') ?? -1;
+  const question = { userPath, provider: selector?.slice(0, slash), model: selector?.slice(slash + 1) };
+  const visible = [...directory.active].filter(({ workflow }) =>
+    isWithin(scope, workflow.scope.userPath as UserPath | undefined),
+  );
+  const select: WorkflowDirectory['select'] = (...of) => directory.select(...of);
+  return explainedWorkflowOf(explainWorkflow(question, { select, active: visible }));
 }
 
 /** Removes the user paths outside the subtree from a virtual model's list, for an administrator of a subtree. */

@@ -9,6 +9,7 @@ import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { Registry } from '../../providers/registry.ts';
 import type { AccessControl, KnownAccess } from '../access.ts';
+import type { Workflows } from '../workflows.ts';
 import { createPoliciesAsOf } from './policies-as-of.ts';
 
 export interface AdminHistoryOptions {
@@ -17,6 +18,7 @@ export interface AdminHistoryOptions {
   readonly registry: Pick<Registry, 'list' | 'resolve'>;
   readonly known: Pick<KnownAccess, 'keys'>;
   readonly control: Pick<AccessControl, 'lists' | 'declared'>;
+  readonly workflows: Pick<Workflows, 'at'>;
   readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: DeclaredVirtualModels };
 }
 
@@ -46,6 +48,7 @@ export function adminHistory(options: AdminHistoryOptions) {
           virtualModels: inForce,
         },
         asOf: policies,
+        workflowsAt: async (given) => (await options.workflows.at(given, asOf)).directory,
         declared: control.declared,
         resolve: (model, provider) => registry.resolve(model, provider),
       });

@@ -5,7 +5,6 @@ import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import { createLiveLogs } from '../../http/admin/live-logs.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
-import { registerPlugins } from '../../http/admin/plugins.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
@@ -16,6 +15,7 @@ import type { GatewayViews } from '../log/views.ts';
 import type { GatewayPricing } from '../pricing.ts';
 import type { GatewayProviders } from '../providers.ts';
 import type { VirtualModels } from '../virtual-models.ts';
+import type { Workflows } from '../workflows.ts';
 import { gatewayAdmin, switches } from './gateway-routes.ts';
 import { adminHistory } from './history.ts';
 
@@ -30,6 +30,7 @@ export interface AdminRoutes {
   readonly providers: GatewayProviders;
   readonly sealers: SealerSource;
   readonly virtualModels: VirtualModels;
+  readonly workflows: Workflows;
   readonly pricing: GatewayPricing;
   readonly limits: Limits;
   readonly reports: Analytics;
@@ -56,6 +57,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     registry,
     known: knownKeys,
     control,
+    workflows: routes.workflows,
     virtualModels: { inForce: virtualModels.directory, declared: virtualModels.facts.declared },
   });
   const registerGateway = gatewayAdmin({
@@ -80,7 +82,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
   mountAdmin(app, (admin) => {
     live.register(admin);
     registerGateway(admin);
-    registerPlugins(admin, config.pluginsEnabled || config.guardrailsEnabled);
+    routes.workflows.register(admin, history.asOf);
     virtualModels.register(admin, history.asOf);
     pricing.register(admin, { asOf: history.asOf, registry, virtualModels });
     registerAccessRoutes(admin, knownKeys, control, log, history.policies);

@@ -1,18 +1,53 @@
 /** The routes of the admin API. */
 import type { Row } from './row.ts';
-import { exchangeBy, keyOf, MODEL, setting } from './stored-objects.ts';
+import { exchangeBy, guardrail, keyOf, MODEL, newWorkflow, setting, teamWorkflow } from './stored-objects.ts';
 
 // no key, unbound plain, bound plain, other tenant, scoped admin, global admin, master
 export const adminRoutes: readonly Row[] = [
   { route: 'GET /admin/live/logs', answers: [401, 403, 403, 403, 200, 200, 200] },
 
-  // Off.
-  { route: 'GET /admin/plugins', answers: [401, 403, 403, 403, 403, 503, 503] },
-  { route: 'GET /admin/guardrails', answers: [401, 403, 403, 403, 403, 503, 503] },
-  { route: 'PUT /admin/guardrails', body: () => ({ name: 'g' }), answers: [401, 403, 403, 403, 403, 503, 503] },
-  { route: 'DELETE /admin/guardrails', body: () => ({ name: 'g' }), answers: [401, 403, 403, 403, 403, 503, 503] },
-  { route: 'GET /admin/guardrails/types', answers: [401, 403, 403, 403, 403, 503, 503] },
-  { route: 'GET /admin/workflows/guardrails', answers: [401, 403, 403, 403, 403, 503, 503] },
+  // Guardrails.
+  { route: 'GET /admin/plugins', answers: [401, 403, 403, 403, 403, 200, 200] },
+  { route: 'GET /admin/guardrails', answers: [401, 403, 403, 403, 403, 200, 200] },
+  {
+    route: 'PUT /admin/guardrails',
+    body: () => guardrail('saved'),
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
+  {
+    route: 'DELETE /admin/guardrails',
+    make: setting('/admin/guardrails', guardrail('removed')),
+    body: () => ({ name: 'removed' }),
+    answers: [401, 403, 403, 403, 403, 204, 204],
+  },
+  {
+    route: 'GET /admin/guardrails/:name',
+    make: setting('/admin/guardrails', guardrail('shown')),
+    path: () => '/admin/guardrails/shown',
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
+  { route: 'GET /admin/guardrails/types', answers: [401, 403, 403, 403, 403, 200, 200] },
+  { route: 'GET /admin/workflows/guardrails', answers: [401, 403, 403, 403, 403, 200, 200] },
+
+  // Workflows.
+  { route: 'GET /admin/workflows', answers: [401, 403, 403, 403, 403, 200, 200] },
+  {
+    route: 'POST /admin/workflows',
+    body: () => teamWorkflow,
+    answers: [401, 403, 403, 403, 403, 201, 201],
+  },
+  {
+    route: 'GET /admin/workflows/:id',
+    make: newWorkflow,
+    path: (id) => `/admin/workflows/${id}`,
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
+  {
+    route: 'POST /admin/workflows/:id/deactivate',
+    make: newWorkflow,
+    path: (id) => `/admin/workflows/${id}/deactivate`,
+    answers: [401, 403, 403, 403, 403, 204, 204],
+  },
 
   // History.
   {

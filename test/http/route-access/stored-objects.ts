@@ -113,3 +113,18 @@ export const setting =
     expect(answer.status, await answer.clone().text()).toBe(200);
     return id;
   };
+
+/** A workflow that turns nothing off. */
+export const teamWorkflow = {
+  scope_user_path: '/team',
+  name: 'team',
+  workflow_payload: { features: { cache: true, audit: true, usage: true, guardrails: false } },
+};
+
+export const newWorkflow: StoredObjectMaker = async ({ gateway }) => {
+  const answer = await gateway.fetch('/admin/workflows', { json: teamWorkflow });
+  expect(answer.status, await answer.clone().text()).toBe(201);
+  return idOf(answer);
+};
+
+export const guardrail = (name: string) => ({ name, type: 'system_prompt', config: { content: 'Be kind.' } });

@@ -1,0 +1,155 @@
+import { describe, expect, it } from 'vitest';
+import type { Answered } from '../support/answered.ts';
+import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
+import { administrator } from './admin-history-steps.ts';
+
+const gateway = withGateway({ env: { GUARDRAILS_ENABLED: 'true' } });
+const admin = administrator(gateway);
+const model = 'llamacpp/simulated-small';
+const on = { cache: true, audit: true, usage: true, guardrails: true };
+const off = { ...on, guardrails: false };
+
+const post = (body: object) => gateway.fetch('/admin/workflows', { json: body });
+const create = async (body: object): Promise<Answered> => {
+  const answer = await post(body);
+  expect(answer.status, await answer.clone().text()).toBe(201);
+  return json(answer);
+};
+const at = (path: string, payload: object) => ({ scope_user_path: path, name: path, workflow_payload: payload });
+const save = (name: string) =>
+  admin.change('PUT', '/admin/guardrails', { name, type: 'string_replace', config: { rules: 'bad => good' } });
+const shown = async (path: string, query = '') =>
+  (await admin.get(`/admin/workflows${query}`)).find((one: Answered) => one.scope.scope_user_path === path);
+
+describe('GET /admin/workflows', () => {
+  it('begins with the default workflow, whose features are capped by the configuration', async () => {
+    const [first] = await admin.get('/admin/workflows');
+    expect(first).toMatchObject({
+      ...{ name: 'default-global', managed_default: true, scope: {}, scope_type: 'global', active: true, version: 1 },
+      effective_features: { cache: false, audit: true, usage: true, budget: true, guardrails: false, failover: true },
+    });
+  });
+});
+
+describe('POST /admin/workflows', () => {
+  it('creates a version, which replaces the active one of its scope', async () => {
+    await save('first');
+    const one = await create(at('/replaced', { features: on, steps: [{ ref: 'first' }] }));
+    expect(one).toMatchObject({ version: 1, active: true, scope_key: 'path:/replaced' });
+    expect(await shown('/replaced')).toMatchObject({
+      id: one.id,
+      chain_hashes: { prompt: expect.stringMatching(/^[0-9a-f]{64}$/) },
+    });
+    const two = await create(at('/replaced', { features: { ...off, failover: false } }));
+    expect(two).toMatchObject({ version: 2, active: true });
+    expect(await shown('/replaced')).toMatchObject({ id: two.id, effective_features: { failover: false } });
+    expect(await admin.get(`/admin/workflows/${one.id}`)).toMatchObject({ version: 1, active: false });
+    const { entries } = await admin.get('/admin/history?subject=workflow:path:/replaced');
+    expect(entries.map(({ type }: Answered) => type)).toEqual(['workflow.created', 'workflow.created']);
+  });
+
+  it('returns a payload of version 1 unchanged', async () => {
+    await save('old');
+    const payload = { schema_version: 1, features: on, guardrails: [{ ref: 'old', step: 3 }] };
+    const { id } = await create(at('/one', payload));
+    expect((await admin.get(`/admin/workflows/${id}`)).workflow_payload).toMatchObject(payload);
+  });
+
+  it.each([
+    ['an unknown guardrail', { features: on, steps: [{ ref: 'gone' }] }, 'workflow_payload.steps'],
+    ['an unknown phase', { features: on, steps: [{ ref: 'a', phase: 'late' }] }, 'workflow_payload.steps.0.phase'],
+    ['a negative step', { features: on, steps: [{ ref: 'a', step: -1 }] }, 'workflow_payload.steps.0.step'],
+    ['a version', { schema_version: 3, features: on }, 'workflow_payload.schema_version'],
+    ['steps in version 1', { schema_version: 1, features: on, steps: [] }, 'workflow_payload.steps'],
+  ])('refuses %s', async (_what, payload, param) => {
+    expect(await errorOf(await post(at('/refused', payload)), 400)).toMatchObject({ param });
+    expect(await shown('/refused')).toBeUndefined();
+  });
+
+  it('refuses an unknown provider, and an unknown model', async () => {
+    const body = { name: 'n', workflow_payload: { features: off } };
+    const provider = await errorOf(await post({ ...body, scope_provider_name: 'gone' }), 400);
+    expect(provider).toMatchObject({ param: 'scope_provider_name' });
+    const scope = { scope_provider_name: 'llamacpp', scope_model: 'gone' };
+    expect(await errorOf(await post({ ...body, ...scope }), 400)).toMatchObject({ param: 'scope_model' });
+  });
+});
+
+describe('POST /admin/workflows/{id}/deactivate', () => {
+  it('deactivates one, not the global one, not one twice, and not an unknown one', async () => {
+    const { id } = await create(at('/ended', { features: off }));
+    const before = await admin.aMomentLater();
+    await admin.change('POST', `/admin/workflows/${id}/deactivate`);
+    expect(await shown('/ended')).toBeUndefined();
+    expect(await shown('/ended', `?as_of=${before}`)).toMatchObject({ id, active: true });
+    const end = (of: string) => gateway.fetch(`/admin/workflows/${of}/deactivate`, { method: 'POST' });
+    await errorOf(await end(id), 400);
+    const [{ id: global }] = await admin.get('/admin/workflows');
+    await errorOf(await end(global), 400);
+    await errorOf(await end('gone'), 404);
+    await errorOf(await gateway.fetch('/admin/workflows/gone'), 404);
+  });
+});
+
+describe('GET /admin/explain', () => {
+  it('names the workflow of the request, and why the others do not match', async () => {
+    const deep = await create(at('/explained/deep', { features: off }));
+    await create(at('/explained', { features: off }));
+    const then = await admin.aMomentLater();
+    const later = await create(at('/explained/deep', { features: off }));
+    const path = `/admin/explain?model=${model}&user_path=/explained/deep/er`;
+    const { workflow } = await admin.get(path);
+    expect(workflow.matching).toMatchObject({ id: later.id, version: 2, scope: '/explained/deep' });
+    const reasonOf = (scope: string) => workflow.others.find((one: Answered) => one.scope === scope)?.reason;
+    expect([reasonOf('/explained'), reasonOf('global')]).toEqual(['less specific', 'less specific']);
+    expect((await admin.get(`${path}&as_of=${then}`)).workflow.matching).toMatchObject({ id: deep.id });
+    expect((await admin.get(`/admin/explain?model=${model}`)).workflow.matching).toMatchObject({ scope: 'global' });
+  });
+
+  it('shows an administrator of a subtree only the other workflows of the subtree', async () => {
+    await create(at('/mine/a', { features: off }));
+    await create(at('/theirs', { features: off }));
+    const { value } = await admin.newKey({ user_path: '/mine', dashboard_access: true });
+    const { workflow } = await admin.get(`/admin/explain?model=${model}`, value);
+    expect(workflow.others).toMatchObject([{ scope: '/mine/a', reason: 'other user path' }]);
+    expect(workflow.omitted).toBe(0);
+    expect((await admin.refused('/admin/workflows', 403, value)).code).toBe('admin_scope_denied');
+  });
+});
+
+describe('a workflow with guardrails, which the gateway does not apply yet', () => {
+  const calls = () => gateway.simulated.requests.filter(({ path }) => !['/v1/models', '/props'].includes(path)).length;
+  const requests: [string, object][] = [
+    ['/v1/chat/completions', { model, messages: user('bad') }],
+    ['/v1/chat/completions', { model, messages: user('bad'), stream: true }],
+    ['/v1/responses', { model, input: 'bad' }],
+    ['/v1/responses', { model, input: 'bad', stream: true }],
+    ['/v1/responses/input_tokens', { model, input: 'bad' }],
+    ['/v1/messages', { model, max_tokens: 9, messages: user('bad') }],
+    ['/v1/completions', { model, prompt: 'bad' }],
+    ['/v1/embeddings', { model, input: 'bad' }],
+    ['/p/llamacpp/v1/chat/completions', { model: 'simulated-small', messages: user('bad') }],
+  ];
+
+  it.each([
+    ['its path', { scope_user_path: '/guarded' }],
+    ['a model', { scope_provider_name: 'llamacpp', scope_model: 'simulated-small', scope_user_path: '/guarded' }],
+  ])('refuses every request of %s, and calls no provider', async (_what, scope) => {
+    await save('guard');
+    const payload = { features: on, steps: [{ ref: 'guard' }, { ref: 'guard', phase: 'response' }] };
+    const { id } = await create({ ...scope, name: 'guarded', workflow_payload: payload });
+    const before = calls();
+    const passed: string[] = [];
+    for (const [path, body] of requests) {
+      const answer = await gateway.fetch(path, { json: body, headers: { 'x-gateway-user-path': '/guarded/team' } });
+      const text = await answer.text();
+      const isRefused = answer.status === 500 && text.includes('does not apply guardrails');
+      if (!isRefused) passed.push(`${path} ${answer.status} ${text}`);
+    }
+    expect(passed).toEqual([]);
+    expect(calls()).toBe(before);
+    await admin.change('POST', `/admin/workflows/${id}/deactivate`);
+    const headers = { 'x-gateway-user-path': '/guarded/team' };
+    expect((await gateway.post('/v1/chat/completions', requests[0]?.[1], { headers })).status).toBe(200);
+  });
+});
