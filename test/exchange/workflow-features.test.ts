@@ -151,5 +151,7 @@ describe('a request', () => {
     expect(gateway.simulated.requests.length).toBe(before);
     expect(dataOf(events, 'request.received')).toMatchObject({ workflow: { id: 'broken' } });
     expect(dataOf(events, 'request.refused')).toMatchObject({ code: 'plugin_failure' });
+    const shown: unknown = await (await gateway.fetch('/admin/workflows/broken')).json();
+    expect(shown).toMatchObject({ active: true, compile_error: expect.stringContaining("'missing'") });
   });
 });
