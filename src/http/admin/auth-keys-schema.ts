@@ -5,7 +5,7 @@ import { queryOfParameters } from '../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters } from '../api/route-schema.ts';
 import { timeOf } from '../dates.ts';
 import { keyRowSchema, keySchema, newKeySchema } from './auth-key-rows.ts';
-import { asOfParameter, listPageParameters } from './parameters.ts';
+import { asOfParameter, listPageParameters, oneAsOf } from './parameters.ts';
 
 const MAX_LABELS = 100;
 /** How long a secret is accepted beside the one that replaced it: 90 days. */
@@ -58,11 +58,9 @@ export const listKeys = scopedAdmin('listAuthKeys', 'List managed keys', {
 });
 
 export const getKey = scopedAdmin('getAuthKey', 'Get one managed key', {
-  etag: true,
+  ...oneAsOf,
   params: ofOneKey,
-  querystring: queryOfParameters({ as_of: asOfParameter }),
   response: { 200: jsonAnswer('The key', keyRowSchema) },
-  errors: [404],
 });
 
 export const createKey = scopedAdmin('createAuthKey', 'Create a managed key', {

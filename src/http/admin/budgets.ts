@@ -35,7 +35,7 @@ import {
   subjectMembers,
   subjectOfPath,
 } from './limit-subject.ts';
-import { asOfParameter } from './parameters.ts';
+import { asOfParameter, asOfQuery } from './parameters.ts';
 import { confirmed, resetRoute } from './reset-request.ts';
 
 export interface BudgetsOptions {
@@ -67,7 +67,7 @@ const changes = { ifMatch: '/budgets/:user_path/:period' } as const;
 const response = { 200: jsonAnswer('The budgets in the scope of the caller', budgetList) };
 
 const listBudgets = scopedAdmin('listBudgets', 'List budgets with their spending', {
-  querystring: queryOfParameters({ as_of: asOfParameter }),
+  querystring: asOfQuery,
   response,
 });
 
@@ -138,11 +138,18 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
     );
   };
 
-  const list = (request: FastifyRequest) => {
+  /** The budgets now, or as of the given moment, without their spending. */
+  async function budgetsAt(given: string | undefined) {
+    const moment = await asOf.moment(given);
     const { state, spent } = books();
-    const at = now();
-    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: timeText(at) };
-  };
+    if (moment === undefined) return { state, spent, at: now() };
+    return { state: await asOf.fold(budgetsView, moment), spent: () => undefined, at: moment.at };
+  }
+
+  async function list(request: FastifyRequest, given?: string) {
+    const { state, spent, at } = await budgetsAt(given);
+    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: timeText(now()) };
+  }
 
   async function execute(
     of: BudgetSubject,
@@ -187,23 +194,12 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
     return list(request);
   }
 
-  admin.get('/budgets', listBudgets, async (request) => {
-    const moment = await asOf.moment(request.query.as_of);
-    if (moment === undefined) return list(request);
-    books();
-    const state = await asOf.fold(budgetsView, moment);
-    const rows = budgetRows(state, { spent: () => undefined, at: moment.at, scope: scopeOf(request) });
-    return { budgets: rows, server_time: timeText(now()) };
-  });
+  admin.get('/budgets', listBudgets, async (request) => list(request, request.query.as_of));
 
   admin.get('/budgets/:user_path/:period', getBudget, async (request, reply) => {
     const { of, periodSeconds } = named(request, request.params, request.query.scope);
-    const moment = await asOf.moment(request.query.as_of);
-    const { state, spent } = books();
-    const row =
-      moment === undefined
-        ? oneBudget({ ...of, periodSeconds }, state, spent, now())
-        : oneBudget({ ...of, periodSeconds }, await asOf.fold(budgetsView, moment), () => undefined, moment.at);
+    const { state, spent, at } = await budgetsAt(request.query.as_of);
+    const row = oneBudget({ ...of, periodSeconds }, state, spent, at);
     if (row === undefined) throw refusals.notFound('budget', `${of.subject} ${request.params.period}`);
     sendETag(reply, row.revision ?? 'noStream');
     return row;

@@ -17,7 +17,7 @@ import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { asOfParameter } from './parameters.ts';
+import { asOfQuery, oneAsOf } from './parameters.ts';
 
 export interface PricingOverridesOptions {
   readonly log: EventLog;
@@ -45,17 +45,15 @@ const overrideSchema = z.object({
 
 const listOverrides = globalAdmin('listPricingOverrides', 'List the model prices that administrators set', {
   exposeHeadRoute: false,
-  querystring: queryOfParameters({ as_of: asOfParameter }),
+  querystring: asOfQuery,
   response: { 200: jsonAnswer('Sorted by selector', z.array(overrideSchema)) },
 });
 
 const getOverride = globalAdmin('getPricingOverride', 'Get the prices that administrators set for one selector', {
   exposeHeadRoute: false,
-  etag: true,
+  ...oneAsOf,
   params: pathParameters({ selector: 'With slashes as `%2F`' }),
-  querystring: queryOfParameters({ as_of: asOfParameter }),
   response: { 200: jsonAnswer('The override', overrideSchema) },
-  errors: [404],
 });
 
 const setOverride = globalAdmin('setPricingOverride', 'Set the prices of models', {

@@ -1,12 +1,17 @@
 /** Query parameters that several admin routes have. */
 import { z } from 'zod';
-import { type QueryParameter, textParameter } from '../api/parameters.ts';
+import { type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { type OffsetPage, offsetPageIn, optionalLimitIn, type PageSizes } from '../paging.ts';
 
 /** For lists that can be read as of a past moment (`AsOf`). */
 export const asOfParameter = textParameter(
   'The state as of this moment: a time with its zone, a date, or a position of the log',
 );
+
+export const asOfQuery = queryOfParameters({ as_of: asOfParameter });
+
+/** The declarations of GET routes of one object that send its revision and can be read as of a past moment. */
+export const oneAsOf = { etag: true, querystring: asOfQuery, errors: [404] } as const;
 
 /** Most rows of a page of a list that is complete without a limit. */
 const MOST_ROWS = 1000;

@@ -19,7 +19,6 @@ import type { EventLog } from '../../events/log.ts';
 import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { scopedAdmin } from '../api/declare.ts';
-import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
@@ -27,7 +26,7 @@ import { scopeOf } from './admin-scope.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { periodIn, periodMembers, periodParameter, subjectIn, subjectMembers } from './limit-subject.ts';
-import { asOfParameter } from './parameters.ts';
+import { asOfQuery, oneAsOf } from './parameters.ts';
 import { oneRateLimit, type ReadGauge, rateLimitAnswer, rateLimitRows } from './rate-limit-rows.ts';
 import { confirmed, resetRoute } from './reset-request.ts';
 
@@ -69,21 +68,19 @@ const changes = { ifMatch: '/rate-limits/:scope/:subject/:period' } as const;
 const response = { 200: jsonAnswer('The rate limits in the scope of the caller', rateLimitList) };
 
 const listRateLimits = scopedAdmin('listRateLimits', 'List rate limits with the counts of their windows', {
-  querystring: queryOfParameters({ as_of: asOfParameter }),
+  querystring: asOfQuery,
   response,
 });
 
 const getRateLimit = scopedAdmin('getRateLimit', 'Get one rate limit with the counts of its window', {
-  etag: true,
+  ...oneAsOf,
   description: '`ETag` is the revision of the rate limits of its subject.',
   params: pathParameters({
     scope: '`user_path`, `provider` or `model`',
     subject: 'Its subject, percent-encoded',
     period: periodParameter,
   }),
-  querystring: queryOfParameters({ as_of: asOfParameter }),
   response: { 200: jsonAnswer('The rate limit', rateLimitAnswer) },
-  errors: [404],
 });
 
 const saveRateLimit = scopedAdmin('saveRateLimit', 'Create or change a rate limit', {
@@ -121,11 +118,18 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
     throw refusals.featureUnavailable('Rate limits are switched off. RATE_LIMITS_ENABLED=true switches them on.');
   };
 
-  const list = (request: FastifyRequest) => {
+  /** The rate limits now, or as of the given moment, without their counts. */
+  async function limitsAt(given: string | undefined) {
+    const moment = await asOf.moment(given);
     const { state, gauge } = books();
-    const at = now();
-    return { rate_limits: rateLimitRows(state, { gauge, at, scope: scopeOf(request) }), server_time: timeText(at) };
-  };
+    if (moment === undefined) return { state, gauge, at: now() };
+    return { state: await asOf.fold(rateLimitsView, moment), gauge: () => undefined, at: moment.at };
+  }
+
+  async function list(request: FastifyRequest, given?: string) {
+    const { state, gauge, at } = await limitsAt(given);
+    return { rate_limits: rateLimitRows(state, { gauge, at, scope: scopeOf(request) }), server_time: timeText(now()) };
+  }
 
   async function execute(
     of: RateLimitSubject,
@@ -144,14 +148,18 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
     authority: scope === 'user_path' ? authorityAt(subject, callerOf(request), keys) : highest,
   });
 
-  admin.get('/rate-limits', listRateLimits, async (request) => {
-    const moment = await asOf.moment(request.query.as_of);
-    if (moment === undefined) return list(request);
+  async function change(
+    kind: 'remove' | 'reset',
+    of: RateLimitSubject,
+    periodSeconds: number,
+    request: FastifyRequest,
+  ) {
     books();
-    const state = await asOf.fold(rateLimitsView, moment);
-    const rows = rateLimitRows(state, { gauge: () => undefined, at: moment.at, scope: scopeOf(request) });
-    return { rate_limits: rows, server_time: timeText(now()) };
-  });
+    await execute(of, { do: kind, of, periodSeconds, ...byOf(request, of) }, request);
+    return list(request);
+  }
+
+  admin.get('/rate-limits', listRateLimits, async (request) => list(request, request.query.as_of));
 
   admin.get('/rate-limits/:scope/:subject/:period', getRateLimit, async (request, reply) => {
     const { scope, subject, period } = request.params;
@@ -159,12 +167,8 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
       ...subjectIn(request, { scope, subject }, scopes),
       periodSeconds: periodIn({ period }, rateLimitPeriod),
     };
-    const moment = await asOf.moment(request.query.as_of);
-    const { state, gauge } = books();
-    const row =
-      moment === undefined
-        ? oneRateLimit(of, state, gauge, now())
-        : oneRateLimit(of, await asOf.fold(rateLimitsView, moment), () => undefined, moment.at);
+    const { state, gauge, at } = await limitsAt(request.query.as_of);
+    const row = oneRateLimit(of, state, gauge, at);
     if (row === undefined) throw refusals.notFound('rate limit', `${scope} ${subject} ${period}`);
     sendETag(reply, row.revision ?? 'noStream');
     return row;
@@ -184,18 +188,12 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
 
   admin.delete('/rate-limits', deleteRateLimit, async (request) => {
     const of = subjectIn(request, request.body, scopes);
-    const periodSeconds = periodIn(request.body.limit_key, rateLimitPeriod, 'limit_key.');
-    books();
-    await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
-    return list(request);
+    return change('remove', of, periodIn(request.body.limit_key, rateLimitPeriod, 'limit_key.'), request);
   });
 
   admin.post('/rate-limits/reset-one', resetRateLimit, async (request) => {
     const of = subjectIn(request, request.body, scopes);
-    const periodSeconds = periodIn(request.body, rateLimitPeriod);
-    books();
-    await execute(of, { do: 'reset', of, periodSeconds, ...byOf(request, of) }, request);
-    return list(request);
+    return change('reset', of, periodIn(request.body, rateLimitPeriod), request);
   });
 
   admin.post('/rate-limits/reset', resetRateLimits, async (request) => {

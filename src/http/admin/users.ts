@@ -24,7 +24,7 @@ import { optionalUserPath, parseUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { type ListPage, pageOf } from './page.ts';
-import { asOfParameter, listPageParameters } from './parameters.ts';
+import { asOfParameter, listPageParameters, oneAsOf } from './parameters.ts';
 
 /** The policies at a moment, and the effective access they result in. */
 export interface UsersAt {
@@ -74,11 +74,9 @@ const listUsers = scopedAdmin('listUsers', 'List user paths with their model pol
 });
 
 const getUser = scopedAdmin('getUser', 'Get one user path with its model policy', {
-  etag: true,
+  ...oneAsOf,
   params: pathParameters({ user_path: 'The user path, percent-encoded' }),
-  querystring: queryOfParameters({ as_of: asOfParameter }),
   response: { 200: jsonAnswer('The path with its effective models', user) },
-  errors: [404],
 });
 
 const setUser = scopedAdmin('setUserPolicy', 'Set the models that may be used at a user path', {

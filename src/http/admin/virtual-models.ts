@@ -7,13 +7,12 @@ import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-mo
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
 import { globalAdmin } from '../api/declare.ts';
-import { queryOfParameters } from '../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
-import { asOfParameter } from './parameters.ts';
+import { asOfQuery, oneAsOf } from './parameters.ts';
 import { type RowFacts, virtualModelRow, virtualModelRows } from './virtual-model-rows.ts';
 
 export interface VirtualModelRoutesOptions {
@@ -61,16 +60,14 @@ const virtualModelBody = z.strictObject({
 const change = { ifMatch: '/virtual-models/:source' } as const;
 
 const listVirtualModels = globalAdmin('listVirtualModels', 'List virtual models and access policies', {
-  querystring: queryOfParameters({ as_of: asOfParameter }),
+  querystring: asOfQuery,
   response: { 200: jsonAnswer('All of them, by name', z.array(virtualModelRow)) },
 });
 
 const getVirtualModel = globalAdmin('getVirtualModel', 'Get one virtual model or access policy', {
-  etag: true,
+  ...oneAsOf,
   params: pathParameters({ source: 'Its name, with slashes as `%2F`' }),
-  querystring: queryOfParameters({ as_of: asOfParameter }),
   response: { 200: jsonAnswer('The virtual model or access policy', virtualModelRow) },
-  errors: [404],
 });
 
 const saveVirtualModel = globalAdmin(
