@@ -142,13 +142,14 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
   async function budgetsAt(given: string | undefined) {
     const moment = await asOf.moment(given);
     const { state, spent } = books();
-    if (moment === undefined) return { state, spent, at: now() };
-    return { state: await asOf.fold(budgetsView, moment), spent: () => undefined, at: moment.at };
+    const time = now();
+    if (moment === undefined) return { state, spent, at: time, time };
+    return { state: await asOf.fold(budgetsView, moment), spent: () => undefined, at: moment.at, time };
   }
 
   async function list(request: FastifyRequest, given?: string) {
-    const { state, spent, at } = await budgetsAt(given);
-    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: timeText(now()) };
+    const { state, spent, at, time } = await budgetsAt(given);
+    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: timeText(time) };
   }
 
   async function execute(

@@ -122,13 +122,14 @@ export function registerRateLimits(admin: Routes, options: RateLimitsOptions): v
   async function limitsAt(given: string | undefined) {
     const moment = await asOf.moment(given);
     const { state, gauge } = books();
-    if (moment === undefined) return { state, gauge, at: now() };
-    return { state: await asOf.fold(rateLimitsView, moment), gauge: () => undefined, at: moment.at };
+    const time = now();
+    if (moment === undefined) return { state, gauge, at: time, time };
+    return { state: await asOf.fold(rateLimitsView, moment), gauge: () => undefined, at: moment.at, time };
   }
 
   async function list(request: FastifyRequest, given?: string) {
-    const { state, gauge, at } = await limitsAt(given);
-    return { rate_limits: rateLimitRows(state, { gauge, at, scope: scopeOf(request) }), server_time: timeText(now()) };
+    const { state, gauge, at, time } = await limitsAt(given);
+    return { rate_limits: rateLimitRows(state, { gauge, at, scope: scopeOf(request) }), server_time: timeText(time) };
   }
 
   async function execute(
