@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
+import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-history-steps.ts';
 
@@ -151,5 +152,43 @@ describe('a workflow with guardrails, which the gateway does not apply yet', () 
     await admin.change('POST', `/admin/workflows/${id}/deactivate`);
     const headers = { 'x-gateway-user-path': '/guarded/team' };
     expect((await gateway.post('/v1/chat/completions', requests[0]?.[1], { headers })).status).toBe(200);
+  });
+});
+
+describe('a workflow with guardrails for a model of a provider with files and batches', () => {
+  let openai: ScriptedProvider;
+  const withBatches = withGateway(async () => {
+    openai = await startScriptedProvider();
+    return {
+      register: () => ({ OPENAI_BASE_URL: openai.url, OPENAI_API_KEY: 'sk-openai' }),
+      env: { GUARDRAILS_ENABLED: 'true' },
+    };
+  });
+  afterAll(() => openai.close());
+
+  it('refuses batches and files, whose models the gateway does not read, and sends the provider nothing', async () => {
+    const { change } = administrator(withBatches);
+    await change('PUT', '/admin/guardrails', { name: 'g', type: 'string_replace', config: { rules: 'a => b' } });
+    await change('POST', '/admin/workflows', {
+      ...{ scope_provider_name: 'openai', scope_model: 'scripted', name: 'guarded' },
+      workflow_payload: { features: on, steps: [{ ref: 'g' }] },
+    });
+    const form = new FormData();
+    form.set('purpose', 'batch');
+    form.set('file', new File(['{}'], 'batch.jsonl'));
+    const body = { model: 'openai/scripted', messages: user('a') };
+    const requests = [{ custom_id: 'a', url: '/v1/chat/completions', body }];
+    const reached: string[] = [];
+    openai.script((request, response) => {
+      reached.push(`${request.method} ${request.path}`);
+      response.writeHead(500).end();
+    });
+    for (const answer of [
+      await withBatches.post('/v1/batches', { requests }),
+      await withBatches.fetch('/v1/files?provider=openai', { method: 'POST', body: form }),
+    ]) {
+      expect((await errorOf(answer, 500)).code).toBe('plugin_failure');
+    }
+    expect(reached).toEqual([]);
   });
 });
