@@ -87,6 +87,9 @@ export const responseObject = z.looseObject({
   error: z.looseObject({ code: z.string(), message: z.string() }).nullish(),
 });
 
+/** A response that was created earlier: a provider may have left members out, and an interrupted one may lack them. */
+export const earlierResponse = responseObject.partial({ created_at: true, model: true, output: true });
+
 export const responseDeletion = z.looseObject({
   id: z.string(),
   object: z.literal('response'),

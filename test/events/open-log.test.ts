@@ -42,8 +42,8 @@ describe('opening a log by its URL', () => {
   });
 
   it.each([
-    ['esdb://localhost:2113', /esdb engine is not built in yet/],
-    ['kafka://localhost:9092/gateway', /kafka engine is not built in yet/],
+    ['esdb://localhost:2113', /esdb engine is not available yet/],
+    ['kafka://localhost:9092/gateway', /kafka engine is not available yet/],
     ['file:', /a directory is missing/],
     ['./data/log', /expected file:/],
     ['redis://localhost', /expected file:/],

@@ -77,7 +77,7 @@ describe('a pricing override', () => {
   it('can be removed by query too, for clients whose DELETE has no body', async () => {
     await set('of-a-query', { per_request: 1 });
     expect((await gateway.fetch(`${PATH}?selector=of-a-query`, { method: 'DELETE' })).status).toBe(204);
-    expect(await errorOf(await remove('of-a-query'), 404)).toMatchObject({ code: null });
+    expect(await errorOf(await remove('of-a-query'), 404)).toMatchObject({ code: 'not_found' });
     expect(await errorOf(await gateway.fetch(PATH, { method: 'DELETE' }), 400)).toMatchObject({ param: 'selector' });
   });
 

@@ -113,7 +113,9 @@ describe('PUT /admin/virtual-models', () => {
     const answer = await put({ source: 'new name', old_source: 'old name', target_model: 'simulated-small' });
     expect(await json(answer)).toMatchObject({ source: 'new name', revision: '0' });
     expect(await row('old name')).toBeUndefined();
-    expect((await errorOf(await put({ source: 'x', old_source: 'old name', target_model: 'y' }), 404)).code).toBeNull();
+    expect((await errorOf(await put({ source: 'x', old_source: 'old name', target_model: 'y' }), 404)).code).toBe(
+      'not_found',
+    );
     const taken = await put({ source: 'fast', old_source: 'new name', target_model: 'simulated-small' });
     expect(await errorOf(taken, 409)).toMatchObject({ code: 'virtual_model_exists', param: 'source' });
     // The same name is no rename.

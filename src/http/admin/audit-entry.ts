@@ -56,7 +56,7 @@ export const auditEntry = z.object({
   auth_key_id: z.string().optional(),
   auth_method: z.enum(['api_key', 'master_key', 'no_key']),
   client_ip: z.string().optional(),
-  method: z.string(),
+  method: z.string().optional().describe('Absent for requests that were counted together'),
   path: z.string(),
   user_path: z.string(),
   session_id: z.string().optional(),

@@ -28,8 +28,8 @@ const READING = new Set(['GET', 'HEAD', 'OPTIONS']);
 export function errorsOf({ method, config, schema }: Declared): readonly number[] {
   const statuses = new Set(schema?.errors ?? []);
   const access = config?.access;
-  if (access !== 'public') for (const status of [400, 401, 503]) statuses.add(status);
-  if (access !== 'public' && access !== 'any-key') statuses.add(403);
+  // Also on a route for every key: a web page of another site is refused (`createCrossSiteCheck`).
+  if (access !== 'public') for (const status of [400, 401, 403, 503]) statuses.add(status);
   if (config?.ifMatch !== undefined) statuses.add(409);
   const writes = [method].flat().some((one) => !READING.has(one));
   if (writes) for (const status of [413, 415]) statuses.add(status);

@@ -40,12 +40,12 @@ const declared = {
         'With `stream`: sequence number of the event before the first one sent',
       ),
     }),
-    response: { 200: jsonOrEventsAnswer('The stored response, or its stream', answers.responseObject) },
+    response: { 200: jsonOrEventsAnswer('The stored response, or its stream', answers.earlierResponse) },
   }),
   cancel: anyKey('cancelResponse', 'Cancel a background response', {
     ...byId,
     querystring: ofProvider,
-    response: { 200: jsonAnswer('The response', answers.responseObject) },
+    response: { 200: jsonAnswer('The response', answers.earlierResponse) },
   }),
   delete: anyKey('deleteResponse', 'Delete a response', {
     ...byId,
