@@ -1,13 +1,7 @@
 /** The types of guardrails, and the reading of a configuration of any of them. */
 import type { z } from 'zod';
-import {
-  type CompiledGuardrail,
-  type EditorField,
-  GuardrailConfigError,
-  type GuardrailPhase,
-  type GuardrailServices,
-  type GuardrailType,
-} from '../guardrail-type.ts';
+import type { ReadConfig, UsableType } from '../guardrail.ts';
+import { GuardrailConfigError, type GuardrailServices, type GuardrailType } from '../guardrail-type.ts';
 import { headerEdit } from './header-edit.ts';
 import { llmBasedAltering } from './llm-based-altering.ts';
 import { llmJudge } from './llm-judge.ts';
@@ -17,34 +11,14 @@ import { stringReplace } from './string-replace.ts';
 import { systemPrompt } from './system-prompt.ts';
 import { tagReplace } from './tag-replace.ts';
 
-/** A type without the type of its configuration. */
-export interface KnownGuardrailType {
-  readonly type: string;
-  readonly label: string;
-  readonly description: string;
-  readonly phases: readonly GuardrailPhase[];
-  readonly mutating: boolean;
-  readonly defaults: Readonly<Record<string, unknown>>;
-  readonly fields: readonly EditorField[];
-  read(config: unknown): ReadGuardrailConfig;
+/** A type without the type of its configuration, which it returns with the defaults of the keys that were missing. */
+export interface KnownGuardrailType extends UsableType {
+  read(
+    config: unknown,
+  ):
+    | (Extract<ReadConfig, { ok: true }> & { readonly config: Readonly<Record<string, unknown>> })
+    | Extract<ReadConfig, { ok: false }>;
 }
-
-/** A configuration that was validated, or why it is invalid. */
-export type ReadGuardrailConfig =
-  | {
-      readonly ok: true;
-      /** With the defaults of the keys that were missing. */
-      readonly config: Readonly<Record<string, unknown>>;
-      readonly summary: string;
-      phaseProblem(phase: GuardrailPhase): string | undefined;
-      compile(services: GuardrailServices): CompiledGuardrail;
-    }
-  | {
-      readonly ok: false;
-      readonly problem: string;
-      /** The key at fault, when it is known. */
-      readonly key?: string;
-    };
 
 function known<Config extends Readonly<Record<string, unknown>>>(type: GuardrailType<Config>): KnownGuardrailType {
   const { label, description, phases, mutating, defaults, fields } = type;
