@@ -9,6 +9,7 @@ import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
 import * as files from './files.ts';
 import * as gateway from './gateway.ts';
+import * as guardedExchange from './guarded-exchange.ts';
 import * as guardrail from './guardrail.ts';
 import * as idempotency from './idempotency.ts';
 import * as item from './item.ts';
@@ -35,6 +36,7 @@ export const families = {
   'rate-limit': rateLimit,
   audit,
   exchange,
+  'guarded-exchange': guardedExchange,
   response,
   conversation,
   item,

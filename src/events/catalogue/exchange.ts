@@ -168,6 +168,10 @@ export const attemptStarted = defineEvent({
     providerType: z.string(),
     model: z.string().optional(),
     dialect: z.enum(providerDialects).describe('the format of the request to the provider'),
+    guarded: z
+      .literal(true)
+      .optional()
+      .describe('guardrails evaluate the answer: the client gets the bytes of `frame.delivered`, or of the end event'),
   }),
 });
 
@@ -209,8 +213,12 @@ export const exchangeCompleted = defineEvent({
   body: "the client's answer, when it differs from the provider's bytes: the translated answer or terminal response",
   data: z.object({
     status: z.number().int(),
-    attempt,
-    provider: z.string(),
+    attempt: z
+      .number()
+      .int()
+      .min(0)
+      .describe('the attempt that gave the answer; 0 when a guardrail answered and no provider was called'),
+    provider: z.string().describe('when a guardrail answered, the provider that would have been called'),
     model: z.string().optional(),
     finishReason: z.string().nullable(),
     chunks: z.number().int(),
@@ -232,6 +240,7 @@ export const exchangeFailed = defineEvent({
     message: z.string(),
     reason: z.enum([
       'provider_error',
+      'guardrail',
       'stream_broken',
       'upload_failed',
       'gateway_stopped',
