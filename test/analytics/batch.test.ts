@@ -5,7 +5,13 @@ import type { RecordedEvent } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { BatchBuilder, type RowBatch } from '../../src/projections/analytics/batch.ts';
-import { type TableKey, tableKeys, tables, valueColumns } from '../../src/projections/analytics/tables.ts';
+import {
+  type TableKey,
+  tableKeys,
+  tables,
+  valueColumns,
+  verdictRowId,
+} from '../../src/projections/analytics/tables.ts';
 import { isA } from '../../src/projections/known-event.ts';
 import { writeHistory } from './generated-history.ts';
 
@@ -92,12 +98,36 @@ describe('a batch', () => {
     const [batch] = await batchesOf(await historyOf(30, 3), [100_000]);
     const rows = batch?.rows.events;
     if (rows === undefined) throw new Error('no batch');
-    const positions = rows.positions;
+    const positions = rows.ids;
     const even = new Set(positions.filter((position) => position % 2 === 0));
     const kept = rows.without(even).toString('latin1').split('\n').slice(0, -1);
     expect(kept.map((row) => Number(row.split('\t')[0]))).toEqual(positions.filter((position) => position % 2 === 1));
     expect(rows.without(new Set(positions))).toHaveLength(0);
     expect(rows.without(new Set())).toEqual(rows.all());
+  });
+
+  test('leaves out single runs of an event with several verdicts', async () => {
+    const [batch] = await batchesOf(await historyOf(60, 3), [100_000]);
+    const rows = batch?.rows.guardrailVerdicts;
+    if (rows === undefined) throw new Error('no batch');
+    const idOf = (row: string) => {
+      const fields = row.split('\t');
+      return verdictRowId(Number(fields[0]), Number(fields[valueColumns(tables.guardrailVerdicts).indexOf('run')]));
+    };
+    expect(new Set(rows.ids).size).toBe(rows.count);
+    expect(rows.without(new Set()).toString().split('\n').slice(0, -1).map(idOf)).toEqual(rows.ids);
+    const first = rows.ids.filter((id) => rows.ids.includes(id + 1));
+    expect(first.length).toBeGreaterThan(0);
+    const kept = rows.without(new Set(first)).toString().split('\n').slice(0, -1);
+    expect(kept.map(idOf)).toEqual(rows.ids.filter((id) => !first.includes(id)));
+  });
+
+  test('has no value that guardrails replaced by a placeholder', async () => {
+    const events = await historyOf(60, 3);
+    const secret = 'secret-value@example.com';
+    expect(events.some(({ body }) => body !== undefined && Buffer.from(body).includes(secret))).toBe(true);
+    const batches = await batchesOf(events, [500]);
+    for (const key of tableKeys) expect(textOf(batches, key)).not.toContain(secret);
   });
 
   test('has as many fields in a row as its table has columns', async () => {

@@ -13,6 +13,12 @@ import {
   usageRecalculated,
   usageRecorded,
 } from '../../src/events/catalogue/exchange.ts';
+import {
+  frameDelivered,
+  guardrailApplied,
+  guardrailVerdicts,
+  placeholdersAssigned,
+} from '../../src/events/catalogue/guarded-exchange.ts';
 import { keyCreated, keyDeactivated } from '../../src/events/catalogue/key.ts';
 import { type Actor, type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
@@ -50,12 +56,14 @@ export async function writeHistory(log: EventLog, options: HistoryOptions): Prom
   const { from = Date.now() - 2 * 3600_000 } = options;
   const { between } = createChance(seed);
   const chance: Chance = (below) => between(0, below - 1);
+  const guarded = createChance(seed + 1);
+  const ofGuardrails: Chance = (below) => guarded.between(0, below - 1);
   let unfinished: StreamWrite[] = [];
   let writes: StreamWrite[] = [];
   const recorded: { readonly usage: NewEvent; readonly stream: StreamWrite['stream'] }[] = [];
   for (let index = 0; index < exchanges; index++) {
     const at = from + index * everyMs + chance(1000) / 1000;
-    const { begin, end, usage } = exchange(index, at, chance, chunks);
+    const { begin, end, usage } = exchange(index, at, chance, ofGuardrails, chunks);
     writes.push(begin);
     if (unfinished.length > 0 && chance(2) === 0) {
       writes.push(...unfinished);
@@ -95,9 +103,61 @@ function refusedTogether(at: number, chance: Chance): StreamWrite {
   return { stream: streamName('refusals', key), events: [{ ...event, at: at + 60_000 }], expectedRevision: 'any' };
 }
 
+const off = ['cache', 'failover'] as const;
+const workflows = [
+  undefined,
+  { id: 'f0000000-0000-4000-8000-000000000001', version: 1, scope: 'global' },
+  { id: 'f0000000-0000-4000-8000-000000000002', version: 7, scope: "path:/sales/it's\there", off },
+] as const;
+
+/** The guardrails of one phase: up to three runs. */
+function applied(
+  of: { readonly phase: 'prompt' | 'response' | 'stream'; readonly attempt?: number },
+  context: EventContext,
+  chance: Chance,
+): NewEvent {
+  const runs = Array.from({ length: 1 + chance(3) }, (_, step) => {
+    const verdict = guardrailVerdicts[chance(guardrailVerdicts.length)] ?? 'allow';
+    const isFailure = verdict === 'failure';
+    return {
+      step,
+      guardrail: `rail-${step}`,
+      type: ['pii', 'string_replace', 'llm_judge'][step] ?? 'pii',
+      verdict,
+      ...(verdict === 'allow' ? {} : { code: `code\t${step}`, message: "it's\nnot allowed" }),
+      ...(isFailure ? { error: 'no answer\tin time', failMode: 'closed' as const } : {}),
+      edited: chance(2) === 0,
+      ...(chance(2) === 0 ? { findings: { email: 1 + chance(9), "driver's licence\t": chance(3) } } : {}),
+      durationNs: chance(1_000_000),
+    };
+  });
+  const strongest = runs.toSorted(
+    (one, other) => guardrailVerdicts.indexOf(other.verdict) - guardrailVerdicts.indexOf(one.verdict),
+  )[0];
+  const verdict = strongest?.verdict ?? 'allow';
+  return guardrailApplied.create(
+    {
+      ...of,
+      verdict,
+      ...(verdict === 'allow' ? {} : { decidedBy: strongest?.guardrail, code: strongest?.code }),
+      edited: runs.some(({ edited }) => edited),
+      runs,
+    },
+    context,
+    of.phase === 'prompt' && runs.some(({ edited }) => edited) ? Buffer.from('{"changed":"[EMAIL_1]"}') : undefined,
+  );
+}
+
+function promptPhase(context: EventContext, chance: Chance, time: () => number): NewEvent[] {
+  const verdicts = { ...applied({ phase: 'prompt' }, context, chance), at: time() };
+  if (chance(2) === 0) return [verdicts];
+  const restore = Buffer.from('[{"placeholder":"[EMAIL_1]","value":"secret-value@example.com"}]');
+  return [verdicts, { ...placeholdersAssigned.create({ count: 1 }, context, restore), at: time() }];
+}
+
 const costs = new WeakMap<NewEvent, string | null>();
 
-function exchange(index: number, at: number, chance: Chance, mostChunks: number) {
+function exchange(index: number, at: number, chance: Chance, ofGuardrails: Chance, mostChunks: number) {
   const stream = streamName('exchange', mintEventId(at));
   const [provider, providerType, model] = models[chance(models.length)] ?? models[0];
   const actor: Actor = chance(3) === 0 ? 'master' : `key:key-${chance(7)}`;
@@ -114,6 +174,8 @@ function exchange(index: number, at: number, chance: Chance, mostChunks: number)
   };
   const labels = chance(3) === 0 ? [`team-${chance(3)}`, "it's"] : undefined;
   const sessionId = chance(4) === 0 ? `session-${chance(20)}` : undefined;
+  const workflow = workflows[ofGuardrails(workflows.length)];
+  const isGuarded = workflow !== undefined && ofGuardrails(3) > 0;
   const begin: NewEvent[] = [
     {
       ...requestReceived.create(
@@ -126,6 +188,7 @@ function exchange(index: number, at: number, chance: Chance, mostChunks: number)
           stream: chance(2) === 0,
           authMethod: actor === 'master' ? 'master_key' : 'api_key',
           capture: 'full',
+          workflow,
           labels,
           sessionId,
         },
@@ -151,10 +214,14 @@ function exchange(index: number, at: number, chance: Chance, mostChunks: number)
     ...modelResolved.create({ requested: `${provider}/${model}`, provider, providerType, model }, context),
     at: time(),
   });
+  if (isGuarded) begin.push(...promptPhase(context, ofGuardrails, time));
   const attempts = 1 + Number(chance(5) === 0);
   for (let attempt = 1; attempt <= attempts; attempt++) {
     const of = { attempt, kind: attempt === 1 ? 'primary' : 'retry', dialect: 'chat' } as const;
-    begin.push({ ...attemptStarted.create({ ...of, provider, providerType, model }, context), at: time() });
+    begin.push({
+      ...attemptStarted.create({ ...of, provider, providerType, model, guarded: isGuarded || undefined }, context),
+      at: time(),
+    });
     if (attempt < attempts) {
       const failed = { attempt, status: 503, code: 'overloaded', message: "it's\nbusy", durationMs: after };
       begin.push({ ...attemptFailed.create(failed, context), at: time() });
@@ -169,6 +236,13 @@ function exchange(index: number, at: number, chance: Chance, mostChunks: number)
     const body =
       chance(20) === 0 ? Buffer.from([0, 9, 10, 13, 92, 255, piece]) : Buffer.from(`data: {"n":${piece}}\n\n`);
     begin.push({ ...chunkReceived.create({ attempt: attempts, index: piece }, context, body), at: time() });
+    if (!isGuarded) continue;
+    const delivered = Buffer.from(`data: {"delivered":${piece}}\n\n`);
+    begin.push({ ...frameDelivered.create({ attempt: attempts, index: piece }, context, delivered), at: time() });
+  }
+  if (isGuarded && chunks > 0) {
+    const phase = ofGuardrails(2) === 0 ? 'response' : 'stream';
+    begin.push({ ...applied({ phase, attempt: attempts }, context, ofGuardrails), at: time() });
   }
   const usage = usageEvent({ provider, providerType, model, labels, sessionId }, context, chance, time());
   const end = [

@@ -1,12 +1,27 @@
 /**
  * The figures of a log, counted in plain TypeScript from its events: analytics must have the same, to the last unit.
  */
-import { requestsRefused, usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
+
+import type { z } from 'zod';
+import {
+  requestReceived,
+  requestsRefused,
+  usageRecalculated,
+  usageRecorded,
+} from '../../src/events/catalogue/exchange.ts';
+import {
+  guardrailApplied,
+  guardrailVerdicts,
+  placeholdersAssigned,
+} from '../../src/events/catalogue/guarded-exchange.ts';
+import type { RecordedEvent } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 
 export interface Figures {
   readonly events: number;
   readonly bodyBytes: number;
+  /** Without the values behind placeholders, which analysts do not get. */
+  readonly keptBytes: number;
   readonly byType: Readonly<Record<string, number>>;
   readonly outcomes: Readonly<Record<string, number>>;
   readonly attempts: number;
@@ -14,6 +29,10 @@ export interface Figures {
   /** By model: requests, tokens, and nano-dollars as decimal text (null when no request of it has a price). */
   readonly usage: Readonly<Record<string, UsageFigures>>;
   readonly adminChanges: number;
+  /** By type, phase, verdict, and whether it decided: `number of runs, edits, findings, nanoseconds`. */
+  readonly verdicts: Readonly<Record<string, string>>;
+  /** Ended exchanges by the scope and version of their workflow and their strongest verdict: `number, edited, runs`. */
+  readonly guarded: Readonly<Record<string, string>>;
 }
 
 export interface UsageFigures {
@@ -47,9 +66,13 @@ export async function figuresOfLog(log: EventLog): Promise<Figures> {
   const spent = new Map<string, Spent>();
   let events = 0;
   let bodyBytes = 0;
+  let keptBytes = 0;
+  const guarding = new Guarding();
   for await (const event of log.readAll()) {
     events += 1;
     bodyBytes += event.body?.length ?? 0;
+    if (event.type !== placeholdersAssigned.type) keptBytes += event.body?.length ?? 0;
+    guarding.add(event);
     byType[event.type] = (byType[event.type] ?? 0) + 1;
     const outcome = outcomes[event.type];
     if (outcome !== undefined) ended[outcome] = (ended[outcome] ?? 0) + 1;
@@ -74,6 +97,7 @@ export async function figuresOfLog(log: EventLog): Promise<Figures> {
   return {
     events,
     bodyBytes,
+    keptBytes,
     byType,
     outcomes: ended,
     attempts: byType['attempt.started'] ?? 0,
@@ -83,7 +107,62 @@ export async function figuresOfLog(log: EventLog): Promise<Figures> {
       (sum, type) => sum + (byType[type] ?? 0),
       0,
     ),
+    verdicts: textsOf(guarding.verdicts),
+    guarded: textsOf(guarding.guarded),
   };
+}
+
+interface Guarded {
+  readonly workflow: string;
+  verdict: (typeof guardrailVerdicts)[number] | undefined;
+  edited: boolean;
+  runs: number;
+}
+
+class Guarding {
+  readonly verdicts: Record<string, number[]> = {};
+  readonly guarded: Record<string, number[]> = {};
+  readonly #open = new Map<string, Guarded>();
+
+  add({ type, stream, data }: RecordedEvent): void {
+    if (type === requestReceived.type) {
+      const { workflow } = requestReceived.data.parse(data);
+      const name = workflow === undefined ? '' : `${workflow.scope} ${workflow.version} ${workflow.off ?? ''}`;
+      this.#open.set(stream, { workflow: name, verdict: undefined, edited: false, runs: 0 });
+    } else if (type === guardrailApplied.type) this.#apply(stream, guardrailApplied.data.parse(data));
+    else if (outcomes[type] !== undefined) this.#end(this.#open.get(stream));
+    if (type === requestsRefused.type) add(this.guarded, ' ', [requestsRefused.data.parse(data).count, 0, 0]);
+  }
+
+  #apply(stream: string, { phase, verdict, decidedBy, edited, runs }: z.infer<typeof guardrailApplied.data>): void {
+    let isDecided = false;
+    for (const run of runs) {
+      const decides: boolean = !isDecided && run.guardrail === decidedBy && run.verdict === verdict;
+      isDecided ||= decides;
+      const found = Object.values(run.findings ?? {}).reduce((sum, one) => sum + one, 0);
+      const name = `${run.type} ${phase} ${run.verdict} ${Number(decides)}`;
+      add(this.verdicts, name, [1, Number(run.edited), found, run.durationNs]);
+    }
+    const one = this.#open.get(stream);
+    if (one === undefined) return;
+    const rank = (of: Guarded['verdict']) => (of === undefined ? -1 : guardrailVerdicts.indexOf(of));
+    if (rank(verdict) > rank(one.verdict)) one.verdict = verdict;
+    one.edited ||= edited;
+    one.runs += runs.length;
+  }
+
+  #end(one: Guarded | undefined): void {
+    if (one === undefined) return;
+    add(this.guarded, `${one.workflow} ${one.verdict ?? ''}`, [1, Number(one.edited), one.runs]);
+  }
+}
+
+function add(sums: Record<string, number[]>, name: string, more: readonly number[]): void {
+  sums[name] = more.map((one, index) => one + (sums[name]?.[index] ?? 0));
+}
+
+function textsOf(sums: Readonly<Record<string, readonly number[]>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(sums).map(([name, numbers]) => [name, numbers.join(' ')]));
 }
 
 function costsOf(data: { inputCost: string | null; outputCost: string | null; totalCost: string | null }) {

@@ -29,8 +29,10 @@ export async function figuresInSql(
     UNION ALL SELECT 'adminChanges', count() FROM $db.admin_changes`);
   if (total['positions'] !== total['events'])
     throw new Error(`${total['events']} events at ${total['positions']} positions`);
-  if (total['keptBytes'] !== total['bodyBytes'])
-    throw new Error(`${total['keptBytes']} of ${total['bodyBytes']} bytes`);
+  const words = async (query: string) => {
+    const found = await rows<{ name: string; n: readonly (number | string)[] }>(query);
+    return Object.fromEntries(found.map(({ name, n }) => [name, n.join(' ')]));
+  };
   const models = await rows<UsageFigures & { model: string; known: Record<string, number | string> }>(
     `SELECT model, sum(requests) AS requests, sum(input_tokens) AS input, sum(output_tokens) AS output,
       sum(cached_input_tokens) AS cached,
@@ -42,6 +44,7 @@ export async function figuresInSql(
   return {
     events: total['events'] ?? 0,
     bodyBytes: total['bodyBytes'] ?? 0,
+    keptBytes: total['keptBytes'] ?? 0,
     byType: await record('SELECT type AS name, count() AS n FROM $db.events GROUP BY type'),
     outcomes: await record('SELECT outcome AS name, sum(requests) AS n FROM $db.exchanges GROUP BY outcome'),
     attempts: total['attempts'] ?? 0,
@@ -61,5 +64,12 @@ export async function figuresInSql(
       ]),
     ),
     adminChanges: total['adminChanges'] ?? 0,
+    verdicts: await words(`SELECT concat(type, ' ', phase, ' ', verdict, ' ', toString(decided)) AS name,
+      [count(), sum(edited), sum(arraySum(mapValues(findings))), sum(duration_ns)] AS n
+      FROM $db.guardrail_verdicts GROUP BY name`),
+    guarded:
+      await words(`SELECT concat(workflow_scope, if(workflow_version = 0, '', concat(' ', toString(workflow_version), ' ')),
+      arrayStringConcat(workflow_off, ','), ' ', guardrail_verdict) AS name,
+      [sum(requests), sum(guardrails_edited), sum(guardrail_runs)] AS n FROM $db.exchanges GROUP BY name`),
   };
 }

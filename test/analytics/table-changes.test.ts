@@ -77,4 +77,25 @@ describe.skipIf(!hasChdb)('user paths in the tables', () => {
     await createBatchStore(writer, 'chancery').prepare(logId);
     expect(await statements()).toEqual(done);
   });
+
+  test('guardrail verdicts have the same columns in a table of an earlier version', { timeout: 60_000 }, async () => {
+    const columns = () =>
+      rows(`SELECT name, type, comment FROM system.columns
+        WHERE database = 'chancery' AND table = 'guardrail_verdicts' AND name != 'position' ORDER BY name`);
+    const before = await columns();
+    const say = (query: string) => writer.command({ query, clickhouse_settings: { mutations_sync: '1' } });
+    await say('DROP TABLE chancery.guardrail_verdicts');
+    const few = 'LowCardinality(String)';
+    await say(`CREATE TABLE chancery.guardrail_verdicts (position UInt64, at DateTime64(6, 'UTC'),
+      type ${few} COMMENT 'of the event', exchange_id String, request_id String, actor ${few}, auth_key_id ${few},
+      user_path ${few}, guardrail ${few}, phase ${few}, verdict ${few}, reason String, data String, _retention_days UInt16)
+      ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY (at, position)`);
+    await say("ALTER TABLE chancery._migrations DELETE WHERE statement LIKE '%guardrail_verdicts%'");
+
+    const store = createBatchStore(writer, 'chancery');
+    await store.prepare((await logIdOf(log)) ?? '');
+    const named = (all: Record<string, unknown>[]) => all.map(({ name, type }) => ({ name, type }));
+    expect(named(await columns())).toEqual(named(before));
+    expect((await columns()).find(({ name }) => name === 'type')).toEqual(before.find(({ name }) => name === 'type'));
+  });
 });

@@ -227,9 +227,9 @@ describe('a poisoned event', () => {
     expect(fewer.to).toBe(all.to);
     expect(fewer.events).toBe(all.events);
     const at = parsePosition(bad.position);
-    expect(all.rows.usage.positions).toContain(at);
-    expect(fewer.rows.usage.positions).not.toContain(at);
-    expect(fewer.rows.events.positions).toEqual(all.rows.events.positions.filter((position) => position !== at));
+    expect(all.rows.usage.ids).toContain(at);
+    expect(fewer.rows.usage.ids).not.toContain(at);
+    expect(fewer.rows.events.ids).toEqual(all.rows.events.ids.filter((id) => id !== at));
   });
 
   test('stops analytics with the same advice', () => {

@@ -4,7 +4,7 @@
  *
  * Each event is stored exactly once. A batch is announced in `_batches` (its range of the log) before its first row is
  * sent, and only after the batch before it has been stored whole. So at most the batch announced last is unfinished.
- * Its rows are identified by their position in the log: rows that are stored already are kept, the others are sent.
+ * Its rows are identified by their place in the log (`rowId` of their table): rows that are stored already are kept, the others are sent.
  * The store first waits for rows that a lost connection may still deliver; as a second guard every insert carries a
  * deduplication token.
  */
@@ -232,13 +232,14 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
 
   async function sendMissing(key: TableKey, rows: TsvRows, { after, to }: Range, token: string): Promise<number> {
     if (rows.count === 0) return 0;
-    const query = `SELECT position FROM ${database}.${tables[key].name}
+    const { name, rowId = 'position' } = tables[key];
+    const query = `SELECT ${rowId} AS id FROM ${database}.${name}
       WHERE position > {after: UInt64} AND position <= {to: UInt64}`;
-    const there = await rowsOf<{ position: string | number }>(query, { after, to });
-    const positions = new Set(there.map(({ position }) => Number(position)));
-    const missing = rows.without(positions);
+    const there = await rowsOf<{ id: string | number }>(query, { after, to });
+    const ids = new Set(there.map(({ id }) => Number(id)));
+    const missing = rows.without(ids);
     if (missing.length > 0) await send(key, missing, token);
-    return rows.count - positions.size;
+    return rows.count - ids.size;
   }
 }
 

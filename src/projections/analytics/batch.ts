@@ -3,21 +3,14 @@
  * was interrupted can be made again and compared with the stored rows.
  */
 import { requestsRefused, usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
+import { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
 import type { Position, RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
 import { isA } from '../known-event.ts';
 import { UnprocessableEvent } from '../skipped-events.ts';
 import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
 import { writeRefused } from './refused-row.ts';
-import {
-  isAdminChange,
-  isGuardrailVerdict,
-  type Retention,
-  writeAdminChange,
-  writeEvent,
-  writeExchange,
-  writeGuardrailVerdict,
-} from './rows.ts';
+import { isAdminChange, type Retention, writeAdminChange, writeEvent, writeExchange } from './rows.ts';
 import type { TableKey } from './tables.ts';
 import { TsvRows } from './tsv.ts';
 import {
@@ -28,6 +21,7 @@ import {
   writeCorrection,
   writeUsage,
 } from './usage-rows.ts';
+import { writeVerdicts } from './verdict-rows.ts';
 
 /** A range of the log, in positions. */
 export interface Range {
@@ -127,7 +121,10 @@ export class BatchBuilder {
     } else if (isA(event, requestsRefused)) writeRefused(exchanges, event, position, this.#retention);
     else if (isA(event, usageRecalculated)) this.#corrections.push({ event, position });
     else if (isAdminChange(event.type)) writeAdminChange(adminChanges, event, position);
-    else if (isGuardrailVerdict(event)) writeGuardrailVerdict(guardrailVerdicts, event, position, this.#retention);
+    else if (isA(event, guardrailApplied)) {
+      const workflow = this.#exchanges.get(event.stream)?.received.data.workflow;
+      writeVerdicts(guardrailVerdicts, event, position, workflow, this.#retention);
+    }
   }
 
   /** To be called at the end of the log: nothing follows that belongs to the event before. */

@@ -4,7 +4,9 @@
  */
 import type { z } from 'zod';
 import * as events from '../../events/catalogue/exchange.ts';
+import { frameDelivered, guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
+import { type GuardrailSummary, withApplied } from '../guardrail-summary.ts';
 import { isA } from '../known-event.ts';
 import { type ExchangeUsage, usedInAll } from './exchange-usage.ts';
 
@@ -24,6 +26,8 @@ export interface ExchangeFacts {
   resumed: number;
   replayedFrom: string;
   usage?: ExchangeUsage;
+  /** Undefined when no guardrail ran. */
+  guardrails?: GuardrailSummary;
   /** The cost becomes known later, after the row has been written. */
   isDeferred: boolean;
   end?: ExchangeEnd;
@@ -42,6 +46,9 @@ export interface ExchangeEnd {
   readonly bytes: number;
   readonly responseId?: string;
 }
+
+/** Most events are of these types, and no row depends on them. */
+const piecesOfAnswers: ReadonlySet<string> = new Set([events.chunkReceived.type, frameDelivered.type]);
 
 const CLIENT_LEFT = 499;
 
@@ -74,7 +81,7 @@ export class ExchangeFold {
   /** @returns the exchange that this event shows to be finished */
   apply(event: RecordedEvent, position: number): ExchangeFacts | undefined {
     const finished = this.#endingStream === event.stream ? undefined : this.finish();
-    if (event.type !== 'chunk.received') this.#tell(event, position);
+    if (!piecesOfAnswers.has(event.type)) this.#tell(event, position);
     return finished;
   }
 
@@ -123,6 +130,7 @@ function noteEvent(exchange: ExchangeFacts, event: RecordedEvent): void {
   } else if (isA(event, events.historyReplayed)) exchange.historyItems += event.data.items;
   else if (isA(event, events.exchangeResumed)) exchange.resumed += 1;
   else if (isA(event, events.answerReplayed)) exchange.replayedFrom = event.data.exchangeId;
+  else if (isA(event, guardrailApplied)) exchange.guardrails = withApplied(exchange.guardrails, event.data);
   else if (isA(event, events.usageDeferred)) exchange.isDeferred = true;
   else if (isA(event, events.usageRecorded) && !exchange.isDeferred)
     exchange.usage = usedInAll(exchange.usage, event.data);

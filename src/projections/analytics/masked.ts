@@ -1,4 +1,8 @@
-/** Masks secrets for analysts: hashes of keys and ciphertexts of secrets stay in the log. */
+/**
+ * Masks secrets for analysts: hashes of keys, ciphertexts of secrets and the values that guardrails replaced by
+ * placeholders stay in the log.
+ */
+import { placeholdersAssigned } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent } from '../../events/event.ts';
 
 const secrets = /^(secretHash|apiKeys|sealed\w*)$/;
@@ -10,6 +14,13 @@ const maskedFamilies = ['key.', 'provider_credential.'];
 export function dataJson({ type, data }: RecordedEvent): string {
   const hide = maskedFamilies.some((family) => type.startsWith(family));
   return (hide ? JSON.stringify(data, mask) : JSON.stringify(data)) ?? 'null';
+}
+
+const noBytes = new Uint8Array();
+
+/** The body of the event, for analysts; empty when it has none. */
+export function visibleBody({ type, body = noBytes }: RecordedEvent): Uint8Array {
+  return type === placeholdersAssigned.type ? noBytes : body;
 }
 
 function mask(name: string, value: unknown): unknown {

@@ -1,7 +1,7 @@
-/** Makes the rows of all tables except usage from events. Pure; values are in the order of the tables' columns. */
+/** Makes rows of `events`, `exchanges` and `admin_changes` from events. Pure; values are in the order of the tables' columns. */
 import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
 import type { ExchangeEnd, ExchangeFacts } from './exchange-fold.ts';
-import { dataJson } from './masked.ts';
+import { dataJson, visibleBody } from './masked.ts';
 import { numbers, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
 
 /** How long rows are kept, in days; 0 is without limit. Each row carries the setting at the time of its write. */
@@ -13,8 +13,6 @@ export interface Retention {
 /** Bytes of a body in its row; the rest is only in the log. */
 export const keptBodyBytes = 1024 * 1024;
 
-const noBytes = new Uint8Array();
-
 /** The managed key behind an actor; empty when it is none. */
 export function keyIdOrEmpty(actor: Actor): string {
   return managedKeyId(actor) ?? '';
@@ -25,7 +23,8 @@ function pathOrNull(path: UserPath | undefined): string {
 }
 
 export function writeEvent(rows: TsvRows, event: RecordedEvent, position: number, retention: Retention): void {
-  const { context, stream, body = noBytes } = event;
+  const { context, stream } = event;
+  const body = visibleBody(event);
   rows.write(
     `${position}\t${event.id}\t${tsvText(event.type)}\t${event.schema}\t${tsvText(categoryOf(stream))}\t${tsvText(stream)}\t` +
       `${event.revision}\t${time(event.at)}\t${tsvText(context.actor)}\t${tsvText(keyIdOrEmpty(context.actor))}\t` +
@@ -33,13 +32,14 @@ export function writeEvent(rows: TsvRows, event: RecordedEvent, position: number
       `${tsvText(context.causationId)}\t${tsvText(context.traceparent)}\t${tsvText(dataJson(event))}\t`,
   );
   rows.writeBytes(body.length > keptBodyBytes ? body.subarray(0, keptBodyBytes) : body);
-  rows.write(`\t${body.length}\t${retention.audit}`);
+  rows.write(`\t${event.body?.length ?? 0}\t${retention.audit}`);
   rows.end(position);
 }
 
 export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: ExchangeEnd, retention: Retention): void {
-  const { received, resolved, attempts, usage } = exchange;
+  const { received, resolved, attempts, usage, guardrails } = exchange;
   const { data, context } = received;
+  const { workflow } = data;
   const last = attempts.at(-1)?.started;
   const { completed, error } = end;
   rows.write(
@@ -106,6 +106,15 @@ export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: Excha
       tsvText(usage?.cacheType),
       orNull(usage?.totalCost?.toString()),
       1,
+      tsvText(workflow?.id),
+      workflow?.version ?? 0,
+      tsvText(workflow?.scope),
+      texts(workflow?.off ?? []),
+      guardrails?.verdict ?? '',
+      tsvText(guardrails?.decidedBy),
+      tsvText(guardrails?.code),
+      Number(guardrails?.edited === true),
+      guardrails?.runs ?? 0,
       retention.audit,
     ].join('\t'),
   );
@@ -154,50 +163,4 @@ export function writeAdminChange(rows: TsvRows, event: RecordedEvent, position: 
     ].join('\t'),
   );
   rows.end(position);
-}
-
-export function isGuardrailVerdict({ type, stream }: RecordedEvent): boolean {
-  return type.startsWith('guardrail.') && stream.startsWith('exchange-');
-}
-
-export function writeGuardrailVerdict(
-  rows: TsvRows,
-  event: RecordedEvent,
-  position: number,
-  retention: Retention,
-): void {
-  const { context, stream } = event;
-  rows.write(
-    [
-      position,
-      time(event.at),
-      tsvText(event.type),
-      tsvText(idOf(stream)),
-      tsvText(context.requestId),
-      tsvText(context.actor),
-      tsvText(keyIdOrEmpty(context.actor)),
-      tsvText(context.userPath ?? '/'),
-      tsvText(member(event.data, 'guardrail', 'name')),
-      tsvText(member(event.data, 'phase')),
-      tsvText(member(event.data, 'verdict', 'action')),
-      tsvText(member(event.data, 'reason', 'message')),
-      json(event.data),
-      retention.audit,
-    ].join('\t'),
-  );
-  rows.end(position);
-}
-
-/** The first of these members that is text. */
-function member(data: unknown, ...names: readonly string[]): string {
-  const members: Readonly<Record<string, unknown>> = Object(data);
-  for (const name of names) {
-    const value = members[name];
-    if (typeof value === 'string') return value;
-  }
-  return '';
-}
-
-function json(value: unknown): string {
-  return tsvText(JSON.stringify(value) ?? 'null');
 }

@@ -16,6 +16,11 @@ const rootForEmpty = "ALTER TABLE $table UPDATE user_path = '/' WHERE user_path 
 const nullable = 'ALTER TABLE $table MODIFY COLUMN user_path LowCardinality(Nullable(String))';
 const nullForEmpty = "ALTER TABLE $table UPDATE user_path = NULL WHERE user_path = ''";
 
+/** Columns from the time before guardrails ran, when the table had no rows. */
+const dropReason = 'ALTER TABLE $table DROP COLUMN IF EXISTS reason';
+const typeOfGuardrail = "ALTER TABLE $table COMMENT COLUMN type 'type of the guardrail, such as `pii`'";
+const dropData = 'ALTER TABLE $table DROP COLUMN IF EXISTS data';
+
 /** In the order in which they are run; only ever added to, at the end. */
 export const tableChanges: readonly TableChange[] = [
   { table: 'exchanges', statement: rootForEmpty },
@@ -25,4 +30,7 @@ export const tableChanges: readonly TableChange[] = [
   { table: 'events', statement: nullForEmpty },
   { table: 'adminChanges', statement: nullable },
   { table: 'adminChanges', statement: nullForEmpty },
+  { table: 'guardrailVerdicts', statement: dropReason },
+  { table: 'guardrailVerdicts', statement: dropData },
+  { table: 'guardrailVerdicts', statement: typeOfGuardrail },
 ];

@@ -2,6 +2,7 @@
  * The analysts' tables, as data. The statements that make the tables, the order of values in written rows and the data
  * dictionary in docs/analytics-tables.md are derived from it. Columns are only ever added, at the end.
  */
+import { workflowFeatures } from '../../events/catalogue/workflow.ts';
 
 export interface Column {
   readonly name: string;
@@ -22,6 +23,8 @@ export interface Table {
   readonly columns: readonly Column[];
   /** The sorting key of the table. */
   readonly orderBy: string;
+  /** A number that is unique in the table, as an expression of its columns. Default: `position`. */
+  readonly rowId?: string;
   /** The column whose month decides the partition of a row. */
   readonly time: string;
   /** Data skipping indexes by name. */
@@ -73,6 +76,13 @@ const sessionId = plainText('session_id', "id of the client's session; or empty"
 const provider = word('provider', 'name of the provider; empty when none was reached');
 const providerType = word('provider_type', 'such as `openai`');
 const model = word('model', "the provider's model id");
+
+const workflowId = plainText('workflow_id', 'id of the version of the workflow; empty without one');
+const workflowVersion = column('workflow_version', 'UInt32', 'its number in the scope; 0 without a workflow');
+const workflowScope = word(
+  'workflow_scope',
+  'such as `global`, `path:/team` or `provider_model:openai:gpt-4o`; empty without a workflow',
+);
 
 export const tokenColumns: readonly Column[] = [
   ['input_tokens', 'including those read from or written to a prompt cache'],
@@ -126,7 +136,10 @@ const events: Table = {
     text('causation_id', 'or empty'),
     text('traceparent', 'W3C trace context; or empty'),
     longText('data', 'JSON; read members with JSONExtract…'),
-    longText('body', "raw bytes of the event's body, the first MiB"),
+    longText(
+      'body',
+      "raw bytes of the event's body, the first MiB; empty for `placeholders.assigned`, whose values are only in the log",
+    ),
     column('body_bytes', 'UInt64', 'size of the body in the log', 'T64, ZSTD(1)'),
     retention,
   ],
@@ -217,6 +230,22 @@ const exchanges: Table = {
       ),
       before: '1',
     },
+    workflowId,
+    workflowVersion,
+    workflowScope,
+    column(
+      'workflow_off',
+      'Array(LowCardinality(String))',
+      `the features that the workflow turned off: of ${workflowFeatures.map((feature) => `\`${feature}\``).join(', ')}`,
+    ),
+    word(
+      'guardrail_verdict',
+      'the strongest verdict of its guardrails: `block`, `failure`, `respond`, `warn` or `allow`; empty when none ran',
+    ),
+    word('guardrail', 'name of the guardrail with that verdict; empty for `allow`'),
+    word('guardrail_code', 'code of that verdict; or empty'),
+    column('guardrails_edited', 'UInt8', '1 when a guardrail changed the request or the answer'),
+    column('guardrail_runs', 'UInt16', 'rows in `guardrail_verdicts`'),
     retention,
   ],
 };
@@ -318,26 +347,48 @@ const adminChanges: Table = {
   ],
 };
 
+/** More guardrails than one phase can have. */
+const RUNS_OF_EVENT = 65_536;
+
+/** The `rowId` of a verdict. */
+export function verdictRowId(position: number, run: number): number {
+  return position * RUNS_OF_EVENT + run;
+}
+
 const guardrailVerdicts: Table = {
   name: 'guardrail_verdicts',
-  about: 'Verdicts of guardrails on exchanges.',
+  about:
+    'One row for each run of a guardrail on a request or an answer. It contains no text of either and no value that was found.',
   time: 'at',
   orderBy: 'at, position',
+  rowId: `position * ${RUNS_OF_EVENT} + run`,
   indexes: { near_position: near('position'), of_exchange: equals('exchange_id') },
   columns: [
-    position,
-    moment('at', 'time of the verdict'),
-    word('type', 'of the event'),
+    { ...position, about: 'place in the log of the `guardrail.applied`; with `run` unique in the table' },
+    moment('at', 'when the guardrails of the phase had ended'),
+    word('type', 'type of the guardrail, such as `pii`'),
     text('exchange_id', 'id in `exchanges`'),
     requestId,
     actor,
     keyId,
     userPath,
     word('guardrail', 'its name'),
-    word('phase', 'phase of the exchange in which it ran; or empty'),
-    word('verdict', 'its decision; or empty'),
-    longText('reason', 'why; or empty'),
-    longText('data', 'JSON: data of the event'),
+    word('phase', '`prompt`, `response` or `stream`'),
+    word('verdict', '`block`, `failure`, `respond`, `warn` or `allow`'),
+    column('run', 'UInt16', 'place among the runs of the phase, from 0, in the order of the steps'),
+    column('step', 'UInt16', 'of the workflow'),
+    column('attempt', 'UInt16', 'number of the attempt whose answer was evaluated; 0 in the prompt phase'),
+    word('code', 'or empty'),
+    longText('message', 'or empty'),
+    longText('error', 'of a failure; or empty'),
+    word('fail_mode', 'of a failure, whether the request went on: `open` or `closed`; or empty'),
+    column('edited', 'UInt8', '1 when it changed texts, the system text or headers'),
+    column('findings', 'Map(LowCardinality(String), Int64)', 'number of matches by kind'),
+    column('duration_ns', count, 'nanoseconds'),
+    column('decided', 'UInt8', '1 when its verdict is that of the phase; 0 for `allow`'),
+    workflowId,
+    workflowVersion,
+    workflowScope,
     retention,
   ],
 };

@@ -34,6 +34,12 @@ export function numbers(values: readonly number[]): string {
   return `[${values.join(',')}]`;
 }
 
+/** A value of ClickHouse's type Map. */
+export function numbersByName(values: Readonly<Record<string, number>>): string {
+  const members = Object.entries(values).map(([name, value]) => `${quoted(name)}:${value}`);
+  return `{${members.join(',')}}`;
+}
+
 export function orNull(value: number | string | null | undefined): string {
   return value === undefined || value === null ? '\\N' : String(value);
 }
@@ -48,16 +54,16 @@ export function time(at: number): string {
 
 const firstBytes = 64 * 1024;
 
-/** Rows as they will be sent, and where each is in the log. */
+/** Rows as they will be sent, and the id of each: see `rowId` of tables. */
 export class TsvRows {
   #buffer = Buffer.allocUnsafe(0);
   #used = 0;
   #rowStart = 0;
-  #positions: number[] = [];
+  #ids: number[] = [];
   #ends: number[] = [];
 
   get count(): number {
-    return this.#positions.length;
+    return this.#ids.length;
   }
 
   get bytes(): number {
@@ -65,8 +71,8 @@ export class TsvRows {
   }
 
   /** In the order of the log. */
-  get positions(): readonly number[] {
-    return this.#positions;
+  get ids(): readonly number[] {
+    return this.#ids;
   }
 
   /** Text that has its tabs between fields already. */
@@ -85,10 +91,10 @@ export class TsvRows {
   }
 
   /** Ends a row. */
-  end(position: number): void {
+  end(id: number): void {
     this.write('\n');
     this.#rowStart = this.#used;
-    this.#positions.push(position);
+    this.#ids.push(id);
     this.#ends.push(this.#used);
   }
 
@@ -96,13 +102,13 @@ export class TsvRows {
     return this.#buffer.subarray(0, this.#rowStart);
   }
 
-  /** The rows whose position is not among these. */
-  without(positions: ReadonlySet<number>): Buffer {
-    if (positions.size === 0) return this.all();
+  /** The rows whose id is not among these. */
+  without(ids: ReadonlySet<number>): Buffer {
+    if (ids.size === 0) return this.all();
     let start = 0;
     const kept: Buffer[] = [];
     for (const [index, end] of this.#ends.entries()) {
-      if (!positions.has(this.#positions[index] ?? -1)) kept.push(this.#buffer.subarray(start, end));
+      if (!ids.has(this.#ids[index] ?? -1)) kept.push(this.#buffer.subarray(start, end));
       start = end;
     }
     return Buffer.concat(kept);
@@ -112,7 +118,7 @@ export class TsvRows {
   clear(): void {
     this.#used = 0;
     this.#rowStart = 0;
-    this.#positions = [];
+    this.#ids = [];
     this.#ends = [];
   }
 
