@@ -8,6 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { z } from 'zod';
+import { exchangeEnds } from '../../src/events/catalogue/exchange.ts';
+import { guardrailApplied, guardrailVerdicts } from '../../src/events/catalogue/guarded-exchange.ts';
+import { streamName } from '../../src/events/event.ts';
 import type { EventLog, ReadAllOptions } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
@@ -121,6 +125,25 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     const text = await answer.text();
     expect({ status: answer.status, text: answer.ok ? '' : text }).toEqual({ status: 200, text: '' });
     return JSON.parse(text);
+  }
+
+  /** The recorded events of one request. */
+  async function eventsOf(id: string) {
+    const applied: { data: z.infer<typeof guardrailApplied.data>; body: Uint8Array | undefined }[] = [];
+    const pieces: Record<string, Uint8Array[]> = { 'chunk.received': [], 'frame.delivered': [] };
+    let received: Answered = {};
+    let assigned = 0;
+    let ended = false;
+    for await (const { type, data, body } of log.readStream(streamName('exchange', id))) {
+      if (type === 'request.received') received = data as Answered;
+      if (type === guardrailApplied.type) applied.push({ data: guardrailApplied.data.parse(data), body });
+      if (type === 'placeholders.assigned') assigned += 1;
+      if (type === 'attempt.started') for (const name of Object.keys(pieces)) pieces[name] = [];
+      if (body !== undefined) pieces[type]?.push(body);
+      ended ||= exchangeEnds.has(type);
+    }
+    const text = (type: string) => new TextDecoder().decode(Buffer.concat(pieces[type] ?? []));
+    return { applied, received, assigned, ended, chunks: text('chunk.received'), frames: text('frame.delivered') };
   }
 
   const newestFirst = (requests: readonly RequestFacts[]) => requests.map(({ id }) => id);
@@ -299,6 +322,67 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
       expect(full.data.request_body.messages).toHaveLength(1);
       expect((await reads()).slice(before)).toMatchObject([{ what: 'audit_entry', id: row.id }]);
     }
+  });
+
+  test('gives the workflow and the verdicts of a request, in lists and whole', async () => {
+    const { entries } = await ask('/admin/audit/log?limit=100&search=request-');
+    const guarded = entries.filter(({ data }: Answered) => data.guardrails !== undefined);
+    expect(guarded.length).toBeGreaterThan(10);
+    for (const entry of guarded.slice(0, 5)) {
+      const { applied, received } = await eventsOf(entry.id);
+      const { workflow } = received;
+      expect(entry.workflow_version_id).toBe(workflow.id);
+      expect(entry.data).toMatchObject({ workflow_version: workflow.version, workflow_scope: workflow.scope });
+      expect(entry.data.workflow_features).toEqual({
+        ...{ audit: true, usage: true, budget: true, guardrails: true },
+        ...{ cache: workflow.off === undefined, failover: workflow.off === undefined },
+      });
+      const runs = applied.flatMap(({ data }) => data.runs.map((run) => ({ ...run, phase: data.phase })));
+      expect(
+        entry.data.guardrails.map(
+          ({ phase, step, instance, type, action, edited, duration_ns, findings }: Answered) => ({
+            ...{ phase, step, guardrail: instance, type, verdict: action, edited, durationNs: duration_ns, findings },
+          }),
+        ),
+      ).toEqual(runs.map(({ code, message, error, failMode, ...run }) => ({ ...run, findings: run.findings })));
+      expect(entry.data.guardrails.map(({ code }: Answered) => code)).toEqual(runs.map(({ code }) => code));
+      const strongest = guardrailVerdicts.findLast((verdict) => runs.some((run) => run.verdict === verdict));
+      expect(entry.data.guardrail_verdict).toBe(strongest);
+      expect(entry.data.request_revisions).toBeUndefined();
+      const full = await ask(`/admin/audit/detail?log_id=${entry.id}`);
+      expect(full.data.guardrails).toEqual(entry.data.guardrails);
+    }
+    const withoutWorkflow = entries.find(({ workflow_version_id: id }: Answered) => id === undefined);
+    expect(withoutWorkflow?.data.workflow_features).toBeUndefined();
+  });
+
+  test('gives what guardrails changed: the request, and the answer beside that of the provider', async () => {
+    const { entries } = await ask('/admin/audit/log?limit=100&search=request-');
+    const seen = { revised: 0, delivered: 0, restored: 0 };
+    for (const { id } of entries) {
+      const { applied, chunks, frames, assigned, ended } = await eventsOf(id);
+      const text = await (await gateway.fetch(`/admin/audit/detail?log_id=${id}`)).text();
+      if (assigned > 0) seen.restored += 1;
+      expect(text).not.toContain('secret-value');
+      const { data } = JSON.parse(text);
+      const revised = applied.filter(({ body }) => body !== undefined);
+      expect((data.request_revisions ?? []).map(({ body }: Answered) => body)).toEqual(
+        revised.map(() => ({ changed: '[EMAIL_1]' })),
+      );
+      if (revised.length > 0) {
+        seen.revised += 1;
+        const [{ bytes_before, bytes_after }] = data.request_revisions;
+        expect(bytes_before).toBeGreaterThan(20);
+        expect(bytes_after).toBe('{"changed":"[EMAIL_1]"}'.length);
+        expect(data.request_body.messages).toHaveLength(1);
+      }
+      if (frames === '') continue;
+      seen.delivered += 1;
+      expect(data.response_body).toBe(frames);
+      expect(data.attempts.at(-1).response_body).toBe(chunks);
+      expect(ended).toBe(true);
+    }
+    for (const [what, times] of Object.entries(seen)) expect(times, what).toBeGreaterThan(3);
   });
 
   test('gives the answer that the client got, as JSON or as a stream', async () => {

@@ -12,6 +12,11 @@ import {
   requestRefused,
   usageRecorded,
 } from '../../src/events/catalogue/exchange.ts';
+import {
+  frameDelivered,
+  guardrailApplied,
+  type guardrailVerdicts,
+} from '../../src/events/catalogue/guarded-exchange.ts';
 import { type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import type { Appended, EventLog } from '../../src/events/log.ts';
 
@@ -55,7 +60,7 @@ export function exchangeOf(id: string, input: ExchangeInput = {}) {
       { requested: model, provider: 'local', providerType: 'llamacpp', model: 'tiny' },
       context,
     ),
-    attempt: (attempt = 1) =>
+    attempt: (attempt = 1, guarded?: true) =>
       attemptStarted.create(
         {
           attempt,
@@ -64,8 +69,35 @@ export function exchangeOf(id: string, input: ExchangeInput = {}) {
           providerType: 'llamacpp',
           model: 'tiny',
           dialect: 'chat',
+          guarded,
         },
         context,
+      ),
+    chunk: (bytes: string, attempt = 1, index = 0) =>
+      chunkReceived.create({ attempt, index }, context, Buffer.from(bytes)),
+    frame: (bytes: string, attempt = 1, index = 0) =>
+      frameDelivered.create({ attempt, index }, context, Buffer.from(bytes)),
+    /** One run of one guardrail. @param body the changed request */
+    applied: (
+      verdict: (typeof guardrailVerdicts)[number],
+      of: { phase: 'prompt' | 'response' | 'stream'; attempt?: number } = { phase: 'prompt' },
+      body?: string,
+    ) =>
+      guardrailApplied.create(
+        {
+          ...of,
+          verdict,
+          ...(verdict === 'allow' ? {} : { decidedBy: 'mask', code: `${verdict}_code` }),
+          edited: body !== undefined,
+          runs: [
+            {
+              ...{ step: 0, guardrail: 'mask', type: 'pii', verdict, edited: body !== undefined, durationNs: 3 },
+              ...(verdict === 'allow' ? {} : { code: `${verdict}_code`, message: 'why' }),
+            },
+          ],
+        },
+        context,
+        body === undefined ? undefined : Buffer.from(body),
       ),
     attemptFailed: (attempt = 1) =>
       attemptFailed.create({ attempt, status: 500, code: 'boom', message: 'no', durationMs: 2 }, context),

@@ -86,7 +86,7 @@ export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
     await audit.stored('audit_entry', stream, callerOf(request), eventContextOf(request));
     const found = await recordedRequest(stream, recorded);
     if (found === undefined) throw unknown(id);
-    return fullEntry(found.row, found.usage, found);
+    return fullEntry(found.row, found, found);
   });
 
   admin.get('/audit/conversation', getConversation, async (request) => {
@@ -102,7 +102,7 @@ export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
     const entries = found
       .filter(({ row }) => isVisibleTo(request, row))
       .sort((one, other) => Number(one.row.at_us) - Number(other.row.at_us))
-      .map((one) => conversationEntry(one.row, one.usage, one));
+      .map((one) => conversationEntry(one.row, one, one));
     return { anchor_id: id, entries, truncated };
   });
 }

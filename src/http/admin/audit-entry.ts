@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import type { RequestTokens, RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import type { VerdictRow } from '../../projections/analytics/verdict-queries.ts';
 import { timeText } from '../time-text.ts';
+import { features, featuresWithout } from './workflows-rows.ts';
 
 const NANOSECONDS = 1e6;
 /** Approximate characters of text per token. */
@@ -36,7 +38,41 @@ const attempt = z.object({
   error_code: z.string().optional(),
   error_message: z.string().optional(),
   started_at: z.iso.datetime(),
-  response_body: z.unknown().optional().describe('Of a failed attempt, in full entries'),
+  response_body: z
+    .unknown()
+    .optional()
+    .describe('In full entries: the error of a failed attempt; what the provider sent, where guardrails evaluated it'),
+  response_body_too_big_to_handle: z.literal(true).optional().describe('Only the first MiB is included'),
+});
+
+const verdict = z.enum(['allow', 'warn', 'respond', 'failure', 'block']);
+
+const revision = z.object({
+  seq: z.int(),
+  rewriter: z.literal('guardrails'),
+  bytes_before: z.int().optional().describe('Absent when the body of the request was not kept'),
+  bytes_after: z.int(),
+  body: z.unknown().optional().describe('The request as guardrails changed it: JSON, or text'),
+  body_too_big_to_handle: z.literal(true).optional().describe('The body is larger than 1 MiB and omitted'),
+});
+
+const guardrailRun = z.object({
+  seq: z.int(),
+  phase: z.enum(['prompt', 'response', 'stream']),
+  attempt: z.int().optional().describe('The attempt whose answer was evaluated'),
+  step: z.int(),
+  instance: z.string().describe('Name of the guardrail'),
+  type: z.string(),
+  action: verdict,
+  decided: z.literal(true).optional().describe('Whether its verdict is that of the phase'),
+  code: z.string().optional(),
+  message: z.string().optional(),
+  error: z.string().optional().describe('Of a failure'),
+  fail_mode: z.enum(['closed', 'open']).optional().describe('Of a failure'),
+  edited: z.boolean().describe('Whether it changed texts, the system text or headers'),
+  target: z.enum(['request', 'response']),
+  findings: z.record(z.string(), z.int()).optional().describe('Number of matches by kind'),
+  duration_ns: z.int(),
 });
 
 export const auditEntry = z.object({
@@ -48,6 +84,7 @@ export const auditEntry = z.object({
   provider: z.string().optional().describe('Type of the provider'),
   provider_name: z.string().optional(),
   alias_used: z.boolean().optional(),
+  workflow_version_id: z.string().optional().describe('Id of the version of its workflow'),
   cache_type: z.enum(['exact', 'semantic']).optional(),
   outcome: z.enum(['completed', 'failed', 'refused', 'disconnected', 'in_progress']),
   requests: z.number().optional().describe('Number of refused requests that were counted together'),
@@ -66,6 +103,13 @@ export const auditEntry = z.object({
     user_agent: z.string().optional(),
     labels: z.array(z.string()).optional(),
     virtual_models: z.array(z.string()).optional(),
+    workflow_version: z.int().optional(),
+    workflow_scope: z.string().optional().describe('Such as `global` or `path:/team`'),
+    workflow_features: features.optional().describe('The features that the workflow did not turn off'),
+    guardrail_verdict: verdict.optional().describe('The strongest; absent when no guardrail ran'),
+    guardrails_edited: z.literal(true).optional().describe('Guardrails changed the request or the answer'),
+    guardrails: z.array(guardrailRun).optional().describe('Every run, in order'),
+    request_revisions: z.array(revision).optional().describe('In full entries'),
     attempts: z.array(attempt).optional(),
     finish_reason: z.string().optional(),
     first_byte_ms: z.number().optional(),
@@ -98,35 +142,51 @@ export interface RecordedContent {
   readonly requestBodyCut: { readonly bytes: number; readonly sha256: string } | undefined;
   readonly responseBody: unknown;
   readonly responseBodyTooBig: boolean;
+  /** The request each time that guardrails changed it. */
+  readonly revisions: readonly Revision[];
   /** What providers sent with their errors, by the number of the attempt. */
   readonly attemptBodies: ReadonlyMap<number, unknown>;
+  /** What the provider of the last attempt sent, where guardrails evaluated it. */
+  readonly providerBody: unknown;
+  readonly providerBodyTooBig: boolean;
+}
+
+export interface Revision {
+  /** Undefined when the body of the request was not kept. */
+  readonly bytesBefore: number | undefined;
+  readonly bytesAfter: number;
+  /** Undefined when it is too big. */
+  readonly body: unknown;
+}
+
+/** What belongs to a request and is in other tables than its row. */
+export interface OfRequest {
+  readonly usage: RequestUsage | undefined;
+  /** Undefined when no guardrail ran. */
+  readonly verdicts: readonly VerdictRow[] | undefined;
 }
 
 /** The entry in lists: without request and response bodies. */
-export function slimEntry(row: ExchangeRow, usage: RequestUsage | undefined): Record<string, unknown> {
+export function slimEntry(row: ExchangeRow, other: OfRequest): Record<string, unknown> {
   return {
-    ...entry(row, usage, undefined),
+    ...entry(row, other, undefined),
     bodies_omitted: true,
     ...(holdsConversation(row) ? { conversation_payload: true } : {}),
   };
 }
 
 /** The entry with everything recorded. */
-export function fullEntry(
-  row: ExchangeRow,
-  usage: RequestUsage | undefined,
-  recorded: RecordedContent,
-): Record<string, unknown> {
-  return entry(row, usage, recorded);
+export function fullEntry(row: ExchangeRow, other: OfRequest, recorded: RecordedContent): Record<string, unknown> {
+  return entry(row, other, recorded);
 }
 
 /** The entry in a conversation: bodies and cost, without the attempts at providers. */
 export function conversationEntry(
   row: ExchangeRow,
-  usage: RequestUsage | undefined,
+  other: OfRequest,
   recorded: RecordedContent,
 ): Record<string, unknown> {
-  return entry({ ...row, attempts: [] }, usage, recorded);
+  return entry({ ...row, attempts: [] }, other, recorded);
 }
 
 const conversations = new Set(['chat', 'responses', 'messages']);
@@ -137,7 +197,7 @@ function holdsConversation({ capture, dialect }: ExchangeRow): boolean {
 
 function entry(
   row: ExchangeRow,
-  usage: RequestUsage | undefined,
+  { usage, verdicts = [] }: OfRequest,
   recorded: RecordedContent | undefined,
 ): Record<string, unknown> {
   const startedAt = Number(row.at_us) / 1000;
@@ -150,6 +210,7 @@ function entry(
     provider: row.provider_type,
     provider_name: row.provider,
     alias_used: row.through.length > 0 || undefined,
+    workflow_version_id: row.workflow_id,
     cache_type: row.cache_type,
     outcome: row.outcome,
     requests: row.requests > 1 ? row.requests : undefined,
@@ -168,7 +229,16 @@ function entry(
       user_agent: row.user_agent,
       labels: row.labels,
       virtual_models: row.through,
-      attempts: row.attempts.map((attempt) => attemptOf(attempt, startedAt, recorded)),
+      workflow_version: row.workflow_id === '' ? undefined : row.workflow_version,
+      workflow_scope: row.workflow_scope,
+      workflow_features: row.workflow_id === '' ? undefined : featuresWithout(row.workflow_off),
+      guardrail_verdict: row.guardrail_verdict,
+      guardrails_edited: row.guardrails_edited === 1 || undefined,
+      guardrails: verdicts.map(guardrailOf),
+      request_revisions: recorded?.revisions.map(revisionOf),
+      attempts: row.attempts.map((attempt, index) =>
+        attemptOf(attempt, startedAt, recorded, index === row.attempts.length - 1),
+      ),
       finish_reason: row.finish_reason,
       first_byte_ms: row.first_byte_ms,
       response_id: row.response_id,
@@ -193,6 +263,7 @@ function attemptOf(
   attempt: AttemptRow,
   startedAt: number,
   recorded: RecordedContent | undefined,
+  isLast: boolean,
 ): Record<string, unknown> {
   const [number, kind, provider, providerType, model, dialect, startedMs, failed, status, code, message] = attempt;
   return given({
@@ -207,7 +278,41 @@ function attemptOf(
     error_code: code,
     error_message: message,
     started_at: timeText(startedAt + startedMs),
-    response_body: recorded?.attemptBodies.get(number),
+    response_body: recorded?.attemptBodies.get(number) ?? (isLast ? recorded?.providerBody : undefined),
+    response_body_too_big_to_handle: (isLast && recorded?.providerBodyTooBig) || undefined,
+  });
+}
+
+function guardrailOf(verdict: VerdictRow, index: number): Record<string, unknown> {
+  const { phase, attempt, step, guardrail, type, verdict: action, decided, edited, findings } = verdict;
+  return given({
+    seq: index + 1,
+    phase,
+    attempt: attempt === 0 ? undefined : attempt,
+    step,
+    instance: guardrail,
+    type,
+    action,
+    decided: decided === 1 || undefined,
+    code: verdict.code,
+    message: verdict.message,
+    error: verdict.error,
+    fail_mode: verdict.fail_mode,
+    edited: edited === 1,
+    target: phase === 'prompt' ? 'request' : 'response',
+    findings: Object.keys(findings).length === 0 ? undefined : findings,
+    duration_ns: verdict.duration_ns,
+  });
+}
+
+function revisionOf({ bytesBefore, bytesAfter, body }: Revision, index: number): Record<string, unknown> {
+  return given({
+    seq: index + 1,
+    rewriter: 'guardrails',
+    bytes_before: bytesBefore,
+    bytes_after: bytesAfter,
+    body,
+    body_too_big_to_handle: body === undefined || undefined,
   });
 }
 

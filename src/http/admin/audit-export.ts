@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
-import type { AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
+import type { AnalyticsDb, AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
 import { auditParquet, MOST_PARQUET_ROWS } from '../../projections/analytics/audit-parquet.ts';
 import {
   type AuditFilter,
@@ -17,9 +17,9 @@ import { parameterWithDefault, queryOfParameters, wordParameter } from '../api/p
 import type { Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
-import { slimEntry } from './audit-entry.ts';
 import type { AuditReports } from './audit-log.ts';
 import { auditFilterOf, auditParameters, filterInAudit, sessionParameter } from './audit-request.ts';
+import { slimEntries } from './audit-rows.ts';
 import { csvLine } from './csv.ts';
 import { untilGone } from './report-db.ts';
 import { reportContext, reportHeaders } from './report-request.ts';
@@ -119,13 +119,18 @@ async function* linesOf(
 ): AsyncGenerator<string> {
   yield* nothing(format);
   for await (const rows of allOfAudit(db, filter, PART_ROWS, signal)) {
-    const usage = await usageOfRequests(db, rows, signal);
-    const written =
-      format === 'csv'
-        ? rows.map((row) => csvLine(columns.map(([, of]) => of(row, usage.get(row.id)))))
-        : rows.map((row) => `${JSON.stringify(slimEntry(row, usage.get(row.id)))}\n`);
-    yield written.join('');
+    const lines = format === 'csv' ? csvLines(db, rows, signal) : jsonLines(db, rows, signal);
+    yield (await lines).join('');
   }
+}
+
+async function csvLines(db: AnalyticsDb, rows: readonly ExchangeRow[], signal: AbortSignal): Promise<string[]> {
+  const usage = await usageOfRequests(db, rows, signal);
+  return rows.map((row) => csvLine(columns.map(([, of]) => of(row, usage.get(row.id)))));
+}
+
+async function jsonLines(db: AnalyticsDb, rows: readonly ExchangeRow[], signal: AbortSignal): Promise<string[]> {
+  return (await slimEntries(db, rows, signal)).map((entry) => `${JSON.stringify(entry)}\n`);
 }
 
 /** What a file without rows holds. */
@@ -166,6 +171,13 @@ const columns: readonly (readonly [name: string, of: (row: ExchangeRow, usage: U
   ['output_tokens', (_row, usage) => usage?.tokens?.output ?? null],
   ['total_tokens', (_row, usage) => usage?.tokens?.total ?? null],
   ['total_cost_usd', (_row, usage) => usdText(usage?.totalCost ?? null)],
+  ['workflow_id', ({ workflow_id }) => workflow_id],
+  ['workflow_version', ({ workflow_id, workflow_version }) => (workflow_id === '' ? null : workflow_version)],
+  ['workflow_scope', ({ workflow_scope }) => workflow_scope],
+  ['guardrail_verdict', ({ guardrail_verdict }) => guardrail_verdict],
+  ['guardrail', ({ guardrail }) => guardrail],
+  ['guardrail_code', ({ guardrail_code }) => guardrail_code],
+  ['guardrails_edited', ({ guardrails_edited }) => guardrails_edited === 1],
 ];
 
 /** To the nano-dollar: `0.000001500`. */

@@ -1,19 +1,14 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
 import { z } from 'zod';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
-import {
-  auditPage,
-  auditThreads,
-  auditTotal,
-  cursorOf,
-  usageOfRequests,
-} from '../../projections/analytics/audit-queries.ts';
+import { auditPage, auditThreads, auditTotal, cursorOf } from '../../projections/analytics/audit-queries.ts';
 import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { auditCursorIn, auditCursorText } from '../paging.ts';
-import { auditEntry, slimEntry } from './audit-entry.ts';
+import { auditEntry } from './audit-entry.ts';
 import { auditFilterOf, auditParameters, sessionParameter } from './audit-request.ts';
+import { slimEntries } from './audit-rows.ts';
 import { offsetPageAnswer, offsetPageParameters } from './parameters.ts';
 import { untilGone } from './report-db.ts';
 import { reportContext, reportHeaders } from './report-request.ts';
@@ -72,10 +67,10 @@ export function registerAuditLog(admin: Routes, { db, isKept, now }: AuditReport
       auditPage(db, filter, { limit, offset, after }, gone),
       auditTotal(db, filter, gone),
     ]);
-    const usage = await usageOfRequests(db, rows, gone);
+    const entries = await slimEntries(db, rows, gone);
     const last = rows.at(-1);
     return {
-      entries: rows.map((row) => slimEntry(row, usage.get(row.id))),
+      entries,
       total,
       limit,
       offset,
@@ -90,12 +85,9 @@ export function registerAuditLog(admin: Routes, { db, isKept, now }: AuditReport
     const gone = untilGone(reply);
     const { threads, total } = await auditThreads(db, filter, page, gone);
     const newest = threads.map(({ latest }) => latest);
-    const usage = await usageOfRequests(db, newest, gone);
+    const entries = await slimEntries(db, newest, gone);
     return {
-      sessions: threads.map(({ latest, requests }) => ({
-        latest: slimEntry(latest, usage.get(latest.id)),
-        request_count: requests,
-      })),
+      sessions: threads.map(({ requests }, index) => ({ latest: entries[index], request_count: requests })),
       total,
       ...page,
     };

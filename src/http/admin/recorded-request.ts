@@ -5,11 +5,13 @@ import { parseExactly } from '../../json/exact-json.ts';
 import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { FirstBytes, MOST_BODY_BYTES, requestInLog } from '../../projections/analytics/request-in-log.ts';
+import type { VerdictRow } from '../../projections/analytics/verdict-queries.ts';
 import type { RecordedContent } from './audit-entry.ts';
 
 export interface RecordedRequest extends RecordedContent {
   readonly row: ExchangeRow;
   readonly usage: RequestUsage | undefined;
+  readonly verdicts: readonly VerdictRow[];
   /** Of the returned part of its bodies. */
   readonly bodyBytes: number;
 }
@@ -23,23 +25,40 @@ export async function recordedRequest(
 ): Promise<RecordedRequest | undefined> {
   const found = await requestInLog(stream, deps.log);
   if (found === undefined) return undefined;
-  const { row, usage, headers, body, cut, failures, responseBody } = found;
-  const requestBodyTooBig = body !== undefined && body.length > MOST_BODY_BYTES;
-  const answer = row.outcome === 'in_progress' ? responseBody : await answerAgain(stream, deps, responseBody);
+  const { row, usage, headers, body, cut, failures, responseBody, delivered, verdicts, revisions } = found;
+  const requestBodyTooBig = isTooBig(body);
+  const answer =
+    delivered ?? (row.outcome === 'in_progress' ? responseBody : await answerAgain(stream, deps, responseBody));
+  const bodies = [body, ...revisions].filter((one) => !isTooBig(one));
   return {
     row,
     usage,
-    bodyBytes: answer.bytes + (requestBodyTooBig ? 0 : (body?.length ?? 0)),
+    verdicts,
+    bodyBytes:
+      answer.bytes +
+      (delivered === undefined ? 0 : responseBody.bytes) +
+      bodies.reduce((sum, one) => sum + (one?.length ?? 0), 0),
     requestHeaders: headers,
     requestBody: body === undefined || body.length === 0 || requestBodyTooBig ? undefined : readable(body),
     requestBodyTooBig,
     requestBodyCut: cut,
     responseBody: answer.bytes === 0 ? undefined : readable(answer.joined()),
     responseBodyTooBig: answer.tooMany,
+    revisions: revisions.map((revision) => ({
+      bytesBefore: cut?.bytes ?? body?.length,
+      bytesAfter: revision.length,
+      body: isTooBig(revision) ? undefined : readable(revision),
+    })),
     attemptBodies: new Map(
       [...failures].map(([attempt, sent]) => [attempt, readable(sent.subarray(0, MOST_ERROR_BYTES))]),
     ),
+    providerBody: delivered === undefined || responseBody.bytes === 0 ? undefined : readable(responseBody.joined()),
+    providerBodyTooBig: delivered !== undefined && responseBody.tooMany,
   };
+}
+
+function isTooBig(body: Uint8Array | undefined): boolean {
+  return body !== undefined && body.length > MOST_BODY_BYTES;
 }
 
 /** The answer as the client received it, or else the provider's answer. */

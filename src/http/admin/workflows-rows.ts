@@ -13,7 +13,7 @@ const scope = z.object({
   scope_user_path: z.string().optional(),
 });
 
-const features = z.object({
+export const features = z.object({
   cache: z.boolean(),
   audit: z.boolean(),
   usage: z.boolean(),
@@ -21,6 +21,19 @@ const features = z.object({
   guardrails: z.boolean(),
   failover: z.boolean(),
 });
+
+/** All features but those that a workflow turned off. */
+export function featuresWithout(off: readonly string[]): z.infer<typeof features> {
+  const isOn = (feature: string) => !off.includes(feature);
+  return {
+    cache: isOn('cache'),
+    audit: isOn('audit'),
+    usage: isOn('usage'),
+    budget: isOn('budget'),
+    guardrails: isOn('guardrails'),
+    failover: isOn('failover'),
+  };
+}
 
 const phase = z.enum(['prompt', 'response', 'stream']);
 

@@ -36,6 +36,13 @@ const columns = [
   'u.output AS output_tokens',
   'u.total AS total_tokens',
   'toDecimal128(u.cost, 9) / 1000000000 AS total_cost_usd',
+  'e.workflow_id AS workflow_id',
+  "if(e.workflow_id = '', NULL, e.workflow_version) AS workflow_version",
+  'toString(e.workflow_scope) AS workflow_scope',
+  'toString(e.guardrail_verdict) AS guardrail_verdict',
+  'toString(e.guardrail) AS guardrail',
+  'toString(e.guardrail_code) AS guardrail_code',
+  'e.guardrails_edited AS guardrails_edited',
 ];
 
 /**

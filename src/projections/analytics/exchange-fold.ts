@@ -4,10 +4,11 @@
  */
 import type { z } from 'zod';
 import * as events from '../../events/catalogue/exchange.ts';
-import { frameDelivered, guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
+import { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import { type GuardrailSummary, withApplied } from '../guardrail-summary.ts';
 import { isA } from '../known-event.ts';
+import { isPieceOfAnswer } from '../piece-of-answer.ts';
 import { type ExchangeUsage, usedInAll } from './exchange-usage.ts';
 
 export interface AttemptFacts {
@@ -47,9 +48,6 @@ export interface ExchangeEnd {
   readonly responseId?: string;
 }
 
-/** Most events are of these types, and no row depends on them. */
-const piecesOfAnswers: ReadonlySet<string> = new Set([events.chunkReceived.type, frameDelivered.type]);
-
 const CLIENT_LEFT = 499;
 
 /**
@@ -81,7 +79,7 @@ export class ExchangeFold {
   /** @returns the exchange that this event shows to be finished */
   apply(event: RecordedEvent, position: number): ExchangeFacts | undefined {
     const finished = this.#endingStream === event.stream ? undefined : this.finish();
-    if (!piecesOfAnswers.has(event.type)) this.#tell(event, position);
+    if (!isPieceOfAnswer(event)) this.#tell(event, position);
     return finished;
   }
 

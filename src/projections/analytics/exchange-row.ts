@@ -18,9 +18,13 @@ const texts = [
   ] as const),
   ...(['model', 'outcome', 'error_type', 'error_code', 'error_message', 'failure_reason', 'finish_reason'] as const),
   ...(['response_id', 'replayed_from', 'cache_type'] as const),
+  ...(['workflow_id', 'workflow_scope', 'guardrail_verdict', 'guardrail', 'guardrail_code'] as const),
 ];
-const counts = ['stream', 'status', 'duration_ms', 'requests'] as const;
-const lists = ['labels', 'through'] as const;
+const counts = [
+  ...(['stream', 'status', 'duration_ms', 'requests'] as const),
+  ...(['workflow_version', 'guardrails_edited', 'guardrail_runs'] as const),
+];
+const lists = ['labels', 'through', 'workflow_off'] as const;
 
 /**
  * 64-bit numbers are text. Unknown values are empty. `outcome` is `in_progress` for an exchange that has not ended:
@@ -76,8 +80,10 @@ export function exchangeRowOf(events: Iterable<RecordedEvent>): ExchangeRow | un
   return exchange === undefined ? undefined : rowOf(exchange);
 }
 
-function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }: ExchangeFacts): ExchangeRow {
+function rowOf(exchange: ExchangeFacts): ExchangeRow {
+  const { first, received, resolved, attempts, usage, replayedFrom, end, guardrails } = exchange;
   const { data, context } = received;
+  const { workflow } = data;
   const last = attempts.at(-1)?.started;
   const completed = end?.completed;
   return {
@@ -115,6 +121,15 @@ function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }
     response_id: end?.responseId ?? '',
     replayed_from: replayedFrom,
     cache_type: usage?.cacheType ?? '',
+    workflow_id: workflow?.id ?? '',
+    workflow_version: workflow?.version ?? 0,
+    workflow_scope: workflow?.scope ?? '',
+    workflow_off: workflow?.off ?? [],
+    guardrail_verdict: guardrails?.verdict ?? '',
+    guardrail: guardrails?.decidedBy ?? '',
+    guardrail_code: guardrails?.code ?? '',
+    guardrails_edited: Number(guardrails?.edited === true),
+    guardrail_runs: guardrails?.runs ?? 0,
     attempts: attempts.map(({ started, at, failed }) => [
       started.attempt,
       started.kind,

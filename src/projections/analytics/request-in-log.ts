@@ -1,11 +1,14 @@
 /** One request read from the log, with its request and answer bodies: exact, and available before analytics has it. */
 import type { z } from 'zod';
 import * as exchange from '../../events/catalogue/exchange.ts';
+import { frameDelivered, guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { isA } from '../known-event.ts';
+import { isPieceOfAnswer } from '../piece-of-answer.ts';
 import type { RequestUsage } from './audit-queries.ts';
 import { type ExchangeRow, exchangeRowOf } from './exchange-row.ts';
+import { type VerdictRow, verdictsIn } from './verdict-queries.ts';
 
 export interface RequestInLog {
   readonly row: ExchangeRow;
@@ -18,6 +21,11 @@ export interface RequestInLog {
   readonly failures: ReadonlyMap<number, Uint8Array>;
   /** The answer of the last provider. */
   readonly responseBody: FirstBytes;
+  /** What the client received, where guardrails evaluated the answer or gave it. Undefined: what follows from the provider's answer. */
+  readonly delivered: FirstBytes | undefined;
+  readonly verdicts: readonly VerdictRow[];
+  /** The request each time that guardrails changed it. */
+  readonly revisions: readonly Uint8Array[];
 }
 
 type Reader = Pick<EventLog, 'readStream'>;
@@ -25,7 +33,7 @@ type Reader = Pick<EventLog, 'readStream'>;
 /** Its row alone; undefined when there is no such request. */
 export async function rowInLog(stream: StreamName, log: Reader): Promise<ExchangeRow | undefined> {
   const events: RecordedEvent[] = [];
-  for await (const event of log.readStream(stream)) if (!isA(event, exchange.chunkReceived)) events.push(event);
+  for await (const event of log.readStream(stream)) if (!isPieceOfAnswer(event)) events.push(event);
   return exchangeRowOf(events);
 }
 
@@ -33,6 +41,8 @@ export async function rowInLog(stream: StreamName, log: Reader): Promise<Exchang
 export async function requestInLog(stream: StreamName, log: Reader): Promise<RequestInLog | undefined> {
   const events: RecordedEvent[] = [];
   const responseBody = new FirstBytes();
+  const frames = new FirstBytes();
+  const revisions: Uint8Array[] = [];
   const failures = new Map<number, Uint8Array>();
   let received: Pick<RequestInLog, 'headers' | 'body' | 'cut'> | undefined;
   for await (const event of log.readStream(stream)) {
@@ -40,15 +50,35 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
       responseBody.add(event.body);
       continue;
     }
+    if (isA(event, frameDelivered)) {
+      frames.add(event.body);
+      continue;
+    }
     // Chunks of an attempt that failed are not part of the answer.
-    if (isA(event, exchange.attemptStarted)) responseBody.clear();
+    if (isA(event, exchange.attemptStarted)) {
+      responseBody.clear();
+      frames.clear();
+    }
+    if (isA(event, guardrailApplied) && event.body !== undefined) revisions.push(event.body);
     if (isA(event, exchange.attemptFailed) && event.body !== undefined) failures.set(event.data.attempt, event.body);
     if (isA(event, exchange.requestReceived)) received = receivedIn(event);
     events.push(event);
   }
   const row = exchangeRowOf(events);
   if (row === undefined || received === undefined) return undefined;
-  return { row, usage: usageOf(events), ...received, failures, responseBody };
+  const delivered = deliveredOf(events, frames);
+  const verdicts = verdictsIn(events);
+  return { row, usage: usageOf(events), ...received, failures, responseBody, delivered, verdicts, revisions };
+}
+
+/** The frames, or else the body of the event that ended the exchange. */
+function deliveredOf(events: readonly RecordedEvent[], frames: FirstBytes): FirstBytes | undefined {
+  const end = events.find(({ type }) => exchange.exchangeEnds.has(type));
+  const last = events.findLast((event) => isA(event, exchange.attemptStarted));
+  const isOwnAnswer = end !== undefined && isA(end, exchange.exchangeCompleted) && end.data.attempt === 0;
+  if (last?.data.guarded !== true && !isOwnAnswer) return undefined;
+  if (frames.bytes === 0) frames.add(end?.body);
+  return frames;
 }
 
 function receivedIn({ data, body }: RecordedEvent<string, z.infer<typeof exchange.requestReceived.data>>) {
