@@ -76,6 +76,7 @@ const commandLayers = [
   'guardrails/body',
   'guardrails/phases',
   'guardrails/events',
+  'auxiliary-calls',
   'exchange',
   'exchange/answer',
   'exchange/uploads',

@@ -18,7 +18,7 @@ import { type AnalyticsQueries, createAnalytics } from './wiring/analytics/repor
 import { credentialsKey } from './wiring/credentials-key.ts';
 import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { modelDialects } from './wiring/dialects.ts';
-import { guardrailServices, guardrailTypes } from './wiring/guardrail-types.ts';
+import { createGuardrailServices, guardrailTypes } from './wiring/guardrail-types.ts';
 import { registerClientRoutes } from './wiring/http/client-routes.ts';
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
 import { registerPassthroughRoutes } from './wiring/http/passthrough-routes.ts';
@@ -138,13 +138,18 @@ export async function startGateway(
     random: Math.random,
   });
 
+  const guardrailServices = createGuardrailServices({
+    auxiliary: () => requests.auxiliary,
+    isDeclared: () => false,
+    allowsLocalServers: config.registry.allowLocalProviders,
+  });
   const workflows = createWorkflows({
     config,
     log,
     workflows: views.workflows,
     guardrails: views.guardrails,
     types: guardrailTypes,
-    servicesOf: guardrailServices,
+    servicesOf: guardrailServices.servicesOf,
     declared: new Map(),
     defaultSteps: [],
     sealers,
@@ -242,6 +247,7 @@ export async function startGateway(
       await server.close();
       await reports.close();
       await deferred.stop();
+      await guardrailServices.close();
       await providers.close();
       await journal.settled();
       await knownKeys.stop();

@@ -276,7 +276,8 @@ const settings = {
     }),
     allow_private_providers: setting(toggle(), false, {
       env: 'ALLOW_PRIVATE_PROVIDERS',
-      describe: 'allow loopback, link-local and cloud metadata addresses for providers added at run time',
+      describe:
+        'allow loopback, link-local and cloud metadata addresses for providers added at run time, and for servers of guardrails defined there',
     }),
   }),
   passthrough: section({

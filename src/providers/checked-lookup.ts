@@ -30,9 +30,15 @@ const LOCALHOST = /^(.+\.)?localhost\.?$/;
  * @throws Error when the address is not allowed
  */
 export function checkHostOf(url: string): void {
-  const host = hostOf(url);
-  const kind = LOCALHOST.test(host) ? 'loopback' : isIP(host) === 0 ? undefined : localKindOf(host);
+  const kind = localKindIn(url);
   if (kind !== undefined) throw new Error(`its address is ${kind}: ${CURE}`);
+}
+
+/** Why the address in a URL is not allowed; undefined when it is, or when a lookup decides. */
+export function localKindIn(url: string): string | undefined {
+  const host = hostOf(url);
+  if (LOCALHOST.test(host)) return 'loopback';
+  return isIP(host) === 0 ? undefined : localKindOf(host);
 }
 
 export const CURE = 'declare the provider in the configuration, or set ALLOW_PRIVATE_PROVIDERS=true';

@@ -1,12 +1,33 @@
 /** The types of guardrails in this gateway, and what their guardrails may use. */
+import type { AuxiliaryCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
+import { ServerCalls } from '../commands/auxiliary-calls/server-calls.ts';
 import type { Guardrail, GuardrailTypes } from '../commands/guardrails/guardrail.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
 import { knownGuardrailTypes } from '../commands/guardrails/types/known-types.ts';
 
 export const guardrailTypes: GuardrailTypes = new Map(knownGuardrailTypes.map((type) => [type.type, type]));
 
-/** Guardrails are compiled and not run yet (`policyOfWorkflow`), so none calls a model or a server. */
-export function guardrailServices({ name, userPath }: Pick<Guardrail, 'name' | 'userPath'>): GuardrailServices {
-  const refuse = () => Promise.reject(new Error('guardrails of this gateway call nothing'));
-  return { name, userPath, callModel: refuse, fetch: refuse };
+export interface GuardrailServicesOptions {
+  /** Created after the guardrails, whose policies the exchanges need. */
+  auxiliary(): Pick<AuxiliaryCalls, 'call'>;
+  /** Whether the configuration declares exactly this guardrail. */
+  isDeclared(guardrail: Pick<Guardrail, 'name' | 'userPath'>): boolean;
+  /** Whether guardrails of administrators may call servers at local addresses too. */
+  readonly allowsLocalServers: boolean;
+}
+
+/** Servers of declared guardrails may have local addresses: who writes the configuration operates the machine. */
+export function createGuardrailServices({ auxiliary, isDeclared, allowsLocalServers }: GuardrailServicesOptions) {
+  const servers = new ServerCalls();
+  const toAnywhere = servers.fetchFrom('anywhere');
+  const notToLocal = servers.fetchFrom('no local addresses');
+  return {
+    servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath'>): GuardrailServices {
+      const { name, userPath } = guardrail;
+      const fetch = allowsLocalServers || isDeclared(guardrail) ? toAnywhere : notToLocal;
+      return { name, userPath, callModel: (call) => auxiliary().call(call), fetch };
+    },
+    /** Ends the calls of servers. */
+    close: () => servers.close(),
+  };
 }

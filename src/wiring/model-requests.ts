@@ -1,4 +1,5 @@
 /** Model requests in this gateway: the exchange pipeline, and the exchanges that run in it now. */
+import { AuxiliaryCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
 import type { ResumableExchange } from '../commands/exchange/background/resumable-exchange.ts';
 import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';
@@ -22,6 +23,10 @@ export interface ModelRequestsOptions extends Omit<ExchangeParts, 'config' | 're
 
 export type ModelRequests = ReturnType<typeof createModelRequests>;
 
+/** Together they bound the memory of the answers to guardrails. */
+const MAX_AUXILIARY_CALLS = 256;
+const MAX_AUXILIARY_ANSWER_BYTES = 1024 * 1024;
+
 export function createModelRequests({ config, tagging, ...parts }: ModelRequestsOptions) {
   const detached = new DetachedClients();
   const sessions = createSessions(config.session);
@@ -34,11 +39,27 @@ export function createModelRequests({ config, tagging, ...parts }: ModelRequests
   const dependencies = exchangeDependencies({ ...parts, config, refused, detached, sessions });
   const exchanges = new OpenExchanges(
     config.http.stallTimeoutMs,
-    () => detached.cut(),
+    () => {
+      detached.cut();
+      auxiliary.cut();
+    },
     { tags, sessions },
     config.server.maxConcurrentRequests,
   );
+  const chat = parts.dialects.get('chat');
+  if (chat === undefined) throw new Error('the chat dialect is missing');
+  const maxAnswerBytes = Math.min(dependencies.maxAnswerBytes, MAX_AUXILIARY_ANSWER_BYTES);
+  const auxiliary = new AuxiliaryCalls({
+    limit: MAX_AUXILIARY_CALLS,
+    run(request, client) {
+      const exchange = runExchange(chat, request, client, { ...dependencies, maxAnswerBytes });
+      exchanges.track(exchange);
+      return exchange;
+    },
+  });
   return {
+    /** The model calls of guardrails. A stop waits for them like for other exchanges. */
+    auxiliary,
     /** The running exchanges: a stop waits for them. */
     exchanges,
     /** The exchanges among them that continue without their clients. */

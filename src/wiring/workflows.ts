@@ -1,4 +1,5 @@
 /** Wiring of workflows and guardrails: the policy of each request, and the changes of administrators. */
+import { type GuardrailTestParts, testGuardrail } from '../commands/auxiliary-calls/test-guardrail.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { ExchangeDependencies } from '../commands/exchange/pipeline/dependencies.ts';
 import { type ExchangePolicy, policyOfWorkflow, policyWithout } from '../commands/exchange/policy.ts';
@@ -7,7 +8,7 @@ import { type DeclaredGuardrails, GuardrailDirectory } from '../commands/guardra
 import type { Guardrail, GuardrailTypes } from '../commands/guardrails/guardrail.ts';
 import { sealingPlace } from '../commands/guardrails/guardrail-input.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
-import { prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
+import { type PreparationParts, prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
 import { InTurn } from '../commands/in-turn.ts';
 import { readVersion, WorkflowChanges } from '../commands/workflows/changes.ts';
 import type { CompiledWorkflow } from '../commands/workflows/compile.ts';
@@ -20,6 +21,7 @@ import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
+import { registerGuardrailTest } from '../http/admin/guardrail-test.ts';
 import { registerGuardrails } from '../http/admin/guardrails.ts';
 import { registerPlugins, whilePluginsAreOn } from '../http/admin/plugins.ts';
 import { registerWorkflows } from '../http/admin/workflows.ts';
@@ -69,12 +71,9 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
   const { config, log, types, sealers, servicesOf, registry } = options;
   const inTurn = new InTurn();
   const switches = processSwitches(config);
-  const prepare = (guardrail: Guardrail) =>
-    prepareGuardrail(guardrail, {
-      types,
-      openSecret: (name, field, sealed) => sealers.toOpen().open(sealingPlace(name), field, sealed),
-      servicesOf,
-    });
+  const openSecret: PreparationParts['openSecret'] = (name, field, sealed) =>
+    sealers.toOpen().open(sealingPlace(name), field, sealed);
+  const prepare = (guardrail: Guardrail) => prepareGuardrail(guardrail, { types, openSecret, servicesOf });
   const over = (stored: { guardrails(): GuardrailsState; workflows(): WorkflowsState }): InForceWorkflows => {
     const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared: options.declared, prepare });
     const directory = new WorkflowDirectory({ stored: stored.workflows, guardrails, switches });
@@ -115,7 +114,9 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
       return found?.provider.name === provider && found.model === model;
     },
   };
-  const policy = policies(config.logging.capture);
+  const none = policyWithout(config.logging.capture);
+  const policy = policies((compiled) => policyOfWorkflow(compiled, config.logging.capture), none);
+  const unguarded = policies((compiled) => ({ ...policy(compiled), guardrails: undefined, problem: undefined }), none);
   return {
     directory,
     changes,
@@ -123,7 +124,9 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     guardrailChanges,
     switches,
     targets,
-    policyOf({ caller: { userPath } }, first) {
+    policyOf({ caller: { userPath, origin } }, first) {
+      // A guardrail's own call names its model.
+      if (origin === 'plugin') return unguarded(directory.select(userPath, first?.provider.name, first?.model));
       const provider = first?.provider.name;
       // Without a known model, the request may call any model of the provider.
       const guarded = first?.model === '' ? guardedModelOf(first.provider.name, userPath, directory) : undefined;
@@ -143,6 +146,12 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
       });
       whilePluginsAreOn(admin, config.pluginsEnabled || config.guardrailsEnabled, (routes) => {
         registerPlugins(routes, types);
+        const test: GuardrailTestParts = {
+          ...{ directory: guardrails, log, draft: (input) => guardrailChanges.draft(input) },
+          prepare: (guardrail, services) =>
+            prepareGuardrail(guardrail, { types, openSecret, servicesOf: (one) => services(servicesOf(one)) }),
+        };
+        registerGuardrailTest(routes, (given) => testGuardrail(given, test));
         registerGuardrails(routes, {
           ...{ directory: guardrails, types, changes: guardrailChanges },
           at: async (given) => (await at(given, asOf)).guardrails,
@@ -168,15 +177,17 @@ function guardedModelOf(
   return undefined;
 }
 
-/** One policy for each compiled workflow. */
-function policies(capture: ExchangePolicy['capture']): (compiled: CompiledWorkflow | undefined) => ExchangePolicy {
-  const none = policyWithout(capture);
+/** One policy for each compiled workflow. @param none the policy without a workflow */
+function policies(
+  policyOf: (compiled: CompiledWorkflow) => ExchangePolicy,
+  none: ExchangePolicy,
+): (compiled: CompiledWorkflow | undefined) => ExchangePolicy {
   const known = new WeakMap<CompiledWorkflow, ExchangePolicy>();
   return (compiled) => {
     if (compiled === undefined) return none;
     let policy = known.get(compiled);
     if (policy === undefined) {
-      policy = policyOfWorkflow(compiled, capture);
+      policy = policyOf(compiled);
       known.set(compiled, policy);
     }
     return policy;

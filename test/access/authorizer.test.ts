@@ -42,6 +42,14 @@ const only = (provider: string, model: string, subtree: string): ModelPolicies =
 });
 
 describe('the authorizer', () => {
+  it('does not restrict the calls of guardrails, whose model an administrator chose', () => {
+    const access = authorizer({ '/a': ['p/other'] }, only('p', 'm', '/else'));
+    const call = { ...at('/a/guardrails/judge', key('p/other')), origin: 'plugin' as const };
+    expect(access.denial(call, 'p', 'm')).toBeUndefined();
+    expect(access.restricts(call)).toBe(false);
+    expect(access.denial({ ...call, origin: undefined }, 'p', 'm')).toBe('not available');
+  });
+
   it('allows everything while nothing is set', () => {
     const access = authorizer({});
     for (const caller of [at(undefined), at('/'), at('/a/b'), at('/a', key())]) {

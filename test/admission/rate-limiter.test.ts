@@ -42,6 +42,10 @@ function admissionBy(...given: (Partial<RateLimitRule> & { subject: string })[])
     pass(ms: number) {
       now += ms;
     },
+    admitPlugin(userPath: string): Ticket {
+      const request = requestFor({ exchangeId: String(requests++), userPath });
+      return admission.admit({ ...request, caller: { ...request.caller, origin: 'plugin' } });
+    },
     admit: (userPath?: string): Ticket =>
       admission.admit(requestFor({ exchangeId: String(requests++), ...(userPath === undefined ? {} : { userPath }) })),
   };
@@ -337,4 +341,22 @@ test('a request that a rate limit refuses reserves nothing of its budget', () =>
 test('without a rule and a budget, every request gets the same ticket', () => {
   const { admit } = admissionBy();
   expect(admit()).toBe(withoutLimits.admit(requestFor({})));
+});
+
+describe("a guardrail's own call", () => {
+  test('needs no place of its own beside the request that holds one', () => {
+    const { admit, admitPlugin, limits } = admissionBy({ subject: '/team', periodSeconds: 0, maxRequests: 1 });
+    const request = admit('/team');
+    const call = admitPlugin('/team/guardrails/judge');
+    call.settle(true, true);
+    expect(refusalOf(() => admit('/team')).code).toBe('rate_limit_exceeded');
+    request.settle(true, true);
+    expect(limits.gauge('0')?.msUntilRoom(START)).toBe(0);
+  });
+
+  test('counts in the periods', () => {
+    const { admitPlugin } = admissionBy({ subject: '/team', maxRequests: 1 });
+    admitPlugin('/team/guardrails/judge').settle(true, true);
+    expect(refusalOf(() => admitPlugin('/team/guardrails/judge')).code).toBe('rate_limit_exceeded');
+  });
 });

@@ -171,12 +171,14 @@ describe('tag_replace', () => {
   });
 });
 
+const answered = (text: string, isCut = false) => Promise.resolve({ text, isCut, exchangeId: 'exchange-1' });
+
 describe('llm_based_altering', () => {
   it('sends each text of the roles once and replaces it by the answer', async () => {
     const calls: ModelCall[] = [];
     const callModel = (call: ModelCall) => {
       calls.push(call);
-      return Promise.resolve(call.messages[1]?.content.toUpperCase() ?? '');
+      return answered(call.messages[1]?.content.toUpperCase() ?? '');
     };
     const config = { model: 'small', provider: 'p', prompt: 'Shout.', skip_content_prefix: '#' };
     const one = step('llm_based_altering', config, {}, { callModel, name: 'shout', userPath: '/audit' });
@@ -194,8 +196,12 @@ describe('llm_based_altering', () => {
   });
 
   it('fails when the model fails or returns nothing', async () => {
-    const silent = step('llm_based_altering', { model: 'm' }, {}, { callModel: () => Promise.resolve(' ') });
+    const silent = step('llm_based_altering', { model: 'm' }, {}, { callModel: () => answered(' ') });
     expect((await onPrompt(silent, messages(['user', 'a']))).failed).toBe('llm_based_altering');
+    const cut = step('llm_based_altering', { model: 'm' }, {}, { callModel: () => answered('the beginn', true) });
+    const { failed, runs } = await onPrompt(cut, messages(['user', 'the beginning and the end']));
+    expect(failed).toBe('llm_based_altering');
+    expect(runs[0]?.error).toContain('longer than max_tokens, 4096');
   });
 });
 
@@ -208,7 +214,7 @@ describe('llm_judge', () => {
       {
         callModel: (call) => {
           calls.push(call);
-          return Promise.resolve(answer);
+          return answered(answer);
         },
       },
     );

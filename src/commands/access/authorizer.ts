@@ -101,7 +101,8 @@ export function createAuthorizer({ users, models }: Policies<CurrentUserLists>):
     return chain;
   }
 
-  function denial({ userPath, key }: ModelCaller, provider: string, model: string): Denial | undefined {
+  function denial({ userPath, key, origin }: ModelCaller, provider: string, model: string): Denial | undefined {
+    if (origin === 'plugin') return undefined;
     if (models.any && !models.allows(userPath, provider, model)) return 'not available';
     for (const list of chainOf(userPath)) if (!list.has(provider, model)) return 'not available';
     return keyHas(key, provider, model) ? undefined : 'not available for this key';
@@ -110,8 +111,9 @@ export function createAuthorizer({ users, models }: Policies<CurrentUserLists>):
   return {
     denial,
     allows: (caller, provider, model) => denial(caller, provider, model) === undefined,
-    restricts: ({ userPath, key }) =>
-      models.any || (key !== undefined && key.allowedModels.length > 0) || chainOf(userPath).length > 0,
+    restricts: ({ userPath, key, origin }) =>
+      origin !== 'plugin' &&
+      (models.any || (key !== undefined && key.allowedModels.length > 0) || chainOf(userPath).length > 0),
     allowsProvider({ userPath, key }, provider, extent) {
       if (models.any && !models.allowsProvider(userPath, provider, extent)) return false;
       if (key !== undefined && !selectorList(key.allowedModels).hasOf(provider, extent)) return false;

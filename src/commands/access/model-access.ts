@@ -2,7 +2,7 @@
 import type { Caller } from '../model-request/caller.ts';
 
 /** The parts of a caller that decide access. */
-export type ModelCaller = Pick<Caller, 'userPath' | 'key'>;
+export type ModelCaller = Pick<Caller, 'userPath' | 'key' | 'origin'>;
 
 /** Why a model may not be used: the key's own list excludes it, or the rules for all callers at the path do. */
 export type Denial = 'not available for this key' | 'not available';

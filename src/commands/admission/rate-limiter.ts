@@ -21,7 +21,7 @@ export interface RateLimitRules {
 }
 
 /** The parts of a caller on which limits depend. */
-type Limited = Pick<Caller, 'userPath' | 'key'>;
+type Limited = Pick<Caller, 'userPath' | 'key' | 'origin'>;
 
 /** The gauges that a request passes. */
 export type RequestGauges = readonly Gauge[];
@@ -50,10 +50,14 @@ export class RateLimiter {
     return this.#rules().rules.size === 0;
   }
 
-  /** The gauges of the caller's path and of the paths above it. @throws Refusal 429 `rate_limit_exceeded` */
+  /**
+   * The gauges of the caller's path and of the paths above it. A guardrail's own call is part of a request that holds
+   * its place already: limits of concurrent requests do not count it. @throws Refusal 429 `rate_limit_exceeded`
+   */
   admit(caller: Limited, at: number): RequestGauges {
     this.#follow();
-    const chain = this.#chain(caller.userPath ?? '/');
+    const all = this.#chain(caller.userPath ?? '/');
+    const chain = caller.origin === 'plugin' ? all.filter(({ rule }) => rule.periodSeconds > 0) : all;
     const refusal = refusalOf(chain, caller, at);
     if (refusal !== undefined) throw refusal;
     countRequest(chain, at);

@@ -43,15 +43,20 @@ export class GuardrailChanges {
 
   /** Creates or replaces a guardrail. @throws Refusal */
   save(input: GuardrailInput, change: GuardrailChange): Promise<ChangedGuardrail> {
-    const { inTurn, directory, types, uses, sealers } = this.#options;
+    const { inTurn, directory, uses } = this.#options;
     return inTurn.run(async () => {
-      const before = directory.storedAs(input.name.trim())?.guardrail;
-      const guardrail = accepted(guardrailFrom(input, types, before, sealers));
+      const guardrail = this.draft(input);
       const { name } = guardrail;
       const facts = { isManaged: directory.isManaged(name), uses, context: change.context };
       const prepared = directory.prepare(guardrail);
       return this.#execute(name, { kind: 'save', guardrail, prepared, ...facts }, change);
     });
+  }
+
+  /** The definition that `save` would store. Its configuration is not checked yet. @throws Refusal 400 */
+  draft(input: GuardrailInput): Guardrail {
+    const { directory, types, sealers } = this.#options;
+    return accepted(guardrailFrom(input, types, directory.storedAs(input.name.trim())?.guardrail, sealers));
   }
 
   /** @throws Refusal: 404 for an unknown name, 400 while an active workflow uses it */

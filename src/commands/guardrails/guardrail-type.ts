@@ -53,6 +53,8 @@ export interface GuardrailServices {
 }
 
 export interface ModelCall {
+  /** Of the request that the guardrail evaluates. */
+  readonly requestId: string;
   readonly model: string;
   readonly provider?: string;
   readonly userPath: string;
@@ -62,8 +64,27 @@ export interface ModelCall {
   readonly signal: AbortSignal;
 }
 
-/** Calls a model without guardrails and resolves to the text of its answer. Rejects when there is none. */
-export type CallModel = (call: ModelCall) => Promise<string>;
+export interface ModelAnswer {
+  readonly text: string;
+  /** Whether the answer ends where `maxTokens` cut it. */
+  readonly isCut: boolean;
+  /** The exchange that is the record of the call. */
+  readonly exchangeId: string;
+}
+
+/** Calls a model without guardrails. @throws ModelCallFailed when there is no answer with a text */
+export type CallModel = (call: ModelCall) => Promise<ModelAnswer>;
+
+export class ModelCallFailed extends Error {
+  override readonly name = 'ModelCallFailed';
+  /** The exchange that is the record of the call; undefined when there is none. */
+  readonly exchangeId: string | undefined;
+
+  constructor(message: string, exchangeId?: string) {
+    super(message);
+    this.exchangeId = exchangeId;
+  }
+}
 
 /** The part of `fetch` that guardrails use. */
 export type GuardrailFetch = (

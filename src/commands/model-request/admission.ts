@@ -7,7 +7,7 @@ import type { EstimatedTokens, Units } from './units.ts';
 import type { TokenUsage } from './usage.ts';
 
 export interface AdmissionRequest {
-  readonly caller: Pick<Caller, 'userPath' | 'key'>;
+  readonly caller: Pick<Caller, 'userPath' | 'key' | 'origin'>;
   readonly labels: readonly string[] | undefined;
   readonly endpoint: string;
   readonly parsedRequest: ParsedRequest;

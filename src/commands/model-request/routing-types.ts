@@ -8,7 +8,7 @@ export interface RouteRequest {
   readonly selector: string;
   /** The routing hint in the body's `provider` member. */
   readonly provider: string | undefined;
-  readonly caller: Pick<Caller, 'userPath' | 'key'>;
+  readonly caller: Pick<Caller, 'userPath' | 'key' | 'origin'>;
   readonly sessionId: string | undefined;
   readonly labels: readonly string[] | undefined;
   /** Whether the client requested a stream. */

@@ -80,7 +80,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
     return expand(model, {
       redirect: (source) => virtualModels.redirects.get(source),
       resolve: (name, provider) => models.resolve(name, provider),
-      mayPass: (one) => isFor(one.userPaths, caller.userPath),
+      mayPass: (one) => isForCaller(one, caller),
       mayUse({ provider, model }) {
         const denial = access.denial(caller, provider.name, model);
         why.denial ??= denial;
@@ -98,7 +98,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
   /** @throws Refusal when it has no candidate, or none for this caller */
   function led(model: VirtualModel, request: ReachRequest, balanced?: RouteRequest): Expanded | Promise<Expanded> {
     const { selector, caller } = request;
-    if (!isFor(model.userPaths, caller.userPath)) throw refusals.modelAccessDenied(selector);
+    if (!isForCaller(model, caller)) throw refusals.modelAccessDenied(selector);
     const why: { denial: Denial | undefined } = { denial: undefined };
     const found = expanded(model, request, why, balanced);
     if (found.candidates.length > 0) return found;
@@ -170,6 +170,10 @@ export function createRouter(options: RouterOptions): Router & Reach {
       return found instanceof Promise ? found.then(targetsOf) : targetsOf(found);
     },
   };
+}
+
+function isForCaller({ userPaths }: VirtualModel, { origin, userPath }: ReachRequest['caller']): boolean {
+  return origin === 'plugin' || isFor(userPaths, userPath);
 }
 
 function targetsOf({ candidates }: Expanded): readonly Target[] {

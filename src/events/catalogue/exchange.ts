@@ -30,6 +30,10 @@ export const requestReceived = defineEvent({
     stream: z.boolean(),
     clientIp: z.string().optional(),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
+    origin: z
+      .literal('plugin')
+      .optional()
+      .describe('a guardrail of the gateway called the model, for the request with the same request id'),
     capture: z.enum(['full', 'metadata']).describe('the capture level in force'),
     workflow: z
       .object({

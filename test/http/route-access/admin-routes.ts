@@ -26,6 +26,11 @@ export const adminRoutes: readonly Row[] = [
     path: () => '/admin/guardrails/shown',
     answers: [401, 403, 403, 403, 403, 200, 200],
   },
+  {
+    route: 'POST /admin/guardrails/test',
+    body: () => ({ guardrail: guardrail('tested'), text: 'hello' }),
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
   { route: 'GET /admin/guardrails/types', answers: [401, 403, 403, 403, 403, 200, 200] },
   { route: 'GET /admin/workflows/guardrails', answers: [401, 403, 403, 403, 403, 200, 200] },
 

@@ -42,6 +42,7 @@ export function noteReceived(
     stream: parsedRequest?.stream ?? false,
     clientIp,
     authMethod: caller.authMethod,
+    origin: caller.origin,
     capture,
     workflow,
     labels,

@@ -6,5 +6,10 @@ export function auxiliaryPath(
   caller: Pick<EvaluationContext, 'userPath'>,
 ): string {
   const path = userPath ?? caller.userPath;
-  return `${path === '/' ? '' : path}/guardrails/${name}`;
+  return `${path.replace(/\/$/, '')}/guardrails/${segmentOf(name)}`;
+}
+
+/** A name may contain spaces, or consist of dots, which a segment of a user path may not. */
+function segmentOf(name: string): string {
+  return name.replaceAll(' ', '%20').replace(/^\.{1,2}$/, (dots) => dots.replaceAll('.', '%2E'));
 }

@@ -84,8 +84,9 @@ function compiled(given: Config, services: GuardrailServices): CompiledGuardrail
     const altered = await inBatches(
       parts.filter((_, index) => read[index] === true).map(({ text }) => text),
       concurrentCalls,
-      (text) =>
-        services.callModel({
+      async (text) => {
+        const { text: answer, isCut } = await services.callModel({
+          requestId: context.requestId,
           model,
           ...(provider !== '' && { provider }),
           userPath: auxiliaryPath(services, context),
@@ -95,7 +96,10 @@ function compiled(given: Config, services: GuardrailServices): CompiledGuardrail
           ],
           maxTokens: max_tokens,
           signal: context.signal,
-        }),
+        });
+        if (isCut) throw new Error(`the answer of the model '${model}' is longer than max_tokens, ${max_tokens}`);
+        return answer;
+      },
     );
     const texts = new Map<number, string>();
     for (const [index, { text }] of parts.entries()) {

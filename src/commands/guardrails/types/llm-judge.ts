@@ -31,7 +31,11 @@ const unclearCode = 'llm_judge_unclear';
 
 const config = z.strictObject({
   model: z.string().min(1).max(500),
-  user_path: z.string().max(500).default(''),
+  user_path: z
+    .string()
+    .max(500)
+    .regex(/^(\/[!-.0-~]+)*\/?$/, 'must be a user path such as /team/alpha')
+    .default(''),
   prompt: z.string().max(100_000).default(''),
   target: z.enum(['auto', 'last_user', 'all_user', 'conversation']).default('auto'),
   action: z.enum(['block', 'respond', 'warn']).default('block'),
@@ -119,7 +123,8 @@ function compiled(given: Config, services: GuardrailServices): CompiledGuardrail
   const judge = async (text: string, context: EvaluationContext): Promise<GuardrailResult> => {
     if (text.trim() === '') return { decision: allowed };
     const userPath = given.user_path === '' ? services.userPath : given.user_path;
-    const answer = await services.callModel({
+    const { text: answer } = await services.callModel({
+      requestId: context.requestId,
       model: given.model,
       userPath: auxiliaryPath({ ...services, userPath }, context),
       messages: [

@@ -18,10 +18,19 @@ import { inBatches } from './in-batches.ts';
 import { matchActionDefaults, matchActionFields, matchActionMembers, matchDecision } from './match-action.ts';
 import { yesOrNo, yesOrNoField } from './yes-or-no.ts';
 
+/** Such parts would be repeated in errors, or cut off by the path of the analyzer. */
+function hasMoreThanPath(url: string): boolean {
+  if (!URL.canParse(url)) return true;
+  const { username, password, search, hash } = new URL(url);
+  return username !== '' || password !== '' || search !== '' || hash !== '';
+}
+
 const names = z.string().max(10_000).default('');
 
 const config = z.strictObject({
-  analyzer_url: z.url({ protocol: /^https?$/ }),
+  analyzer_url: z
+    .url({ protocol: /^https?$/ })
+    .refine((url) => !hasMoreThanPath(url), { error: () => 'must have no user, password, query or fragment' }),
   language: z.string().min(2).max(10).default('en'),
   entities: names,
   block_entities: names,
@@ -66,7 +75,7 @@ export const presidio: GuardrailType<Config> = {
       label: 'Analyzer URL',
       input: 'text',
       required: true,
-      placeholder: 'http://localhost:5002',
+      placeholder: 'http://presidio-analyzer:3000',
       scope: '',
     },
     { key: 'language', label: 'Language', input: 'text', required: false, scope: '' },

@@ -1,0 +1,147 @@
+/**
+ * Evaluates one text with a guardrail that is in force, or with one that an administrator is editing. Calls of models
+ * are real: they are recorded and charged at the guardrail's path.
+ */
+import { randomUUID } from 'node:crypto';
+import { usageRecorded } from '../../events/catalogue/exchange.ts';
+import { streamName, type UserPath } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { usdOf } from '../budgets/money.ts';
+import type { GuardrailDirectory } from '../guardrails/directory.ts';
+import type { TextRole } from '../guardrails/guarded-text.ts';
+import type { Guardrail } from '../guardrails/guardrail.ts';
+import type { GuardrailInput } from '../guardrails/guardrail-input.ts';
+import { type GuardrailPhase, type GuardrailServices, ModelCallFailed } from '../guardrails/guardrail-type.ts';
+import { type EvaluatedText, evaluateText } from '../guardrails/phases/evaluate-text.ts';
+import { Placeholders, type RecordedPlaceholder } from '../guardrails/placeholders.ts';
+import { type GuardrailProblem, isPrepared, type PreparedGuardrail } from '../guardrails/prepared-guardrail.ts';
+import { refusals } from '../refusal.ts';
+
+/** Milliseconds; a shorter time limit of the guardrail applies. */
+const MAX_TEST_MS = 60_000;
+
+export interface GuardrailTest {
+  /** The name of one in force, or a definition that is not saved. */
+  readonly guardrail: string | GuardrailInput;
+  readonly phase: GuardrailPhase;
+  readonly role: TextRole;
+  readonly text: string;
+  /** The path of the request that the text would belong to. */
+  readonly userPath: UserPath;
+  readonly signal: AbortSignal;
+}
+
+/** A call of a model, which is recorded as an exchange. */
+export interface TestCall {
+  readonly exchangeId: string;
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  /** US dollars; null when it is not known. */
+  readonly cost: number | null;
+}
+
+export interface GuardrailTestResult extends EvaluatedText {
+  readonly guardrail: Guardrail;
+  readonly placeholders: readonly RecordedPlaceholder[];
+  readonly calls: readonly TestCall[];
+}
+
+export interface GuardrailTestParts {
+  readonly directory: Pick<GuardrailDirectory, 'get'>;
+  readonly log: Pick<EventLog, 'readStream'>;
+  /** The definition that `PUT` would save. @throws Refusal 400 */
+  draft(input: GuardrailInput): Guardrail;
+  /** @param services changes what the compiled guardrail may use */
+  prepare(
+    guardrail: Guardrail,
+    services: (of: GuardrailServices) => GuardrailServices,
+  ): PreparedGuardrail | GuardrailProblem;
+}
+
+/** @throws Refusal 404 for an unknown name, 400 for a definition or a phase with which it cannot run */
+export async function testGuardrail(test: GuardrailTest, parts: GuardrailTestParts): Promise<GuardrailTestResult> {
+  const { phase, role, text, userPath, signal } = test;
+  const guardrail = definitionOf(test.guardrail, parts);
+  const exchanges: string[] = [];
+  const prepared = parts.prepare(guardrail, (services) => noting(services, exchanges));
+  if (!isPrepared(prepared)) {
+    const { problem, param = 'config' } = prepared;
+    throw refusals.invalidRequest(`The guardrail '${guardrail.name}' cannot run: ${problem}.`, `guardrail.${param}`);
+  }
+  const problem = phaseProblem(prepared, phase);
+  if (problem !== undefined) throw refusals.invalidRequest(problem, 'phase');
+  const { name, failMode, timeoutMs } = guardrail;
+  const { type, compiled } = prepared;
+  const limit = timeoutMs === 0 ? MAX_TEST_MS : Math.min(timeoutMs, MAX_TEST_MS);
+  const placeholders = new Placeholders();
+  const step = { name, type: type.type, step: 0, failMode, timeoutMs: limit, mutating: type.mutating };
+  const evaluated = await evaluateText(
+    { ...step, guardrail: compiled },
+    phase,
+    { role, text },
+    {
+      ...{
+        requestId: randomUUID(),
+        userPath,
+        model: '',
+        provider: '',
+        labels: [],
+        now: new Date(),
+        signal,
+        placeholders,
+      },
+    },
+  );
+  const calls = await Promise.all(exchanges.map((id) => callOf(id, parts.log)));
+  return { ...evaluated, guardrail, placeholders: placeholders.recorded(), calls };
+}
+
+function definitionOf(given: string | GuardrailInput, { directory, draft }: GuardrailTestParts): Guardrail {
+  if (typeof given !== 'string') return draft(given);
+  const found = directory.get(given);
+  if (found === undefined) throw refusals.notFound('guardrail', given);
+  return found;
+}
+
+function phaseProblem({ type, config }: PreparedGuardrail, phase: GuardrailPhase): string | undefined {
+  if (!type.phases.includes(phase)) {
+    return `The type '${type.type}' has no ${phase} phase. Its phases are: ${type.phases.join(', ')}.`;
+  }
+  const problem = config.phaseProblem(phase);
+  return problem === undefined ? undefined : `The guardrail cannot run in the ${phase} phase: ${problem}.`;
+}
+
+/** Notes the exchanges of its calls, also of those that failed. */
+function noting(services: GuardrailServices, exchanges: string[]): GuardrailServices {
+  return {
+    ...services,
+    async callModel(call) {
+      try {
+        const answer = await services.callModel(call);
+        exchanges.push(answer.exchangeId);
+        return answer;
+      } catch (error) {
+        if (error instanceof ModelCallFailed && error.exchangeId !== undefined) exchanges.push(error.exchangeId);
+        throw error;
+      }
+    },
+  };
+}
+
+async function callOf(exchangeId: string, log: Pick<EventLog, 'readStream'>): Promise<TestCall> {
+  let inputTokens: number | null = null;
+  let outputTokens: number | null = null;
+  let cost: number | null = null;
+  for await (const event of log.readStream(streamName('exchange', exchangeId))) {
+    if (event.type !== usageRecorded.type) continue;
+    const usage = usageRecorded.data.parse(event.data);
+    inputTokens = plus(inputTokens, usage.inputTokens);
+    outputTokens = plus(outputTokens, usage.outputTokens);
+    cost = plus(cost, usage.totalCost === null ? null : usdOf(Number(usage.totalCost)));
+  }
+  return { exchangeId, inputTokens, outputTokens, cost };
+}
+
+function plus(one: number | null, other: number | null): number | null {
+  return one === null && other === null ? null : (one ?? 0) + (other ?? 0);
+}
