@@ -37,6 +37,8 @@ const inFlightExchange = z.object({
   authMethod: z.string(),
   clientIp: z.string().optional(),
   userAgent: z.string().optional(),
+  /** As in `request.received`. Absent in state that an earlier version saved. */
+  workflow: events.requestReceived.data.shape.workflow,
   attempts: z.number(),
   attempt: attemptPreview.optional(),
   lastEvent: z.string(),
@@ -107,6 +109,7 @@ function beginExchange(
     authMethod: data.authMethod,
     clientIp: data.clientIp,
     userAgent: data.headers['user-agent'],
+    workflow: data.workflow,
     attempts: 0,
     lastEvent: event.type,
     revision: String(event.revision),

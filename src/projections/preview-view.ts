@@ -2,19 +2,23 @@
  * The previews of the live tail. Every request begins with one `audit.started` and ends with exactly one of
  * `audit.completed` (answered) and `audit.failed` (refused, failed, or its client left); both are final and on disk
  * already, so they carry `_live_pending: false`, and no `audit.flushed` follows. In between come `audit.updated`
- * (model, history, attempts) and, for streams, `audit.stream` (the answer so far). `usage.completed` carries tokens and
- * cost.
+ * (model, history, guardrails, attempts) and, for streams, `audit.stream` (the answer so far, as the client receives it:
+ * of a guarded attempt the delivered frames, otherwise the provider's chunks). `usage.completed` carries tokens and cost.
  */
 import * as events from '../events/catalogue/exchange.ts';
+import { frameDelivered, guardrailApplied } from '../events/catalogue/guarded-exchange.ts';
 import { idOf, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { AnswerText } from './answer-text.ts';
+import { withApplied } from './guardrail-summary.ts';
 import type { InFlight } from './in-flight.ts';
 import { isA } from './known-event.ts';
 import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
+import { isPieceOfAnswer } from './piece-of-answer.ts';
 import * as preview from './request-preview.ts';
 import { usagePreview } from './usage-preview.ts';
+import { verdictsOf } from './verdicts.ts';
 
 /** The answer so far of one request is sent at most this often. */
 const ANSWER_EVERY_MS = 500;
@@ -23,9 +27,11 @@ const previewTypes = new Map<string, string>([
   [events.requestReceived.type, 'audit.started'],
   [events.modelResolved.type, 'audit.updated'],
   [events.historyReplayed.type, 'audit.updated'],
+  [guardrailApplied.type, 'audit.updated'],
   [events.attemptStarted.type, 'audit.updated'],
   [events.attemptFailed.type, 'audit.updated'],
   [events.chunkReceived.type, 'audit.stream'],
+  [frameDelivered.type, 'audit.stream'],
   [events.exchangeCompleted.type, 'audit.completed'],
   [events.requestRefused.type, 'audit.failed'],
   [events.exchangeFailed.type, 'audit.failed'],
@@ -119,13 +125,14 @@ class PreviewFold implements LiveFold {
       const data = usagePreview(event, idOf(stream));
       return { ...placeOf(request, stream), type, alias: event.type, position, at, data, weight: 2_000 };
     }
-    learn(request, event);
-    if (event.type === events.chunkReceived.type) {
-      if (!request.answerGrew) return undefined;
+    if (isPieceOfAnswer(event)) {
+      learn(request, event);
+      if (event.type !== pieceType(request) || !request.answerGrew) return undefined;
       if (at - request.answerSentAt >= ANSWER_EVERY_MS) return this.#answerFrame(request, stream, position, at);
       this.#growing.set(stream, request);
       return undefined;
     }
+    learn(request, event);
     let options: preview.PreviewOptions;
     if (events.exchangeEnds.has(event.type)) {
       this.#open.delete(stream);
@@ -143,24 +150,33 @@ class PreviewFold implements LiveFold {
     request.answerGrew = false;
     this.#growing.delete(stream);
     const options: preview.PreviewOptions = { liveState: 'audit.stream', pending: true, answer: 'partial' };
-    return frameOf(request, options, events.chunkReceived.type, stream, position, at);
+    return frameOf(request, options, pieceType(request), stream, position, at);
   }
 }
 
+/** The type of the events that hold what the client receives. */
+function pieceType({ isGuarded }: preview.RequestSoFar): string {
+  return isGuarded ? frameDelivered.type : events.chunkReceived.type;
+}
+
 function learn(request: preview.RequestSoFar, event: RecordedEvent): void {
-  if (isA(event, events.chunkReceived)) {
-    if (event.body === undefined) return;
+  if (isPieceOfAnswer(event)) {
+    if (event.body === undefined || event.type !== pieceType(request)) return;
     request.answer.add(event.body);
     request.answerGrew = request.received.data.stream;
   } else if (isA(event, events.modelResolved)) {
     request.resolved = event.data;
   } else if (isA(event, events.attemptStarted)) {
-    const { attempt: seq, kind, provider, providerType, model } = event.data;
+    const { attempt: seq, kind, provider, providerType, model, guarded } = event.data;
+    request.isGuarded = guarded === true;
     const started_at = new Date(event.at).toISOString();
     request.attempts.push({ seq, kind, provider_type: providerType, provider_name: provider, model, started_at });
     request.attemptStartedAt = event.at;
     request.answer = new AnswerText(preview.MAX_PREVIEW_BODY_BYTES);
     request.answerGrew = false;
+  } else if (isA(event, guardrailApplied)) {
+    request.verdicts.push(...verdictsOf(event.data));
+    request.guardrails = withApplied(request.guardrails, event.data);
   } else if (isA(event, events.attemptFailed)) {
     const { status, code, message } = event.data;
     endAttempt(request, event.at, { status_code: status, success: false, error_code: code, error_message: message });

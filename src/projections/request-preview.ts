@@ -4,7 +4,10 @@ import type { requestReceived } from '../events/catalogue/exchange.ts';
 import { managedKeyId, type RecordedEvent } from '../events/event.ts';
 import { parseExactly } from '../json/exact-json.ts';
 import { AnswerText } from './answer-text.ts';
+import type { GuardrailSummary } from './guardrail-summary.ts';
 import type { InFlightExchange } from './in-flight.ts';
+import { guardrailEntry, type VerdictRow } from './verdicts.ts';
+import { featuresWithout } from './workflow-features.ts';
 
 /** Larger bodies are left out of previews, with a flag in their place. The log has them whole. */
 export const MAX_PREVIEW_BODY_BYTES = 64 * 1024;
@@ -29,6 +32,12 @@ export interface RequestSoFar {
   resolved?: { readonly provider: string; readonly providerType: string; readonly model: string };
   attempts: AttemptPreview[];
   attemptStartedAt: number;
+  /** Whether guardrails evaluate the answer of the attempt: the client then gets frames instead of the provider's chunks. */
+  isGuarded: boolean;
+  /** The runs of guardrails, and their outcome; undefined when none ran. */
+  verdicts: VerdictRow[];
+  guardrails: GuardrailSummary | undefined;
+  /** What the client receives. */
   answer: AnswerText;
   /** When the answer so far was last sent, and whether it has grown since. */
   answerSentAt: number;
@@ -40,6 +49,9 @@ export function beginPreview(received: RequestSoFar['received']): RequestSoFar {
     received,
     attempts: [],
     attemptStartedAt: received.at,
+    isGuarded: false,
+    verdicts: [],
+    guardrails: undefined,
     answer: new AnswerText(MAX_PREVIEW_BODY_BYTES),
     answerSentAt: Number.NEGATIVE_INFINITY,
     answerGrew: false,
@@ -69,9 +81,15 @@ export function auditPreview(id: string, request: RequestSoFar, options: Preview
   const { data, context } = received;
   const { ending } = options;
   const attempts = request.attempts.length === 0 ? undefined : [...request.attempts];
+  const { guardrails } = request;
+  const verdicts = guardrails === undefined ? undefined : [...request.verdicts];
   const details = () => ({
     user_agent: data.headers['user-agent'],
     request_headers: data.headers,
+    ...workflowDetails(data.workflow),
+    guardrail_verdict: guardrails?.verdict,
+    guardrails_edited: guardrails?.edited === true || undefined,
+    guardrails: verdicts?.map(guardrailEntry),
     attempts,
     error_code: ending?.errorCode,
     error_message: ending?.errorMessage,
@@ -87,6 +105,7 @@ export function auditPreview(id: string, request: RequestSoFar, options: Preview
     resolved_model: resolved && `${resolved.provider}/${resolved.model}`,
     provider: resolved?.providerType,
     provider_name: resolved?.provider,
+    workflow_version_id: data.workflow?.id,
     status_code: ending?.status,
     auth_key_id: managedKeyId(context.actor),
     auth_method: data.authMethod,
@@ -105,12 +124,16 @@ export function auditPreview(id: string, request: RequestSoFar, options: Preview
   };
 }
 
+/** About how many bytes a run of a guardrail takes. */
+const RUN_WEIGHT = 500;
+
 /** About how many bytes a preview keeps alive. */
 export function weightOf(request: RequestSoFar, options: PreviewOptions): number {
   const { body } = request.received;
   const requestBody = options.requestBody === true && body !== undefined ? body.length : 0;
   return (
     2_000 +
+    RUN_WEIGHT * request.verdicts.length +
     requestBody +
     (options.answer === undefined ? 0 : request.answer.bytesKept + (options.ending?.answer?.length ?? 0))
   );
@@ -127,6 +150,7 @@ export function snapshotPreview(exchange: InFlightExchange, liveState: string): 
     resolved_model: exchange.model === undefined ? undefined : `${exchange.provider}/${exchange.model}`,
     provider: exchange.providerType,
     provider_name: exchange.provider,
+    workflow_version_id: exchange.workflow?.id,
     auth_key_id: managedKeyId(exchange.actor),
     auth_method: exchange.authMethod,
     client_ip: exchange.clientIp,
@@ -138,6 +162,7 @@ export function snapshotPreview(exchange: InFlightExchange, liveState: string): 
     _live_pending: true,
     data: {
       user_agent: exchange.userAgent,
+      ...workflowDetails(exchange.workflow),
       attempts_made: exchange.attempts,
       attempts:
         attempt === undefined
@@ -153,6 +178,12 @@ export function snapshotPreview(exchange: InFlightExchange, liveState: string): 
             ],
     },
   };
+}
+
+function workflowDetails(workflow: z.infer<typeof requestReceived.data>['workflow']): object {
+  if (workflow === undefined) return {};
+  const { version, scope, off = [] } = workflow;
+  return { workflow_version: version, workflow_scope: scope, workflow_features: featuresWithout(off) };
 }
 
 export function nanoseconds(ms: number): number {

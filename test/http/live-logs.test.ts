@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createReadAudit } from '../../src/commands/audit/audit-reads.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { everything } from '../../src/commands/visibility.ts';
+import { placeholdersAssigned } from '../../src/events/catalogue/guarded-exchange.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { createLiveLogs, type LiveLogs, type LiveLogsOptions } from '../../src/http/admin/live-logs.ts';
@@ -11,7 +12,7 @@ import { validateBySchema } from '../../src/http/api/validation.ts';
 import { refusalHeaders } from '../../src/http/errors.ts';
 import { inFlight } from '../../src/projections/in-flight.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
-import { append, appendWhole, exchangeOf } from '../projections/exchange-history.ts';
+import { append, appendWhole, chatChunk, exchangeOf } from '../projections/exchange-history.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
 import { bareServer } from '../support/bare-server.ts';
 import { type LiveEvent, type LiveListener, listen } from './live-listener.ts';
@@ -139,6 +140,105 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(completed?.data.data).not.toHaveProperty('response_body_partial');
     });
 
+    test('with guardrails shows its workflow, their verdicts, and what the client receives', async () => {
+      await start();
+      const listener = await tuneIn();
+      const workflow = { id: 'w-1', version: 3, scope: 'path:/team', off: ['cache' as const] };
+      const exchange = exchangeOf('1', { workflow });
+      const restore = placeholdersAssigned.create(
+        { count: 1 },
+        exchange.context,
+        Buffer.from('[{"value":"a@b.example"}]'),
+      );
+      await append(log, exchange.stream, exchange.received, exchange.resolved);
+      await append(log, exchange.stream, exchange.applied('warn', { phase: 'prompt' }, '{"changed":1}'), restore);
+      await append(
+        log,
+        exchange.stream,
+        exchange.attempt(1, true),
+        exchange.words(0, 'raw '),
+        exchange.words(1, 'text'),
+      );
+      await append(log, exchange.stream, exchange.frame(chatChunk('shown')));
+      await append(
+        log,
+        exchange.stream,
+        exchange.applied('block', { phase: 'stream', attempt: 1 }),
+        exchange.completed,
+      );
+      const events = await listener.atLeast(7);
+      expect(names(events)).toEqual([
+        'audit.started',
+        'audit.updated',
+        'audit.updated',
+        'audit.updated',
+        'audit.stream',
+        'audit.updated',
+        'audit.completed',
+      ]);
+      const [started, , prompted, , stream, , completed] = events.map(({ data }) => data.data);
+      for (const preview of [started, completed]) {
+        expect(preview).toMatchObject({
+          workflow_version_id: 'w-1',
+          data: {
+            ...{ workflow_version: 3, workflow_scope: 'path:/team' },
+            workflow_features: {
+              cache: false,
+              audit: true,
+              usage: true,
+              budget: true,
+              guardrails: true,
+              failover: true,
+            },
+          },
+        });
+      }
+      expect(started.data).not.toHaveProperty('guardrails');
+      const first = { seq: 1, phase: 'prompt', instance: 'mask', type: 'pii', action: 'warn', code: 'warn_code' };
+      expect(prompted.data).toMatchObject({
+        ...{ guardrails: [{ ...first, edited: true, target: 'request' }], guardrail_verdict: 'warn' },
+        guardrails_edited: true,
+      });
+      expect(stream.data).toMatchObject({ response_body: 'shown', response_body_partial: true });
+      expect(completed.data).toMatchObject({
+        ...{ response_body: 'shown', guardrail_verdict: 'block' },
+        guardrails: [first, { seq: 2, phase: 'stream', attempt: 1, action: 'block', target: 'response' }],
+      });
+      for (const { data } of events) {
+        expect(JSON.stringify(data)).not.toContain('raw');
+        expect(JSON.stringify(data)).not.toContain('a@b.example');
+      }
+    });
+
+    test('of a guarded attempt that failed shows only the frames of the next one', async () => {
+      await start();
+      const listener = await tuneIn();
+      const exchange = exchangeOf('1');
+      await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt(1, true));
+      await append(log, exchange.stream, exchange.frame(chatChunk('lost')), exchange.attemptFailed(1));
+      await append(
+        log,
+        exchange.stream,
+        exchange.attempt(2),
+        exchange.frame(chatChunk('stray')),
+        exchange.words(0, 'plain'),
+      );
+      await append(log, exchange.stream, exchange.completed);
+      await listener.until('audit.completed');
+      expect(listener.events.at(-1)?.data.data.data).toMatchObject({ response_body: 'plain' });
+    });
+
+    test('that a guardrail answered shows that answer', async () => {
+      await start();
+      const listener = await tuneIn();
+      const { stream, received, resolved, completed, applied } = exchangeOf('1');
+      const answer = Buffer.from('{"answer":"no"}');
+      await append(log, stream, received, resolved, applied('respond'), { ...completed, body: answer });
+      await listener.until('audit.completed');
+      const { data } = listener.events.at(-1)?.data ?? {};
+      expect(data).toMatchObject({ data: { response_body: { answer: 'no' }, guardrail_verdict: 'respond' } });
+    });
+
     test('that is refused, fails or is abandoned ends in audit.failed with the reason', async () => {
       await start();
       const listener = await tuneIn({ types: 'audit.failed' });
@@ -219,6 +319,19 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
   });
 
   describe('a new client', () => {
+    test('receives the workflow of what is in flight', async () => {
+      await start();
+      const { stream, received, resolved, applied } = exchangeOf('1', {
+        workflow: { id: 'w-1', version: 3, scope: 'global' },
+      });
+      await append(log, stream, received, resolved, applied('warn'));
+      const listener = await tuneIn();
+      expect(listener.events[0]?.data.data).toMatchObject({
+        workflow_version_id: 'w-1',
+        data: { workflow_version: 3, workflow_scope: 'global', workflow_features: { cache: true } },
+      });
+    });
+
     test('receives what is in flight, then only new events', async () => {
       await start();
       const [old, open, next] = [exchangeOf('old'), exchangeOf('open'), exchangeOf('next')];

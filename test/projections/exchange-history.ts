@@ -1,4 +1,5 @@
 /** Exchanges in the form of the log, for tests of their readers. */
+import type { z } from 'zod';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import {
   attemptFailed,
@@ -27,6 +28,7 @@ export interface ExchangeInput {
   readonly body?: string;
   readonly userPath?: string;
   readonly requestId?: string;
+  readonly workflow?: z.infer<typeof requestReceived.data>['workflow'];
 }
 
 /** The events of one exchange, to be appended in any portions. */
@@ -52,6 +54,7 @@ export function exchangeOf(id: string, input: ExchangeInput = {}) {
         clientIp: '127.0.0.1',
         authMethod: 'master_key',
         capture: 'full',
+        workflow: input.workflow,
       },
       context,
       Buffer.from(body),

@@ -2,9 +2,10 @@
 import { z } from 'zod';
 import type { RequestTokens, RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchange-row.ts';
-import type { VerdictRow } from '../../projections/analytics/verdict-queries.ts';
+import { guardrailEntry, type VerdictRow } from '../../projections/verdicts.ts';
+import { featuresWithout } from '../../projections/workflow-features.ts';
 import { timeText } from '../time-text.ts';
-import { features, featuresWithout } from './workflows-rows.ts';
+import { features } from './workflows-rows.ts';
 
 const NANOSECONDS = 1e6;
 /** Approximate characters of text per token. */
@@ -234,7 +235,7 @@ function entry(
       workflow_features: row.workflow_id === '' ? undefined : featuresWithout(row.workflow_off),
       guardrail_verdict: row.guardrail_verdict,
       guardrails_edited: row.guardrails_edited === 1 || undefined,
-      guardrails: verdicts.map(guardrailOf),
+      guardrails: verdicts.map(guardrailEntry),
       request_revisions: recorded?.revisions.map(revisionOf),
       attempts: row.attempts.map((attempt, index) =>
         attemptOf(attempt, startedAt, recorded, index === row.attempts.length - 1),
@@ -280,28 +281,6 @@ function attemptOf(
     started_at: timeText(startedAt + startedMs),
     response_body: recorded?.attemptBodies.get(number) ?? (isLast ? recorded?.providerBody : undefined),
     response_body_too_big_to_handle: (isLast && recorded?.providerBodyTooBig) || undefined,
-  });
-}
-
-function guardrailOf(verdict: VerdictRow, index: number): Record<string, unknown> {
-  const { phase, attempt, step, guardrail, type, verdict: action, decided, edited, findings } = verdict;
-  return given({
-    seq: index + 1,
-    phase,
-    attempt: attempt === 0 ? undefined : attempt,
-    step,
-    instance: guardrail,
-    type,
-    action,
-    decided: decided === 1 || undefined,
-    code: verdict.code,
-    message: verdict.message,
-    error: verdict.error,
-    fail_mode: verdict.fail_mode,
-    edited: edited === 1,
-    target: phase === 'prompt' ? 'request' : 'response',
-    findings: Object.keys(findings).length === 0 ? undefined : findings,
-    duration_ns: verdict.duration_ns,
   });
 }
 

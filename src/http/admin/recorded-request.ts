@@ -5,7 +5,7 @@ import { parseExactly } from '../../json/exact-json.ts';
 import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { FirstBytes, MOST_BODY_BYTES, requestInLog } from '../../projections/analytics/request-in-log.ts';
-import type { VerdictRow } from '../../projections/analytics/verdict-queries.ts';
+import type { VerdictRow } from '../../projections/verdicts.ts';
 import type { RecordedContent } from './audit-entry.ts';
 
 export interface RecordedRequest extends RecordedContent {

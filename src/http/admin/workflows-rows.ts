@@ -22,19 +22,6 @@ export const features = z.object({
   failover: z.boolean(),
 });
 
-/** All features but those that a workflow turned off. */
-export function featuresWithout(off: readonly string[]): z.infer<typeof features> {
-  const isOn = (feature: string) => !off.includes(feature);
-  return {
-    cache: isOn('cache'),
-    audit: isOn('audit'),
-    usage: isOn('usage'),
-    budget: isOn('budget'),
-    guardrails: isOn('guardrails'),
-    failover: isOn('failover'),
-  };
-}
-
 const phase = z.enum(['prompt', 'response', 'stream']);
 
 const payload = z.object({

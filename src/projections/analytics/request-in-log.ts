@@ -6,9 +6,9 @@ import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { isA } from '../known-event.ts';
 import { isPieceOfAnswer } from '../piece-of-answer.ts';
+import { type VerdictRow, verdictsIn } from '../verdicts.ts';
 import type { RequestUsage } from './audit-queries.ts';
 import { type ExchangeRow, exchangeRowOf } from './exchange-row.ts';
-import { type VerdictRow, verdictsIn } from './verdict-queries.ts';
 
 export interface RequestInLog {
   readonly row: ExchangeRow;

@@ -1,30 +1,8 @@
-/** The verdicts of guardrails on requests: read from ClickHouse, or made of the events of a request, with equal content. */
-import { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
-import type { RecordedEvent } from '../../events/event.ts';
-import { isA } from '../known-event.ts';
+/** The verdicts of guardrails on requests, read from ClickHouse: equal to those in the events of the request. */
+import type { VerdictRow } from '../verdicts.ts';
 import type { AnalyticsDb } from './analytics-db.ts';
 import { allOf, between } from './conditions.ts';
 import type { ExchangeRow } from './exchange-row.ts';
-import { type Applied, decidingRun } from './verdict-rows.ts';
-
-/** Unknown values are empty. `attempt` is 0 in the prompt phase. */
-export interface VerdictRow {
-  readonly guardrail: string;
-  readonly type: string;
-  readonly phase: string;
-  readonly attempt: number;
-  readonly step: number;
-  readonly verdict: string;
-  readonly code: string;
-  readonly message: string;
-  readonly error: string;
-  readonly fail_mode: string;
-  readonly edited: number;
-  /** Number of matches by kind. */
-  readonly findings: Readonly<Record<string, number>>;
-  readonly duration_ns: number;
-  readonly decided: number;
-}
 
 type StoredVerdict = Omit<VerdictRow, 'findings' | 'duration_ns'> & {
   readonly id: string;
@@ -63,28 +41,3 @@ export async function verdictsOfRequests(
 
 /** The duration of a request does not include the time to record its end. */
 const AFTER_END_MS = 60_000;
-
-/** Of the events of one request, in order. */
-export function verdictsIn(events: readonly RecordedEvent[]): VerdictRow[] {
-  return events.flatMap((event) => (isA(event, guardrailApplied) ? verdictsOf(event.data) : []));
-}
-
-function verdictsOf(applied: Applied): VerdictRow[] {
-  const deciding = decidingRun(applied);
-  return applied.runs.map((run, index) => ({
-    guardrail: run.guardrail,
-    type: run.type,
-    phase: applied.phase,
-    attempt: applied.attempt ?? 0,
-    step: run.step,
-    verdict: run.verdict,
-    code: run.code ?? '',
-    message: run.message ?? '',
-    error: run.error ?? '',
-    fail_mode: run.failMode ?? '',
-    edited: Number(run.edited),
-    findings: run.findings ?? {},
-    duration_ns: run.durationNs,
-    decided: Number(index === deciding),
-  }));
-}

@@ -1,13 +1,12 @@
 /** The rows of `guardrail_verdicts`: one for each run of a guardrail. Pure; values are in the order of the columns. */
 import type { z } from 'zod';
 import type { requestReceived } from '../../events/catalogue/exchange.ts';
-import type { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
 import { idOf, type RecordedEvent } from '../../events/event.ts';
+import { type Applied, decidingRun } from '../verdicts.ts';
 import { keyIdOrEmpty, type Retention } from './rows.ts';
 import { verdictRowId } from './tables.ts';
 import { numbersByName, type TsvRows, time, tsvText } from './tsv.ts';
 
-export type Applied = z.infer<typeof guardrailApplied.data>;
 export type Workflow = z.infer<typeof requestReceived.data>['workflow'];
 
 /** @param workflow of the request; undefined when it has none or is not known */
@@ -53,9 +52,4 @@ export function writeVerdicts(
     );
     rows.end(verdictRowId(position, index));
   }
-}
-
-/** The index of the run with the verdict of the phase; -1 for `allow`. */
-export function decidingRun({ decidedBy, verdict, runs }: Pick<Applied, 'decidedBy' | 'verdict' | 'runs'>): number {
-  return runs.findIndex((run) => run.guardrail === decidedBy && run.verdict === verdict);
 }
