@@ -6,6 +6,7 @@ import { requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { type NewEvent, type StreamName, streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { exchangeOf } from '../projections/exchange-history.ts';
 import { screen, typed } from './screen.ts';
 
 const context = { actor: 'system' } as const;
@@ -214,5 +215,20 @@ describe('chancery log cat', () => {
     const shown = screen();
     await logCat(typed({ operands: [first] }), log, shown);
     expect(shown.lines()[0]).toContain('exchange-a@0  request.received  {"dialect":"chat"');
+  });
+
+  test('verdicts of guardrails begin with phase, verdict and code; delivered frames are shown unchanged', async () => {
+    const log = new MemoryLog();
+    const { stream, applied, frame } = exchangeOf('a');
+    const revised = applied('block', { phase: 'stream', attempt: 1 }, '{"changed":1}');
+    await append(log, stream, revised, frame('data: {"a":1}\n\n'));
+    const shown = screen();
+    await logCat(typed({ operands: [stream] }), log, shown);
+    const [verdict, , , , delivered, bytes] = shown.lines();
+    expect(verdict).toMatch(
+      /guardrail\.applied {2}{.*"phase":"stream".*"verdict":"block","decidedBy":"mask","code":"block_code"/,
+    );
+    expect(delivered).toContain('exchange-a@1  frame.delivered  {"attempt":1,"index":0}');
+    expect(bytes).toBe('    data: {"a":1}');
   });
 });

@@ -153,5 +153,9 @@ describe('a request', () => {
     expect(dataOf(events, 'request.refused')).toMatchObject({ code: 'plugin_failure' });
     const shown: unknown = await (await gateway.fetch('/admin/workflows/broken')).json();
     expect(shown).toMatchObject({ active: true, compile_error: expect.stringContaining("'missing'") });
+    const explained = await gateway.fetch('/admin/explain?model=both&user_path=/broken');
+    expect(await explained.json()).toMatchObject({
+      workflow: { matching: { id: 'broken', compile_error: expect.stringContaining("'missing'") } },
+    });
   });
 });

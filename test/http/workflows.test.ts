@@ -107,6 +107,32 @@ describe('GET /admin/explain', () => {
     expect((await admin.get(`/admin/explain?model=${model}`)).workflow.matching).toMatchObject({ scope: 'global' });
   });
 
+  it('lists the guardrails of each phase in the order in which they run', async () => {
+    await save('first');
+    await save('second');
+    const steps = [
+      { ref: 'second', step: 10 },
+      { ref: 'first', step: 0 },
+      { ref: 'first', phase: 'response', step: 5 },
+    ];
+    await create(at('/chained', { features: on, steps }));
+    const explained = async (asOf = '') =>
+      (await admin.get(`/admin/explain?model=${model}&user_path=/chained/a${asOf}`)).workflow.matching;
+    const { guardrails } = await explained();
+    expect(guardrails).toEqual({
+      prompt: [
+        { step: 0, name: 'first', type: 'string_replace' },
+        { step: 10, name: 'second', type: 'string_replace' },
+      ],
+      response: [{ step: 5, name: 'first', type: 'string_replace' }],
+      stream: [],
+    });
+    const then = await admin.aMomentLater();
+    await create(at('/chained', { features: off }));
+    expect(await explained()).not.toHaveProperty('guardrails');
+    expect((await explained(`&as_of=${then}`)).guardrails).toEqual(guardrails);
+  });
+
   it('shows an administrator of a subtree only the other workflows of the subtree', async () => {
     await create(at('/mine/a', { features: off }));
     await create(at('/theirs', { features: off }));

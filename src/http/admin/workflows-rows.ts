@@ -1,5 +1,6 @@
 /** Workflows as the admin API returns them. */
 import { z } from 'zod';
+import type { ChainStep } from '../../commands/workflows/chains.ts';
 import type { RecordedVersion } from '../../commands/workflows/changes.ts';
 import type { CompiledWorkflow } from '../../commands/workflows/compile.ts';
 import type { WorkflowExplanation } from '../../commands/workflows/explain.ts';
@@ -68,10 +69,29 @@ export const workflowRow = z.object({
   compile_error: z.string().optional().describe('why its guardrails cannot run; its requests are refused'),
 });
 
+const explainedChain = z.array(
+  z.object({
+    step: z.number().int().describe('guardrails of one step run at the same time'),
+    name: z.string(),
+    type: z.string(),
+  }),
+);
+
 /** The `workflow` member of `GET /admin/explain`. */
 export const explainedWorkflow = z.object({
   matching: z
-    .object({ id: z.string(), version: z.number().int(), name: z.string(), scope: z.string(), features })
+    .object({
+      id: z.string(),
+      version: z.number().int(),
+      name: z.string(),
+      scope: z.string(),
+      features,
+      guardrails: z
+        .object({ prompt: explainedChain, response: explainedChain, stream: explainedChain })
+        .optional()
+        .describe('the guardrails of each phase in the order in which they run; absent when none run'),
+      compile_error: z.string().optional().describe('why its guardrails cannot run; its requests are refused'),
+    })
     .nullable(),
   others: z.array(
     z.object({
@@ -114,21 +134,37 @@ export function explainedWorkflowOf({
   others,
   omitted,
 }: WorkflowExplanation): z.infer<typeof explainedWorkflow> {
-  const { workflow, effective } = matching ?? {};
   return {
-    matching:
-      workflow === undefined || effective === undefined
-        ? null
-        : {
-            id: workflow.id,
-            version: workflow.version,
-            name: workflow.name,
-            scope: scopeDisplay(workflow.scope),
-            features: effective,
-          },
+    matching: matching === undefined ? null : matchingMembers(matching),
     others: others.map(({ scopeType, ...other }) => ({ ...other, scope_type: scopeType })),
     omitted,
   };
+}
+
+function matchingMembers({ workflow, effective, chains, problem }: CompiledWorkflow) {
+  return {
+    id: workflow.id,
+    version: workflow.version,
+    name: workflow.name,
+    scope: scopeDisplay(workflow.scope),
+    features: effective,
+    ...(chains === undefined
+      ? {}
+      : {
+          guardrails: {
+            prompt: chainMembers(chains.prompt),
+            response: chainMembers(chains.response),
+            stream: chainMembers(chains.stream),
+          },
+        }),
+    ...(problem === undefined ? {} : { compile_error: problem }),
+  };
+}
+
+function chainMembers(steps: readonly ChainStep[]): z.infer<typeof explainedChain> {
+  return steps.flatMap(({ step, guardrails }) =>
+    guardrails.map(({ definition }) => ({ step, name: definition.name, type: definition.type })),
+  );
 }
 
 function commonMembers({ workflow, createdAt }: RecordedVersion, active: boolean) {
