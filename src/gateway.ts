@@ -140,7 +140,6 @@ export async function startGateway(
 
   const guardrailServices = createGuardrailServices({
     auxiliary: () => requests.auxiliary,
-    isDeclared: () => false,
     allowsLocalServers: config.registry.allowLocalProviders,
   });
   const workflows = createWorkflows({
@@ -150,8 +149,6 @@ export async function startGateway(
     guardrails: views.guardrails,
     types: guardrailTypes,
     servicesOf: guardrailServices.servicesOf,
-    declared: new Map(),
-    defaultSteps: [],
     sealers,
     registry,
   });
@@ -244,10 +241,10 @@ export async function startGateway(
       stopping = true;
       server.stopListening();
       const cutExchanges = await exchanges.stop(config.server.drainSeconds * 1000);
+      await guardrailServices.close();
       await server.close();
       await reports.close();
       await deferred.stop();
-      await guardrailServices.close();
       await providers.close();
       await journal.settled();
       await knownKeys.stop();

@@ -13,6 +13,7 @@ const exitCode = runCli(process.argv.slice(2), {
   env: process.env,
   cwd: process.cwd(),
   providerTypes: async () => (await import('./providers/types.ts')).providerTypes,
+  guardrailSecrets: async () => (await import('./wiring/guardrail-secrets.ts')).guardrailSecrets,
   serve: async (flags) => (await import('./serve.ts')).serve(flags),
   analytics: async (flags) => (await import('./analytics/standalone.ts')).runAnalytics(flags),
   setUpAnalyst: async (config, options) => (await import('./analytics/setup.ts')).setUpAnalyst(config, options),

@@ -10,7 +10,7 @@ import { complain, type Terminal, writeLine } from './terminal.ts';
 export async function configCommand(
   verb: 'check' | 'print' | 'schema',
   args: ParsedArguments,
-  { env, cwd, providerTypes }: ProgramParts,
+  { env, cwd, providerTypes, guardrailSecrets }: ProgramParts,
   terminal: Terminal,
 ): Promise<number> {
   const types = await providerTypes();
@@ -25,7 +25,8 @@ export async function configCommand(
   }
   const { config, rawSettings } = loaded;
   if (verb === 'print') {
-    await writeLine(terminal, printConfig(config, rawSettings, types).trimEnd());
+    const printed = { providers: types, guardrailSecrets: await guardrailSecrets() };
+    await writeLine(terminal, printConfig(config, rawSettings, printed).trimEnd());
     return 0;
   }
   for (const notice of config.notices) complain(terminal, notice);

@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import type { GuardrailSecrets } from '../config/print.ts';
 import type { ProviderTypes } from '../config/schema.ts';
 import type { RecordedEvent } from '../events/event.ts';
 import type { AnalyticsProgress } from './views-status.ts';
@@ -10,6 +11,8 @@ export interface ProgramParts {
   readonly cwd: string;
   /** Loaded only by the commands that need it. */
   readonly providerTypes: () => Promise<ProviderTypes>;
+  /** The settings of guardrail types that are secrets. Loaded only by the commands that need it. */
+  readonly guardrailSecrets: () => Promise<GuardrailSecrets>;
   /** Runs the gateway until it stops; resolves to the exit code. Flags are named as in `ConfigSources.flags`. */
   readonly serve: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
   /** Projects the log into ClickHouse until it is stopped; resolves to the exit code. Flags as for `serve`. */

@@ -143,6 +143,18 @@ export function configOf(
     })),
     pluginsEnabled: settings.plugins.enabled,
     guardrailsEnabled: settings.guardrails.enabled,
+    /** Paths are not normalised, and the settings of the types are not checked. */
+    guardrails: settings.guardrails.rules.map((rule) => ({
+      name: rule.name,
+      type: rule.type,
+      description: rule.description,
+      userPath: rule.user_path,
+      config: rule.config ?? {},
+      failMode: rule.fail_mode,
+      timeoutMs: rule.timeout_ms,
+      phases: rule.phases,
+      step: rule.step,
+    })),
     providers,
     timeoutsByType,
     notices,

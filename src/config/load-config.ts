@@ -39,7 +39,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const configPath = flags['config'] ?? (variables['CHANCERY_CONFIG'] || undefined);
   const configPathFrom = flags['config'] === undefined ? 'CHANCERY_CONFIG' : '--config';
   const file = readSettingsFile(cwd, configPath, configPath === undefined ? undefined : configPathFrom);
-  const { value, missing } = expandVariables(file.settings, variables, isMetadata);
+  const { value, missing } = expandVariables(file.settings, variables, isUntyped);
 
   const schema = fileSchema(providerTypes);
   const leaves = leavesOf(schema);
@@ -137,9 +137,10 @@ function isProviderCredential([section, , member]: readonly string[]): boolean {
   return section === 'providers' && (member === 'api_key' || member === 'api_keys' || member === 'base_url');
 }
 
-/** `providers.<name>.models.<n>.metadata.…`: the only place where values have no declared type. */
-function isMetadata(path: readonly string[]): boolean {
-  return path[0] === 'providers' && path[4] === 'metadata';
+/** `providers.<name>.models.<n>.metadata.…` and `guardrails.rules.<n>.config.…`: values without a declared type. */
+function isUntyped([section, list, , third, fourth]: readonly string[]): boolean {
+  if (section === 'guardrails') return list === 'rules' && third === 'config';
+  return section === 'providers' && fourth === 'metadata';
 }
 
 /** `--log-url` for `logUrl`. */

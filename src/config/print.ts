@@ -6,13 +6,21 @@ import { fileSchema, type ProviderTypes } from './schema.ts';
 import { initialOf, isSecretAt } from './schema-walk.ts';
 import { loadYaml } from './sources.ts';
 
+/** By the name of a guardrail type: its settings that are secrets. */
+export type GuardrailSecrets = Readonly<Record<string, readonly string[]>>;
+
+export interface PrintedTypes {
+  readonly providers: ProviderTypes;
+  readonly guardrailSecrets: GuardrailSecrets;
+}
+
 /** Each value that is not a default has a comment that says where it comes from. */
-export function printConfig(config: Config, rawSettings: RawSettings, types: ProviderTypes): string {
+export function printConfig(config: Config, rawSettings: RawSettings, types: PrintedTypes): string {
   const yaml = loadYaml();
-  const schema = fileSchema(types);
-  const document = new yaml.Document(
-    masked(merged(initialOf(schema), rawSettings.tree), [], (path) => isSecretAt(schema, path)),
-  );
+  const schema = fileSchema(types.providers);
+  const isSecret = (path: readonly string[]) =>
+    isSecretAt(schema, path) || isGuardrailSecret(path, rawSettings, types.guardrailSecrets);
+  const document = new yaml.Document(masked(merged(initialOf(schema), rawSettings.tree), [], isSecret));
   yaml.visit(document, {
     Pair(_, pair, ancestors) {
       const above = ancestors.filter((node) => yaml.isPair(node)).map((node) => String(node.key));
@@ -23,6 +31,15 @@ export function printConfig(config: Config, rawSettings: RawSettings, types: Pro
   });
   document.commentBefore = headOf(config);
   return document.toString({ lineWidth: 0 });
+}
+
+/** `guardrails.rules.<n>.config.<key>`. Of an unknown type, any setting may be a secret. */
+function isGuardrailSecret(path: readonly string[], rawSettings: RawSettings, secrets: GuardrailSecrets): boolean {
+  const [section, list, row = '', member, key = ''] = path;
+  if (section !== 'guardrails' || list !== 'rules' || member !== 'config' || path.length < 5) return false;
+  const type = rawSettings.get(['guardrails', 'rules', row, 'type']);
+  const known = typeof type === 'string' && Object.hasOwn(secrets, type) ? secrets[type] : undefined;
+  return known === undefined || known.includes(key);
 }
 
 function headOf(config: Config): string {

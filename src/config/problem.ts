@@ -1,7 +1,7 @@
 /** Problems of the configuration, with texts that are enough to correct them without the documentation. */
 import type { z } from 'zod';
 import type { Origin, RawSettings, Source } from './raw-settings.ts';
-import { isSecretAt, keysAt } from './schema-walk.ts';
+import { holdsSecretsAt, isSecretAt, keysAt } from './schema-walk.ts';
 
 export interface Problem {
   /** Place in chancery.yaml, for example `server.port`; empty for the file itself. */
@@ -41,7 +41,10 @@ export function problemsOf(error: z.ZodError, raw: RawSettings, schema: z.ZodTyp
       return [{ ...raw.origin(path), path: path.join('.'), message }];
     }
     const value = raw.get(path);
-    const got = value === undefined ? ', but nothing is set' : `, got ${shown(value, isSecretAt(schema, path))}`;
+    const got =
+      value === undefined
+        ? ', but nothing is set'
+        : `, got ${shown(value, isSecretAt(schema, path) || holdsSecretsAt(schema, path))}`;
     return [{ ...raw.origin(path), path: path.join('.'), message: issue.message + got }];
   });
 }

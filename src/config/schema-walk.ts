@@ -26,6 +26,13 @@ export function isSecretAt(schema: z.core.$ZodType, path: readonly string[]): bo
   return node !== undefined && settingFacts.get(node)?.secret === true;
 }
 
+/** Whether the setting at `path` is declared to hold secrets among its parts. */
+export function holdsSecretsAt(schema: z.core.$ZodType, path: readonly string[]): boolean {
+  let node: z.core.$ZodType | undefined = schema;
+  for (const key of path) node = node && memberOf(node, key);
+  return node !== undefined && settingFacts.get(node)?.holdsSecrets === true;
+}
+
 /** The keys that the mapping at `path` may have. */
 export function keysAt(schema: z.core.$ZodType, path: readonly string[]): string[] {
   let node: z.core.$ZodType | undefined = schema;

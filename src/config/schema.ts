@@ -16,6 +16,7 @@ import {
   rows,
   section,
   setting,
+  settingWithSecrets,
   size,
   statuses,
   text,
@@ -239,6 +240,25 @@ const virtualModel = mapping({
   description: text().optional(),
   enabled: toggle().optional(),
 });
+
+/** As in `PUT /admin/guardrails`, with the place in the default workflow. */
+const guardrailRule = settingWithSecrets(
+  mapping({
+    name: text('a name', /\S/),
+    type: text('a guardrail type', /\S/),
+    description: text().optional(),
+    user_path: text('a user path such as /team/alpha', userPath).optional(),
+    config: settingWithSecrets(
+      z.record(z.string(), z.unknown(), { error: () => 'expected a mapping of settings of the type' }).optional(),
+    ),
+    fail_mode: choice('closed', 'open').optional(),
+    timeout_ms: whole(0, 600_000).optional(),
+    phases: z
+      .array(choice('prompt', 'response', 'stream'), { error: () => 'expected a list of prompt, response and stream' })
+      .optional(),
+    step: whole(0, 1_000_000).optional(),
+  }),
+);
 
 /** A rule by which a request header becomes labels. */
 const taggingRule = mapping({
@@ -494,6 +514,13 @@ const settings = {
     enabled: setting(toggle(), false, {
       env: 'GUARDRAILS_ENABLED',
       describe: 'the guardrails of workflows are in force: for now, requests of a workflow with guardrails are refused',
+    }),
+    rules: setting(rows(guardrailRule), [], {
+      env: 'GUARDRAILS',
+      json: true,
+      rowsBy: 'name',
+      holdsSecrets: true,
+      describe: 'guardrails, and steps of the default workflow in their order; read-only for the admin API',
     }),
   }),
 };

@@ -11,6 +11,8 @@ export interface SettingFacts {
   readonly flag?: string;
   readonly describe?: string;
   readonly secret?: boolean;
+  /** Parts of it may be secrets that only a guardrail's type knows: a problem does not show its value. */
+  readonly holdsSecrets?: boolean;
   /** The variable holds it as JSON text. */
   readonly json?: boolean;
   /** The member that identifies a row: the variable's rows are added to the file's and replace those with its value. */
@@ -33,6 +35,11 @@ export function setting<Kind extends z.ZodType>(
 /** A setting that may stay unset. */
 export function optionalSetting<Kind extends z.ZodType>(kind: Kind, facts: SettingFacts = {}): z.ZodOptional<Kind> {
   return declared(z.optional(kind), facts);
+}
+
+/** A value inside a setting, parts of which may be secrets. */
+export function settingWithSecrets<Schema extends z.ZodType>(schema: Schema): Schema {
+  return declared(schema, { holdsSecrets: true });
 }
 
 function declared<Schema extends z.ZodType>(schema: Schema, facts: SettingFacts): Schema {

@@ -10,21 +10,19 @@ export const guardrailTypes: GuardrailTypes = new Map(knownGuardrailTypes.map((t
 export interface GuardrailServicesOptions {
   /** Created after the guardrails, whose policies the exchanges need. */
   auxiliary(): Pick<AuxiliaryCalls, 'call'>;
-  /** Whether the configuration declares exactly this guardrail. */
-  isDeclared(guardrail: Pick<Guardrail, 'name' | 'userPath'>): boolean;
   /** Whether guardrails of administrators may call servers at local addresses too. */
   readonly allowsLocalServers: boolean;
 }
 
 /** Servers of declared guardrails may have local addresses: who writes the configuration operates the machine. */
-export function createGuardrailServices({ auxiliary, isDeclared, allowsLocalServers }: GuardrailServicesOptions) {
+export function createGuardrailServices({ auxiliary, allowsLocalServers }: GuardrailServicesOptions) {
   const servers = new ServerCalls();
   const toAnywhere = servers.fetchFrom('anywhere');
   const notToLocal = servers.fetchFrom('no local addresses');
   return {
-    servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath'>): GuardrailServices {
-      const { name, userPath } = guardrail;
-      const fetch = allowsLocalServers || isDeclared(guardrail) ? toAnywhere : notToLocal;
+    /** @param isDeclared whether the configuration declares this guardrail */
+    servicesOf({ name, userPath }: Pick<Guardrail, 'name' | 'userPath'>, isDeclared: boolean): GuardrailServices {
+      const fetch = allowsLocalServers || isDeclared ? toAnywhere : notToLocal;
       return { name, userPath, callModel: (call) => auxiliary().call(call), fetch };
     },
     /** Ends the calls of servers. */

@@ -4,18 +4,20 @@ import type { SealerSource } from '../commands/credentials/sealed-credentials.ts
 import type { ExchangeDependencies } from '../commands/exchange/pipeline/dependencies.ts';
 import { type ExchangePolicy, policyOfWorkflow, policyWithout } from '../commands/exchange/policy.ts';
 import { GuardrailChanges } from '../commands/guardrails/changes.ts';
-import { type DeclaredGuardrails, GuardrailDirectory } from '../commands/guardrails/directory.ts';
+import { declaredGuardrails, type GuardrailRule } from '../commands/guardrails/declared-guardrails.ts';
+import { GuardrailDirectory } from '../commands/guardrails/directory.ts';
 import type { Guardrail, GuardrailTypes } from '../commands/guardrails/guardrail.ts';
 import { sealingPlace } from '../commands/guardrails/guardrail-input.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
 import { type PreparationParts, prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
 import { InTurn } from '../commands/in-turn.ts';
+import { stepProblem } from '../commands/workflows/chains.ts';
 import { readVersion, WorkflowChanges } from '../commands/workflows/changes.ts';
 import type { CompiledWorkflow } from '../commands/workflows/compile.ts';
 import { WorkflowDirectory } from '../commands/workflows/directory.ts';
 import { workflowUses } from '../commands/workflows/guardrail-uses.ts';
 import { isAtOrBelow } from '../commands/workflows/scope.ts';
-import type { WorkflowFeatures, WorkflowStep } from '../commands/workflows/workflow.ts';
+import type { WorkflowFeatures } from '../commands/workflows/workflow.ts';
 import type { ScopeTargets } from '../commands/workflows/workflow-input.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
@@ -26,6 +28,7 @@ import { registerGuardrails } from '../http/admin/guardrails.ts';
 import { registerPlugins, whilePluginsAreOn } from '../http/admin/plugins.ts';
 import { registerWorkflows } from '../http/admin/workflows.ts';
 import type { Routes } from '../http/api/route-schema.ts';
+import { optionalUserPath } from '../http/user-path.ts';
 import { type GuardrailsState, guardrailsView } from '../projections/guardrails.ts';
 import type { RunningProjection } from '../projections/runner.ts';
 import { type WorkflowsState, workflowsView } from '../projections/workflows.ts';
@@ -34,17 +37,15 @@ import type { Registry } from '../providers/registry.ts';
 export interface WorkflowsOptions {
   readonly config: Pick<
     Config,
-    'logging' | 'usageEnabled' | 'pluginsEnabled' | 'budgets' | 'guardrailsEnabled' | 'failover'
+    'logging' | 'usageEnabled' | 'pluginsEnabled' | 'budgets' | 'guardrails' | 'guardrailsEnabled' | 'failover'
   >;
   readonly log: EventLog;
   readonly workflows: RunningProjection<WorkflowsState>;
   readonly guardrails: RunningProjection<GuardrailsState>;
   readonly types: GuardrailTypes;
-  readonly declared: DeclaredGuardrails;
-  /** The steps of the default workflow. */
-  readonly defaultSteps: readonly WorkflowStep[];
   readonly sealers: SealerSource;
-  servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath'>): GuardrailServices;
+  /** @param isDeclared whether the configuration declares the guardrail */
+  servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath'>, isDeclared: boolean): GuardrailServices;
   readonly registry: Pick<Registry, 'providerByNameOrType' | 'resolve'>;
 }
 
@@ -67,20 +68,28 @@ export interface Workflows extends InForceWorkflows, Pick<ExchangeDependencies, 
   register(admin: Routes, asOf: AsOf): void;
 }
 
+/** @throws Error when the configuration declares an invalid guardrail */
 export function createWorkflows(options: WorkflowsOptions): Workflows {
-  const { config, log, types, sealers, servicesOf, registry } = options;
+  const { config, log, types, sealers, registry } = options;
   const inTurn = new InTurn();
   const switches = processSwitches(config);
+  const declared = new Map<string, Guardrail>();
+  const servicesOf: PreparationParts['servicesOf'] = (guardrail) =>
+    options.servicesOf(guardrail, declared.get(guardrail.name) === guardrail);
   const openSecret: PreparationParts['openSecret'] = (name, field, sealed) =>
     sealers.toOpen().open(sealingPlace(name), field, sealed);
   const prepare = (guardrail: Guardrail) => prepareGuardrail(guardrail, { types, openSecret, servicesOf });
+  const rules = declaredGuardrails(rulesOf(config), types, prepare);
+  for (const [name, guardrail] of rules.guardrails) declared.set(name, guardrail);
   const over = (stored: { guardrails(): GuardrailsState; workflows(): WorkflowsState }): InForceWorkflows => {
-    const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared: options.declared, prepare });
+    const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared, prepare });
     const directory = new WorkflowDirectory({ stored: stored.workflows, guardrails, switches });
     return { directory, guardrails };
   };
   const now = over({ guardrails: () => options.guardrails.state, workflows: () => options.workflows.state });
   const { directory, guardrails } = now;
+  const conflict = stepProblem(rules.steps, guardrails);
+  if (conflict !== undefined) throw new Error(`guardrails.rules: ${conflict.problem}`);
   async function at(given: string | undefined, asOf: AsOf): Promise<InForceWorkflows> {
     const moment = await asOf.moment(given);
     if (moment === undefined) return now;
@@ -137,7 +146,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
       const found = place === undefined ? undefined : await readVersion(place, log);
       return found === undefined ? undefined : policy(directory.compile(found.workflow));
     },
-    begin: () => changes.manageDefault(options.defaultSteps),
+    begin: () => changes.manageDefault(rules.steps),
     at,
     register(admin, asOf) {
       registerWorkflows(admin, {
@@ -159,6 +168,10 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
       });
     },
   };
+}
+
+function rulesOf({ guardrails }: Pick<Config, 'guardrails'>): GuardrailRule[] {
+  return guardrails.map(({ userPath, ...rule }) => ({ ...rule, userPath: optionalUserPath(userPath, 'user_path') }));
 }
 
 /** A workflow with guardrails for one model of the provider, at this path or above it. */

@@ -31,6 +31,7 @@ describe('the command line', () => {
       env: {},
       cwd,
       providerTypes: async () => ({}),
+      guardrailSecrets: async () => ({}),
       serve,
       analytics: async () => 0,
       rebuildAnalytics: async () => '0',

@@ -7,7 +7,10 @@ import { configFrom, load, types, type Written } from './load.ts';
 function printed(written: Written): string {
   const loaded = load(written);
   if (!loaded.ok) throw new Error('expected a valid configuration');
-  return printConfig(loaded.config, loaded.rawSettings, types);
+  return printConfig(loaded.config, loaded.rawSettings, {
+    providers: types,
+    guardrailSecrets: { vault: ['token'], plain: [] },
+  });
 }
 
 describe('chancery config print', () => {
@@ -46,6 +49,22 @@ describe('chancery config print', () => {
     expect(text).toMatch(
       /^# providers in force: ollama\n# note: provider openai-eu is left out: .*OPENAI_EU_API_KEY\n/,
     );
+  });
+
+  test('secrets of guardrails are masked, and all settings of an unknown type', () => {
+    const rules = [
+      { name: 'a', type: 'vault', config: { url: 'http://vault', token: 'sk-hidden-1' } },
+      { name: 'b', type: 'plain', config: { prompt: 'Be brief.', roles: ['user'] } },
+    ];
+    const yaml =
+      'guardrails: { rules: [{ name: c, type: unknown, config: { any: sk-hidden-2, list: [sk-hidden-3] } }] }';
+    const text = printed({ yaml, env: { GUARDRAILS: JSON.stringify(rules) } });
+    expect(text).not.toContain('hidden');
+    expect(parse(text).guardrails.rules).toEqual([
+      { name: 'c', type: 'unknown', config: { any: '****', list: ['****'] } },
+      { name: 'a', type: 'vault', config: { url: 'http://vault', token: '****' } },
+      rules[1],
+    ]);
   });
 
   test('secrets are masked wherever they come from', () => {
