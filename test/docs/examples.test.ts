@@ -104,7 +104,11 @@ describe.skipIf(!hasChdb)('an example that is run beside a gateway', () => {
     mkdirSync(join(folder, 'bin'));
     symlinkSync(join(root, 'scripts/chancery.mjs'), join(folder, 'bin/chancery'));
     const dataDir = join(folder, 'data');
-    gateway = await serve({ dataDir, cwd: folder, env: { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' } });
+    gateway = await serve({
+      dataDir,
+      cwd: folder,
+      env: { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0', PLUGINS_ENABLED: 'true' },
+    });
     const json = { model: 'demo/simulated-small', messages: [{ role: 'user', content: 'Hello!' }] };
     const answer = await ask(gateway.url, '/v1/chat/completions', { json });
     expect(answer.status, await answer.text()).toBe(200);
