@@ -239,13 +239,14 @@ describe.skipIf(!hasChdb)('the projector', () => {
     await storedWhole(log, projector);
     await projector.close();
     const client = embedded.clientOf('projector');
-    for (const table of ['events', 'exchanges', 'usage', 'admin_changes']) {
+    for (const table of ['events', 'exchanges', 'usage', 'admin_changes', 'guardrail_verdicts']) {
       await client.command({ query: `OPTIMIZE TABLE ${database}.${table} FINAL` });
     }
     const query = `SELECT countIf(position <= ${old}) AS old, count() > 0 AS some FROM $ UNION ALL `;
-    const kept = ['events', 'exchanges', 'usage'].map((table) => query.replace('$', `${database}.${table}`)).join('');
+    const expiring = ['events', 'exchanges', 'usage', 'guardrail_verdicts'];
+    const kept = expiring.map((table) => query.replace('$', `${database}.${table}`)).join('');
     const rows = await client.query({ query: kept.replace(/ UNION ALL $/, ''), format: 'TabSeparated' });
-    expect(await rows.text()).toBe('0\t1\n0\t1\n0\t1\n');
+    expect(await rows.text()).toBe('0\t1\n'.repeat(expiring.length));
     expect((await figures(database, 'usage_by_quarter_hour')).usage).toEqual((await figures(database)).usage);
     expect((await figures(database)).adminChanges).toBe((await figuresOfLog(log)).adminChanges);
   });

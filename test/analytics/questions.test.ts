@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
+import { guardrailApplied, guardrailVerdicts } from '../../src/events/catalogue/guarded-exchange.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -56,9 +57,9 @@ async function costsKnown(log: MemoryLog): Promise<(string | null)[]> {
   return [...costs.values()];
 }
 
-test('there are twenty, each with its query, and no other SQL', () => {
-  expect(questions.map(({ number }) => number)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
-  expect(text.match(/^```sql$/gm)).toHaveLength(20);
+test('there are twenty-three, each with its query, and no other SQL', () => {
+  expect(questions.map(({ number }) => number)).toEqual(Array.from({ length: 23 }, (_, index) => index + 1));
+  expect(text.match(/^```sql$/gm)).toHaveLength(23);
   for (const { sql } of questions) expect(sql, 'bounded in time').toMatch(/INTERVAL \d+ DAY/);
 });
 
@@ -80,7 +81,7 @@ describe('the dashboards', () => {
   });
 });
 
-describe.skipIf(!hasChdb)('the twenty questions', () => {
+describe.skipIf(!hasChdb)('the questions', () => {
   let embedded: Embedded;
   const log = new MemoryLog();
 
@@ -127,6 +128,33 @@ describe.skipIf(!hasChdb)('the twenty questions', () => {
       .replaceAll(/\$__timeFilter\((\w+)\)/g, '$1 >= now() - INTERVAL 30 DAY AND $1 <= now()')
       .replaceAll(/\$__timeInterval\((\w+)\)/g, 'toStartOfHour($1)');
     expect(await ask(query)).not.toEqual([]);
+  });
+
+  test('the runs, findings and stopped requests of guardrails add up to those of the log', {
+    timeout: 30_000,
+  }, async () => {
+    const sums = { runs: 0, found: 0, stopped: 0 };
+    const strongest = new Map<string, string>();
+    const strength = (verdict: string) => guardrailVerdicts.findIndex((one) => one === verdict);
+    for await (const { type, stream, data } of log.readAll()) {
+      if (type !== guardrailApplied.type) continue;
+      const { verdict, runs } = guardrailApplied.data.parse(data);
+      sums.runs += runs.length;
+      for (const { findings } of runs) for (const count of Object.values(findings ?? {})) sums.found += count;
+      if (strength(verdict) > strength(strongest.get(stream) ?? '')) strongest.set(stream, verdict);
+    }
+    sums.stopped = [...strongest.values()].filter((verdict) => ['block', 'respond'].includes(verdict)).length;
+    for (const [number, column] of [
+      [21, 'runs'],
+      [22, 'found'],
+      [23, 'stopped'],
+    ] as const) {
+      const rows = await ask(questions[number - 1]?.sql ?? '');
+      expect(
+        rows.reduce((total, row) => total + Number(row[column]), 0),
+        column,
+      ).toBe(sums[column]);
+    }
   });
 
   test('the costs of teams, models and the current prices add up to those of the log', {

@@ -1,6 +1,6 @@
 /**
- * Masks secrets for analysts: hashes of keys, ciphertexts of secrets and the values that guardrails replaced by
- * placeholders stay in the log.
+ * Masks secrets for analysts: hashes of keys, ciphertexts of secrets and the values assigned to placeholders stay in the
+ * log.
  */
 import { placeholdersAssigned } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent } from '../../events/event.ts';
