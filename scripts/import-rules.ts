@@ -92,6 +92,7 @@ const commandLayers = [
   'exchange/dialects/forward',
   'exchange/background',
   'exchange/pipeline',
+  'guardrails/replay',
   'provider-objects',
   'deferred',
   'response-lifecycle',

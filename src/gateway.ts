@@ -18,6 +18,7 @@ import { type AnalyticsQueries, createAnalytics } from './wiring/analytics/repor
 import { credentialsKey } from './wiring/credentials-key.ts';
 import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { modelDialects } from './wiring/dialects.ts';
+import { createGuardrailReplay } from './wiring/guardrail-replay.ts';
 import { createGuardrailServices, guardrailTypes } from './wiring/guardrail-types.ts';
 import { registerClientRoutes } from './wiring/http/client-routes.ts';
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
@@ -154,6 +155,18 @@ export async function startGateway(
   });
   await workflows.begin();
 
+  const guardrailReplay = createGuardrailReplay({
+    config,
+    recorded,
+    workflows,
+    types: guardrailTypes,
+    sealers,
+    registry,
+    prices: pricing.prices,
+    records: views.guardrailReplays,
+    failed: onError,
+  });
+
   // The exchange pipeline: every model request runs through it.
   const metrics = createMetrics();
   const requests = createModelRequests({
@@ -217,6 +230,7 @@ export async function startGateway(
     sealers,
     virtualModels,
     workflows,
+    guardrailReplay,
     pricing,
     limits,
     reports,
@@ -244,6 +258,7 @@ export async function startGateway(
       await guardrailServices.close();
       await server.close();
       await reports.close();
+      await guardrailReplay.stop();
       await deferred.stop();
       await providers.close();
       await journal.settled();

@@ -3,6 +3,7 @@ import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
 import { adminJournal } from '../projections/admin-journal.ts';
 import { deferredUsageView } from '../projections/deferred-usage.ts';
+import { guardrailReplaysView } from '../projections/guardrail-replays.ts';
 import { guardrailsView } from '../projections/guardrails.ts';
 import { keysView } from '../projections/keys.ts';
 import { priceOverridesView } from '../projections/price-overrides.ts';
@@ -44,6 +45,7 @@ export const savedViews: readonly SavedView[] = [
   saved(virtualModelsView, 'virtual models and access policies'),
   saved(workflowsView, 'active workflows, and where the log has every version'),
   saved(guardrailsView, 'guardrails that administrators defined'),
+  saved(guardrailReplaysView, 'the newest runs of draft workflows over recorded requests'),
   saved(keysView, 'managed keys'),
   saved(usersView, 'policies of user paths'),
   saved(priceOverridesView, 'prices that administrators set'),

@@ -52,6 +52,12 @@ export class Refusal extends Error {
     return this.code !== null ? this : new Refusal({ ...this, message: this.message, code }, this.cause);
   }
 
+  /** The same refusal where the refused value is a member of a larger body. */
+  within(member: string): Refusal {
+    const param = this.param === null ? member : `${member}.${this.param}`;
+    return new Refusal({ ...this, message: this.message, param }, this.cause);
+  }
+
   /** The error envelope, the only form in which the gateway returns an error. */
   envelope(): { error: Record<string, unknown> } {
     const error: Record<string, unknown> = {
@@ -269,6 +275,12 @@ export const refusals = {
   requestCanceled: () => refuse(499, 'request_canceled', 'The client went before it had its answer.'),
   recalculationRunning: () =>
     refuse(409, 'recalculation_running', 'A recalculation of past costs is already running. Wait until it has ended.'),
+  replayRunning: (id: string | undefined) =>
+    refuse(
+      409,
+      'replay_running',
+      `The replay ${id === undefined ? 'that was just started' : `'${id}'`} is still running. Wait until it has ended, or cancel it.`,
+    ),
   batchNotReady: (id: string, status: string) =>
     refuse(
       409,

@@ -10,6 +10,7 @@ import type { Guardrail, GuardrailTypes } from '../commands/guardrails/guardrail
 import { sealingPlace } from '../commands/guardrails/guardrail-input.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
 import { type PreparationParts, prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
+import type { DraftParts } from '../commands/guardrails/replay/draft.ts';
 import { InTurn } from '../commands/in-turn.ts';
 import { stepProblem } from '../commands/workflows/chains.ts';
 import { readVersion, WorkflowChanges } from '../commands/workflows/changes.ts';
@@ -59,6 +60,8 @@ export interface Workflows extends InForceWorkflows, Pick<ExchangeDependencies, 
   readonly changes: WorkflowChanges;
   readonly guardrailChanges: GuardrailChanges;
   readonly targets: ScopeTargets;
+  /** Checks and compiles a definition that need not be in force. */
+  readonly prepare: DraftParts['prepare'];
   /** What the configuration of the process allows. */
   readonly switches: WorkflowFeatures;
   /** Creates the default workflow when there is no global one. @throws Refusal 503 when the log cannot be written */
@@ -78,11 +81,13 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     options.servicesOf(guardrail, declared.get(guardrail.name) === guardrail);
   const openSecret: PreparationParts['openSecret'] = (name, field, sealed) =>
     sealers.toOpen().open(sealingPlace(name), field, sealed);
-  const prepare = (guardrail: Guardrail) => prepareGuardrail(guardrail, { types, openSecret, servicesOf });
-  const rules = declaredGuardrails(rulesOf(config), types, prepare);
+  const prepare: DraftParts['prepare'] = (guardrail, services = (of) => of) =>
+    prepareGuardrail(guardrail, { types, openSecret, servicesOf: (one) => services(servicesOf(one)) });
+  const prepareAsIs = (guardrail: Guardrail) => prepare(guardrail);
+  const rules = declaredGuardrails(rulesOf(config), types, prepareAsIs);
   for (const [name, guardrail] of rules.guardrails) declared.set(name, guardrail);
   const over = (stored: { guardrails(): GuardrailsState; workflows(): WorkflowsState }): InForceWorkflows => {
-    const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared, prepare });
+    const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared, prepare: prepareAsIs });
     const directory = new WorkflowDirectory({ stored: stored.workflows, guardrails, switches });
     return { directory, guardrails };
   };
@@ -131,6 +136,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     changes,
     guardrails,
     guardrailChanges,
+    prepare,
     switches,
     targets,
     policyOf({ caller: { userPath, origin } }, first) {
@@ -156,9 +162,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
       whilePluginsAreOn(admin, config.pluginsEnabled || config.guardrailsEnabled, (routes) => {
         registerPlugins(routes, types);
         const test: GuardrailTestParts = {
-          ...{ directory: guardrails, log, draft: (input) => guardrailChanges.draft(input) },
-          prepare: (guardrail, services) =>
-            prepareGuardrail(guardrail, { types, openSecret, servicesOf: (one) => services(servicesOf(one)) }),
+          ...{ directory: guardrails, log, prepare, draft: (input) => guardrailChanges.draft(input) },
         };
         registerGuardrailTest(routes, (given) => testGuardrail(given, test));
         registerGuardrails(routes, {

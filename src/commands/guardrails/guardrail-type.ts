@@ -29,6 +29,8 @@ export interface GuardrailType<Config> {
   readonly phases: readonly GuardrailPhase[];
   /** Whether it can change texts. At most one such guardrail runs in a step. */
   readonly mutating: boolean;
+  /** What its guardrails call, which costs money or sends texts elsewhere. Undefined: nothing. */
+  readonly calls?: 'model' | 'server' | undefined;
   /** Strict: unknown keys are refused. Missing keys get their default. */
   readonly config: z.ZodType<Config>;
   /** The default of each key that has one. */

@@ -14,6 +14,8 @@ export interface UsableType {
   readonly description: string;
   readonly phases: readonly GuardrailPhase[];
   readonly mutating: boolean;
+  /** What its guardrails call. Undefined: nothing. */
+  readonly calls?: 'model' | 'server' | undefined;
   readonly defaults: Readonly<Record<string, unknown>>;
   readonly fields: readonly EditorField[];
   read(config: unknown): ReadConfig;

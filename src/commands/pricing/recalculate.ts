@@ -4,7 +4,6 @@
  * The log is read as a stream, so memory is bounded whatever its length; the gateway keeps serving requests
  * meanwhile.
  */
-import { setImmediate as otherWork } from 'node:timers/promises';
 import type { z } from 'zod';
 import { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import type { EventContext, RecordedEvent, UserPath } from '../../events/event.ts';
@@ -12,6 +11,7 @@ import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { LogUnavailable, WrongExpectedRevision } from '../../events/log.ts';
 import { readUsage, type TokenUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
+import { timeSlices } from '../time-slices.ts';
 import { type KnownCosts, type LastWord, NewestCorrections } from './newest-corrections.ts';
 import type { PricedUsage, Pricing, UsageCost } from './pricing.ts';
 
@@ -54,8 +54,6 @@ interface Waiting {
 
 /** Corrections per append. */
 const BATCH = 128;
-/** Milliseconds after which it lets other work run. */
-const TURN_MS = 5;
 
 export interface RecalculationDependencies {
   readonly log: EventLog;
@@ -112,18 +110,12 @@ class Run {
   readonly #pricing: Pricing;
   readonly #admin: EventContext;
   #waiting: Waiting[] = [];
-  #sliceStartedAt = performance.now();
+  readonly letOthersWork = timeSlices();
 
   constructor(log: EventLog, pricing: Pricing, admin: EventContext) {
     this.#log = log;
     this.#pricing = pricing;
     this.#admin = admin;
-  }
-
-  async letOthersWork(): Promise<void> {
-    if (performance.now() - this.#sliceStartedAt < TURN_MS) return;
-    await otherWork();
-    this.#sliceStartedAt = performance.now();
   }
 
   async price(event: Recorded): Promise<void> {

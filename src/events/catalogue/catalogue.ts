@@ -11,6 +11,7 @@ import * as files from './files.ts';
 import * as gateway from './gateway.ts';
 import * as guardedExchange from './guarded-exchange.ts';
 import * as guardrail from './guardrail.ts';
+import * as guardrailReplay from './guardrail-replay.ts';
 import * as idempotency from './idempotency.ts';
 import * as item from './item.ts';
 import * as key from './key.ts';
@@ -30,6 +31,7 @@ export const families = {
   'virtual-model': virtualModel,
   workflow,
   guardrail,
+  'guardrail-replay': guardrailReplay,
   access,
   price,
   budget,

@@ -45,7 +45,7 @@ const listGuardrails = globalAdmin('listGuardrails', 'List the guardrails', {
 
 const getGuardrail = globalAdmin('getGuardrail', 'Get one guardrail', {
   etag: true,
-  params: pathParameters({ name: 'Its name; a guardrail named `types` is only in the list' }),
+  params: pathParameters({ name: 'Its name; a guardrail named `types` or `replay` is only in the list' }),
   querystring: queryOfParameters({ as_of: asOfParameter }),
   response: { 200: jsonAnswer('The guardrail', guardrailRow) },
   errors: [404, 503],

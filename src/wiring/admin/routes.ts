@@ -10,6 +10,7 @@ import type { Metrics } from '../../http/metrics.ts';
 import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import { type AccessControl, type KnownAccess, registerAccessRoutes } from '../access.ts';
 import type { Analytics } from '../analytics/reports.ts';
+import type { GuardrailReplayWiring } from '../guardrail-replay.ts';
 import type { Limits } from '../limits.ts';
 import type { GatewayViews } from '../log/views.ts';
 import type { GatewayPricing } from '../pricing.ts';
@@ -31,6 +32,7 @@ export interface AdminRoutes {
   readonly sealers: SealerSource;
   readonly virtualModels: VirtualModels;
   readonly workflows: Workflows;
+  readonly guardrailReplay: GuardrailReplayWiring;
   readonly pricing: GatewayPricing;
   readonly limits: Limits;
   readonly reports: Analytics;
@@ -83,6 +85,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     live.register(admin);
     registerGateway(admin);
     routes.workflows.register(admin, history.asOf);
+    routes.guardrailReplay.register(admin);
     virtualModels.register(admin, history.asOf);
     pricing.register(admin, { asOf: history.asOf, registry, virtualModels });
     registerAccessRoutes(admin, knownKeys, control, log, history.policies);

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import { adminJournal } from '../../projections/admin-journal.ts';
+import { guardrailReplaysView } from '../../projections/guardrail-replays.ts';
 import { guardrailsView } from '../../projections/guardrails.ts';
 import { providerCredentialsView } from '../../projections/provider-credentials.ts';
 import { providerMemory } from '../../projections/provider-memory.ts';
@@ -33,6 +34,7 @@ export function openGatewayViews({ config, log, logger }: GatewayViewsOptions) {
     virtualModels: projections.run(virtualModelsView),
     workflows: projections.run(workflowsView),
     guardrails: projections.run(guardrailsView),
+    guardrailReplays: projections.run(guardrailReplaysView),
   };
   return {
     store,
@@ -41,7 +43,7 @@ export function openGatewayViews({ config, log, logger }: GatewayViewsOptions) {
     ...views,
     /** Resolves when the read models that the request path uses have reached the end of the log. */
     caughtUp: () => {
-      const { adminJournal: _onlyReports, ...needed } = views;
+      const { adminJournal: _onlyReports, guardrailReplays: _onlyLists, ...needed } = views;
       return Promise.all(Object.values(needed).map(({ caughtUp }) => caughtUp));
     },
     /** Saves all read models. @throws what SQLite throws when the disk is full; everything is closed in that case too */

@@ -1,6 +1,17 @@
 /** The routes of the admin API. */
 import type { Row } from './row.ts';
-import { exchangeBy, guardrail, keyOf, MODEL, newWorkflow, setting, teamWorkflow } from './stored-objects.ts';
+import {
+  exchangeBy,
+  guardrail,
+  guardrailReplay,
+  keyOf,
+  MODEL,
+  newReplay,
+  newWorkflow,
+  noReplay,
+  setting,
+  teamWorkflow,
+} from './stored-objects.ts';
 
 // no key, unbound plain, bound plain, other tenant, scoped admin, global admin, master
 export const adminRoutes: readonly Row[] = [
@@ -32,6 +43,25 @@ export const adminRoutes: readonly Row[] = [
     answers: [401, 403, 403, 403, 403, 200, 200],
   },
   { route: 'GET /admin/guardrails/types', answers: [401, 403, 403, 403, 403, 200, 200] },
+  {
+    route: 'POST /admin/guardrails/replay',
+    make: noReplay,
+    body: () => guardrailReplay,
+    answers: [401, 403, 403, 403, 403, 202, 202],
+  },
+  { route: 'GET /admin/guardrails/replay', answers: [401, 403, 403, 403, 403, 200, 200] },
+  {
+    route: 'GET /admin/guardrails/replay/:id',
+    make: newReplay,
+    path: (id) => `/admin/guardrails/replay/${id}`,
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
+  {
+    route: 'DELETE /admin/guardrails/replay/:id',
+    make: newReplay,
+    path: (id) => `/admin/guardrails/replay/${id}`,
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
   { route: 'GET /admin/workflows/guardrails', answers: [401, 403, 403, 403, 403, 200, 200] },
 
   // Workflows.

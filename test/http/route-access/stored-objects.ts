@@ -128,3 +128,32 @@ export const newWorkflow: StoredObjectMaker = async ({ gateway }) => {
 };
 
 export const guardrail = (name: string) => ({ name, type: 'system_prompt', config: { content: 'Be kind.' } });
+
+/** A run over no requests. */
+export const guardrailReplay = {
+  workflow: {
+    workflow_payload: {
+      features: { cache: true, audit: true, usage: true, guardrails: true },
+      steps: [{ ref: 'kind' }],
+    },
+  },
+  guardrails: [guardrail('kind')],
+  from: '2020-01-01',
+  to: '2020-01-01',
+};
+
+/** Ends every run, so that the next one can start. */
+export const noReplay: StoredObjectMaker = async ({ gateway }) => {
+  for (const { id } of await json(await gateway.fetch('/admin/guardrails/replay'))) {
+    expect((await gateway.fetch(`/admin/guardrails/replay/${id}`, { method: 'DELETE' })).status).toBe(200);
+  }
+  return '';
+};
+
+export const newReplay: StoredObjectMaker = async (world) => {
+  await noReplay(world);
+  const { gateway } = world;
+  const answer = await gateway.fetch('/admin/guardrails/replay', { json: guardrailReplay });
+  expect(answer.status, await answer.clone().text()).toBe(202);
+  return idOf(answer);
+};

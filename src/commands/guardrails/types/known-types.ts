@@ -21,9 +21,9 @@ export interface KnownGuardrailType extends UsableType {
 }
 
 function known<Config extends Readonly<Record<string, unknown>>>(type: GuardrailType<Config>): KnownGuardrailType {
-  const { label, description, phases, mutating, defaults, fields } = type;
+  const { label, description, phases, mutating, calls, defaults, fields } = type;
   return {
-    ...{ type: type.type, label, description, phases, mutating, defaults, fields },
+    ...{ type: type.type, label, description, phases, mutating, calls, defaults, fields },
     read(given) {
       const parsed = type.config.safeParse(given ?? {});
       if (!parsed.success) return { ok: false, ...problemOf(parsed.error) };

@@ -39,6 +39,7 @@ export const llmBasedAltering: GuardrailType<Config> = {
   description: 'A model rewrites the texts of requests or answers, by default to remove personal data.',
   phases: ['prompt', 'response'],
   mutating: true,
+  calls: 'model',
   config,
   defaults: { provider: '', roles: ['user'], max_tokens: 4_096, skip_content_prefix: '', prompt: '' },
   fields: [

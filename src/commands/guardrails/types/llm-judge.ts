@@ -53,6 +53,7 @@ export const llmJudge: GuardrailType<Config> = {
   description: 'A model decides whether a request or an answer is allowed. Streams are collected before the decision.',
   phases: ['prompt', 'response', 'stream'],
   mutating: false,
+  calls: 'model',
   config,
   defaults: {
     user_path: '',

@@ -57,6 +57,7 @@ export const presidio: GuardrailType<Config> = {
   description: 'Personal data as a Presidio analyzer finds it. Streams are collected before they are analyzed.',
   phases: ['prompt', 'response', 'stream'],
   mutating: true,
+  calls: 'server',
   config,
   defaults: {
     language: 'en',

@@ -1,0 +1,187 @@
+/**
+ * One run of a draft over the recorded requests of a range. The log is read as a stream and each exchange by itself, so
+ * memory is bounded whatever the length of the log; other work runs every few milliseconds. Nothing is changed, and
+ * providers are called only for the sample.
+ */
+import { usageRecorded } from '../../../events/catalogue/exchange.ts';
+import { streamName } from '../../../events/event.ts';
+import type { EventLog } from '../../../events/log.ts';
+import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
+import { timeSlices } from '../../time-slices.ts';
+import { scopeKey, type WorkflowScope } from '../../workflows/scope.ts';
+import { WorkflowIndex } from '../../workflows/workflow-index.ts';
+import type { CheckedDraft, ReplayChains } from './draft.ts';
+import { evaluateExchange } from './evaluate-exchange.ts';
+import { ModelMeter, type RatesOf } from './model-meter.ts';
+import {
+  logRange,
+  placeIn,
+  type ReplayedExchange,
+  type ReplayRange,
+  readReplayed,
+  requestsIn,
+} from './recorded-requests.ts';
+import { ReplayFigures, type ReplayResult } from './result.ts';
+import { sampledRequests } from './sample.ts';
+
+export interface ReplayOptions {
+  readonly range: ReplayRange;
+  /** Most requests on which guardrails run that call a model or a server. 0: those guardrails do not run. */
+  readonly sample: number;
+  /** US dollars: no calls when their estimate is higher, or unknown. Undefined: any cost. */
+  readonly maxCost?: number | undefined;
+  readonly maxRequests: number;
+}
+
+export const replayLimits = {
+  requests: { usual: 10_000, most: 100_000 },
+  sample: { usual: 0, most: 500 },
+} as const;
+
+export interface RunDependencies extends ReplayDependencies {
+  /** The scopes of the workflows in force: requests that one of them matches better are not of the draft. */
+  readonly scopes: Iterable<WorkflowScope>;
+  readonly ratesOf: RatesOf;
+}
+
+export interface ReplayProgress {
+  /** `estimating` before guardrails that call a model or a server may run. */
+  readonly stage: 'estimating' | 'running';
+  /** From 0 to 1. */
+  readonly done: number;
+}
+
+/** The user path of the calls of all runs. */
+const CALLS_PATH = '/guardrail-replays';
+
+export class ReplayRun {
+  readonly #id: string;
+  readonly #draft: CheckedDraft;
+  readonly #options: ReplayOptions;
+  readonly #deps: RunDependencies;
+  readonly #figures = new ReplayFigures();
+  readonly #index: WorkflowIndex<'draft' | 'other'>;
+  readonly #letOthersWork = timeSlices();
+  #progress: ReplayProgress = { stage: 'running', done: 0 };
+
+  constructor(id: string, draft: CheckedDraft, options: ReplayOptions, deps: RunDependencies) {
+    this.#id = id;
+    this.#draft = draft;
+    this.#options = options;
+    this.#deps = deps;
+    const own = scopeKey(draft.scope);
+    const others = [...deps.scopes].filter((scope) => scopeKey(scope) !== own);
+    this.#index = new WorkflowIndex([...others.map((scope) => [scope, 'other'] as const), [draft.scope, 'draft']]);
+  }
+
+  get progress(): ReplayProgress {
+    return this.#progress;
+  }
+
+  /** What was evaluated so far. */
+  result(): ReplayResult {
+    return this.#figures.result();
+  }
+
+  /** Returns early when the signal is aborted. @throws the errors of reading the log */
+  async run(signal: AbortSignal): Promise<void> {
+    const { range, maxRequests } = this.#options;
+    const { log } = this.#deps;
+    const within = await logRange(range, log);
+    const pure = this.#draft.pure();
+    const sampled = this.#draft.hasCalls ? await this.#sample(within, signal) : new Set<string>();
+    const meter = new ModelMeter(this.#deps.ratesOf);
+    const full = sampled.size === 0 ? pure : this.#draft.withCalls(meter.counting(this.#path), 'all');
+    this.#progress = { stage: 'running', done: 0 };
+    for await (const event of requestsIn(range, within, { log, signal })) {
+      this.#progress = { stage: 'running', done: placeIn(within, event) };
+      await this.#letOthersWork();
+      if (this.#figures.requests >= maxRequests) {
+        this.#figures.truncatedAt = event.at;
+        break;
+      }
+      const exchange = await readReplayed(event.stream, log);
+      if (exchange === undefined) continue;
+      if (!this.#isOfDraft(exchange)) {
+        this.#figures.noteOtherWorkflow();
+        continue;
+      }
+      const isSampled = sampled.has(exchange.recorded.id) && !this.#isSpent(meter);
+      await this.#evaluate(exchange, isSampled ? full : pure, signal, isSampled);
+    }
+    const { sample } = this.#figures;
+    if (sample?.state !== 'evaluated') return;
+    this.#figures.sample = { ...sample, calls: meter.calls, cost: await recordedCost(meter.exchanges, log) };
+  }
+
+  async #evaluate(exchange: ReplayedExchange, chains: ReplayChains, signal: AbortSignal, isSampled: boolean) {
+    const evaluated = await evaluateExchange(exchange, chains, this.#evaluation, signal);
+    if (signal.aborted) return;
+    const { sample } = this.#figures;
+    if (isSampled && sample !== undefined) this.#figures.sample = { ...sample, evaluated: sample.evaluated + 1 };
+    if (typeof evaluated === 'string') this.#figures.noteObstacle(evaluated);
+    else this.#figures.note(exchange, evaluated);
+  }
+
+  /** Chooses the sample and estimates its cost. Empty when the calls may not be made. */
+  async #sample(within: Parameters<typeof placeIn>[0], signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const { range, sample: size, maxCost } = this.#options;
+    const nothing = { size, evaluated: 0, calls: 0, estimatedCost: null, cost: null };
+    this.#figures.sample = { ...nothing, state: size === 0 ? 'not_requested' : 'estimating' };
+    if (size === 0) return new Set();
+    this.#progress = { stage: 'estimating', done: 0 };
+    const meter = new ModelMeter(this.#deps.ratesOf);
+    const calling = this.#draft.withCalls((services) => meter.estimating(services), 'calling');
+    const { log } = this.#deps;
+    const isOfDraft = (exchange: ReplayedExchange) => this.#isOfDraft(exchange);
+    const options = { range, within, size, log, signal, isOfDraft, letOthersWork: this.#letOthersWork };
+    const chosen = new Set<string>();
+    for await (const exchange of sampledRequests(options)) {
+      await evaluateExchange(exchange, calling, this.#evaluation, signal);
+      chosen.add(exchange.recorded.id);
+      this.#progress = { stage: 'estimating', done: chosen.size / size };
+    }
+    const { dollars } = meter;
+    const estimatedCost = dollars === undefined ? null : nanoDollars(dollars);
+    const isTooMuch = maxCost !== undefined && (dollars === undefined || dollars > maxCost);
+    const state = !isTooMuch ? 'evaluated' : dollars === undefined ? 'price_unknown' : 'too_expensive';
+    this.#figures.sample = { ...nothing, size: chosen.size, state, estimatedCost };
+    return isTooMuch ? new Set() : chosen;
+  }
+
+  get #evaluation() {
+    return { ...this.#deps, letOthersWork: this.#letOthersWork };
+  }
+
+  get #path(): string {
+    return `${CALLS_PATH}/${this.#id}`;
+  }
+
+  #isOfDraft({ recorded, target }: ReplayedExchange): boolean {
+    const { userPath } = recorded.received.context;
+    return this.#index.find(userPath, target?.provider, target?.model) === 'draft';
+  }
+
+  #isSpent({ dollars }: ModelMeter): boolean {
+    const { maxCost } = this.#options;
+    return maxCost !== undefined && (dollars === undefined || dollars > maxCost);
+  }
+}
+
+/** In nano-dollars; null when the cost of one of the exchanges is unknown. */
+async function recordedCost(exchanges: readonly string[], log: EventLog): Promise<string | null> {
+  let sum = 0n;
+  for (const id of exchanges) {
+    for await (const { type, data } of log.readStream(streamName('exchange', id))) {
+      if (type !== usageRecorded.type) continue;
+      const { totalCost } = usageRecorded.data.parse(data);
+      if (totalCost === null) return null;
+      sum += BigInt(totalCost);
+    }
+  }
+  return String(sum);
+}
+
+function nanoDollars(dollars: number): string {
+  return String(BigInt(Math.ceil(dollars * 1e9)));
+}

@@ -1,0 +1,114 @@
+/** The guardrail replay family: runs of a draft workflow over recorded requests, on streams `replay-<id>`. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+import { guardrailSaved } from './guardrail.ts';
+import { workflowCreated, workflowPhases } from './workflow.ts';
+
+/** What the draft would have done with a request, the strongest first. */
+export const replayVerdicts = ['blocked', 'failed', 'responded', 'warned', 'changed', 'passed'] as const;
+
+const count = () => z.number().int().min(0);
+const time = () => z.number().describe('milliseconds since the epoch');
+const byReason = () => z.record(z.string(), count());
+const nanoDollars = () => z.string().nullable();
+
+const guardrailFigures = z.object({
+  guardrail: z.string(),
+  type: z.string(),
+  phase: z.enum(workflowPhases),
+  step: count(),
+  runs: count(),
+  verdicts: z.object({ allow: count(), warn: count(), respond: count(), block: count(), failure: count() }),
+  edited: count().describe('runs that changed texts, the system text or headers'),
+  findings: byReason().describe('number of matches by kind'),
+  durationNs: count().describe('the sum over its runs'),
+  longestNs: count(),
+});
+
+const example = z.object({
+  verdict: z.enum(replayVerdicts),
+  exchangeId: z.string(),
+  at: time(),
+  guardrail: z.string().optional().describe('the guardrail that decided'),
+  phase: z.enum(workflowPhases).optional(),
+  code: z.string().optional(),
+});
+
+/** Contains no text of a request or of an answer. */
+export const replayResult = z.object({
+  requests: count().describe(
+    'recorded requests of the draft within the range: the sum of the verdicts and of those not evaluated',
+  ),
+  verdicts: z.object({
+    blocked: count(),
+    failed: count(),
+    responded: count(),
+    warned: count(),
+    changed: count(),
+    passed: count(),
+  }),
+  notEvaluated: byReason().describe('requests by the reason why they could not be evaluated'),
+  answersNotEvaluated: byReason().describe(
+    'answers by the reason why they could not be evaluated; their requests count by the prompt phase alone',
+  ),
+  otherWorkflow: count().describe(
+    'requests of the range for which another workflow is more specific, or that are not in the scope',
+  ),
+  withoutEarlierTurns: count().describe('evaluated requests whose earlier turns are not part of their record'),
+  unreadable: count().describe('evaluated requests with members that guardrails cannot read'),
+  guardrails: z.array(guardrailFigures).readonly(),
+  examples: z.array(example).readonly(),
+  sample: z
+    .object({
+      state: z
+        .enum(['not_requested', 'estimating', 'too_expensive', 'price_unknown', 'evaluated'])
+        .describe('`estimating`: their cost is not known yet; `too_expensive`, `price_unknown`: they did not run'),
+      size: count().describe('requests on which the guardrails that call a model or a server run'),
+      evaluated: count(),
+      calls: count().describe('calls of models'),
+      estimatedCost: nanoDollars().describe(
+        'before the run, each answer as long as allowed; null when a price is unknown',
+      ),
+      cost: nanoDollars().describe('of the recorded usage of the calls; null when part of it is unknown'),
+    })
+    .optional()
+    .describe('absent when no guardrail of the draft calls a model or a server'),
+  truncatedAt: time()
+    .optional()
+    .describe('time of the first request that was not read because `maxRequests` was reached'),
+});
+
+export const replayStarted = defineEvent({
+  type: 'guardrail_replay.started',
+  when: 'An administrator started a run of a draft workflow over recorded requests.',
+  data: z.object({
+    id: z.string(),
+    scope: workflowCreated.data.shape.scope,
+    payload: workflowCreated.data.shape.payload,
+    draftSha256: z.string().describe('of the canonical JSON of scope, payload and guardrails, hexadecimal'),
+    guardrails: z
+      .array(guardrailSaved.data.omit({ secrets: true }))
+      .readonly()
+      .describe('the guardrails that the draft defines itself, without their secrets'),
+    from: time().describe('the first moment of the range'),
+    until: time().describe('the end of the range, exclusive'),
+    userPath: z.string().optional().describe('only requests of this path and below it'),
+    sample: count().describe('most requests on which guardrails that call a model or a server run'),
+    maxCost: z.number().optional().describe('US dollars: no calls when their estimate is higher'),
+    maxRequests: count(),
+  }),
+});
+
+export const replayFinished = defineEvent({
+  type: 'guardrail_replay.finished',
+  when: 'A run of a draft workflow over recorded requests ended.',
+  data: z.object({
+    id: z.string(),
+    outcome: z
+      .enum(['completed', 'cancelled', 'interrupted', 'failed'])
+      .describe('`interrupted`: the gateway stopped; the result has what was evaluated until then'),
+    error: z.string().optional().describe('of a failed run'),
+    durationMs: z.number(),
+    result: replayResult,
+  }),
+});
