@@ -51,8 +51,10 @@ export function createModelRequests({ config, tagging, ...parts }: ModelRequests
   const maxAnswerBytes = Math.min(dependencies.maxAnswerBytes, MAX_AUXILIARY_ANSWER_BYTES);
   const auxiliary = new AuxiliaryCalls({
     limit: MAX_AUXILIARY_CALLS,
-    run(request, client) {
-      const exchange = runExchange(chat, request, client, { ...dependencies, maxAnswerBytes });
+    newId: dependencies.newId,
+    run(exchangeId, request, client) {
+      const own = { ...dependencies, maxAnswerBytes, newId: () => exchangeId };
+      const exchange = runExchange(chat, request, client, own);
       exchanges.track(exchange);
       return exchange;
     },

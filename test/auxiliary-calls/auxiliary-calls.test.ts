@@ -19,7 +19,8 @@ function callsThat(exchange: (client: Client) => void, limit = 2) {
   const clients: Client[] = [];
   const calls = new AuxiliaryCalls({
     limit,
-    async run(_request, client) {
+    newId: () => 'exchange-1',
+    async run(_id, _request, client) {
       clients.push(client);
       exchange(client);
       if (client.ended.aborted) return;
@@ -30,8 +31,7 @@ function callsThat(exchange: (client: Client) => void, limit = 2) {
 }
 
 const completion = (choice: object) => Buffer.from(JSON.stringify({ choices: [choice] }));
-const answers = (choice: object) => (client: Client) =>
-  client.answer(200, { 'x-exchange-id': 'exchange-1' }, completion(choice));
+const answers = (choice: object) => (client: Client) => client.answer(200, {}, completion(choice));
 
 describe('AuxiliaryCalls', () => {
   it.each([
@@ -71,7 +71,7 @@ describe('AuxiliaryCalls', () => {
 
   it('repeats the message of a refusal of the gateway, and not that of a provider', async () => {
     const facts = { status: 429, type: 'rate_limit_error', code: 'too_many', message: 'about a secret text' } as const;
-    const own = callsThat((client) => client.refuse(new Refusal(facts), { 'x-exchange-id': 'exchange-1' }));
+    const own = callsThat((client) => client.refuse(new Refusal(facts), {}));
     const failed = await own.calls.call(call()).catch((error: unknown) => error);
     expect(failed).toMatchObject({ message: expect.stringContaining('about'), exchangeId: 'exchange-1' });
     const other = callsThat((client) => client.refuse(new Refusal({ ...facts, provider: 'p' }), {}));
@@ -85,7 +85,9 @@ describe('AuxiliaryCalls', () => {
     const running = calls.call(call({ signal: first.signal }));
     await expect(calls.call(call())).rejects.toThrow('guardrails run 1 calls of models already');
     first.abort('client_gone');
-    await expect(running).rejects.toThrow('cancelled');
+    await expect(running).rejects.toMatchObject({
+      ...{ message: expect.stringContaining('cancelled'), exchangeId: 'exchange-1' },
+    });
     expect(clients[0]?.ended.reason).toBe('client_gone');
     const again = new AbortController();
     const second = calls.call(call({ signal: again.signal }));

@@ -1,10 +1,14 @@
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isObject } from '../../src/json/is-object.ts';
 import { eventsIn } from '../e2e/recorded-events.ts';
-import { errorOf, json, withGateway } from '../support/with-gateway.ts';
+import { startTestGateway } from '../support/gateway.ts';
+import { errorOf, eventsUntil, json, modelsListed, withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-history-steps.ts';
 
 const MODEL = 'llamacpp/simulated-small';
@@ -166,7 +170,11 @@ describe('a model call of a guardrail', () => {
   it('ends with the time limit of its guardrail', async () => {
     gateway.simulated.control.next({ hang: true });
     const result = await tested(judge({}, { timeout_ms: 100 }), 'hello');
-    expect(result).toMatchObject({ decision: 'failure', message: 'no decision within 100 ms' });
+    expect(result).toMatchObject({
+      ...{ decision: 'failure', message: 'no decision within 100 ms', calls: [{ cost: null }] },
+    });
+    const stream = `exchange-${result.calls[0].exchange_id}`;
+    await eventsUntil(gateway, `stream=${stream}`, ({ type }) => type === 'client.disconnected');
   });
 
   it('fails the guardrail when the model fails, without repeating what the provider says', async () => {
@@ -225,6 +233,36 @@ describe('a Presidio analyzer', () => {
     );
     expect(message).toContain('no user, password');
     expect(message).not.toContain('hidden');
+  });
+});
+
+describe('a stop of the gateway', () => {
+  it('ends the calls of models and of servers', async () => {
+    const silent = createServer((request) => void request.resume());
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const env = { PLUGINS_ENABLED: 'true', ALLOW_PRIVATE_PROVIDERS: 'true', DRAIN_TIMEOUT: '0s' };
+    const dataDir = mkdtempSync(join(tmpdir(), 'chancery-guardrail-stop-'));
+    const stopped = await startTestGateway({ env, dataDir });
+    try {
+      await modelsListed(stopped);
+      const start = (guardrail: object) =>
+        stopped.fetch('/admin/guardrails/test', { json: { guardrail, text: 'hello' } });
+      stopped.simulated.control.next({ hang: true });
+      const called = [stopped.simulated.nextRequest(), once(silent, 'request')];
+      const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+      // The stop closes the connections of administrators.
+      const answers = Promise.allSettled([start(judge()), start({ type: 'presidio', config: { analyzer_url: url } })]);
+      await Promise.all(called);
+      await stopped.close();
+      await answers;
+      const ends = (await eventsIn(dataDir)).filter(({ type }) => /^(exchange|client)\./.test(type));
+      expect(ends).toMatchObject([{ type: 'exchange.failed', data: { reason: 'gateway_stopped' } }]);
+    } finally {
+      silent.close();
+      silent.closeAllConnections();
+      rmSync(dataDir, { recursive: true, force: true });
+    }
   });
 });
 

@@ -14,9 +14,11 @@ import { CollectingClient } from './collecting-client.ts';
 
 export interface AuxiliaryCallsOptions {
   /**
-   * Runs a chat completion. Resolves when the exchange has ended; never rejects. Bounds the size of the answer.
+   * Runs a chat completion as the exchange with this id. Resolves when it has ended; never rejects. Bounds the size of
+   * the answer.
    */
-  run(request: ModelRequest, client: Client): Promise<void>;
+  run(exchangeId: string, request: ModelRequest, client: Client): Promise<void>;
+  newId(): string;
   /** Calls at the same time; further ones fail. */
   readonly limit: number;
 }
@@ -29,28 +31,28 @@ export class AuxiliaryCalls {
     this.#options = options;
   }
 
-  /** Resolves or rejects at once when the signal is aborted; the exchange then ends by itself. */
+  /** Rejects at once when the signal is aborted; the exchange then ends by itself. */
   async call(call: ModelCall): Promise<ModelAnswer> {
     const { signal, model } = call;
-    const { run, limit } = this.#options;
+    const { run, newId, limit } = this.#options;
     if (signal.aborted) throw new ModelCallFailed(cancelled(model));
     if (this.#running.size >= limit) {
       throw new ModelCallFailed(
         `the model '${model}' was not called: guardrails run ${limit} calls of models already, which is the limit`,
       );
     }
+    const exchangeId = newId();
     const client = new CollectingClient();
     this.#running.add(client);
     const aborted = Promise.withResolvers<never>();
     const onAbort = () => {
       client.endEarly(endReasonOf(signal.reason));
-      aborted.reject(new ModelCallFailed(cancelled(model)));
+      aborted.reject(new ModelCallFailed(cancelled(model), exchangeId));
     };
     signal.addEventListener('abort', onAbort, { once: true });
-    void run(requestOf(call), client).finally(() => this.#running.delete(client));
+    void run(exchangeId, requestOf(call), client).finally(() => this.#running.delete(client));
     try {
-      const { content, headers } = await Promise.race([client.whenAnswered, aborted.promise]);
-      return answerIn(content, model, headers['x-exchange-id']);
+      return answerIn(await Promise.race([client.whenAnswered, aborted.promise]), model, exchangeId);
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
@@ -110,7 +112,7 @@ function requestOf({
 }
 
 /** @throws ModelCallFailed when there is no text */
-function answerIn(content: Uint8Array | Refusal, model: string, exchangeId = ''): ModelAnswer {
+function answerIn(content: Uint8Array | Refusal, model: string, exchangeId: string): ModelAnswer {
   const failed = (why: string) => new ModelCallFailed(`the call of the model '${model}' failed: ${why}`, exchangeId);
   if (content instanceof Refusal) {
     const { code, message, status, provider } = content;

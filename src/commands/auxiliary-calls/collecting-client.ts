@@ -2,24 +2,17 @@
 import type { Client, EndReason } from '../model-request/client.ts';
 import { Refusal } from '../refusal.ts';
 
-export interface CollectedAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  /** The whole body, or the refusal in its place. */
-  readonly content: Uint8Array | Refusal;
-}
-
 /** The size of the answer is bounded by the exchange. */
 export class CollectingClient implements Client {
   readonly #controller = new AbortController();
-  readonly #answered = Promise.withResolvers<CollectedAnswer>();
+  readonly #answered = Promise.withResolvers<Uint8Array | Refusal>();
 
   get ended(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** Resolves with the first answer or error. */
-  get whenAnswered(): Promise<CollectedAnswer> {
+  /** Resolves with the whole body, or with the refusal in its place. */
+  get whenAnswered(): Promise<Uint8Array | Refusal> {
     return this.#answered.promise;
   }
 
@@ -29,19 +22,18 @@ export class CollectingClient implements Client {
     if (!this.#controller.signal.aborted) this.#controller.abort(reason);
   }
 
-  answer(status: number, headers: Record<string, string>, content: Uint8Array): void {
-    this.#answered.resolve({ status, headers, content });
+  answer(_status: number, _headers: Record<string, string>, body: Uint8Array): void {
+    this.#answered.resolve(body);
   }
 
-  refuse(content: Refusal, headers: Record<string, string>): void {
-    this.#answered.resolve({ status: content.status, headers, content });
+  refuse(refusal: Refusal): void {
+    this.#answered.resolve(refusal);
   }
 
   /** A stream was not requested: the exchange ends. */
-  begin(status: number, headers: Record<string, string>): void {
+  begin(): void {
     const message = 'the answer is a stream, which was not requested';
-    const refusal = new Refusal({ status: 502, type: 'provider_error', code: null, message });
-    this.#answered.resolve({ status, headers, content: refusal });
+    this.#answered.resolve(new Refusal({ status: 502, type: 'provider_error', code: null, message }));
     this.endEarly('cancelled');
   }
 

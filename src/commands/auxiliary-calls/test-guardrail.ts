@@ -31,7 +31,7 @@ export interface GuardrailTest {
   readonly signal: AbortSignal;
 }
 
-/** A call of a model, which is recorded as an exchange. */
+/** A call of a model, which is recorded as an exchange. Its counts are null when it was cut, and may follow later. */
 export interface TestCall {
   readonly exchangeId: string;
   readonly inputTokens: number | null;
@@ -62,7 +62,7 @@ export interface GuardrailTestParts {
 export async function testGuardrail(test: GuardrailTest, parts: GuardrailTestParts): Promise<GuardrailTestResult> {
   const { phase, role, text, userPath, signal } = test;
   const guardrail = definitionOf(test.guardrail, parts);
-  const exchanges: string[] = [];
+  const exchanges: Promise<string | undefined>[] = [];
   const prepared = parts.prepare(guardrail, (services) => noting(services, exchanges));
   if (!isPrepared(prepared)) {
     const { problem, param = 'config' } = prepared;
@@ -92,7 +92,8 @@ export async function testGuardrail(test: GuardrailTest, parts: GuardrailTestPar
       },
     },
   );
-  const calls = await Promise.all(exchanges.map((id) => callOf(id, parts.log)));
+  const ids = await Promise.all(exchanges);
+  const calls = await Promise.all(ids.flatMap((id) => (id === undefined ? [] : [callOf(id, parts.log)])));
   return { ...evaluated, guardrail, placeholders: placeholders.recorded(), calls };
 }
 
@@ -111,19 +112,19 @@ function phaseProblem({ type, config }: PreparedGuardrail, phase: GuardrailPhase
   return problem === undefined ? undefined : `The guardrail cannot run in the ${phase} phase: ${problem}.`;
 }
 
-/** Notes the exchanges of its calls, also of those that failed. */
-function noting(services: GuardrailServices, exchanges: string[]): GuardrailServices {
+/** Notes the exchanges of its calls, also of those that fail. */
+function noting(services: GuardrailServices, exchanges: Promise<string | undefined>[]): GuardrailServices {
   return {
     ...services,
-    async callModel(call) {
-      try {
-        const answer = await services.callModel(call);
-        exchanges.push(answer.exchangeId);
-        return answer;
-      } catch (error) {
-        if (error instanceof ModelCallFailed && error.exchangeId !== undefined) exchanges.push(error.exchangeId);
-        throw error;
-      }
+    callModel(call) {
+      const answer = services.callModel(call);
+      exchanges.push(
+        answer.then(
+          ({ exchangeId }) => exchangeId,
+          (error: unknown) => (error instanceof ModelCallFailed ? error.exchangeId : undefined),
+        ),
+      );
+      return answer;
     },
   };
 }
