@@ -90,6 +90,7 @@ const commandLayers = [
   'exchange/dialects/messages',
   'exchange/dialects/embeddings',
   'exchange/dialects/forward',
+  'exchange/guarding',
   'exchange/background',
   'exchange/pipeline',
   'guardrails/replay',

@@ -5,6 +5,7 @@
  */
 import type { Logger } from 'pino';
 import { createReadAudit } from './commands/audit/audit-reads.ts';
+import { guardedEndpoints } from './commands/exchange/guarding/guarded-endpoints.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import type { Config } from './config/config.ts';
 import { registerOpenApi } from './http/api/openapi.ts';
@@ -102,7 +103,10 @@ export async function startGateway(
     learned: (name, supported) => journal.learnedResponses(name, supported),
   });
   const { archive } = stored;
-  const recorded = { log, dialects, archive, pricing: pricing.prices, keys: knownKeys.directory };
+  const recorded = {
+    ...{ log, dialects, archive, pricing: pricing.prices, keys: knownKeys.directory },
+    guardedEndpoints: guardedEndpoints(dialects, { findItem: stored.findItem }),
+  };
   const interrupted = await closeLastRun(leftOpen, recorded, logger);
   await limits.begin();
   const open = trackOpenExchanges({
@@ -174,6 +178,7 @@ export async function startGateway(
     log,
     archive,
     dialects,
+    guardedEndpoints: recorded.guardedEndpoints,
     router,
     admission: limits.admission,
     pricing: pricing.prices,

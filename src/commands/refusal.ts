@@ -394,6 +394,17 @@ export const refusals = {
       `The guardrails of the workflow '${workflow}' cannot run: ${problem}. The request was not served.`,
       { retryHelps: false },
     ),
+  /** A guardrail blocked the request or its answer. */
+  guardrailBlocked: (status: number, code: string, message: string) =>
+    refuse(status, code, message, { retryHelps: false }),
+  guardrailFailed: (guardrail: string) =>
+    refuse(500, 'plugin_failure', `The guardrail '${guardrail}' failed, so the request was not served.`, {
+      retryHelps: false,
+    }),
+  answerTooLargeToCheck: (code: string, limitBytes: number) =>
+    refuse(502, code, `Guardrails read answers of up to ${limitBytes} bytes as a whole; this one is larger.`, {
+      retryHelps: false,
+    }),
   virtualModelExists: (source: string) =>
     conflict('virtual_model_exists', `A virtual model '${source}' already exists. Choose another name.`, 'source'),
   virtualModelInUse: (source: string, users: readonly string[]) =>

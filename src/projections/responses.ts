@@ -12,7 +12,13 @@ import { isA } from './known-event.ts';
 
 const storedItem = z.looseObject({ id: z.string(), type: z.string() });
 
-const storedBody = z.object({ response: z.record(z.string(), z.unknown()), input_items: z.array(storedItem) });
+const storedPlaceholder = z.object({ placeholder: z.string(), value: z.string() });
+
+const storedBody = z.object({
+  response: z.record(z.string(), z.unknown()),
+  input_items: z.array(storedItem),
+  placeholders: z.array(storedPlaceholder).default([]),
+});
 
 export interface StoredResponse {
   readonly id: string;
@@ -31,12 +37,14 @@ export interface StoredResponse {
   readonly storedAt: number;
   /** Of the snapshot in its stream: the expected revision of the next append. */
   readonly revision: bigint;
-  /** The stored bytes: JSON `{"response": …, "input_items": […]}`. */
+  /** The stored bytes: JSON `{"response": …, "input_items": […], "placeholders": […]}`. */
   readonly bytes: Uint8Array;
   /** The response that the client got. Parsed at the first access. @throws when the stored bytes are damaged */
   readonly response: Readonly<Record<string, unknown>>;
   /** The client's input, normalised, oldest first. Parsed at the first access. */
   readonly inputItems: readonly Readonly<{ id: string; type: string; [member: string]: unknown }>[];
+  /** The values that guardrails kept from providers in this turn and the turns before. Parsed at the first access. */
+  readonly placeholders: readonly Readonly<z.infer<typeof storedPlaceholder>>[];
 }
 
 export interface ResponseRecords {
@@ -86,6 +94,9 @@ function fromEvent(id: string, event: RecordedEvent<string, z.infer<typeof respo
     },
     get inputItems() {
       return body().input_items;
+    },
+    get placeholders() {
+      return body().placeholders;
     },
   };
 }

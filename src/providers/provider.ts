@@ -52,10 +52,13 @@ export interface ForwardCall {
   readonly signal: AbortSignal;
 }
 
-export interface ProviderReply {
+export interface ReplyHead {
   readonly status: number;
   /** Lower-case names; a repeated header is joined with `, `. */
   readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface ProviderReply extends ReplyHead {
   readonly body: ReplyBody;
 }
 

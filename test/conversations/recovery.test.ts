@@ -69,7 +69,11 @@ async function restarted(log: MemoryLog) {
     learned() {},
   });
   const dialects = new Map([[dialect.name, dialect]]);
-  await recoverExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
+  await recoverExchanges(
+    [stream],
+    { log, archive, dialects, pricing: unpriced, keys: noKeys, guardedEndpoints: new Map() },
+    'gateway_stopped',
+  );
   const conversation = await loadConversation(id, everything, log);
   const ends = [];
   for await (const event of log.readStream(stream)) ends.push(event.type);

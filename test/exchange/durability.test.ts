@@ -106,6 +106,7 @@ function start(
     pricing: unpriced,
     archive: { find: async () => undefined, mayBeOnlyAtProvider: async () => false },
     dialects: new Map(),
+    guardedEndpoints: new Map(),
     detached: new DetachedClients(),
     responseNotStored: () => {},
     resilienceOf: () => ({ retry, breaker }),

@@ -6,9 +6,11 @@ import {
   conversationItemDeleted,
   conversationItemsAdded,
   conversationMetadataUpdated,
+  conversationPlaceholdersAssigned,
 } from '../../events/catalogue/conversation.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
 import { parseExactly } from '../../json/exact-json.ts';
+import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Metadata, mergedMetadata, metadataRefusal } from '../metadata.ts';
 import { type Refusal, refusals } from '../refusal.ts';
@@ -35,6 +37,8 @@ export interface OpenConversation {
   readonly changes: Change | undefined;
   /** Bytes of all items ever added, which have to be read to load the conversation. */
   readonly bytes: number;
+  /** JSON of the values that guardrails kept from providers, one for each turn: `placeholdersOf` parses it. */
+  readonly placeholders?: readonly Uint8Array[];
 }
 
 interface Change {
@@ -153,6 +157,8 @@ function evolve(state: ConversationState, event: DecidedEvent): ConversationStat
     }
     case conversationMetadataUpdated.type:
       return { ...state, metadata: conversationMetadataUpdated.data.parse(event.data).metadata };
+    case conversationPlaceholdersAssigned.type:
+      return { ...state, placeholders: [...(state.placeholders ?? []), event.body ?? new Uint8Array()] };
     case conversationDeleted.type:
       return { status: 'deleted' };
     default:
@@ -180,4 +186,17 @@ export function itemsOf({ changes }: OpenConversation): ReadonlyMap<string, Stor
     }
   }
   return items;
+}
+
+const assignedPlaceholders = z.array(z.object({ placeholder: z.string(), value: z.string() }));
+
+/** The values that guardrails kept from providers in the turns of the conversation. */
+export function placeholdersOf({ placeholders = [] }: OpenConversation): readonly RecordedPlaceholder[] {
+  return placeholders.flatMap((body) => assignedPlaceholders.parse(parseExactly(new TextDecoder().decode(body))));
+}
+
+/** The event that adds the placeholders of a turn to an open conversation. */
+export function placeholdersAdded(placeholders: readonly RecordedPlaceholder[], context: EventContext): NewEvent {
+  const body = Buffer.from(JSON.stringify(placeholders));
+  return conversationPlaceholdersAssigned.create({ count: placeholders.length }, context, body);
 }

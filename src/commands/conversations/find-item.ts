@@ -7,7 +7,7 @@ import type { FindItem, FoundItem } from '../responses/found-item.ts';
 import { responseOfItem } from '../responses/item-ids.ts';
 import { type ItemHolder, type ItemIndex, isIndexable } from '../responses/item-index.ts';
 import { type Sight, sees } from '../visibility.ts';
-import { itemsOf } from './conversation.ts';
+import { itemsOf, placeholdersOf } from './conversation.ts';
 import { findConversation } from './load-conversation.ts';
 
 export interface ItemSources {
@@ -35,12 +35,16 @@ export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): 
     const { response, inputItems, native, provider } = stored;
     const output = Array.isArray(response.output) ? response.output.filter(isObject) : [];
     // The gateway gives the ids of the input, also when the response is the provider's.
-    return new Map([...found(inputItems, undefined), ...found(output, native ? provider : undefined)]);
+    const placeholders = () => stored.placeholders;
+    const ofOutput = { provider: native ? provider : undefined, placeholders };
+    return new Map([...found(inputItems, { provider: undefined, placeholders }), ...found(output, ofOutput)]);
   }
 
   async function ofConversation(id: string): Promise<ReadonlyMap<string, FoundItem>> {
     const conversation = await findConversation(id, sight, log);
-    return conversation === undefined ? new Map() : found(itemsOf(conversation).values(), undefined);
+    if (conversation === undefined) return new Map();
+    const placeholders = () => placeholdersOf(conversation);
+    return found(itemsOf(conversation).values(), { provider: undefined, placeholders });
   }
 
   return async (id) => {
@@ -62,10 +66,10 @@ export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): 
 }
 
 /** An item reference is not an item. */
-function found(items: Iterable<JsonObject>, provider: string | undefined): ReadonlyMap<string, FoundItem> {
+function found(items: Iterable<JsonObject>, holder: Omit<FoundItem, 'item'>): ReadonlyMap<string, FoundItem> {
   const byId = new Map<string, FoundItem>();
   for (const item of items) {
-    if (typeof item['id'] === 'string' && item['type'] !== 'item_reference') byId.set(item['id'], { item, provider });
+    if (typeof item['id'] === 'string' && item['type'] !== 'item_reference') byId.set(item['id'], { ...holder, item });
   }
   return byId;
 }

@@ -7,6 +7,7 @@ import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
+import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { refusals } from '../refusal.ts';
 import type { FindItem } from '../responses/found-item.ts';
 import { mergeHistory } from '../responses/history.ts';
@@ -14,7 +15,7 @@ import { conversationItems, inputItems, type StoredItem } from '../responses/inp
 import { itemWrites } from '../responses/item-index.ts';
 import { referencedItemIds } from '../responses/item-references.ts';
 import type { Sight } from '../visibility.ts';
-import { fullRefusal, itemsAdded, itemsOf, type OpenConversation } from './conversation.ts';
+import { fullRefusal, itemsAdded, itemsOf, type OpenConversation, placeholdersAdded } from './conversation.ts';
 import { conversationStream, findConversation } from './load-conversation.ts';
 
 /** The conversation that a request for a response names; undefined when it names none or in a wrong form. */
@@ -76,22 +77,25 @@ export interface EndedTurn {
   readonly output: readonly unknown[];
   readonly context: EventContext;
   readonly sight: Sight;
+  /** The values that guardrails kept from the provider, without those of earlier turns. */
+  readonly placeholders?: readonly RecordedPlaceholder[] | undefined;
 }
 
 /** The writes to append with the end of a successful turn; none when its conversation was deleted. */
 export async function turnWrites(turn: EndedTurn, log: EventLog, find: FindItem): Promise<StreamWrite[]> {
-  const { conversationId, exchangeId, responseId, input, output, context, sight } = turn;
+  const { conversationId, exchangeId, responseId, input, output, context, sight, placeholders = [] } = turn;
   const conversation = await findConversation(conversationId, sight, log);
   if (conversation === undefined) return [];
   const root = exchangeId.replaceAll('-', '');
   const given = await inFull(inputItems(input), conversation, find);
   const items = [...conversationItems(given, root), ...outputItems(output, root)];
   if (items.length === 0) return [];
-  const event = itemsAdded(items, { responseId, exchangeId }, context);
+  const added = itemsAdded(items, { responseId, exchangeId }, context);
+  const events = placeholders.length === 0 ? [added] : [added, placeholdersAdded(placeholders, context)];
   const ids = items.map(({ id }) => id);
   return [
     // Turns may end at the same time; each is appended behind the one before, whichever request came first.
-    { stream: conversationStream(conversationId), events: [event], expectedRevision: 'any' },
+    { stream: conversationStream(conversationId), events, expectedRevision: 'any' },
     ...itemWrites(ids, { kind: 'conversation', id: conversationId, owner: conversation.owner }, context),
   ];
 }

@@ -16,6 +16,17 @@ export interface ProviderAnswer {
   readonly ticket: Ticket;
 }
 
+/** The answer that a guardrail gave in the prompt phase: no provider was called. */
+export interface GuardrailAnswer {
+  readonly source: 'guardrail';
+  readonly text: string;
+  /** The target that would have been called. */
+  readonly target: Target;
+  readonly parsedRequest: ParsedRequest;
+  readonly policy: ExchangePolicy;
+  readonly ticket: Ticket;
+}
+
 /** The answer to an earlier request with the same idempotency key, generated again from its record. */
 export interface RecordedAnswer {
   readonly source: 'record';
@@ -37,11 +48,12 @@ export type ReplayedPart =
   | { readonly kind: 'bytes'; readonly bytes: Buffer }
   | { readonly kind: 'end' /** Why it is not whole. */; readonly broken: Refusal | undefined };
 
-export type Answer = ProviderAnswer | RecordedAnswer;
+export type Answer = ProviderAnswer | GuardrailAnswer | RecordedAnswer;
 
 /** An answer that was sent except for the bytes that must wait until the end of the exchange is on disk. */
 export type DeliveredAnswer =
   | { readonly source: 'provider'; readonly answer: ProviderAnswer; readonly outcome: Outcome }
+  | { readonly source: 'guardrail'; readonly answer: GuardrailAnswer }
   | {
       readonly source: 'record';
       readonly answer: RecordedAnswer;

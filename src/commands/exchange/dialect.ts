@@ -1,6 +1,7 @@
 /** The interface between the exchange and the dialect that a client speaks. One file per dialect beside this one. */
 import type { StreamWrite } from '../../events/log.ts';
-import type { ProviderReply } from '../../providers/provider.ts';
+import type { ReplyHead } from '../../providers/provider.ts';
+import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import type { Reservation } from '../model-request/admission.ts';
 import type { CheckFiles } from '../model-request/check-files.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
@@ -16,9 +17,14 @@ import type { ExchangePolicy } from './policy.ts';
 import type { Relay } from './relay.ts';
 
 export interface PlanInput {
+  /** The request to send: the client's, or the one that guardrails made of it. */
   readonly parsedRequest: ParsedRequest;
-  /** The client's bytes, of which `parsedRequest.json` is the parsed form. */
+  /** The bytes of which `parsedRequest.json` is the parsed form. */
   readonly body: Buffer;
+  /** The client's request, to which the answer refers. */
+  readonly original: ParsedRequest;
+  /** Set when earlier turns and referenced items are in the request already. */
+  readonly merged?: { /** How many input items are earlier turns. */ readonly earlier: number } | undefined;
   /** The client's headers: lower-case names, credentials redacted. */
   readonly headers: Readonly<Record<string, string>>;
   readonly target: Target;
@@ -47,6 +53,8 @@ export interface PastAttempt {
   readonly dialect: string;
   /** Whether earlier turns were put in front of the input. */
   readonly historyReplayed: boolean;
+  /** Guardrails changed the request, so the provider does not repeat the client's instructions. */
+  readonly isGuarded?: boolean;
   /** Unix seconds. */
   now(): number;
 }
@@ -67,11 +75,11 @@ export interface ExchangeDialect {
   /** Whether the caller may use the files that the request names. Called before `plan`. */
   readonly checkFiles?: CheckFiles;
   /** @throws Refusal when the request cannot be sent to this provider */
-  plan(input: PlanInput): Plan | Promise<Plan>;
+  plan(input: PlanInput): Plan<Relay> | Promise<Plan<Relay>>;
   /** The relay of a recorded attempt: the same bytes from the provider give the client the same bytes. */
   relayOfRecorded(attempt: PastAttempt): Relay;
   /** The headers of the answer, except the ids of the exchange. Default: the content type alone. */
-  answerHeaders?(reply: ProviderReply, request: ModelRequest): Record<string, string>;
+  answerHeaders?(reply: ReplyHead, request: ModelRequest): Record<string, string>;
   /** Units that are charged besides tokens, as far as the request states them. */
   units?(parsedRequest: ParsedRequest): Units | undefined;
   /** Not every request spends tokens: usage is recorded only where a provider reports it. */
@@ -87,7 +95,10 @@ export interface ExchangeDialect {
   turn?(
     parsedRequest: Pick<ParsedRequest, 'json'>,
     relay: Pick<Relay, 'response'>,
-    by: Pick<ExchangeRecord, 'id' | 'context'> & { readonly sight: Sight },
+    by: Pick<ExchangeRecord, 'id' | 'context'> & {
+      readonly sight: Sight;
+      readonly placeholders?: readonly RecordedPlaceholder[] | undefined;
+    },
   ): Promise<readonly StreamWrite[]> | undefined;
   /** The response that the gateway generates in the background; undefined for a request that is answered directly. */
   background?(input: PlanInput): BackgroundResponse | undefined;

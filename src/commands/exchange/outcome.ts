@@ -6,7 +6,7 @@ import type { Target } from '../model-request/target.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { Plan } from './plan.ts';
-import type { Relay } from './relay.ts';
+import type { LiveRelay } from './relay.ts';
 
 export interface AttemptOptions {
   readonly target: Target;
@@ -22,7 +22,7 @@ export interface AttemptOptions {
 export interface Answered {
   readonly attempt: number;
   readonly plan: Plan;
-  readonly relay: Relay;
+  readonly relay: LiveRelay;
   readonly received: Received;
 }
 
@@ -37,6 +37,8 @@ export type AttemptEnd =
   | WholeAnswer
   | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
   | (Answered & { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut?: boolean })
+  /** A guardrail ended the answer before any byte was sent to the client. */
+  | (Answered & { readonly kind: 'blocked'; readonly refusal: Refusal; readonly isWhole: boolean })
   | (Answered & {
       readonly kind: 'abandoned';
       readonly rest: Buffer[];
@@ -54,7 +56,7 @@ export interface FailedAttempt {
   readonly body?: Buffer;
   readonly retryAfterMs?: number;
   /** The relay of a failed answer that reports its usage. */
-  readonly spent?: Relay | undefined;
+  readonly spent?: LiveRelay | undefined;
   /** The provider answered and charged for it, but the answer is malformed: a retry would cost the same again. */
   readonly malformed?: boolean;
 }
@@ -71,7 +73,14 @@ export interface OpenAnswer extends Answered {
 }
 
 /** The result of calling one target. */
-export type CallResult = OpenAnswer | WholeAnswer | Extract<AttemptEnd, { kind: 'abandoned' }> | RefusedTarget;
+export type CallResult =
+  | OpenAnswer
+  | WholeAnswer
+  | BlockedAnswer
+  | Extract<AttemptEnd, { kind: 'abandoned' }>
+  | RefusedTarget;
+
+export type BlockedAnswer = Extract<AttemptEnd, { kind: 'blocked' }>;
 
 /** How an exchange with a provider ended. */
 export type Outcome = AttemptEnd | RefusedTarget;

@@ -2,17 +2,19 @@
 import type { LogUnavailable } from '../../events/log.ts';
 import type { Dialect, ForwardCall } from '../../providers/provider.ts';
 import type { Refusal } from '../refusal.ts';
-import type { Relay } from './relay.ts';
+import type { LiveRelay } from './relay.ts';
 
-interface PlanBase {
+interface PlanBase<R extends LiveRelay> {
   /** A fresh relay for each attempt: it holds the state of one answer. */
-  relay(): Relay;
+  relay(attempt: number): R;
   /** Another plan for the same request, used when the provider's refusal shows that it lacks the route of this one. */
-  instead?(refusal: Refusal): Promise<Plan> | undefined;
+  instead?(refusal: Refusal): Promise<Plan<R>> | undefined;
+  /** Guardrails evaluate its answer. */
+  readonly isGuarded?: true;
 }
 
 /** A model request in a dialect that the provider speaks. */
-export interface ModelPlan extends PlanBase {
+export interface ModelPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R> {
   readonly kind: 'model';
   /** The dialect spoken to the provider. */
   readonly dialect: Dialect;
@@ -22,7 +24,7 @@ export interface ModelPlan extends PlanBase {
 }
 
 /** A request that is forwarded unchanged, and so is its answer, of any kind. */
-export interface ForwardPlan extends PlanBase {
+export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R> {
   readonly kind: 'forward';
   readonly dialect: 'forward' | 'passthrough';
   readonly call: Omit<ForwardCall, 'requestId' | 'signal' | 'body'>;
@@ -39,8 +41,8 @@ export interface ForwardPlan extends PlanBase {
   unsupported?(refusal: Refusal): Refusal | undefined;
 }
 
-/** One request as it is sent to one provider. */
-export type Plan = ModelPlan | ForwardPlan;
+/** One request as it is sent to one provider. A dialect makes one with plain relays; guardrails make guarded ones of it. */
+export type Plan<R extends LiveRelay = LiveRelay> = ModelPlan<R> | ForwardPlan<R>;
 
 /** A request body that is streamed to the provider. */
 export interface Upload extends AsyncIterable<Buffer> {

@@ -1,6 +1,6 @@
 /** The policy that applies to one request: its workflow. Selected once, before anything is recorded. */
-import type { GuardrailChains } from '../workflows/chains.ts';
 import type { CompiledWorkflow, SelectedWorkflow } from '../workflows/compile.ts';
+import { type GuardrailSteps, guardrailSteps } from './guardrail-steps.ts';
 
 /** One object for all requests of a workflow. */
 export interface ExchangePolicy {
@@ -17,7 +17,7 @@ export interface ExchangePolicy {
   /** Whether the answer may come from the response cache, and may be kept there. */
   readonly usesCache: boolean;
   /** Undefined when no guardrail runs. */
-  readonly guardrails: GuardrailChains | undefined;
+  readonly guardrails: GuardrailSteps | undefined;
   /** Why the guardrails cannot run. The request is refused, because it must not pass unchecked. */
   readonly problem: string | undefined;
 }
@@ -36,9 +36,6 @@ export function policyWithout(capture: ExchangePolicy['capture']): ExchangePolic
   };
 }
 
-/** The pipeline does not run guardrails yet. Requests that they would check are refused, never sent unchecked. */
-const NOT_APPLIED = 'this version of the gateway does not apply guardrails to requests yet';
-
 /**
  * The policy of a workflow. Audit and usage follow the workflow alone: the switches of the process for them change
  * reports, and not what is recorded.
@@ -54,7 +51,7 @@ export function policyOfWorkflow(compiled: CompiledWorkflow, capture: ExchangePo
     checksBudgets: features.budget && features.usage,
     failsOver: effective.failover,
     usesCache: effective.cache,
-    guardrails: chains,
-    problem: problem ?? (chains === undefined ? undefined : NOT_APPLIED),
+    guardrails: chains === undefined ? undefined : guardrailSteps(chains),
+    problem,
   };
 }

@@ -22,6 +22,24 @@ export interface FrameOutcome {
 export interface FrameAnswer extends FrameOutcome {
   /** The client's bytes for this frame; undefined when there are none. */
   readonly bytes?: Buffer;
+  /** A guardrail ended the answer here. `bytes` are the end of the client's stream, if anything was sent before. */
+  readonly guardrail?: GuardrailEnd;
+}
+
+/** Why a guardrail ended an answer. */
+export interface GuardrailEnd {
+  /** The client's error, when nothing was sent before. */
+  readonly refusal: Refusal;
+  /** The guardrail failed: the client's stream ends with the error. Otherwise it blocked, and the stream ends regularly. */
+  readonly isFailure: boolean;
+}
+
+/** The rest of the client's stream. */
+export interface StreamFinish {
+  readonly bytes?: Buffer;
+  /** The stream ended too early to be whole. */
+  readonly cut: boolean;
+  readonly guardrail?: GuardrailEnd;
 }
 
 /** Joins pieces of a client's stream; undefined when there are none. */
@@ -37,7 +55,7 @@ export interface Relay {
    * The provider's stream ended normally: returns the rest of the client's stream. `cut` when it ended too early to
    * be whole.
    */
-  finish(): { readonly bytes?: Buffer; readonly cut: boolean };
+  finish(): StreamFinish;
   /** The stream broke, or reported `refusal`: returns the error for the client. */
   broken?(refusal: Refusal): Buffer | undefined;
   /** The gateway ends the answer before its provider does: returns the rest of the client's stream. */
@@ -53,4 +71,25 @@ export interface Relay {
   finishReason?(): string | null;
   /** The response object to store, for dialects that have one. */
   response?(): StorableResponse | undefined;
+}
+
+/** The relay of a running attempt. Guardrails may need time to evaluate an answer as a whole. */
+export interface LiveRelay extends Omit<Relay, 'whole' | 'finish'> {
+  /** The relay without guardrails, for the facts of an answer that no client gets. Absent where no guardrail runs. */
+  readonly unguarded?: Relay;
+  /** Like `Relay.whole`. @throws Refusal when it is malformed, AnswerBlocked when a guardrail ended it */
+  whole(bytes: Buffer, parsed: unknown): Buffer | Promise<Buffer>;
+  /** Like `Relay.finish`. Called once. */
+  finish(): StreamFinish | Promise<StreamFinish>;
+}
+
+/** A guardrail ended a whole answer: the client gets the error instead. */
+export class AnswerBlocked extends Error {
+  override readonly name = 'AnswerBlocked';
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(refusal.message);
+    this.refusal = refusal;
+  }
 }

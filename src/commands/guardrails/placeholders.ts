@@ -15,13 +15,25 @@ export class Placeholders {
   readonly #nextNumbers = new Map<string, number>();
   readonly #reserved = new Set<string>();
 
-  /** @param recorded of the earlier turns, the newest last */
+  readonly #earlier: number;
+
+  /**
+   * @param recorded of the earlier turns. Where turns that ran at the same time gave one placeholder to two values, the
+   * second value gets another.
+   */
   constructor(recorded: Iterable<RecordedPlaceholder> = []) {
-    for (const { placeholder, value } of recorded) {
-      if (this.#byPlaceholder.has(placeholder)) continue;
-      this.#byPlaceholder.set(placeholder, value);
-      this.#byValue.set(value, placeholder);
+    const twice: RecordedPlaceholder[] = [];
+    for (const one of recorded) {
+      if (this.#byValue.has(one.value)) continue;
+      if (this.#byPlaceholder.has(one.placeholder)) {
+        twice.push(one);
+        continue;
+      }
+      this.#byPlaceholder.set(one.placeholder, one.value);
+      this.#byValue.set(one.value, one.placeholder);
     }
+    this.#earlier = this.size;
+    for (const { placeholder, value } of twice) this.placeholderOf(entityOf(placeholder), value);
   }
 
   /** Keeps texts of the form of a placeholder from becoming one: they would be replaced in the answer. */
@@ -56,6 +68,11 @@ export class Placeholders {
     return Array.from(this.#byPlaceholder, ([placeholder, value]) => ({ placeholder, value }));
   }
 
+  /** Those that were not recorded in earlier turns. */
+  added(): RecordedPlaceholder[] {
+    return this.recorded().slice(this.#earlier);
+  }
+
   #isTaken(placeholder: string): boolean {
     return this.#byPlaceholder.has(placeholder) || this.#reserved.has(placeholder);
   }
@@ -64,3 +81,7 @@ export class Placeholders {
 /** Entities have at most 40 characters, numbers at most 9 digits. */
 const formOfPlaceholder = /<[A-Z][A-Z0-9_]{0,39}_[0-9]{1,9}>/g;
 export const longestPlaceholder = 52;
+
+function entityOf(placeholder: string): string {
+  return placeholder.slice(1, placeholder.lastIndexOf('_'));
+}

@@ -1,4 +1,5 @@
 /** Finds stored responses. A projection implements it. */
+import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
 import type { StoredItem } from './input-items.ts';
 
@@ -15,6 +16,8 @@ export interface StoredResponse extends Owner {
   readonly revision: bigint;
   readonly response: Readonly<Record<string, unknown>>;
   readonly inputItems: readonly StoredItem[];
+  /** The values that guardrails kept from providers in this turn and the turns before. */
+  readonly placeholders: readonly RecordedPlaceholder[];
 }
 
 /** Implemented by a projection. It does not check callers, so only `archiveOf` uses it. */

@@ -21,6 +21,13 @@ export const conversationItemsAdded = defineEvent({
   }),
 });
 
+export const conversationPlaceholdersAssigned = defineEvent({
+  type: 'conversation.placeholders_assigned',
+  when: 'Guardrails kept values of a turn from the provider. The same values get the same placeholders in later turns.',
+  body: 'JSON array of `{"placeholder": …, "value": …}`, without those of earlier turns',
+  data: z.object({ count: z.number().int().min(1) }),
+});
+
 export const conversationItemDeleted = defineEvent({
   type: 'conversation.item_deleted',
   when: 'A client deleted one item; it is neither served nor replayed any more.',

@@ -55,5 +55,8 @@ export const frameDelivered = defineEvent({
     'Bytes of a streamed answer that guardrails have evaluated are about to be sent to the client. They differ from the ' +
     'chunks of the provider where guardrails changed them. Only for attempts that are `guarded`.',
   body: 'the bytes for the client',
-  data: z.object({ attempt, index: z.number().int().min(0) }),
+  data: z.object({
+    attempt: z.number().int().min(0).describe('0 when a guardrail answered and no provider was called'),
+    index: z.number().int().min(0),
+  }),
 });

@@ -6,7 +6,9 @@ import { defineEvent } from './define.ts';
 export const responseStored = defineEvent({
   type: 'response.stored',
   when: 'A response reached a state that is stored; the newest event of the stream is the snapshot.',
-  body: 'JSON `{"response": …, "input_items": […]}`: the client\'s response and the client\'s input, normalised',
+  body:
+    'JSON `{"response": …, "input_items": […]}`: the client\'s response and the client\'s input, normalised; with ' +
+    '`placeholders`, an array of `{"placeholder": …, "value": …}`, when guardrails kept values from the provider',
   data: z.object({
     status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
     exchangeId: z.string(),

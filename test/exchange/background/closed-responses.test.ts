@@ -54,7 +54,11 @@ async function closed(dialect: 'chat' | 'responses', providerType: string, chunk
     learned() {},
   });
   const dialects = new Map([[responses.name, responses]]);
-  await recoverExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
+  await recoverExchanges(
+    [stream],
+    { log, archive, dialects, pricing: unpriced, keys: noKeys, guardedEndpoints: new Map() },
+    'gateway_stopped',
+  );
   const ends = [];
   for await (const event of log.readStream(stream)) if (event.type === 'exchange.failed') ends.push(event.data);
   const { responseId } = ends[0] as { responseId: string };

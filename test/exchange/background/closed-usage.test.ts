@@ -47,6 +47,7 @@ async function usageOf({ dialect, path, model, chunks }: Told): Promise<unknown>
     dialects: new Map(),
     pricing: unpriced,
     keys: noKeys,
+    guardedEndpoints: new Map(),
   };
   await recoverExchanges([stream], deps, 'gateway_stopped');
   const recorded = [];

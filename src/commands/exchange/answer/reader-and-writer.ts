@@ -64,6 +64,8 @@ export interface AnswerEnd {
   broken?(refusal: Refusal): Buffer | undefined;
   /** The gateway ends the answer before its provider does: returns the rest of the client's stream. */
   abandon?(end: EarlyEnd): Buffer | undefined;
+  /** A guardrail ended the answer: returns the rest of the client's stream, with the reason `content_filter`. */
+  filtered?(): Buffer | undefined;
   /** Why the model stopped, as the client's dialect names it. */
   finishReason?(): string | null;
   /** The response object to keep, for dialects that have one. */

@@ -16,6 +16,7 @@ import {
   type Answered,
   type AttemptEnd,
   type AttemptOptions,
+  type BlockedAnswer,
   type FailedAttempt,
   type FailedUpload,
   nothingYet,
@@ -23,17 +24,17 @@ import {
   type WholeAnswer,
 } from '../outcome.ts';
 import type { ForwardPlan, Plan } from '../plan.ts';
-import type { Relay } from '../relay.ts';
+import { AnswerBlocked, type LiveRelay } from '../relay.ts';
 
 /** @throws LogUnavailable */
 export async function callProvider(
   options: AttemptOptions,
   plan: Plan,
   attempt: number,
-): Promise<OpenAnswer | WholeAnswer | FailedAttempt | FailedUpload> {
+): Promise<OpenAnswer | WholeAnswer | BlockedAnswer | FailedAttempt | FailedUpload> {
   const { record, target, client, keepBodies } = options;
   const provider = target.provider.name;
-  const relay = plan.relay();
+  const relay = plan.relay(attempt);
   const received = nothingYet();
   const answered = { attempt, plan, relay, received };
   try {
@@ -51,6 +52,7 @@ export async function callProvider(
       const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte, closesAfterEnd: true }));
       const first = await stream.first;
       if (first !== 'opened' && first.kind === 'failed') return failedStream(first, relay);
+      if (first !== 'opened' && first.kind === 'blocked') return blocked(answered, first.refusal, first.isWhole);
       return { ...answered, kind: 'open', reply, deliver: async () => endOf(await stream.deliver(), answered, reply) };
     }
     const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
@@ -68,8 +70,9 @@ export async function callProvider(
     const redactedBody = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? redactedBody : undefined));
     const whole = relay.whole(redactedBody, redactedBody === bytes ? parsed : parseWhole(redactedBody));
-    return { ...answered, kind: 'whole', reply, bytes: whole };
+    return { ...answered, kind: 'whole', reply, bytes: whole instanceof Promise ? await whole : whole };
   } catch (error) {
+    if (error instanceof AnswerBlocked) return blocked(answered, error.refusal, true);
     const upload = plan.kind === 'forward' ? failureOf(plan.body) : undefined;
     // When the upload failed, the provider only saw the connection break.
     if (upload instanceof LogUnavailable) throw upload;
@@ -80,6 +83,10 @@ export async function callProvider(
     }
     throw error;
   }
+}
+
+function blocked(answered: Answered, refusal: Refusal, isWhole: boolean): BlockedAnswer {
+  return { ...answered, kind: 'blocked', refusal, isWhole };
 }
 
 function call(plan: Plan, { target, requestId, stream, client }: AttemptOptions): Promise<ProviderReply> {
@@ -101,7 +108,7 @@ async function forwardedAnswer(
   answered: Answered,
   plan: ForwardPlan,
   options: AttemptOptions,
-): Promise<OpenAnswer | FailedAttempt> {
+): Promise<OpenAnswer | BlockedAnswer | FailedAttempt> {
   const { provider } = options.target;
   if (!plan.verbatim && reply.status >= 300) {
     return malformedAnswer(reply, provider.name, await errorBody(reply), 'an answer');
@@ -111,6 +118,7 @@ async function forwardedAnswer(
   const first = await relayed.first;
   if (first !== 'opened') {
     if (first.kind === 'failed') return failedStream(first, answered.relay);
+    if (first.kind === 'blocked') return blocked(answered, first.refusal, first.isWhole);
     if (first.kind === 'error_body') {
       const spent = usageOfMalformed(answered.relay, first.bytes, parseWhole(first.bytes));
       return { ...refused(reply, first.bytes, provider, plan), spent };
@@ -127,6 +135,7 @@ function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: Provide
     case 'complete':
       return { ...answered, kind: 'streamed', reply, rest: end.rest };
     case 'broken':
+    case 'blocked':
     case 'abandoned':
       return { ...answered, ...end };
     case 'failed':
@@ -137,22 +146,22 @@ function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: Provide
 }
 
 /** The stream failed before any byte was sent to the client. */
-function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, relay: Relay): FailedAttempt {
+function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, relay: LiveRelay): FailedAttempt {
   const status = end.failure === undefined ? end.refusal.status : undefined;
   return { ...end, status, spent: spentBy(relay) };
 }
 
 /** The relay of a malformed whole answer, from which its usage can be read. */
-function usageOfMalformed(relay: Relay, bytes: Buffer, parsed: unknown): Relay | undefined {
+function usageOfMalformed(relay: LiveRelay, bytes: Buffer, parsed: unknown): LiveRelay | undefined {
   try {
-    if (isObject(parsed)) relay.whole(bytes, parsed);
+    if (isObject(parsed)) void (relay.unguarded ?? relay).whole(bytes, parsed);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
   }
   return spentBy(relay);
 }
 
-function spentBy(relay: Relay): Relay | undefined {
+function spentBy(relay: LiveRelay): LiveRelay | undefined {
   return relay.usage().source === 'provider' ? relay : undefined;
 }
 

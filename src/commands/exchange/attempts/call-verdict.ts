@@ -14,6 +14,7 @@ export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPo
   switch (outcome.kind) {
     case 'whole':
     case 'streamed':
+    case 'blocked':
       return 'succeeded';
     case 'abandoned':
       return 'neutral';

@@ -4,7 +4,7 @@ import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import { refusals } from '../../refusal.ts';
 import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet } from '../outcome.ts';
 import type { Plan } from '../plan.ts';
-import type { Relay } from '../relay.ts';
+import type { LiveRelay } from '../relay.ts';
 import type { ExchangeScope } from '../scope.ts';
 import { callProvider } from './call-provider.ts';
 import { verdictOf } from './call-verdict.ts';
@@ -27,7 +27,7 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly breaker: CircuitBreaker;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Called with the relay of a failed attempt that has spent tokens. */
-  spent(relay: Relay, attempt: number): void;
+  spent(relay: LiveRelay, attempt: number): void;
   /** `durable` when the provider may be called only after the request is on disk. */
   readonly recordBeforeCall: 'written' | 'durable';
   readonly random: () => number;
@@ -95,6 +95,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
           providerType: provider.type,
           model: target.model || undefined,
           dialect: plan.dialect,
+          guarded: plan.isGuarded,
         },
         record.context,
       ),
@@ -135,7 +136,15 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
       const notCalled = failure?.kind !== 'aborted';
-      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), notCalled };
+      return {
+        kind: 'abandoned',
+        rest: [],
+        attempt,
+        plan,
+        relay: plan.relay(attempt),
+        received: nothingYet(),
+        notCalled,
+      };
     }
     if (other !== undefined) {
       plan = other;
@@ -151,7 +160,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
         rest: [],
         attempt,
         plan,
-        relay: plan.relay(),
+        relay: plan.relay(attempt),
         received: nothingYet(),
         notCalled: true,
       };

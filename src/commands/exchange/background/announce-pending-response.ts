@@ -3,6 +3,7 @@
  * state is on disk; then it is generated like any other response, to its end or until it is cancelled.
  */
 import type { StreamWrite } from '../../../events/log.ts';
+import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
@@ -33,9 +34,10 @@ export function newPendingResponse(
     readonly parsedRequest: ParsedRequest;
     readonly target: Target;
     readonly record: ExchangeRecord;
+    readonly placeholders?: readonly RecordedPlaceholder[] | undefined;
   },
 ): PendingResponse {
-  const { dialect, parsedRequest, target, record } = exchange;
+  const { dialect, parsedRequest, target, record, placeholders } = exchange;
   const { provider, model } = target;
   const facts = {
     provider: provider.name,
@@ -44,14 +46,19 @@ export function newPendingResponse(
     native: false,
     previousResponseId: previousResponseOf(parsedRequest),
     inputItems: dialect.inputItems?.(parsedRequest, id) ?? '[]',
+    placeholders,
   };
   return { id, shell, facts, record };
 }
 
 /** The pending response that was announced before the gateway stopped. */
 export function storedPendingResponse(stored: StoredResponse, record: ExchangeRecord): PendingResponse {
-  const { id, response, provider, providerType, model, native, previousResponseId, inputItems } = stored;
-  const facts = { provider, providerType, model, native, previousResponseId, inputItems: JSON.stringify(inputItems) };
+  const { id, response, provider, providerType, model, native, previousResponseId, inputItems, placeholders } = stored;
+  const facts = {
+    ...{ provider, providerType, model, native, previousResponseId },
+    inputItems: JSON.stringify(inputItems),
+    placeholders,
+  };
   return { id, shell: response, facts, record };
 }
 

@@ -4,6 +4,7 @@
  * failed, and its response is stored as `failed` with the output so far. A background response without any recorded
  * output is not ended here: it is returned to the caller, which resumes it.
  */
+import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import { positionBefore } from '../../../events/sequence-position.ts';
@@ -29,13 +30,17 @@ import { deferredWorkKind } from '../dialects/passthrough/deferred-work-kind.ts'
 import { passthroughRelay } from '../dialects/passthrough/passthrough-relay.ts';
 import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
+import { deliveredAnswer } from '../guarding/delivered-answer.ts';
+import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { missingTokens } from '../record/estimate-usage.ts';
 import { OutputCount, type StreamSize } from '../record/output-count.ts';
 import {
   type Dialects,
+  isGuarded,
   parsedRequestOf,
+  placeholdersIn,
   type RecordedExchange,
   readExchange,
   relayOfRecorded,
@@ -67,6 +72,7 @@ const REFUSALS = {
 export type LeftOpen = keyof typeof REFUSALS;
 
 export interface RecoveryDependencies extends ReplayDependencies {
+  readonly guardedEndpoints: GuardedEndpoints;
   readonly pricing: Pricing;
   readonly keys: Pick<KeyDirectory, 'byId'>;
 }
@@ -159,10 +165,13 @@ async function close(
   const { attempt, chunks, request } = recorded;
   const record = recordAgain(recorded, deps.log);
   const relay = parsedRequest === undefined ? undefined : relayOfRecorded(recorded, parsedRequest, deps.dialects);
-  const ended =
+  const isWhole =
     relay !== undefined &&
     replay(relay, chunks, parsedRequest?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
-  const response = chunks.length > 0 ? relay?.response?.() : undefined;
+  // The provider's answer may be whole and not evaluated: the client gets nothing more of it.
+  const guarded = isGuarded(recorded) ? guardedEnd(recorded, parsedRequest, record, deps, refusal) : undefined;
+  const ended = isWhole && !isGuarded(recorded);
+  const response = guarded !== undefined ? guarded.response : chunks.length > 0 ? relay?.response?.() : undefined;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, response);
   const responseId = keepResponse(recorded, parsedRequest, failed ?? response, pending, record, deps.dialects);
@@ -173,7 +182,7 @@ async function close(
     const json = translated ? relay.response?.()?.json : undefined;
     const { sight } = recordedCaller(ownerOf(recorded.received), deps.keys);
     if (parsedRequest !== undefined)
-      await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, relay, record, sight);
+      await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, relay, record, { sight });
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,
@@ -197,10 +206,10 @@ async function close(
     const usage = answerRelay?.usage() ?? unknownUsage;
     const model = attempt.model || (answerRelay?.model?.() ?? '');
     const endpoint = dialect?.endpoint ?? pathOf(request.path);
-    const isCutOff = !ended && (request.stream || (dialect === undefined && answerRelay?.model?.() !== undefined));
+    const isCutOff = !isWhole && (request.stream || (dialect === undefined && answerRelay?.model?.() !== undefined));
     const estimate = isCutOff ? estimateOf(recorded, parsedRequest, usage, counted) : undefined;
     const answerId = answerRelay?.answerId?.();
-    const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !ended };
+    const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !isWhole };
     const work = answerRelay?.deferredWork?.();
     if (work !== undefined) {
       const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
@@ -214,6 +223,34 @@ async function close(
     }
   }
   await record.flush('durable');
+}
+
+/** Records the end of a stream that guardrails evaluated. @returns the response to store, if there is one */
+function guardedEnd(
+  recorded: RecordedExchange,
+  parsedRequest: ParsedRequest | undefined,
+  record: ExchangeRecord,
+  { dialects, guardedEndpoints }: RecoveryDependencies,
+  refusal: Refusal,
+): { readonly response: StorableResponse | undefined } {
+  const { attempt, delivered, request } = recorded;
+  const dialect = dialects.get(request.dialect);
+  const answers = guardedEndpoints.get(dialect?.endpoint ?? '')?.answers;
+  const frames = delivered.flatMap(({ body }) => body ?? []);
+  if (attempt === undefined || parsedRequest === undefined || answers === undefined || frames.length === 0) {
+    return { response: undefined };
+  }
+  const { provider, providerType: type, model = '', dialect: spoken } = attempt;
+  const past = {
+    ...{ parsedRequest, exchangeId: recorded.id, createdAt: record.createdAt, historyReplayed: true },
+    ...{ provider: { name: provider }, providerType: type, model, dialect: spoken, now: () => record.createdAt },
+  };
+  const { rest, response } = deliveredAnswer(frames, answers, past, { refusal, status: 'failed' });
+  if (rest !== undefined) {
+    const data = { attempt: attempt.attempt, index: frames.length };
+    record.note(frameDelivered.create(data, record.context, rest));
+  }
+  return { response };
 }
 
 /** Estimates the missing tokens of a stream that ended early and whose provider did not report them. */
@@ -295,17 +332,18 @@ function replay(
 
 /** @returns the id under which the response is stored; undefined when it is not */
 function keepResponse(
-  { attempt, request }: RecordedExchange,
+  recorded: RecordedExchange,
   parsedRequest: ParsedRequest | undefined,
   response: StorableResponse | undefined,
   pending: StoredResponse | undefined,
   record: ExchangeRecord,
   dialects: Dialects,
 ): string | undefined {
+  const { attempt, request } = recorded;
   if (response === undefined) return undefined;
   if (pending !== undefined) {
-    const { provider, providerType: type, model, native, previousResponseId, inputItems } = pending;
-    const facts = { provider, providerType: type, model, native, previousResponseId };
+    const { provider, providerType: type, model, native, previousResponseId, inputItems, placeholders } = pending;
+    const facts = { provider, providerType: type, model, native, previousResponseId, placeholders };
     events.noteResponse(record, response, { ...facts, inputItems: JSON.stringify(inputItems) });
     return response.id;
   }
@@ -322,6 +360,7 @@ function keepResponse(
     native: attempt.dialect === 'responses' && providerType(type)?.responseLifecycle === 'yes',
     previousResponseId: previousResponseOf(parsedRequest),
     inputItems: dialect.inputItems?.(parsedRequest, response.id) ?? '[]',
+    placeholders: placeholdersIn(recorded),
   });
   return response.id;
 }

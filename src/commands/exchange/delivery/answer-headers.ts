@@ -1,5 +1,5 @@
 /** The headers of a provider's answer, as the client gets them. */
-import type { ProviderReply } from '../../../providers/provider.ts';
+import type { ReplyHead } from '../../../providers/provider.ts';
 import { rateLimitsIn } from '../../../providers/rate-limit-headers.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { Ticket } from '../../model-request/admission.ts';
@@ -15,18 +15,21 @@ export interface AnsweredRequestFacts {
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly ticket: Ticket;
+  /** Undefined when no guardrail runs. */
+  readonly guard?: { changeAnswerHeaders(headers: Record<string, string>): void } | undefined;
 }
 
 /** When a provider streams JSON lines, its client still gets server-sent events. */
-function answerType({ headers }: ProviderReply): string {
+function answerType({ headers }: ReplyHead): string {
   return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
 }
 
 export function answerHeaders(
-  { dialect, parsedRequest, record, request, ticket }: AnsweredRequestFacts,
-  reply: ProviderReply,
+  { dialect, parsedRequest, record, request, ticket, guard }: AnsweredRequestFacts,
+  reply: ReplyHead,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
+  guard?.changeAnswerHeaders(headers);
   // The content type is the one that the provider states; `nosniff` keeps browsers from guessing another.
   if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
   headers['x-request-id'] = request.requestId;

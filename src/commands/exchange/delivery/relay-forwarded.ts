@@ -31,6 +31,7 @@ export type ForwardedEnd =
   | { readonly kind: 'streamed'; readonly rest: Buffer[] }
   | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut: boolean }
   | { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut: true }
+  | { readonly kind: 'blocked'; readonly refusal: Refusal; readonly isWhole: boolean }
   | {
       readonly kind: 'failed';
       readonly refusal: Refusal;
@@ -92,7 +93,7 @@ async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
     received.bytes = bytes.length;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
   }
-  return { kind: 'whole', bytes: relay.whole(bytes, parsed) };
+  return { kind: 'whole', bytes: await relay.whole(bytes, parsed) };
 }
 
 async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise<ForwardedEnd> {
@@ -117,7 +118,7 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
   if (whole !== undefined) {
     const parsed = parseWhole(whole);
     if (!options.plan.verbatim && !begun && isErrorBody(parsed)) return { kind: 'error_body', bytes: whole };
-    relay.whole(whole, parsed);
+    void relay.whole(whole, parsed);
   }
   if (begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };
   return { kind: 'whole', bytes: held ?? Buffer.alloc(0) };

@@ -10,7 +10,7 @@ import { createSplitter, streamFormatOf } from '../../../providers/stream-splitt
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
 import { earlyEnd, streamIncomplete } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import type { FrameAnswer, Relay } from '../relay.ts';
+import type { FrameAnswer, GuardrailEnd, LiveRelay } from '../relay.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { BytesRelayOptions } from './relay-bytes.ts';
 
@@ -33,11 +33,13 @@ export type StreamEnd =
       /** The provider sent a whole answer, but it is malformed. */
       readonly malformed?: boolean;
     }
+  /** A guardrail ended the answer before any byte was sent to the client. */
+  | { readonly kind: 'blocked'; readonly refusal: Refusal; readonly isWhole: boolean }
   /** The client left, or the gateway stops. */
   | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
 
 export interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
-  readonly relay: Relay;
+  readonly relay: LiveRelay;
   readonly provider: string;
   /** Nothing follows the terminal event. Not so on a provider's own API, where only the provider ends its stream. */
   readonly closesAfterEnd: boolean;
@@ -50,7 +52,10 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   const splitter = createSplitter(format, { provider });
   const rest: Buffer[] = [];
   let refusal: Refusal | undefined;
+  let guardrail: GuardrailEnd | undefined;
   let terminal = false;
+  /** Guardrails evaluate the whole answer. */
+  let isEvaluated = false;
   let begun = false;
   /** Set from the first byte for the client until that byte may be sent. */
   let gate: Promise<void> | undefined;
@@ -72,6 +77,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       received.chunks += 1;
       received.bytes += frame.raw.length;
       refusal ??= answer.refusal;
+      guardrail ??= answer.guardrail;
       if (answer.terminal && !terminal) {
         terminal = true;
         // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
@@ -129,7 +135,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   };
 
   const heartbeat = new Heartbeat((comment) => {
-    if (!terminal) pass(comment);
+    if (!terminal || isEvaluated) pass(comment);
   });
 
   const lose = (error: unknown): void => {
@@ -146,43 +152,61 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   };
 
   let failure: ProviderFailure | undefined;
+  const ended = async (): Promise<StreamEnd> => {
+    if (guardrail !== undefined) return endedBy(guardrail, false);
+    // A provider that has sent its terminal event has answered, whether or not the client stayed to receive it.
+    if (client.ended.aborted && !(terminal && refusal === undefined)) {
+      const last = relay.abandon?.(earlyEnd(client.ended.reason));
+      return { kind: 'abandoned', rest: last === undefined ? [] : [last] };
+    }
+    if (failure !== undefined && !terminal) {
+      refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);
+    }
+    if (refusal !== undefined) {
+      if (!begun) return { kind: 'failed', refusal, failure };
+      return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
+    }
+    if (received.chunks === 0) {
+      return {
+        kind: 'failed',
+        refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`),
+        malformed: true,
+      };
+    }
+    const finish = relay.finish();
+    if (finish instanceof Promise) isEvaluated = true;
+    const finished = finish instanceof Promise ? await finish : finish;
+    if (finished.bytes !== undefined) rest.push(finished.bytes);
+    if (finished.guardrail !== undefined) return endedBy(finished.guardrail, true);
+    if (finished.cut) {
+      const incomplete = streamIncomplete(provider);
+      return begun ? { kind: 'broken', refusal: incomplete, rest } : { kind: 'failed', refusal: incomplete };
+    }
+    return { kind: 'complete', rest };
+  };
+
+  /** @param isWhole whether the provider had ended its answer */
+  const endedBy = (end: GuardrailEnd, isWhole: boolean): StreamEnd => {
+    if (!begun) return { kind: 'blocked', refusal: end.refusal, isWhole };
+    return end.isFailure ? { kind: 'broken', refusal: end.refusal, rest } : { kind: 'complete', rest };
+  };
+
   try {
     await reply.body.pieces(onPiece);
     const last = splitter.end();
     if (last !== undefined) recordFrame([last]);
   } catch (error) {
+    heartbeat.stop();
     if (lost !== undefined) throw lost;
     if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;
     failure = error;
   } finally {
-    heartbeat.stop();
     clearTimeout(closing);
   }
-  await forwarded;
-
-  // A provider that has sent its terminal event has answered, whether or not the client stayed to receive it.
-  if (client.ended.aborted && !(terminal && refusal === undefined)) {
-    return { kind: 'abandoned', rest: [relay.abandon?.(earlyEnd(client.ended.reason))].filter((b) => b !== undefined) };
+  try {
+    await forwarded;
+    return await ended();
+  } finally {
+    heartbeat.stop();
   }
-  if (failure !== undefined && !terminal) {
-    refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);
-  }
-  if (refusal !== undefined) {
-    if (!begun) return { kind: 'failed', refusal, failure };
-    return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
-  }
-  if (received.chunks === 0) {
-    return {
-      kind: 'failed',
-      refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`),
-      malformed: true,
-    };
-  }
-  const { bytes, cut } = relay.finish();
-  if (bytes !== undefined) rest.push(bytes);
-  if (cut) {
-    const incomplete = streamIncomplete(provider);
-    return begun ? { kind: 'broken', refusal: incomplete, rest } : { kind: 'failed', refusal: incomplete };
-  }
-  return { kind: 'complete', rest };
 }

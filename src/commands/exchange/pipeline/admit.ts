@@ -4,11 +4,11 @@ import type { Ticket } from '../../model-request/admission.ts';
 import type { Answer } from '../answer-source.ts';
 import { type KeyClaim, lookUpKey, noAnswer } from '../record/idempotency-key.ts';
 import { keyedRequestOf } from './claim-key.ts';
-import type { Admitted, WithHistory } from './context.ts';
+import type { Admitted, Guarded } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { Step } from './step.ts';
 
-export const admit: Step<WithHistory, Admitted> = {
+export const admit: Step<Guarded, Admitted> = {
   name: 'admit',
   run(context, deps) {
     const { claim } = context;
@@ -17,22 +17,32 @@ export const admit: Step<WithHistory, Admitted> = {
 };
 
 /** @throws Refusal (429) */
-function reserve({ exchange, parsedRequest, policy, route }: WithHistory, deps: ExchangeDependencies): Ticket {
-  const { dialect, request, record, scope } = exchange;
-  const { caller, labels, body } = request;
-  const ticket = deps.admission.admit({
+function reserve(context: Guarded, deps: ExchangeDependencies): Ticket {
+  const { record, scope } = context.exchange;
+  const ticket = ticketFor(context, deps);
+  scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
+  return ticket;
+}
+
+/** Not yet released at the end of the exchange. @throws Refusal (429) */
+export function ticketFor(
+  { exchange, parsedRequest, policy, route, guarded }: Guarded,
+  deps: ExchangeDependencies,
+): Ticket {
+  const { dialect, request, record } = exchange;
+  const { caller, labels } = request;
+  const body = guarded?.body ?? request.body;
+  return deps.admission.admit({
     caller,
     labels,
     endpoint: dialect.endpoint,
-    parsedRequest,
+    parsedRequest: guarded?.parsedRequest ?? parsedRequest,
     candidates: route.candidates,
     units: dialect.units?.(parsedRequest),
     bodyBytes: body.length,
     exchangeId: record.id,
     checksBudgets: policy.checksBudgets,
   });
-  scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
-  return ticket;
 }
 
 /**
@@ -40,7 +50,7 @@ function reserve({ exchange, parsedRequest, policy, route }: WithHistory, deps: 
  * claims the key first, the client gets that request's answer.
  */
 async function admitUnderKey(
-  context: WithHistory,
+  context: Guarded,
   first: KeyClaim,
   deps: ExchangeDependencies,
 ): Promise<Admitted | Answer> {

@@ -1,24 +1,30 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
 import type { Target } from '../../model-request/target.ts';
 import { refusals } from '../../refusal.ts';
-import type { ProviderAnswer } from '../answer-source.ts';
+import type { GuardrailAnswer, ProviderAnswer } from '../answer-source.ts';
 import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
 import { callTarget } from '../attempts/retry-loop.ts';
 import { announcePendingResponse, newPendingResponse } from '../background/announce-pending-response.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
+import { pastAttempt, planWithGuard } from '../guarding/guarded-plan.ts';
 import type { CallResult } from '../outcome.ts';
 import type { Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
+import type { Relay } from '../relay.ts';
 import type { Admitted } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { Step } from './step.ts';
 
-export const callProviders: Step<Admitted, ProviderAnswer> = {
+export const callProviders: Step<Admitted, ProviderAnswer | GuardrailAnswer> = {
   name: 'callProviders',
   async run(context, deps) {
-    const { exchange, parsedRequest, policy, route, ticket } = context;
+    const { exchange, parsedRequest, policy, route, ticket, guarded } = context;
     const { record, resumed } = exchange;
+    const [first] = route.candidates;
+    if (guarded?.answer !== undefined && first !== undefined) {
+      return { source: 'guardrail', text: guarded.answer, target: first, parsedRequest, policy, ticket };
+    }
     const failover = {
       ticket,
       attemptsBefore: resumed?.attempts ?? 0,
@@ -33,13 +39,14 @@ export const callProviders: Step<Admitted, ProviderAnswer> = {
 
 /** @throws Refusal when the request cannot be sent to the target; LogUnavailable */
 async function callCandidate(call: TargetCall, context: Admitted, deps: ExchangeDependencies): Promise<CallResult> {
-  const { exchange, parsedRequest, policy, ticket } = context;
+  const { exchange, parsedRequest, policy, ticket, guarded } = context;
   const { dialect, request, record, scope } = exchange;
   const { target } = call;
   exchange.target = target;
-  const plan = await planFor(target, context, deps);
+  const plan = guardedPlan(await planFor(target, context, deps), target, context);
   const { recordsUsage } = policy;
-  const spender = { dialect, parsedRequest, record, request, ticket, pricing: deps.pricing, recordsUsage };
+  const guard = guarded?.guard;
+  const spender = { dialect, parsedRequest, record, request, ticket, pricing: deps.pricing, recordsUsage, guard };
   return callTarget({
     plan,
     target,
@@ -66,14 +73,20 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
 /**
  * The request as it is sent to one target. The id of a background response is recorded and sent to the client first.
  */
-async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan> {
-  const { exchange, parsedRequest, policy, history, ticket } = context;
+async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan<Relay>> {
+  const { exchange, parsedRequest: original, policy, ticket, guarded } = context;
   const { dialect, request, record } = exchange;
-  const { body, headers, caller } = request;
+  const { caller } = request;
   const { createdAt } = record;
+  const { parsedRequest, body, headers, history, merged } = guarded ?? {
+    ...{ parsedRequest: original, history: context.history, merged: undefined },
+    ...{ body: request.body, headers: request.headers },
+  };
   const input: PlanInput = {
     parsedRequest,
     body,
+    original,
+    merged,
     headers,
     target,
     sight: caller.sight,
@@ -87,13 +100,29 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
   if (exchange.pendingResponse !== undefined && background === undefined) {
     throw refusals.backgroundOfOtherProvider(target.provider.name);
   }
-  const checked = dialect.checkFiles?.(input);
+  const checked = dialect.checkFiles?.({ ...input, parsedRequest: original, body: request.body });
   if (checked !== undefined) await checked;
   const plan = await dialect.plan(input);
   if (exchange.pendingResponse === undefined && background !== undefined) {
-    exchange.pendingResponse = newPendingResponse(background, { dialect, parsedRequest, target, record });
-    const announced = { request, client: exchange.client, parsedRequest };
+    exchange.pendingResponse = newPendingResponse(background, {
+      ...{ dialect, parsedRequest: original, target, record },
+      placeholders: guarded?.guard.placeholders.recorded(),
+    });
+    const announced = { request, client: exchange.client, parsedRequest: original };
     exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
   }
   return plan;
+}
+
+/** Every plan passes here, so that no answer reaches the client past the guardrails. */
+function guardedPlan(plan: Plan<Relay>, target: Target, { exchange, parsedRequest, guarded }: Admitted): Plan {
+  if (guarded === undefined || !guarded.guard.guardsAnswers || guarded.endpoint.answers === undefined) return plan;
+  const { guard, endpoint, merged } = guarded;
+  const { record } = exchange;
+  return planWithGuard(plan, {
+    guard,
+    bodies: endpoint.bodies,
+    answers: guarded.endpoint.answers,
+    past: pastAttempt({ parsedRequest, target, record, historyReplayed: merged !== undefined }),
+  });
 }

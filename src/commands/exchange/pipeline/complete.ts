@@ -13,17 +13,20 @@ import type { DeliveredAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/announce-pending-response.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
+import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
 import type { Answered, AttemptEnd } from '../outcome.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { estimateUsage } from '../record/estimate-usage.ts';
 import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
+import { completeGuardrailAnswer } from './complete-guardrail-answer.ts';
 import { completeReplay } from './complete-replay.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { RunningExchange } from './running-exchange.ts';
 import { sendError } from './send-error.ts';
 
 interface Completing extends Spender {
+  readonly guard: ExchangeGuard | undefined;
   readonly target: Target;
   readonly client: Client;
   /** Whether the answer is recorded with its bytes. */
@@ -41,14 +44,26 @@ export const complete = {
   /** @returns the status that represents the end of the exchange. @throws LogUnavailable */
   run(delivered: DeliveredAnswer, exchange: RunningExchange, deps: ExchangeDependencies): Promise<number> {
     if (delivered.source === 'record') return completeReplay(delivered, exchange);
+    if (delivered.source === 'guardrail') return completeGuardrailAnswer(delivered.answer, exchange, deps);
     const { answer, outcome } = delivered;
-    const { dialect, record, request, client, pendingResponse } = exchange;
+    const { dialect, record, request, client, pendingResponse, guarded } = exchange;
     const { target, parsedRequest, policy, ticket } = answer;
     const { pricing, open, archive, log, responseNotStored } = deps;
     const keepBodies = policy.capture === 'full';
     const { recordsUsage } = policy;
     const spender = { dialect, parsedRequest, record, request, ticket, pricing, recordsUsage };
-    const given = { ...spender, target, client, keepBodies, pendingResponse, open, archive, log, responseNotStored };
+    const given = {
+      ...spender,
+      guard: guarded?.guard,
+      target,
+      client,
+      keepBodies,
+      pendingResponse,
+      open,
+      archive,
+      log,
+      responseNotStored,
+    };
     return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
   },
 };
@@ -70,21 +85,26 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   if (outcome.kind === 'abandoned' && exchange.pendingResponse !== undefined) {
     return completeInterrupted(outcome, exchange, exchange.pendingResponse, estimate);
   }
-  const isForeign = outcome.plan.dialect === 'responses' && (await isIdTaken(outcome, exchange));
-  const responseId = isForeign ? undefined : recordResponse(outcome, exchange);
+  const isForeign =
+    outcome.kind !== 'blocked' && outcome.plan.dialect === 'responses' && (await isIdTaken(outcome, exchange));
+  const responseId = isForeign || outcome.kind === 'blocked' ? undefined : recordResponse(outcome, exchange);
   if (outcome.kind === 'whole' || outcome.kind === 'streamed') {
     const { dialect, parsedRequest, request } = exchange;
-    await noteConversationTurn(dialect, parsedRequest, outcome.relay, record, request.caller.sight);
+    const placeholders = exchange.guard?.placeholders.added();
+    await noteConversationTurn(dialect, parsedRequest, outcome.relay, record, {
+      sight: request.caller.sight,
+      placeholders,
+    });
   }
   switch (outcome.kind) {
     case 'whole': {
-      recordCompletion(outcome, exchange, outcome.reply, responseId);
+      recordCompletion(outcome, exchange, outcome.reply, responseId, { bytes: outcome.bytes });
       await record.flush('durable');
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
       return outcome.reply.status;
     }
     case 'streamed': {
-      recordCompletion(outcome, exchange, outcome.reply, responseId, estimate);
+      recordCompletion(outcome, exchange, outcome.reply, responseId, { estimate });
       await record.flush('durable');
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
       return outcome.reply.status;
@@ -97,6 +117,20 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
       if (outcome.cut) return sendError(exchange, refusal);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
+    }
+    case 'blocked': {
+      const { refusal, isWhole } = outcome;
+      const { pendingResponse } = exchange;
+      const failedId = pendingResponse && noteOutcome(pendingResponse, 'failed', refusal, undefined);
+      events.noteFailed(record, refusal, {
+        status: refusal.status,
+        reason: 'guardrail',
+        chunks,
+        responseId: failedId,
+      });
+      recordUsage(outcome, exchange, { isWhole, estimate });
+      await record.flush('durable');
+      return sendError(exchange, refusal);
     }
     case 'abandoned': {
       if (client.ended.reason !== 'gateway_stopping') {
@@ -153,12 +187,14 @@ function recordCompletion(
   exchange: Completing,
   reply: ProviderReply,
   responseId: string | undefined,
-  estimate?: EstimatedTokens,
+  { bytes, estimate }: { readonly bytes?: Buffer; readonly estimate?: EstimatedTokens | undefined },
 ): void {
   const { dialect, target, record, keepBodies } = exchange;
   const translated = plan.dialect !== dialect.name;
   // A stored response already holds the client's answer in its own stream.
-  const json = translated && keepBodies && responseId === undefined ? relay.response?.()?.json : undefined;
+  const isDifferent = translated || plan.isGuarded === true;
+  const json = isDifferent && keepBodies && responseId === undefined ? relay.response?.()?.json : undefined;
+  const ofGuardrails = plan.isGuarded && keepBodies && responseId === undefined ? bytes : undefined;
   events.noteCompleted(record, received, {
     status: reply.status,
     attempt,
@@ -166,7 +202,7 @@ function recordCompletion(
     model: target.model || undefined,
     finishReason: relay.finishReason?.() ?? null,
     responseId,
-    answer: json === undefined ? undefined : Buffer.from(json),
+    answer: json === undefined ? ofGuardrails : Buffer.from(json),
   });
   recordUsage({ relay, received, attempt, plan }, exchange, { isWhole: true, estimate });
 }
@@ -201,6 +237,7 @@ function recordResponse({ relay, received, plan }: Answered, exchange: Completin
     native: isProvidersOwn({ plan }, exchange),
     previousResponseId: previousResponseOf(parsedRequest),
     inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
+    placeholders: exchange.guard?.placeholders.recorded(),
   });
   return stored.id;
 }

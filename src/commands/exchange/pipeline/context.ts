@@ -5,6 +5,7 @@ import type { Route } from '../../model-request/routing-types.ts';
 import type { EarlierTurns } from '../history.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { KeyClaim } from '../record/idempotency-key.ts';
+import type { GuardedRequest } from './guarded-request.ts';
 import type { RunningExchange } from './running-exchange.ts';
 
 export interface Arrived {
@@ -40,9 +41,23 @@ export interface WithHistory extends Recorded {
   readonly history: EarlierTurns | undefined;
 }
 
-export interface Admitted extends WithHistory {
+export interface Guarded extends WithHistory {
+  /** The request as its guardrails let it pass; undefined when no guardrail runs. */
+  readonly guarded?: GuardedRequest | undefined;
+}
+
+export interface Admitted extends Guarded {
   /** The reservation; released by the scope of the exchange. */
   readonly ticket: Ticket;
 }
 
-export type Stage = Arrived | RequestParsed | KeyLookedUp | Routed | Governed | Recorded | WithHistory | Admitted;
+export type Stage =
+  | Arrived
+  | RequestParsed
+  | KeyLookedUp
+  | Routed
+  | Governed
+  | Recorded
+  | WithHistory
+  | Guarded
+  | Admitted;

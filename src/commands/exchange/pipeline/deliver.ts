@@ -8,6 +8,8 @@ export const deliver = {
   /** @throws LogUnavailable */
   async run(answer: Answer, exchange: RunningExchange): Promise<DeliveredAnswer> {
     if (answer.source === 'record') return deliverReplay(answer, exchange);
+    // One piece, which waits until the end is on disk.
+    if (answer.source === 'guardrail') return { source: 'guardrail', answer };
     const { result } = answer;
     return { source: 'provider', answer, outcome: result.kind === 'open' ? await result.deliver() : result };
   },

@@ -13,6 +13,7 @@ import type { CircuitBreaker } from '../attempts/circuit-breaker.ts';
 import type { RetryPolicy } from '../attempts/retry-policy.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
+import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Dialects } from '../record/read-exchange.ts';
 import type { RefusedRequests } from '../record/refused-requests.ts';
@@ -20,6 +21,8 @@ import type { RefusedRequests } from '../record/refused-requests.ts';
 export interface ExchangeDependencies {
   readonly log: EventLog;
   readonly archive: ResponseArchive;
+  /** The endpoints whose requests guardrails can read. */
+  readonly guardedEndpoints: GuardedEndpoints;
   /** Every dialect by its name, for exchanges that are read again from the record. */
   readonly dialects: Dialects;
   /** The exchanges that continue without their clients. */

@@ -7,6 +7,7 @@ import type { NewExchange, Resumed } from '../background/resumable-exchange.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import { ExchangeScope } from '../scope.ts';
+import type { GuardedRequest } from './guarded-request.ts';
 
 export class RunningExchange {
   readonly dialect: ExchangeDialect;
@@ -18,6 +19,8 @@ export class RunningExchange {
   client: Client;
   /** The background response, once its id is on record. */
   pendingResponse: PendingResponse | undefined;
+  /** The request as its guardrails let it pass; undefined when none runs. */
+  guarded: GuardedRequest | undefined;
   /** The target that was called last. */
   target: Target | undefined;
 

@@ -4,6 +4,7 @@
  */
 import type { Route } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
+import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Governed, Routed } from './context.ts';
 import { noteReceived } from './record-request.ts';
@@ -11,18 +12,23 @@ import type { Step } from './step.ts';
 
 export const selectPolicy: Step<Routed, Governed> = {
   name: 'selectPolicy',
-  run(context, { policyOf, policyAgain }) {
+  run(context, { policyOf, policyAgain, guardedEndpoints }) {
     const { exchange, route } = context;
     const { request, resumed } = exchange;
     const first = route.candidates[0];
-    if (resumed?.workflow === undefined) return governed(context, policyOf(request, first));
-    return policyAgain(resumed.workflow).then((again) => governed(context, again ?? policyOf(request, first)));
+    if (resumed?.workflow === undefined) return governed(context, policyOf(request, first), guardedEndpoints);
+    return policyAgain(resumed.workflow).then((again) =>
+      governed(context, again ?? policyOf(request, first), guardedEndpoints),
+    );
   },
 };
 
-/** @throws Refusal 500 when the guardrails of the workflow cannot run */
-function governed(context: Routed, policy: ExchangePolicy): Governed {
-  const { problem, workflow } = policy;
+/** @throws Refusal 500 when the guardrails of the workflow cannot run, or cannot read requests to this endpoint */
+function governed(context: Routed, policy: ExchangePolicy, guardedEndpoints: GuardedEndpoints): Governed {
+  const { workflow, guardrails } = policy;
+  const { dialect } = context.exchange;
+  const isRead = guardrails === undefined || (dialect.take === undefined && guardedEndpoints.has(dialect.endpoint));
+  const problem = isRead ? policy.problem : `they cannot read requests to ${dialect.endpoint}`;
   if (problem !== undefined) {
     noteReceived(context.exchange, context.parsedRequest, policy);
     throw refusals.workflowUnusable(workflow?.scope ?? '', problem);

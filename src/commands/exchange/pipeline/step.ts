@@ -1,8 +1,9 @@
-import type { Answer, ProviderAnswer } from '../answer-source.ts';
+import type { Answer, GuardrailAnswer, ProviderAnswer } from '../answer-source.ts';
 import type {
   Admitted,
   Arrived,
   Governed,
+  Guarded,
   KeyLookedUp,
   Recorded,
   RequestParsed,
@@ -34,8 +35,9 @@ type Steps = readonly [
   Step<Routed, Governed>,
   Step<Governed, Recorded>,
   Step<Recorded, WithHistory>,
-  Step<WithHistory, Admitted>,
-  Step<Admitted, ProviderAnswer>,
+  Step<WithHistory, Guarded>,
+  Step<Guarded, Admitted>,
+  Step<Admitted, ProviderAnswer | GuardrailAnswer>,
 ];
 
 /** The steps of the pipeline, each of which takes the result of the step before. */

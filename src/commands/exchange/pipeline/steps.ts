@@ -5,6 +5,7 @@
 import { admit } from './admit.ts';
 import { callProviders } from './call-providers.ts';
 import { claimKey } from './claim-key.ts';
+import { guardPrompt } from './guard-prompt.ts';
 import { loadHistory } from './load-history.ts';
 import { receive } from './receive.ts';
 import { record } from './record-request.ts';
@@ -20,6 +21,7 @@ export const steps = inOrder(
   selectPolicy, //   the workflow of this request: capture level, features, guardrails
   record, //         request.received, model.resolved
   loadHistory, //    the conversation or response that the request continues
+  guardPrompt, //    guardrails of the prompt phase → the request to send, or an answer in place of a provider's
   admit, //          limits and budgets → reservation, released by the scope; claims the idempotency key
   callProviders, //  failover × retry × attempt → answer
 );

@@ -1,3 +1,4 @@
+import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Sight } from '../../visibility.ts';
 import type { ExchangeDialect } from '../dialect.ts';
@@ -8,12 +9,12 @@ import type { Relay } from '../relay.ts';
 export async function noteConversationTurn(
   dialect: ExchangeDialect | undefined,
   parsedRequest: ParsedRequest,
-  relay: Relay,
+  relay: Pick<Relay, 'response'>,
   record: ExchangeRecord,
-  sight: Sight,
+  by: { readonly sight: Sight; readonly placeholders?: readonly RecordedPlaceholder[] | undefined },
 ): Promise<void> {
   const { id, context } = record;
-  const writes = dialect?.turn?.(parsedRequest, relay, { id, context, sight });
+  const writes = dialect?.turn?.(parsedRequest, relay, { id, context, ...by });
   if (writes === undefined) return;
   for (const write of await writes) record.addWrite(write);
 }

@@ -6,6 +6,7 @@ import type { EventContext, NewEvent } from '../../../events/event.ts';
 import { streamName } from '../../../events/event.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
+import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
 import type { PricedUsage, UsageCost } from '../../pricing/pricing.ts';
 import type { Refusal } from '../../refusal.ts';
@@ -192,6 +193,8 @@ export interface StoredResponseFacts
   extends Pick<StoredResponse, 'provider' | 'providerType' | 'model' | 'native' | 'previousResponseId'> {
   /** JSON text of the normalised input items. */
   readonly inputItems: string;
+  /** Of this turn and the turns before. */
+  readonly placeholders?: readonly RecordedPlaceholder[] | undefined;
 }
 
 /** Stores the response itself, in the same append as the end of the exchange: both are recorded, or neither. */
@@ -210,13 +213,14 @@ export interface ResponseOrigin {
 /** @param by context of the event; its actor need not be the owner */
 export function storedResponseWrite(
   stored: StorableResponse,
-  { inputItems, ...facts }: StoredResponseFacts,
+  { inputItems, placeholders = [], ...facts }: StoredResponseFacts,
   { exchangeId, owner }: ResponseOrigin,
   by: EventContext,
 ) {
   const context = contextFor(owner, by);
   const { status } = stored;
-  const body = Buffer.from(`{"response":${stored.json},"input_items":${inputItems}}`);
+  const hidden = placeholders.length === 0 ? '' : `,"placeholders":${JSON.stringify(placeholders)}`;
+  const body = Buffer.from(`{"response":${stored.json},"input_items":${inputItems}${hidden}}`);
   return {
     stream: streamName('response', stored.id),
     events: [responseStored.create({ status, exchangeId, ...facts, ...creatorFact(owner, by) }, context, body)],

@@ -2,7 +2,7 @@
  * An exchange as it is recorded, and the relay of its last attempt, through which the provider's bytes can pass
  * again.
  */
-import type { z } from 'zod';
+import { z } from 'zod';
 import {
   answerReplayed,
   attemptStarted,
@@ -13,9 +13,11 @@ import {
   requestReceived,
   usageRecorded,
 } from '../../../events/catalogue/exchange.ts';
+import { frameDelivered, placeholdersAssigned } from '../../../events/catalogue/guarded-exchange.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
+import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
@@ -34,6 +36,10 @@ export interface RecordedExchange {
   readonly attempt: Attempt | undefined;
   /** Chunks of the last attempt. */
   readonly chunks: readonly RecordedEvent[];
+  /** What the client got of the last attempt, where guardrails evaluated it. */
+  readonly delivered: readonly RecordedEvent[];
+  /** The values that guardrails kept from providers. */
+  readonly placeholders: RecordedEvent | undefined;
   /** Whether earlier turns were put in front of the input, in the last attempt. */
   readonly historyReplayed: boolean;
   /**
@@ -60,20 +66,25 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
   if (event.type === requestReceived.type) {
     const request = event.data as RecordedExchange['request'];
     const id = idOf(event.stream);
-    const nothing = { attempt: undefined, chunks: [], answerOf: undefined, end: undefined };
-    const notReplayed = { historyReplayed: false, replayedSince: false };
+    const nothing = { attempt: undefined, chunks: [], delivered: [], answerOf: undefined, end: undefined };
+    const notReplayed = { historyReplayed: false, replayedSince: false, placeholders: undefined };
     return { ...nothing, ...notReplayed, id, received: event, request, last: event };
   }
   if (recorded === undefined) return undefined;
   switch (event.type) {
     case chunkReceived.type:
       return { ...recorded, chunks: appended(recorded.chunks, event), last: event };
+    case frameDelivered.type:
+      return { ...recorded, delivered: appended(recorded.delivered, event), last: event };
+    case placeholdersAssigned.type:
+      return { ...recorded, placeholders: event, last: event };
     case attemptStarted.type: {
       const attempt = event.data as Attempt;
       // Each provider gets the turns that it does not have; those sent to the previous provider do not count for this
       // one.
       const isReplayed = attempt.kind === 'failover' ? recorded.replayedSince : recorded.historyReplayed;
-      return { ...recorded, attempt, chunks: [], historyReplayed: isReplayed, replayedSince: false, last: event };
+      const begun = { attempt, chunks: [], delivered: [], historyReplayed: isReplayed, replayedSince: false };
+      return { ...recorded, ...begun, last: event };
     }
     case historyReplayed.type:
       return { ...recorded, historyReplayed: true, replayedSince: true, last: event };
@@ -89,6 +100,23 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
 function appended(chunks: readonly RecordedEvent[], chunk: RecordedEvent): readonly RecordedEvent[] {
   (chunks as RecordedEvent[]).push(chunk);
   return chunks;
+}
+
+/**
+ * Whether the client gets what the guardrails let pass: the recorded frames or the recorded answer, and never the
+ * provider's chunks.
+ */
+export function isGuarded({ attempt, delivered }: Pick<RecordedExchange, 'attempt' | 'delivered'>): boolean {
+  return attempt?.guarded === true || delivered.length > 0;
+}
+
+const recordedPlaceholders = z.array(z.object({ placeholder: z.string(), value: z.string() }));
+
+export function placeholdersIn({
+  placeholders,
+}: Pick<RecordedExchange, 'placeholders'>): readonly RecordedPlaceholder[] {
+  if (placeholders?.body === undefined) return [];
+  return recordedPlaceholders.parse(parseExactly(new TextDecoder().decode(placeholders.body)));
 }
 
 /** The reason of a failed exchange and the error that its client got; undefined when it ended in another way. */

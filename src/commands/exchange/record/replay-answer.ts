@@ -17,6 +17,7 @@ import type { Relay } from '../relay.ts';
 import {
   type Dialects,
   earlyEndOf,
+  isGuarded,
   parsedRequestOf,
   type RecordedExchange,
   recordedFailure,
@@ -54,7 +55,12 @@ export async function* replayAnswer(
     if (recorded === undefined) continue;
     parsedRequest ??= parsedRequestOf(recorded, deps.dialects);
     if (recorded.attempt !== attemptBefore) stream = undefined;
-    if (parsedRequest?.stream === true && event.body !== undefined && recorded.chunks.at(-1) === event) {
+    if (event.body !== undefined && recorded.delivered.at(-1) === event) {
+      recorded = { ...recorded, chunks: [] };
+      yield { kind: 'bytes', bytes: bufferOf(event.body) };
+    } else if (isGuarded(recorded)) {
+      recorded = { ...recorded, chunks: [] };
+    } else if (parsedRequest?.stream === true && event.body !== undefined && recorded.chunks.at(-1) === event) {
       stream ??= new StreamReplay(recorded, parsedRequest, deps.dialects);
       const bytes = stream.push(event.body);
       // The relay keeps the state that it needs, so that clients that follow a long answer do not hold all of it in
@@ -108,7 +114,7 @@ class StreamReplay {
   }
 
   push(chunk: Uint8Array): Buffer {
-    return this.#take(this.#splitter.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)));
+    return this.#take(this.#splitter.push(bufferOf(chunk)));
   }
 
   #take(frames: readonly Frame[]): Buffer {
@@ -149,17 +155,22 @@ function replayWhole(
 ): Buffer | undefined {
   if (final !== undefined) return Buffer.from(JSON.stringify(final));
   const chunk = recorded.chunks[0]?.body;
-  if (chunk === undefined || parsedRequest === undefined) return undefined;
-  const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  if (chunk === undefined || parsedRequest === undefined || isGuarded(recorded)) return undefined;
+  const bytes = bufferOf(chunk);
   return relayOfRecorded(recorded, parsedRequest, dialects)?.whole(bytes, parseChunk(bytes.toString()));
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /** The final answer of the client, when it differs from the provider's: the stored response, or the recorded answer. */
 async function finalJson(
-  { end, attempt, request }: RecordedExchange,
+  recorded: RecordedExchange,
   archive: ResponseArchive,
 ): Promise<Record<string, unknown> | undefined> {
-  if (end === undefined || attempt?.dialect === request.dialect) return undefined;
+  const { end, attempt, request } = recorded;
+  if (end === undefined || (attempt?.dialect === request.dialect && !isGuarded(recorded))) return undefined;
   if (end.body !== undefined) return parseChunk(new TextDecoder().decode(end.body));
   const { responseId } = end.data as { responseId?: string };
   const stored = responseId === undefined ? undefined : await archive.find(responseId, everything);

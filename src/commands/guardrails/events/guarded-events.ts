@@ -1,6 +1,6 @@
 /** The events of a streamed answer with the texts that the stream phase returns. One implementation for each dialect. */
 import type { StreamChannel } from '../guarded-text.ts';
-import type { StreamPhase, StreamPhaseStep } from '../phases/stream-phase.ts';
+import type { PhaseStop, TextPhase, TextPhaseStep } from '../phases/text-phase.ts';
 
 export type StreamEvent = Readonly<Record<string, unknown>>;
 
@@ -10,24 +10,24 @@ export interface GuardedEvents {
   /** The provider's stream ended: the events with what is still retained. Empty for a stream that ended regularly. */
   finish(): readonly StreamEvent[];
   /** Set when a guardrail ended the stream. The caller ends the client's stream in its dialect. */
-  readonly stop: StreamPhaseStep['stop'];
+  readonly stop: PhaseStop | undefined;
 }
 
 /** The texts of one stream: what was written for each, and whether the stream ended. */
 export class WrittenTexts {
-  readonly #phase: StreamPhase;
+  readonly #phase: TextPhase;
   readonly #keepsWhole: boolean;
   readonly #open = new Map<string, StreamChannel>();
   readonly #written = new Map<string, string>();
-  #stop: StreamPhaseStep['stop'];
+  #stop: PhaseStop | undefined;
 
   /** @param keepsWhole whether `whole` is used */
-  constructor(phase: StreamPhase, keepsWhole: boolean) {
+  constructor(phase: TextPhase, keepsWhole: boolean) {
     this.#phase = phase;
     this.#keepsWhole = keepsWhole;
   }
 
-  get stop(): StreamPhaseStep['stop'] {
+  get stop(): PhaseStop | undefined {
     return this.#stop;
   }
 
@@ -51,7 +51,7 @@ export class WrittenTexts {
     return this.#written.get(key);
   }
 
-  #note(key: string, { text, stop }: StreamPhaseStep): string {
+  #note(key: string, { text, stop }: TextPhaseStep): string {
     this.#stop ??= stop;
     if (this.#keepsWhole) this.#written.set(key, (this.#written.get(key) ?? '') + text);
     return text;

@@ -2,7 +2,7 @@
 import { isObject } from '../../../json/is-object.ts';
 import { restoreValues } from '../body/restore-values.ts';
 import type { StreamChannel } from '../guarded-text.ts';
-import type { StreamPhase } from '../phases/stream-phase.ts';
+import type { TextPhase } from '../phases/text-phase.ts';
 import type { Placeholders } from '../placeholders.ts';
 import { type GuardedEvents, type StreamEvent, WrittenTexts } from './guarded-events.ts';
 
@@ -19,7 +19,7 @@ export class GuardedMessagesEvents implements GuardedEvents {
   /** The kind of delta of each open block. */
   readonly #deltaTypes = new Map<string, string>();
 
-  constructor(phase: StreamPhase, placeholders: Placeholders) {
+  constructor(phase: TextPhase, placeholders: Placeholders) {
     this.#texts = new WrittenTexts(phase, false);
     this.#placeholders = placeholders;
   }

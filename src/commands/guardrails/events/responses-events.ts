@@ -5,7 +5,7 @@
 import { isObject } from '../../../json/is-object.ts';
 import { restoreValues } from '../body/restore-values.ts';
 import type { StreamChannel, TextKind } from '../guarded-text.ts';
-import type { StreamPhase } from '../phases/stream-phase.ts';
+import type { TextPhase } from '../phases/text-phase.ts';
 import type { Placeholders } from '../placeholders.ts';
 import { type GuardedEvents, type StreamEvent, WrittenTexts } from './guarded-events.ts';
 
@@ -46,7 +46,7 @@ export class GuardedResponsesEvents implements GuardedEvents {
   readonly #items = new Map<string, unknown>();
   #sequence: number | undefined;
 
-  constructor(phase: StreamPhase, placeholders: Placeholders) {
+  constructor(phase: TextPhase, placeholders: Placeholders) {
     this.#texts = new WrittenTexts(phase, true);
     this.#placeholders = placeholders;
   }

@@ -10,13 +10,7 @@ import { ChannelStages } from '../text/channel-stages.ts';
 import { placeholderFinder } from '../text/placeholder-finder.ts';
 import { StreamRewriter } from '../text/stream-rewriter.ts';
 import { type GuardrailRun, type GuardrailStep, orderedSteps } from './guardrail-step.ts';
-
-export interface StreamPhaseStep {
-  /** For the client. */
-  readonly text: string;
-  /** Set once: the stream ends here. The text is sent before. */
-  readonly stop?: { readonly decision: GuardrailDecision; readonly decidedBy: string } | { readonly failed: string };
-}
+import type { TextPhase, TextPhaseStep } from './text-phase.ts';
 
 /** Whether the answer must be collected and given to `runPhase`: a step of the stream phase cannot read pieces. */
 export function mustCollect(steps: readonly GuardrailStep[]): boolean {
@@ -32,7 +26,7 @@ interface OpenStep {
   edited: boolean;
 }
 
-export class StreamPhase {
+export class StreamPhase implements TextPhase {
   readonly #steps: readonly OpenStep[];
   readonly #restored: ChannelStages | undefined;
   readonly #warnings = new Set<string>();
@@ -53,12 +47,11 @@ export class StreamPhase {
     this.#restored = restoredTexts(context.placeholders);
   }
 
-  push(channel: StreamChannel, text: string): StreamPhaseStep {
+  push(channel: StreamChannel, text: string): TextPhaseStep {
     return this.#pass(channel, text, false);
   }
 
-  /** The text of the channel is complete: returns what was retained. */
-  end(channel: StreamChannel): StreamPhaseStep {
+  end(channel: StreamChannel): TextPhaseStep {
     return this.#pass(channel, '', true);
   }
 
@@ -87,10 +80,10 @@ export class StreamPhase {
     });
   }
 
-  #pass(channel: StreamChannel, given: string, isEnd: boolean): StreamPhaseStep {
+  #pass(channel: StreamChannel, given: string, isEnd: boolean): TextPhaseStep {
     if (this.#isStopped) return { text: '' };
     let text = given;
-    let stop: StreamPhaseStep['stop'];
+    let stop: TextPhaseStep['stop'];
     for (const open of this.#steps) {
       const { name } = open.step;
       const step = this.#evaluate(open, channel, text, isEnd);

@@ -32,7 +32,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
     name: 'chat',
     endpoint: '/v1/chat/completions',
     read: (json) => readWith(parseChatRequest(json)),
-    plan(input: PlanInput): Plan {
+    plan(input: PlanInput): Plan<Relay> {
       const { parsedRequest, body, target, record, createdAt } = input;
       const wantsUsage = clientWantsUsage(parsedRequest);
       if (chatDialectOf(target.provider.type) !== 'chat') {

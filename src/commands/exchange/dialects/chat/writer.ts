@@ -14,6 +14,10 @@ export class ChatWriter implements AnswerWriter<JsonObject> {
   /** Whether the client gets the usage chunk. */
   readonly #passesUsage: boolean;
   readonly #completion: ObservedCompletion;
+  /** The last chunk with a choice. */
+  #last: JsonObject | undefined;
+  /** The choices that have begun and not ended. */
+  readonly #open = new Set<unknown>();
 
   /** @param completion shared with the observer where the provider's bytes pass unchanged */
   constructor(provider: string, passesUsage: boolean, completion = new ObservedCompletion()) {
@@ -35,6 +39,7 @@ export class ChatWriter implements AnswerWriter<JsonObject> {
     const bytes: Buffer[] = [];
     for (const chunk of chunks) {
       this.#completion.note(chunk);
+      this.#noteChoices(chunk);
       if (this.#passesUsage || !isUsageOnly(chunk)) bytes.push(Buffer.from(`data: ${JSON.stringify(chunk)}\n\n`));
     }
     return joined(bytes);
@@ -54,8 +59,28 @@ export class ChatWriter implements AnswerWriter<JsonObject> {
     return this.broken(gatewayStopping());
   }
 
+  filtered(): Buffer {
+    const { choices: _, usage: __, ...envelope } = this.#last ?? {};
+    const empty = envelope['object'] === 'text_completion' ? { text: '' } : { delta: {} };
+    const open = this.#open.size === 0 ? [0] : [...this.#open];
+    const choices = open.map((index) => ({ index, ...empty, logprobs: null, finish_reason: 'content_filter' }));
+    const end = this.events([{ ...envelope, choices }]);
+    this.#completion.marked = true;
+    return Buffer.concat(end === undefined ? [DONE] : [end, DONE]);
+  }
+
   finishReason(): string | null {
     return this.#completion.finishReason;
+  }
+
+  #noteChoices(chunk: JsonObject): void {
+    const { choices } = chunk;
+    if (!Array.isArray(choices) || choices.length === 0) return;
+    this.#last = chunk;
+    for (const choice of choices.filter(isObject)) {
+      if (choice.finish_reason == null) this.#open.add(choice.index);
+      else this.#open.delete(choice.index);
+    }
   }
 }
 

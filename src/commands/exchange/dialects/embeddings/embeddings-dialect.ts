@@ -46,7 +46,7 @@ export const embeddingsDialect: ExchangeDialect = {
   },
 };
 
-function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan {
+function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan<Relay> {
   const translated = embedRequestFromOpenAi(parsedRequest.json, target.model);
   if (!translated.ok) throw refusedInTranslation(translated.refusal);
   const dialect = 'ollama_embed';

@@ -8,6 +8,7 @@ import { Refusal, refusals } from '../../../refusal.ts';
 import { seesEverything } from '../../../visibility.ts';
 import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
+import type { Relay } from '../../relay.ts';
 import { namesFile } from '../../uploads/file-fields.ts';
 import { FormUpload } from '../../uploads/form-upload.ts';
 import { type OpenForm, openForm } from '../../uploads/open-form.ts';
@@ -55,7 +56,12 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
   };
 }
 
-function planOf(form: OpenForm, input: PlanInput, operation: ForwardOperation, options: FormOptions): ForwardPlan {
+function planOf(
+  form: OpenForm,
+  input: PlanInput,
+  operation: ForwardOperation,
+  options: FormOptions,
+): ForwardPlan<Relay> {
   const { model } = input.target;
   const head = forwardPlan(operation, options, input);
   const { headers, ...upload } = formUpload(form, input, {

@@ -11,6 +11,7 @@ import type { ReadResult } from '../../../model-request/parsed-request.ts';
 import { checkRequest } from '../../../request-check.ts';
 import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
+import type { Relay } from '../../relay.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
 import { forwardRelay } from './forward-relay.ts';
@@ -67,7 +68,7 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
     digestOnly: answers !== undefined && !keeps[answers],
     unsupported: (refusal) => (isRouteMissing(refusal, model) ? notServed(operation) : undefined),
     relay: () => forwardRelay(provider, operation.endsWithReason === true),
-  } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
+  } as const satisfies Omit<ForwardPlan<Relay>, 'body' | 'repeatable'>;
 }
 
 /** The gateway cannot replay these answers from its record, so a client's idempotency key is passed to the provider. */

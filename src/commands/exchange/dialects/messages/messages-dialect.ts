@@ -36,7 +36,7 @@ export function speaksMessages(type: string): boolean {
   return chatDialectOf(type) === 'messages';
 }
 
-function native(input: PlanInput): Plan {
+function native(input: PlanInput): Plan<Relay> {
   const { target, headers } = input;
   return {
     kind: 'model',
@@ -70,7 +70,7 @@ export function anthropicHeaders(headers: Readonly<Record<string, string>>): Rec
 }
 
 /** @throws Refusal when a chat provider cannot honour the request */
-function translated({ parsedRequest, target, record, createdAt }: PlanInput): Plan {
+function translated({ parsedRequest, target, record, createdAt }: PlanInput): Plan<Relay> {
   const { provider, model } = target;
   const chat = chatRequestFromMessages(parsedRequest.json, {
     model,

@@ -12,6 +12,8 @@ import { ObservedMessage } from './observed-message.ts';
 export class MessagesWriter implements AnswerWriter<JsonObject> {
   readonly #provider: string;
   readonly #message: ObservedMessage;
+  /** The index of the content block that has begun and not ended. */
+  #openBlock: unknown;
 
   /** @param message shared with the observer where the provider's bytes pass unchanged */
   constructor(provider: string, message = new ObservedMessage()) {
@@ -32,6 +34,8 @@ export class MessagesWriter implements AnswerWriter<JsonObject> {
     return joined(
       events.map((event) => {
         this.#message.note(event);
+        if (event['type'] === 'content_block_start') this.#openBlock = event['index'];
+        else if (event['type'] === 'content_block_stop') this.#openBlock = undefined;
         return encode(event);
       }),
     );
@@ -48,6 +52,13 @@ export class MessagesWriter implements AnswerWriter<JsonObject> {
 
   abandon(): Buffer | undefined {
     return this.broken(gatewayStopping());
+  }
+
+  filtered(): Buffer | undefined {
+    const block = this.#openBlock === undefined ? [] : [{ type: 'content_block_stop', index: this.#openBlock }];
+    const delta = { stop_reason: 'refusal', stop_sequence: null };
+    const usage = { output_tokens: this.#message.usage().outputTokens ?? 0 };
+    return this.events([...block, { type: 'message_delta', delta, usage }, { type: 'message_stop' }]);
   }
 
   finishReason(): string | null {

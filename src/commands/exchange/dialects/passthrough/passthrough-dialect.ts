@@ -1,5 +1,5 @@
 /** `ANY /p/{provider}/…`: a request to a provider's own API, recorded like any other. */
-import type { Provider, ProviderReply } from '../../../../providers/provider.ts';
+import type { Provider, ReplyHead } from '../../../../providers/provider.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
@@ -86,7 +86,7 @@ function nonEmpty(body: Buffer): Buffer | undefined {
   return body.length > 0 ? body : undefined;
 }
 
-function answerHeaders(reply: ProviderReply, { method }: ModelRequest): Record<string, string> {
+function answerHeaders(reply: ReplyHead, { method }: ModelRequest): Record<string, string> {
   const headers = returnedHeaders(reply.headers);
   // The answer to HEAD states the length of a body that does not follow.
   const length = reply.headers['content-length'];

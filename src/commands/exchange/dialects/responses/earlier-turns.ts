@@ -2,6 +2,7 @@
 import { historyReplayed } from '../../../../events/catalogue/exchange.ts';
 import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
+import { placeholdersOf } from '../../../conversations/conversation.ts';
 import { loadConversation } from '../../../conversations/load-conversation.ts';
 import { conversationNamed, inputOfTurn, type TurnInput } from '../../../conversations/turn.ts';
 import { promptTokens } from '../../../model-request/token-estimate.ts';
@@ -33,7 +34,9 @@ export function loadEarlierTurns(
 
 /** @throws Refusal (404) */
 async function conversationTurns(id: string, input: unknown, sight: Sight, log: EventLog): Promise<EarlierTurns> {
-  return { kind: 'conversation', id, turn: inputOfTurn(await loadConversation(id, sight, log, 'conversation'), input) };
+  const conversation = await loadConversation(id, sight, log, 'conversation');
+  const placeholders = () => placeholdersOf(conversation);
+  return { kind: 'conversation', id, turn: inputOfTurn(conversation, input), placeholders };
 }
 
 async function responseTurns(previousId: string, sight: Sight, archive: ResponseArchive): Promise<EarlierTurns> {

@@ -26,10 +26,10 @@ export class ObservedResponse {
   }
 
   /**
-   * The response with its output so far, ended before its provider ended it.
+   * The response with its output so far, ended before its provider ended it. `incomplete`: by a guardrail.
    * @param shell the response without output, used when the provider has sent none
    */
-  endAs(status: EarlyEnd['status'], error: object, shell: (() => object) | undefined): JsonObject {
+  endAs(status: EarlyEnd['status'] | 'incomplete', error: object, shell: (() => object) | undefined): JsonObject {
     const { facts } = this;
     const items = this.#items.atEnd();
     const begun: JsonObject = facts.response ?? { ...shell?.() };
@@ -39,7 +39,7 @@ export class ObservedResponse {
       status,
       error: status === 'failed' ? { type: 'provider_error', ...error } : null,
       completed_at: null,
-      incomplete_details: null,
+      incomplete_details: status === 'incomplete' ? { reason: 'content_filter' } : null,
       output: items.length > 0 || !Array.isArray(begun['output']) ? items : begun['output'],
     };
     return facts.response;

@@ -68,7 +68,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     endpoint: '/v1/responses',
     read: (json) => readWith(parseCreateResponse(json)),
     loadHistory: (input) => loadEarlierTurns(input, { archive, log }),
-    async plan(input: PlanInput): Promise<Plan> {
+    async plan(input: PlanInput): Promise<Plan<Relay>> {
       const { capabilities } = input.target.provider;
       const turns = await turnsFor(input, { archive });
       const find = findItem(input.sight);
@@ -90,16 +90,16 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     relayOfRecorded,
     inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
     keeps: ({ json }) => json.store !== false,
-    turn({ json }, relay, { id: exchangeId, context, sight }) {
+    turn({ json }, relay, { id: exchangeId, context, sight, placeholders }) {
       const conversationId = conversationIn(json);
       const response = conversationId === undefined ? undefined : relay.response?.();
       if (conversationId === undefined || response === undefined || !SUCCEEDED.has(response.status)) return undefined;
       const responseId = response.id;
       const output = outputOf(response);
-      const turn = { conversationId, exchangeId, responseId, input: json.input, output, context, sight };
+      const turn = { conversationId, exchangeId, responseId, input: json.input, output, context, sight, placeholders };
       return turnWrites(turn, log, findItem(sight));
     },
-    background({ parsedRequest, target, record, createdAt }) {
+    background({ original: parsedRequest, target, record, createdAt }) {
       if (!runsInGateway(parsedRequest, target.provider.type)) return undefined;
       if (parsedRequest.json.store === false) {
         throw refusals.unsupportedParameter(
@@ -148,8 +148,9 @@ function relayOfRecorded(attempt: PastAttempt): Relay {
  * Members of the response that the provider cannot know: the turns that the gateway put in front, and the gateway's
  * id.
  */
-function echoOf({ parsedRequest, exchangeId, providerType: type, historyReplayed }: PastAttempt) {
+function echoOf({ parsedRequest, exchangeId, providerType: type, historyReplayed, isGuarded }: PastAttempt) {
   const echo: Record<string, unknown> = {};
+  if (isGuarded) echo.instructions = parsedRequest.json.instructions ?? null;
   if (historyReplayed) echo.previous_response_id = previousResponseOf(parsedRequest);
   const conversation = conversationIn(parsedRequest.json);
   if (conversation !== undefined) echo.conversation = { id: conversation };
@@ -162,7 +163,7 @@ async function native(
   turns: TurnInput | undefined,
   find: FindItem,
   now: () => number,
-): Promise<Plan> {
+): Promise<Plan<Relay>> {
   const changes = await nativeChanges(planned, turns, find);
   return {
     kind: 'model',
@@ -178,13 +179,13 @@ export async function nativeChanges(
   turns: TurnInput | undefined,
   find: FindItem,
 ): Promise<Record<string, string | undefined>> {
-  const { parsedRequest, target } = planned;
+  const { parsedRequest, target, merged } = planned;
   const changes = memberChanges(planned);
   if (runsInGateway(parsedRequest, target.provider.type)) changes.background = undefined;
   const { input: given, earlier } = turns ?? { input: parsedRequest.json.input, earlier: 0 };
   const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
   const input = await withReferencedItems(given, { find, stays, form: replayed, earlier });
-  const isChanged = input !== parsedRequest.json.input;
+  const isChanged = input !== parsedRequest.json.input || merged !== undefined;
   const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
   const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
   await checkNamedItems(sent, planned, find);
@@ -230,10 +231,10 @@ async function translated(
   find: FindItem,
   contextWindow: number | undefined,
   now: () => number,
-): Promise<Plan> {
+): Promise<Plan<Relay>> {
   const { parsedRequest, target } = planned;
   const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = parsedRequest.json;
-  const { input: given, earlier: before } = turns ?? { input: request.input, earlier: 0 };
+  const { input: given, earlier: before } = turns ?? { input: request.input, earlier: planned.merged?.earlier ?? 0 };
   const whole = await withReferencedItems(given, { find, earlier: before });
   const isCut = request.truncation === 'auto' && contextWindow !== undefined && Array.isArray(whole);
   const cut = isCut ? truncatedInput(whole.filter(isObject), before, request, contextWindow) : undefined;
@@ -248,13 +249,13 @@ async function translated(
 }
 
 function attemptOf(
-  { parsedRequest, target, record, createdAt }: PlanInput,
+  { parsedRequest: sent, original: parsedRequest, merged, target, record, createdAt }: PlanInput,
   dialect: string,
   turns: TurnInput | undefined,
   now: () => number,
 ): PastAttempt {
   const { provider } = target;
-  const historyReplayed = turns !== undefined;
+  const historyReplayed = turns !== undefined || merged !== undefined;
   return {
     parsedRequest,
     exchangeId: record.id,
@@ -264,6 +265,7 @@ function attemptOf(
     model: target.model,
     dialect,
     historyReplayed,
+    isGuarded: sent !== parsedRequest,
     now,
   };
 }

@@ -65,6 +65,15 @@ export class ResponsesWriter implements AnswerWriter<JsonObject> {
     return Buffer.concat([error, this.#endAs(status, { code: code ?? 'provider_error', message, type })]);
   }
 
+  filtered(): Buffer | undefined {
+    const { facts } = this.#response;
+    if (facts.ended) return undefined;
+    const response = this.#response.endAs('incomplete', {}, this.#shell);
+    this.#response.sequence += 1;
+    const type = 'response.incomplete';
+    return Buffer.concat([responseEvent({ type, sequence_number: this.#response.sequence, response }), DONE]);
+  }
+
   finishReason(): string | null {
     const status = this.#response.facts.response?.['status'];
     return typeof status === 'string' ? status : null;

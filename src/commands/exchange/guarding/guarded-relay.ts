@@ -1,0 +1,287 @@
+/**
+ * The relay of an attempt whose answer guardrails evaluate. It reads what the client would get without guardrails, and
+ * writes what the client gets: the events of a stream as they arrive, or all of it once it was evaluated as a whole.
+ * Everything that it returns for the client is noted as `frame.delivered`, except a whole answer.
+ */
+import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
+import { restoreValues } from '../../guardrails/body/restore-values.ts';
+import { CollectedTexts } from '../../guardrails/events/collected-texts.ts';
+import { guardedEvents } from '../../guardrails/events/guarded-dialects.ts';
+import type { StreamEvent } from '../../guardrails/events/guarded-events.ts';
+import type { GuardrailDecision } from '../../guardrails/guardrail-decision.ts';
+import { mustCollect, StreamPhase } from '../../guardrails/phases/stream-phase.ts';
+import type { PhaseStop } from '../../guardrails/phases/text-phase.ts';
+import { Placeholders } from '../../guardrails/placeholders.ts';
+import type { DeferredWork } from '../../model-request/deferred-work.ts';
+import { parseChunk } from '../../model-request/parse-chunk.ts';
+import { type EarlyEnd, streamIncomplete } from '../../model-request/stream-refusals.ts';
+import type { TokenUsage } from '../../model-request/usage.ts';
+import { type Refusal, refusals } from '../../refusal.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
+import type { AnswerWriter } from '../answer/reader-and-writer.ts';
+import type { PastAttempt } from '../dialect.ts';
+import {
+  AnswerBlocked,
+  type FrameAnswer,
+  type GuardrailEnd,
+  joined,
+  type LiveRelay,
+  type Relay,
+  type StreamFinish,
+} from '../relay.ts';
+import { type ExchangeGuard, refusalOfPhase } from './exchange-guard.ts';
+import type { GuardedAnswers, GuardedEndpoint } from './guarded-endpoint.ts';
+import { CollectedStream, LiveStream } from './live-stream.ts';
+import { streamOfText, wholeOfText } from './text-answer.ts';
+
+export interface GuardedRelayParts {
+  readonly unguarded: Relay;
+  readonly guard: ExchangeGuard;
+  readonly bodies: GuardedEndpoint['bodies'];
+  readonly answers: GuardedAnswers;
+  readonly past: PastAttempt;
+  readonly attempt: number;
+}
+
+export class GuardedRelay implements LiveRelay {
+  readonly unguarded: Relay;
+  readonly #parts: GuardedRelayParts;
+  readonly #guard: ExchangeGuard;
+  readonly #writer: AnswerWriter<StreamEvent>;
+  readonly #splitter = createFrameSplitter({ maxFrameBytes: Number.MAX_SAFE_INTEGER });
+  /** The answer of a guardrail in place of the provider's. */
+  #given: Relay | undefined;
+  #stream: LiveStream | CollectedStream | undefined;
+  /** The client's stream has ended; the rest of the provider's is read for its usage. */
+  #isOver = false;
+  #delivered = 0;
+  #isNoted = false;
+
+  constructor(parts: GuardedRelayParts) {
+    this.#parts = parts;
+    this.unguarded = parts.unguarded;
+    this.#guard = parts.guard;
+    this.#writer = parts.answers.writer(parts.past);
+  }
+
+  async whole(bytes: Buffer, parsed: unknown): Promise<Buffer> {
+    const { bodies, answers, attempt, past } = this.#parts;
+    const { steps, placeholders } = this.#guard;
+    let answer: unknown = parseChunk(this.unguarded.whole(bytes, parsed).toString());
+    if (steps.response.length > 0 && bodies.answer !== undefined) {
+      const outcome = await this.#guard.answer('response', steps.response, attempt, {
+        body: answer,
+        of: bodies.answer,
+      });
+      const refusal = refusalOfPhase(outcome, 'response');
+      if (refusal !== undefined) throw new AnswerBlocked(refusal);
+      if (outcome.decision.action === 'respond') {
+        const given = answers.ofText(outcome.decision.text, past);
+        this.#given = given.relay;
+        return wholeOfText(given);
+      }
+      answer = outcome.body;
+    }
+    return this.#writer.whole(restoreValues(answer, placeholders));
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    const { bytes, ...outcome } = this.unguarded.frame(frame);
+    if (this.#isOver) return { terminal: true };
+    if (bytes === undefined) return outcome;
+    const stream = this.#openStream();
+    const events = this.#eventsIn(bytes);
+    if (stream instanceof CollectedStream) {
+      const tooLarge = stream.take(events, bytes.length);
+      return tooLarge === undefined ? outcome : this.#stopped([], { refusal: tooLarge, isFailure: true });
+    }
+    const written = stream.events(events, outcome.terminal);
+    if (stream.stop !== undefined) return this.#stoppedBy(stream, stream.stop, written);
+    return { ...outcome, bytes: this.#write(written) };
+  }
+
+  finish(): StreamFinish | Promise<StreamFinish> {
+    const { bytes, cut } = this.unguarded.finish();
+    if (this.#isOver) return { cut: false };
+    const stream = this.#openStream();
+    const last = bytes === undefined ? [] : this.#eventsIn(bytes);
+    if (stream instanceof CollectedStream) return cut ? this.#cut() : this.#evaluated(stream, last);
+    const retained = cut ? stream.finish() : [];
+    const written = [...retained, ...stream.events(last, true), ...(cut ? [] : stream.finish())];
+    if (stream.stop !== undefined) return { ...this.#stoppedBy(stream, stream.stop, written), cut: false };
+    this.#noteStream(stream);
+    return cut ? { bytes: this.#write(written), cut } : this.#closed(this.#write(written));
+  }
+
+  broken(refusal: Refusal): Buffer | undefined {
+    const rest = this.#interrupted();
+    return joined([...rest, ...pieces(this.#noted(this.#writer.broken?.(refusal)))]);
+  }
+
+  abandon(end: EarlyEnd): Buffer | undefined {
+    const rest = this.#interrupted();
+    return joined([...rest, ...pieces(this.#noted(this.#writer.abandon?.(end)))]);
+  }
+
+  usage(): TokenUsage {
+    return this.unguarded.usage();
+  }
+
+  deferredWork(): DeferredWork | undefined {
+    return this.unguarded.deferredWork?.();
+  }
+
+  model(): string | undefined {
+    return this.unguarded.model?.();
+  }
+
+  answerId(): string | undefined {
+    return this.unguarded.answerId?.();
+  }
+
+  finishReason(): string | null {
+    return (this.#given ?? this.#writer).finishReason?.() ?? null;
+  }
+
+  response(): StorableResponse | undefined {
+    return (this.#given ?? this.#writer).response?.();
+  }
+
+  #openStream(): LiveStream | CollectedStream {
+    if (this.#stream !== undefined) return this.#stream;
+    const { steps, placeholders, context } = this.#guard;
+    if (steps.collected.length > 0 || mustCollect(steps.stream)) this.#stream = new CollectedStream();
+    else {
+      const phase = new StreamPhase(steps.stream, context);
+      this.#stream = new LiveStream(this.#parts.answers.stream, phase, placeholders, steps.stream.length > 0);
+    }
+    return this.#stream;
+  }
+
+  /** Events without data, such as comments, and the end marker are left out: the writer adds the end marker. */
+  #eventsIn(bytes: Buffer): StreamEvent[] {
+    return this.#splitter.push(bytes).flatMap(({ data }) => {
+      const event = data === undefined || data === '[DONE]' ? undefined : parseChunk(data);
+      return isObject(event) ? [event] : [];
+    });
+  }
+
+  /** Evaluates a stream that was collected: guardrails of the response phase first, then those of the stream phase. */
+  async #evaluated(stream: CollectedStream, last: readonly StreamEvent[]): Promise<StreamFinish> {
+    const { attempt, answers } = this.#parts;
+    const { steps, placeholders } = this.#guard;
+    stream.take(last, 0);
+    const texts = new CollectedTexts();
+    const reading = guardedEvents(answers.stream, texts, new Placeholders());
+    for (const event of stream.collected) reading.events(event);
+    reading.finish();
+    let body: unknown = texts.body;
+    for (const [phase, some] of [
+      ['response', steps.collected],
+      ['stream', steps.stream],
+    ] as const) {
+      if (some.length === 0) continue;
+      const outcome = await this.#guard.answer(phase, some, attempt, { body, of: texts.of });
+      const refusal = refusalOfPhase(outcome, phase);
+      if (refusal !== undefined) {
+        const end = { refusal, isFailure: outcome.decision.action !== 'block' };
+        return { bytes: this.#ending(end), cut: false, guardrail: end };
+      }
+      if (outcome.decision.action === 'respond') return { bytes: this.#respond(outcome.decision), cut: false };
+      body = outcome.body;
+    }
+    const writing = guardedEvents(answers.stream, texts.written(body, placeholders), placeholders);
+    const events = [...stream.collected.flatMap((event) => writing.events(event)), ...writing.finish()];
+    return this.#closed(this.#write(events));
+  }
+
+  /** The provider's stream broke before it could be evaluated: nothing of it is sent. */
+  #cut(): StreamFinish {
+    return { bytes: this.#noted(this.#writer.broken?.(streamIncomplete(this.#parts.past.provider.name))), cut: true };
+  }
+
+  #closed(written: Buffer | undefined): StreamFinish {
+    const { bytes, cut } = this.#writer.finish();
+    return { bytes: joined([...pieces(written), ...pieces(this.#noted(bytes))]), cut };
+  }
+
+  /** A guardrail ended the stream as it arrived. @param before the events before its end */
+  #stoppedBy(stream: LiveStream, stop: PhaseStop, before: readonly StreamEvent[]): FrameAnswer {
+    const failed = 'failed' in stop ? stop.failed : undefined;
+    this.#noteStream(stream, failed);
+    if ('failed' in stop) {
+      return this.#stopped([...stream.release(), ...before], {
+        refusal: refusals.guardrailFailed(stop.failed),
+        isFailure: true,
+      });
+    }
+    const { decision } = stop;
+    if (decision.action === 'respond' && stream.isWithheld) {
+      this.#isOver = true;
+      return { bytes: this.#respond(decision), terminal: true };
+    }
+    const refusal =
+      refusalOfPhase({ decision: asBlock(decision), failed: undefined }, 'stream') ?? refusals.internal(stop);
+    return this.#stopped([...stream.release(), ...before], { refusal, isFailure: false });
+  }
+
+  #stopped(before: readonly StreamEvent[], guardrail: GuardrailEnd): FrameAnswer {
+    this.#isOver = true;
+    const written = pieces(this.#write(before));
+    return { bytes: joined([...written, ...pieces(this.#ending(guardrail))]), terminal: true, guardrail };
+  }
+
+  /** The end of a stream of which something was sent. */
+  #ending({ refusal, isFailure }: GuardrailEnd): Buffer | undefined {
+    return this.#noted(isFailure ? this.#writer.broken?.(refusal) : this.#writer.filtered?.());
+  }
+
+  #respond({ text }: Extract<GuardrailDecision, { action: 'respond' }>): Buffer {
+    const given = this.#parts.answers.ofText(text, this.#parts.past);
+    this.#given = given.relay;
+    const bytes = streamOfText(given);
+    this.#noted(bytes);
+    return bytes;
+  }
+
+  /** The text that is still retained is lost with the rest of the answer. */
+  #interrupted(): readonly Buffer[] {
+    const stream = this.#stream;
+    if (!(stream instanceof LiveStream) || this.#isOver) return [];
+    this.#noteStream(stream);
+    return pieces(this.#write(stream.release()));
+  }
+
+  #noteStream(stream: LiveStream, failed?: string): void {
+    if (this.#isNoted) return;
+    this.#isNoted = true;
+    const { phase } = stream;
+    this.#guard.noteStream(this.#parts.attempt, phase.runs(), phase.warnings, failed);
+  }
+
+  #write(events: readonly StreamEvent[]): Buffer | undefined {
+    return this.#noted(events.length === 0 ? undefined : this.#writer.events(events));
+  }
+
+  #noted(bytes: Buffer | undefined): Buffer | undefined {
+    const { record, keepBodies } = this.#guard;
+    if (bytes === undefined || !keepBodies) return bytes;
+    const data = { attempt: this.#parts.attempt, index: this.#delivered };
+    record.note(frameDelivered.create(data, record.context, bytes));
+    this.#delivered += 1;
+    return bytes;
+  }
+}
+
+/** Text of the answer has been sent, so an answer in its place ends the stream like a block. */
+function asBlock(decision: GuardrailDecision): GuardrailDecision {
+  if (decision.action !== 'respond') return decision;
+  const { code, message = 'A guardrail ended the answer.' } = decision;
+  return { action: 'block', code, message };
+}
+
+function pieces(bytes: Buffer | undefined): readonly Buffer[] {
+  return bytes === undefined ? [] : [bytes];
+}
