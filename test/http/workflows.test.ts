@@ -144,40 +144,47 @@ describe('GET /admin/explain', () => {
   });
 });
 
-describe('a workflow with guardrails, which the gateway does not apply yet', () => {
+describe('a workflow with guardrails', () => {
   const calls = () => gateway.simulated.requests.filter(({ path }) => !['/v1/models', '/props'].includes(path)).length;
-  const requests: [string, object][] = [
+  const headers = { 'x-gateway-user-path': '/guarded/team' };
+  const read: [string, object][] = [
     ['/v1/chat/completions', { model, messages: user('bad') }],
     ['/v1/chat/completions', { model, messages: user('bad'), stream: true }],
     ['/v1/responses', { model, input: 'bad' }],
     ['/v1/responses', { model, input: 'bad', stream: true }],
-    ['/v1/responses/input_tokens', { model, input: 'bad' }],
     ['/v1/messages', { model, max_tokens: 9, messages: user('bad') }],
     ['/v1/completions', { model, prompt: 'bad' }],
     ['/v1/embeddings', { model, input: 'bad' }],
+  ];
+  const unread: [string, object][] = [
     ['/p/llamacpp/v1/chat/completions', { model: 'simulated-small', messages: user('bad') }],
+    ['/v1/images/generations', { model, prompt: 'bad' }],
+    ['/v1/audio/speech', { model, input: 'bad', voice: 'alloy' }],
+    ['/v1/responses/compact', { model, input: 'bad' }],
   ];
 
   it.each([
     ['its path', { scope_user_path: '/guarded' }],
     ['a model', { scope_provider_name: 'llamacpp', scope_model: 'simulated-small', scope_user_path: '/guarded' }],
-  ])('refuses every request of %s, and calls no provider', async (_what, scope) => {
+  ])('is applied to requests of %s, and refuses those that guardrails cannot read', async (_what, scope) => {
     await save('guard');
     const payload = { features: on, steps: [{ ref: 'guard' }, { ref: 'guard', phase: 'response' }] };
     const { id } = await create({ ...scope, name: 'guarded', workflow_payload: payload });
-    const before = calls();
-    const passed: string[] = [];
-    for (const [path, body] of requests) {
-      const answer = await gateway.fetch(path, { json: body, headers: { 'x-gateway-user-path': '/guarded/team' } });
-      const text = await answer.text();
-      const isRefused = answer.status === 500 && text.includes('does not apply guardrails');
-      if (!isRefused) passed.push(`${path} ${answer.status} ${text}`);
+    for (const [path, body] of read) {
+      const answer = await gateway.post(path, body, { headers });
+      expect(answer.status, `${path} ${await answer.text()}`).toBe(200);
+      expect(gateway.lastProviderRequest().body, path).toContain('good');
+      expect(gateway.lastProviderRequest().body, path).not.toContain('bad');
     }
-    expect(passed).toEqual([]);
+    const before = calls();
+    for (const [path, body] of unread) {
+      const { code } = await errorOf(await gateway.post(path, body, { headers }), 500);
+      expect({ path, code }).toEqual({ path, code: 'plugin_failure' });
+    }
     expect(calls()).toBe(before);
     await admin.change('POST', `/admin/workflows/${id}/deactivate`);
-    const headers = { 'x-gateway-user-path': '/guarded/team' };
-    expect((await gateway.post('/v1/chat/completions', requests[0]?.[1], { headers })).status).toBe(200);
+    expect((await gateway.post('/v1/chat/completions', read[0]?.[1], { headers })).status).toBe(200);
+    expect(gateway.lastProviderRequest().body).toContain('bad');
   });
 });
 
