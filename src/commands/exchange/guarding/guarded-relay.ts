@@ -33,7 +33,7 @@ import {
 } from '../relay.ts';
 import { type ExchangeGuard, refusalOfPhase } from './exchange-guard.ts';
 import type { GuardedAnswers, GuardedEndpoint } from './guarded-endpoint.ts';
-import { CollectedStream, LiveStream } from './live-stream.ts';
+import { BufferedStream, LiveStream } from './live-stream.ts';
 import { streamOfText, wholeOfText } from './text-answer.ts';
 
 export interface GuardedRelayParts {
@@ -53,7 +53,7 @@ export class GuardedRelay implements LiveRelay {
   readonly #splitter = createFrameSplitter({ maxFrameBytes: Number.MAX_SAFE_INTEGER });
   /** The answer of a guardrail in place of the provider's. */
   #given: Relay | undefined;
-  #stream: LiveStream | CollectedStream | undefined;
+  #stream: LiveStream | BufferedStream | undefined;
   /** The client's stream has ended; the rest of the provider's is read for its usage. */
   #isOver = false;
   #delivered = 0;
@@ -93,7 +93,7 @@ export class GuardedRelay implements LiveRelay {
     if (bytes === undefined) return outcome;
     const stream = this.#openStream();
     const events = this.#eventsIn(bytes);
-    if (stream instanceof CollectedStream) {
+    if (stream instanceof BufferedStream) {
       const tooLarge = stream.take(events, bytes.length);
       return tooLarge === undefined ? outcome : this.#stopped([], { refusal: tooLarge, isFailure: true });
     }
@@ -107,7 +107,7 @@ export class GuardedRelay implements LiveRelay {
     if (this.#isOver) return { cut: false };
     const stream = this.#openStream();
     const last = bytes === undefined ? [] : this.#eventsIn(bytes);
-    if (stream instanceof CollectedStream) return cut ? this.#cut() : this.#evaluated(stream, last);
+    if (stream instanceof BufferedStream) return cut ? this.#cut() : this.#evaluated(stream, last);
     const retained = cut ? stream.finish() : [];
     const written = [...retained, ...stream.events(last, true), ...(cut ? [] : stream.finish())];
     if (stream.stop !== undefined) return { ...this.#stoppedBy(stream, stream.stop, written), cut: false };
@@ -149,10 +149,10 @@ export class GuardedRelay implements LiveRelay {
     return (this.#given ?? this.#writer).response?.();
   }
 
-  #openStream(): LiveStream | CollectedStream {
+  #openStream(): LiveStream | BufferedStream {
     if (this.#stream !== undefined) return this.#stream;
     const { steps, placeholders, context } = this.#guard;
-    if (steps.collected.length > 0 || mustCollect(steps.stream)) this.#stream = new CollectedStream();
+    if (steps.collected.length > 0 || mustCollect(steps.stream)) this.#stream = new BufferedStream();
     else {
       const phase = new StreamPhase(steps.stream, context);
       this.#stream = new LiveStream(this.#parts.answers.stream, phase, placeholders, steps.stream.length > 0);
@@ -169,7 +169,7 @@ export class GuardedRelay implements LiveRelay {
   }
 
   /** Evaluates a stream that was collected: guardrails of the response phase first, then those of the stream phase. */
-  async #evaluated(stream: CollectedStream, last: readonly StreamEvent[]): Promise<StreamFinish> {
+  async #evaluated(stream: BufferedStream, last: readonly StreamEvent[]): Promise<StreamFinish> {
     const { attempt, answers } = this.#parts;
     const { steps, placeholders } = this.#guard;
     stream.take(last, 0);

@@ -56,7 +56,7 @@ export class LiveStream {
   }
 }
 
-export class CollectedStream {
+export class BufferedStream {
   readonly collected: StreamEvent[] = [];
   #bytes = 0;
 
