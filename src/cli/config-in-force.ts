@@ -8,7 +8,7 @@ import { complain, type Terminal } from './terminal.ts';
 /** The configuration that the gateway would use, given the same flags, variables and file; prints its problems. */
 export async function configInForce(
   args: ParsedArguments,
-  { env, cwd, providerTypes }: ProgramParts,
+  { env, cwd, providerTypes }: Pick<ProgramParts, 'env' | 'cwd' | 'providerTypes'>,
   terminal: Terminal,
 ): Promise<Config | undefined> {
   const loaded = loadConfig({ flags: args.values, env, cwd, providerTypes: await providerTypes() });

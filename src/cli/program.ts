@@ -123,6 +123,38 @@ const commands: readonly Command[] = [
       ),
   },
   {
+    name: 'guardrails replay',
+    about:
+      'Run a draft workflow over recorded requests and report what it would block, change or pass. Reads the log, also beside a running gateway; guardrails that call a model or a server run only with --gateway.',
+    flags: {
+      workflow: {
+        value: 'FILE',
+        about: 'draft: the body of POST /admin/workflows, or with its own guardrails of a replay',
+      },
+      from: { value: 'TIME', about: 'from this day, which begins in UTC, or this time with its zone' },
+      to: { value: 'TIME', about: 'up to this time, exclusive; or to the end of this day (default: now)' },
+      'user-path': { value: 'PATH', about: 'only requests of this user path and below it' },
+      'max-requests': { value: 'N', about: 'evaluate at most N requests (default 10000)' },
+      gateway: {
+        value: 'URL',
+        about: 'let the gateway at this address run it, with the master key; it records the run',
+      },
+      sample: { value: 'N', about: 'with --gateway: call models and servers for at most N requests (default 0)' },
+      'max-cost': {
+        value: 'DOLLARS',
+        about: 'with --gateway: call no model when the sample is estimated to cost more',
+      },
+      json: { about: 'the result as JSON' },
+      ...whereFlags,
+    },
+    run: async (args, parts) => {
+      const { guardrailsReplay, guardrailsReplayAt } = await import('./guardrails-replay.ts');
+      const { gateway } = args.values;
+      if (gateway !== undefined) return withTerminal((terminal) => guardrailsReplayAt(gateway, args, parts, terminal));
+      return onLog(args, parts, (log, terminal, { config }) => guardrailsReplay(args, log, config, parts, terminal));
+    },
+  },
+  {
     name: 'views list',
     about: 'List the read models that are saved between starts.',
     flags: { json: { about: 'as JSON' } },

@@ -174,7 +174,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
   };
 }
 
-function rulesOf({ guardrails }: Pick<Config, 'guardrails'>): GuardrailRule[] {
+export function rulesOf({ guardrails }: Pick<Config, 'guardrails'>): GuardrailRule[] {
   return guardrails.map(({ userPath, ...rule }) => ({ ...rule, userPath: optionalUserPath(userPath, 'user_path') }));
 }
 

@@ -37,6 +37,8 @@ describe('the command line', () => {
       rebuildAnalytics: async () => '0',
       writeParquet: async () => {},
       setUpAnalyst: async () => [],
+      replayGuardrails: async () => ({ problem: 'unused', param: null }),
+      masterKey: async () => undefined,
       announcedPosition: async () => ({ position: 0 }),
     };
     const argv = ['serve', '--port', '9000', '--host=::1', '--log-url', 'memory:', '--log-durability', 'strict'];

@@ -1,0 +1,183 @@
+/**
+ * `chancery guardrails replay`: exits with 0 when the run is complete, with 1 when the draft is refused, the run failed or
+ * it was stopped; the result so far is printed then too.
+ */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import { isObject } from '../json/is-object.ts';
+import { type ParsedArguments, UsageError } from './command.ts';
+import { configInForce } from './config-in-force.ts';
+import type { ProgramParts, ReplayReport } from './program-parts.ts';
+import { progressOn } from './progress.ts';
+import { replayLines } from './replay-lines.ts';
+import { complain, type Terminal, writeLine } from './terminal.ts';
+
+/** Runs the draft in this process. */
+export async function guardrailsReplay(
+  args: ParsedArguments,
+  log: EventLog,
+  config: Config,
+  parts: Pick<ProgramParts, 'replayGuardrails' | 'cwd'>,
+  terminal: Terminal,
+): Promise<number> {
+  for (const flag of ['sample', 'max-cost']) {
+    if (args.values[flag === 'sample' ? 'sample' : 'maxCost'] !== undefined) {
+      throw new UsageError(`--${flag} needs --gateway: models and servers are called by a gateway`);
+    }
+  }
+  const body = bodyOf(args, parts.cwd);
+  const progress = progressOn(terminal);
+  const { signal } = terminal;
+  const onProgress = (done: number) => progress.show(() => percent(done));
+  const report = await parts.replayGuardrails(config, log, { body, signal, onProgress }).finally(progress.clear);
+  if ('problem' in report) {
+    complain(terminal, problemText(report.problem, report.param));
+    return 1;
+  }
+  await show(report, args, terminal);
+  if (!signal.aborted) return 0;
+  complain(terminal, `stopped after ${report.requests} requests`);
+  return 1;
+}
+
+const POLL_MS = 250;
+
+/** A run as the admin API returns it. */
+interface RemoteRun {
+  readonly status: string;
+  readonly error?: string;
+  readonly progress?: { readonly stage: string; readonly done: number };
+  readonly result?: ReplayReport;
+  readonly links: { readonly self: string };
+}
+
+/** Lets the gateway at this address run the draft. Ctrl-C cancels the run. */
+export async function guardrailsReplayAt(
+  gateway: string,
+  args: ParsedArguments,
+  parts: Pick<ProgramParts, 'env' | 'cwd' | 'providerTypes' | 'masterKey'>,
+  terminal: Terminal,
+): Promise<number> {
+  if (!URL.canParse(gateway) || !/^https?:$/.test(new URL(gateway).protocol)) {
+    throw new UsageError(`--gateway: expected an address like http://127.0.0.1:8080, got "${gateway}"`);
+  }
+  const body = bodyOf(args, parts.cwd);
+  const config = await configInForce(args, parts, terminal);
+  if (config === undefined) return 1;
+  const key = await parts.masterKey(config);
+  const call = async (method: string, path: string, sent?: unknown): Promise<RemoteRun | string> => {
+    const headers = {
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...(sent !== undefined && { 'content-type': 'application/json' }),
+    };
+    const url = `${gateway.replace(/\/$/, '')}${path}`;
+    const answer = await fetch(url, { method, headers, ...(sent !== undefined && { body: JSON.stringify(sent) }) });
+    const json: unknown = await answer.json().catch(() => undefined);
+    if (answer.ok && isObject(json)) return json as unknown as RemoteRun;
+    const error = isObject(json) && isObject(json['error']) ? json['error'] : {};
+    const { message = `status ${answer.status}`, param = null } = error;
+    return problemText(String(message), typeof param === 'string' ? param : null);
+  };
+  try {
+    return await follow(call, body, args, terminal);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const { cause } = error;
+    complain(
+      terminal,
+      `the gateway at ${gateway} does not answer: ${cause instanceof Error ? cause.message : error.message}`,
+    );
+    return 1;
+  }
+}
+
+async function follow(
+  call: (method: string, path: string, sent?: unknown) => Promise<RemoteRun | string>,
+  body: unknown,
+  args: ParsedArguments,
+  terminal: Terminal,
+): Promise<number> {
+  let run = await call('POST', '/admin/guardrails/replay', body);
+  const progress = progressOn(terminal);
+  const { signal } = terminal;
+  while (typeof run !== 'string' && run.status === 'running' && !signal.aborted) {
+    const { stage, done } = run.progress ?? { stage: 'running', done: 0 };
+    progress.show(() => `${stage === 'estimating' ? 'estimating the cost' : 'running'}, ${percent(done)}`);
+    await sleep(POLL_MS, undefined, { signal }).catch(() => {});
+    if (!signal.aborted) run = await call('GET', run.links.self);
+  }
+  if (typeof run !== 'string' && run.status === 'running') run = await call('DELETE', run.links.self);
+  progress.clear();
+  if (typeof run === 'string') {
+    complain(terminal, run);
+    return 1;
+  }
+  const { status, error, result } = run;
+  if (result !== undefined) await show(result, args, terminal);
+  if (status === 'completed') return 0;
+  complain(terminal, `the run is ${status}${error === undefined ? '' : `: ${error}`}`);
+  return 1;
+}
+
+/** The body of `POST /admin/guardrails/replay`. @throws UsageError */
+function bodyOf({ values }: ParsedArguments, cwd: string): Record<string, unknown> {
+  const { workflow: file, from, to, userPath } = values;
+  if (file === undefined) throw new UsageError('--workflow is missing');
+  if (from === undefined) throw new UsageError('--from is missing');
+  const draft = jsonIn(resolve(cwd, file), file);
+  return {
+    ...('workflow' in draft ? draft : { workflow: draft }),
+    from,
+    ...(to !== undefined && { to }),
+    ...(userPath !== undefined && { user_path: userPath }),
+    ...numberIn(values, 'maxRequests', 'max-requests', 'max_requests'),
+    ...numberIn(values, 'sample', 'sample', 'sample'),
+    ...numberIn(values, 'maxCost', 'max-cost', 'max_cost'),
+  };
+}
+
+function jsonIn(path: string, file: string): Record<string, unknown> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(
+      `--workflow: ${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+  try {
+    const json: unknown = JSON.parse(text);
+    if (isObject(json)) return json;
+  } catch {
+    // Below.
+  }
+  throw new UsageError(`--workflow: ${file} is not a JSON object`);
+}
+
+/** @throws UsageError */
+function numberIn(values: ParsedArguments['values'], name: string, flag: string, member: string) {
+  const text = values[name];
+  if (text === undefined) return {};
+  const number = Number(text);
+  if (text.trim() === '' || !Number.isFinite(number))
+    throw new UsageError(`--${flag}: expected a number, got "${text}"`);
+  return { [member]: number };
+}
+
+async function show(report: ReplayReport, { switches }: ParsedArguments, terminal: Terminal): Promise<void> {
+  // Also after Ctrl-C.
+  const shown = { ...terminal, signal: new AbortController().signal };
+  const lines = switches.has('json') ? [JSON.stringify(report)] : replayLines(report);
+  for (const line of lines) await writeLine(shown, line);
+}
+
+function problemText(problem: string, param: string | null): string {
+  return param === null ? problem : `${param}: ${problem}`;
+}
+
+function percent(done: number): string {
+  return `${Math.floor(done * 100)} %`;
+}
