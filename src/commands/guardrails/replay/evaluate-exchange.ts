@@ -12,6 +12,7 @@ import { mustCollect, StreamPhase } from '../phases/stream-phase.ts';
 import { Placeholders } from '../placeholders.ts';
 import { collectedStream, collectStream } from './collected-stream.ts';
 import type { ReplayChains } from './draft.ts';
+import { readOnce } from './read-once.ts';
 import { type AnswerObstacle, answerEvents, isComplete, wholeAnswer } from './recorded-answer.ts';
 import { type RequestObstacle, recordedPrompt } from './recorded-prompt.ts';
 import type { ReplayedExchange } from './recorded-requests.ts';
@@ -101,7 +102,7 @@ interface AnswerToEvaluate {
 
 /** Undefined when there is nothing to evaluate. */
 async function evaluateAnswer(
-  { exchange: { recorded }, dialect, phase }: AnswerToEvaluate,
+  { exchange: { recorded, events: recordedEvents }, dialect, phase }: AnswerToEvaluate,
   { [phase]: steps }: ReplayChains,
   context: EvaluationContext,
   deps: EvaluationDependencies,
@@ -110,12 +111,13 @@ async function evaluateAnswer(
   if (answer === undefined || dialect === 'embeddings' || steps.length === 0) return undefined;
   if (!isComplete(recorded)) return 'incomplete';
   const { signal } = context;
+  const read = { ...deps, log: readOnce(deps.log, recordedEvents) };
   if (phase === 'response') {
-    const body = await wholeAnswer(recorded, deps, signal);
+    const body = await wholeAnswer(recorded, read, signal);
     if (body === undefined) return 'answer_not_recorded';
     return resultOf(await runPhase({ phase, steps, body, of: answer, context }));
   }
-  const events = counted(answerEvents(recorded, deps, signal), deps);
+  const events = counted(answerEvents(recorded, read, signal), deps);
   if (mustCollect(steps)) {
     const body = await collectStream(events, dialect, context);
     if (body === undefined) {

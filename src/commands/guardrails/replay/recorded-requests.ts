@@ -56,8 +56,13 @@ export async function* requestsIn(
   const filter = { types: [requestReceived.type], streams: ['exchange-'] };
   for await (const event of log.readAll({ after, filter, signal })) {
     if (signal.aborted || event.position > within.last) return;
-    if (isIn(range, event) && !isOwnCall(event)) yield event;
+    if (isRequestIn(range, event)) yield event;
   }
+}
+
+/** Whether the event is a request of the range. */
+export function isRequestIn(range: ReplayRange, event: RecordedEvent): boolean {
+  return event.type === requestReceived.type && isIn(range, event) && !isOwnCall(event);
 }
 
 function isIn({ from, until, userPath }: ReplayRange, { at, context }: RecordedEvent): boolean {
@@ -72,6 +77,8 @@ function isOwnCall({ data }: RecordedEvent): boolean {
 
 export interface ReplayedExchange {
   readonly recorded: RecordedExchange;
+  /** Its whole stream. */
+  readonly events: readonly RecordedEvent[];
   /** The first candidate of the request; undefined when it was refused before one was found. */
   readonly target: { readonly provider: string; readonly model: string } | undefined;
   /** Whether guardrails ran when the request was made. */
@@ -80,10 +87,17 @@ export interface ReplayedExchange {
 
 /** Undefined when the exchange is no longer in the log. */
 export async function readReplayed(stream: StreamName, log: EventLog): Promise<ReplayedExchange | undefined> {
+  const events: RecordedEvent[] = [];
+  for await (const event of log.readStream(stream)) events.push(event);
+  return replayedOf(events);
+}
+
+/** @param events of one exchange, from its beginning to its end or as far as there are any */
+export function replayedOf(events: readonly RecordedEvent[]): ReplayedExchange | undefined {
   let recorded: RecordedExchange | undefined;
   let target: ReplayedExchange['target'];
   let wasGuarded = false;
-  for await (const event of log.readStream(stream)) {
+  for (const event of events) {
     recorded = withEvent(recorded, event);
     if (event.type === guardrailApplied.type) wasGuarded = true;
     if (event.type === modelResolved.type && target === undefined) {
@@ -91,5 +105,5 @@ export async function readReplayed(stream: StreamName, log: EventLog): Promise<R
       target = { provider, model };
     }
   }
-  return recorded === undefined ? undefined : { recorded, target, wasGuarded };
+  return recorded === undefined ? undefined : { recorded, events, target, wasGuarded };
 }

@@ -1,5 +1,5 @@
 /**
- * One run of a draft over the recorded requests of a range. The log is read as a stream and each exchange by itself, so
+ * One run of a draft over the recorded requests of a range. The log is read once as a stream, so
  * memory is bounded whatever the length of the log; other work runs every few milliseconds. Nothing is changed, and
  * providers are called only for the sample.
  */
@@ -13,14 +13,8 @@ import { WorkflowIndex } from '../../workflows/workflow-index.ts';
 import type { CheckedDraft, ReplayChains } from './draft.ts';
 import { evaluateExchange } from './evaluate-exchange.ts';
 import { ModelMeter, type RatesOf } from './model-meter.ts';
-import {
-  logRange,
-  placeIn,
-  type ReplayedExchange,
-  type ReplayRange,
-  readReplayed,
-  requestsIn,
-} from './recorded-requests.ts';
+import { exchangesIn } from './recorded-exchanges.ts';
+import { logRange, placeIn, type ReplayedExchange, type ReplayRange } from './recorded-requests.ts';
 import { ReplayFigures, type ReplayResult } from './result.ts';
 import { sampledRequests } from './sample.ts';
 
@@ -51,6 +45,8 @@ export interface ReplayProgress {
   readonly done: number;
 }
 
+/** Short, because a run may take minutes beside requests. */
+const SLICE_MS = 2;
 /** The user path of the calls of all runs. */
 const CALLS_PATH = '/guardrail-replays';
 
@@ -61,7 +57,7 @@ export class ReplayRun {
   readonly #deps: RunDependencies;
   readonly #figures = new ReplayFigures();
   readonly #index: WorkflowIndex<'draft' | 'other'>;
-  readonly #letOthersWork = timeSlices();
+  readonly #letOthersWork = timeSlices(SLICE_MS);
   #progress: ReplayProgress = { stage: 'running', done: 0 };
 
   constructor(id: string, draft: CheckedDraft, options: ReplayOptions, deps: RunDependencies) {
@@ -93,15 +89,14 @@ export class ReplayRun {
     const meter = new ModelMeter(this.#deps.ratesOf);
     const full = sampled.size === 0 ? pure : this.#draft.withCalls(meter.counting(this.#path), 'all');
     this.#progress = { stage: 'running', done: 0 };
-    for await (const event of requestsIn(range, within, { log, signal })) {
-      this.#progress = { stage: 'running', done: placeIn(within, event) };
-      await this.#letOthersWork();
+    const reading = { log, signal, letOthersWork: this.#letOthersWork };
+    for await (const exchange of exchangesIn(range, within, reading)) {
+      const { received } = exchange.recorded;
+      this.#progress = { stage: 'running', done: placeIn(within, received) };
       if (this.#figures.requests >= maxRequests) {
-        this.#figures.truncatedAt = event.at;
+        this.#figures.truncatedAt = received.at;
         break;
       }
-      const exchange = await readReplayed(event.stream, log);
-      if (exchange === undefined) continue;
       if (!this.#isOfDraft(exchange)) {
         this.#figures.noteOtherWorkflow();
         continue;
