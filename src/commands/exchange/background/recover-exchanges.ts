@@ -193,7 +193,8 @@ async function close(
       answer: json === undefined ? undefined : Buffer.from(json),
     });
   } else {
-    const status = chunks.length > 0 ? 200 : 0;
+    const sent = isGuarded(recorded) ? recorded.delivered : chunks;
+    const status = sent.length > 0 ? 200 : 0;
     events.noteFailed(record, refusal, { status, reason: why, chunks: chunks.length, responseId });
   }
   const recordsUsage = request.workflow?.off?.includes('usage') !== true;

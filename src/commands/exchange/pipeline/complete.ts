@@ -140,7 +140,7 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
         return 499;
       }
       const refusal = gatewayStopping();
-      const status = chunks === 0 ? refusal.status : 200;
+      const status = client.begun ? 200 : refusal.status;
       events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
       recordUsage(outcome, exchange, { estimate });
       await record.flush('durable');
