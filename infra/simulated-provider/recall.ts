@@ -18,7 +18,7 @@ export function exactReply(prompt: string): string | undefined {
 
 const QUESTION =
   /\bwhat(?:'s|’s| is| was| are| were)? (my|the) ([\p{L}\p{N} _-]{1,60}?)(?: (?:again|i told you|i gave you|you|that)\b[^?]*)?[?.!]*\s*$/iu;
-const FACT = /\b(my|the) ([\p{L}\p{N} _-]{1,60}?) (?:is|was|are|=) ["'`]?([\p{L}\p{N}_-]+)/giu;
+const FACT = /\b(my|the) ([\p{L}\p{N} _-]{1,60}?) (?:is|was|are|=) ["'`]?(<[\p{L}\p{N}_-]+>|[\p{L}\p{N}_-]+)/giu;
 
 /** "Your name is Ada." for "What is my name?" after an earlier "My name is Ada". The newest statement wins. */
 export function recalled(turns: readonly Turn[]): string | undefined {

@@ -1,7 +1,9 @@
 /** The bytes a client received are in the log, and an answer it got whole is recorded as whole. */
 import { isDeepStrictEqual } from 'node:util';
+import { refusals } from '../../src/commands/refusal.ts';
 import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';
+import { checkGuardedAnswer } from './check-guarded.ts';
 import {
   type Answer,
   type Conversation,
@@ -17,6 +19,8 @@ import { eventOf, numberIn, piecesOf, type RecordedExchange, type RecordedLog, t
 const DONE = 'data: [DONE]\n\n';
 /** Frames that the gateway itself adds when a stream ends before its time. */
 const GATEWAY_FRAME = /^(data: \{"error":|event: error\n|event: response\.failed\n|data: \[DONE\]\n\n$)/;
+
+const REFUSED_WITHOUT_RECORD = [refusals.stopping(), refusals.logUnavailable(), refusals.answerNotRecorded(undefined)];
 
 type Complain = (check: string, what: string) => void;
 
@@ -70,7 +74,9 @@ function checkRequestBody(request: SentRequest, exchange: RecordedExchange | und
 /** A gateway that stops, or whose log is down, refuses before there is an exchange. */
 function isRefusalWithoutRecord({ status, body }: Answer): boolean {
   const error = objectOf(body)?.error;
-  return status === 503 && isObject(error) && (error.code === 'stopping' || error.code === 'log_unavailable');
+  if (status !== 503 || !isObject(error)) return false;
+  // Errors of Messages have no code.
+  return REFUSED_WITHOUT_RECORD.some(({ code, message }) => error.code === code || error.message === message);
 }
 
 function checkAnswer(
@@ -87,6 +93,10 @@ function checkAnswer(
     if (!reported || numberIn(end, 'status') !== status) {
       complain('answers', `answered ${status}, and the log says ${end?.type} ${numberIn(end, 'status')}`);
     }
+    return;
+  }
+  if (request.guarded !== undefined) {
+    checkGuardedAnswer(request, request.guarded, answer, exchange, log, complain);
     return;
   }
   const translated = request.route === 'responses' && request.provider === 'llamacpp';

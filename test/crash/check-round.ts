@@ -7,6 +7,12 @@ import {
   checkPromises,
 } from './check-background-and-repeated.ts';
 import { checkExchanges } from './check-exchanges.ts';
+import {
+  checkGuardedExchanges,
+  checkOriginalValues,
+  checkStoredPlaceholders,
+  type WorkflowKind,
+} from './check-guarded.ts';
 import { checkProviderCalls } from './check-provider-calls.ts';
 import { checkContents, checkResponses, type Deletion, type KnownResponse } from './check-responses.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
@@ -22,6 +28,8 @@ export interface Evidence {
   readonly promises?: readonly BackgroundOutcome[];
   /** All answers under each idempotency key. */
   readonly given?: readonly AnswerUnderKey[];
+  /** The versions of workflows with guardrails, by id. */
+  readonly workflows?: ReadonlyMap<string, WorkflowKind>;
   /** When the gateway was killed, on the clock of `performance.now()`: until then no answer may break off. */
   readonly killedAt: number;
   /** Whether it got SIGTERM, and so let every answer that had begun come to its end. */
@@ -34,7 +42,17 @@ export async function checkRound(
   log: RecordedLog,
   retrieve: (id: string) => Promise<Retrieved>,
 ): Promise<Violation[]> {
-  const { conversations, calls, responses, deleted, promises = [], given = [], killedAt, orderly } = evidence;
+  const {
+    conversations,
+    calls,
+    responses,
+    deleted,
+    promises = [],
+    given = [],
+    workflows = new Map(),
+    killedAt,
+    orderly,
+  } = evidence;
   return [
     ...log.violations,
     ...checkExchanges(log),
@@ -44,6 +62,9 @@ export async function checkRound(
     ...checkAnswers(conversations, log),
     ...checkContents(conversations),
     ...checkNotMadeTwice(log),
+    ...checkOriginalValues(calls),
+    ...checkGuardedExchanges(log, workflows),
+    ...checkStoredPlaceholders(log),
     ...checkPromises(promises, given),
     ...(await checkResponses(responses, deleted, log, retrieve)),
   ];

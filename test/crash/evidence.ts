@@ -6,13 +6,17 @@ export type ProviderName = 'llamacpp' | 'openai';
 export interface SentRequest {
   /** Sent as `X-Request-ID`, never twice; undefined to have the gateway make one up. */
   readonly requestId: string | undefined;
-  readonly route: 'chat' | 'responses' | 'embeddings' | 'passthrough' | 'retrieve' | 'delete';
+  readonly route: 'chat' | 'responses' | 'messages' | 'embeddings' | 'passthrough' | 'retrieve' | 'delete';
   readonly provider: ProviderName;
   readonly stream: boolean;
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly body?: Buffer;
   readonly idempotencyKey?: string;
+  /** Further headers. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The facts about a request whose workflow has guardrails. */
+  readonly guarded?: GuardedRequest;
   /** Responses: whether it is to be kept. */
   readonly store?: boolean;
   /** Chat streams: whether the client asked for the usage chunk. */
@@ -25,6 +29,14 @@ export interface SentRequest {
   readonly responseId?: string;
   /** Retrieval: the members that must be shown; `gone` when it was deleted. */
   readonly shows?: Readonly<Record<string, unknown>> | 'gone';
+}
+
+export interface GuardedRequest {
+  readonly userPath: string;
+  /** The newest version of its workflow that was acknowledged before it was sent. */
+  readonly leastVersion: number;
+  /** The text of a whole answer must be one of these; they differ by the version of the workflow. */
+  readonly texts: readonly string[];
 }
 
 export interface Answer {
@@ -44,12 +56,13 @@ export interface Conversation {
   readonly answer: Answer;
 }
 
-/** A request as a provider saw it. */
+/** A request as a provider received it. */
 export interface ProviderCall {
   readonly provider: ProviderName;
   readonly method: string;
   readonly path: string;
   readonly requestId: string | undefined;
+  readonly body?: string;
 }
 
 /** The answer to `GET /v1/responses/{id}` after the restart. */

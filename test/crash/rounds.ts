@@ -22,6 +22,8 @@ import { type Deletion, deletions, type KnownResponse, knownResponses } from './
 import { checkRound, type Evidence } from './check-round.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
 import { FailingDisk, type Fault, type FaultRound, failSyncs, faults, fillDisk, loseSegments } from './faults.ts';
+import { GuardedClient } from './guarded-client.ts';
+import { GuardedWorkflows } from './guarded-workflows.ts';
 import { LoadClient } from './load.ts';
 import { createChance, type Random } from './random.ts';
 import { readAgain, readOn, readUntilAllEnded, readUntilStarted } from './read-log.ts';
@@ -60,6 +62,10 @@ export interface CrashSum {
   openAtKill: number;
   /** Background responses that were accepted. */
   promises: number;
+  /** Whole answers to requests whose workflow has guardrails. */
+  guarded: number;
+  /** Versions of workflows with guardrails that were acknowledged. */
+  workflows: number;
   /** Idempotency keys under which a whole answer was given. */
   keys: number;
   violations: Violation[];
@@ -123,6 +129,8 @@ class CrashRun {
   readonly #disk = new FailingDisk();
   readonly #clients: readonly LoadClient[];
   readonly #promiseClients: readonly PromiseClient[];
+  readonly #guardedClients: readonly GuardedClient[];
+  readonly #workflows = new GuardedWorkflows();
   readonly #log = new RecordedLog();
   readonly #known: KnownResponse[] = [];
   readonly #deleted = new Map<string, Deletion>();
@@ -143,6 +151,8 @@ class CrashRun {
     openAtKill: 0,
     promises: 0,
     keys: 0,
+    guarded: 0,
+    workflows: 0,
     violations: [],
   };
 
@@ -158,15 +168,22 @@ class CrashRun {
       { length: Math.ceil(clients / 4) },
       (_, index) => new PromiseClient(`p${index}`, this.#chance.fork()),
     );
+    this.#guardedClients = Array.from(
+      { length: Math.ceil(clients / 2) },
+      (_, index) => new GuardedClient(`g${index}`, this.#chance.fork(), this.#workflows, index === 0),
+    );
   }
 
   async all(): Promise<CrashSum> {
     const { rounds, secondsPerRound, onRound } = this.#options;
     // Each answer is compared with its own record, also a refusal.
     const recordsAll = { LOGGING_REFUSALS_PER_MINUTE: '1000000' };
-    this.#env = { ...(await this.#upstreams.listen()), ...recordsAll, LOG_LEVEL: 'info' };
+    this.#env = { ...(await this.#upstreams.listen()), ...recordsAll, LOG_LEVEL: 'info', GUARDRAILS_ENABLED: 'true' };
     let plan = planOf(this.#chance, secondsPerRound);
     let gateway = await this.#start({ ...plan, endedStarts: [] });
+    const wire = new WireClient(gateway.url);
+    await this.#workflows.create(wire);
+    wire.close();
     for (let round = 1; round <= rounds; round++) {
       gateway = await this.#faulty(gateway, plan);
       const load = await this.#underLoad(gateway, plan);
@@ -259,6 +276,7 @@ class CrashRun {
     const clients = [
       ...this.#clients.map((client) => client.run(wire(), conversations, () => ends.stopped)),
       ...this.#promiseClients.map((client) => client.run(wire(), () => ends.stopped)),
+      ...this.#guardedClients.map((client) => client.run(wire(), conversations, () => ends.stopped)),
     ];
     const gone = process.exited.then((exit) => {
       ends.exited = true;
@@ -320,7 +338,7 @@ class CrashRun {
     const promises: BackgroundOutcome[] = [];
     for (const client of this.#promiseClients) promises.push(...(await client.kept(url)));
     await readUntilAllEnded(this.#log, this.#options.dataDir, VISIBLE_WITHIN_MS);
-    const given = this.#promiseClients.flatMap((client) => client.given());
+    const given = [...this.#promiseClients, ...this.#guardedClients].flatMap((client) => client.given());
     const calls = this.#upstreams.newCalls();
     const known = knownResponses(conversations);
     for (const [id, state] of deletions(conversations)) this.#deleted.set(id, state);
@@ -334,6 +352,7 @@ class CrashRun {
       deleted: this.#deleted,
       promises,
       given,
+      workflows: this.#workflows.kinds,
     };
     const violations = await checkRound(evidence, this.#log, (id) => retrieve(url, id));
     this.#sum.violations.push(...violations);
@@ -350,7 +369,9 @@ class CrashRun {
     sum.events = this.#log.events;
     sum.promises = this.#promiseClients.reduce((count, client) => count + client.promises, 0);
     sum.keys = this.#promiseClients.reduce((count, client) => count + client.keys, 0);
-    for (const { answer } of conversations) {
+    sum.workflows = this.#workflows.kinds.size;
+    for (const { request, answer } of conversations) {
+      if (request.guarded !== undefined && answer.end === 'whole') sum.guarded += 1;
       if (answer.end === 'whole') sum.wholeAnswers += 1;
       else sum.cutAnswers += 1;
       sum.bytes += answer.body.length;

@@ -61,6 +61,7 @@ function line(sum: CrashSum): string {
     `${(sum.bytes / 1e6).toFixed(1)} MB received`,
     `${sum.providerCalls} provider calls`,
     `${sum.promises} background responses, ${sum.keys} keys`,
+    `${sum.guarded} whole answers under ${sum.workflows} versions of workflows with guardrails`,
     `${sum.events} events`,
     `${sum.violations.length} violations`,
   ].join(', ');

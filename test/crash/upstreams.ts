@@ -32,9 +32,9 @@ export class Upstreams {
       const { requests } = this.#providers[provider];
       const fresh = requests.slice(this.#reported[provider]);
       this.#reported = { ...this.#reported, [provider]: requests.length };
-      return fresh.map(({ method, path, headers }) => {
+      return fresh.map(({ method, path, headers, body }) => {
         const id = headers['x-request-id'];
-        return { provider, method, path, requestId: typeof id === 'string' ? id : undefined };
+        return { provider, method, path, requestId: typeof id === 'string' ? id : undefined, body };
       });
     });
   }

@@ -14,7 +14,7 @@ export class WireClient {
   /** Never rejects: a broken connection is a result too. */
   ask(sentRequest: SentRequest): Promise<Answer> {
     const { method, path, body, requestId, idempotencyKey, leaveAfterBytes } = sentRequest;
-    const headers: http.OutgoingHttpHeaders = { authorization: `Bearer ${MASTER_KEY}` };
+    const headers: http.OutgoingHttpHeaders = { ...sentRequest.headers, authorization: `Bearer ${MASTER_KEY}` };
     if (requestId !== undefined) headers['x-request-id'] = requestId;
     if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey;
     if (body !== undefined) {
