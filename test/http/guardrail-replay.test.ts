@@ -109,6 +109,60 @@ describe('POST /admin/guardrails/replay', () => {
     expect(figures[phase]).toMatchObject({ runs: 2, edited: 1, findings: expect.any(Object) });
   });
 
+  it('collects a stream for a guardrail of the response phase, as for a request', async () => {
+    const body = { messages: user(reply('pear tree')), stream: true };
+    await ask('/collected', '/v1/chat/completions', body);
+    const steps = [{ ref: 'tree', phase: 'response' }];
+    const run = await replayed(draft('/collected', steps, [words('tree', 'pear tree', 'block')]));
+    expect(run.result).toMatchObject({
+      verdicts: { blocked: 1 },
+      examples: [{ phase: 'response', guardrail: 'tree' }],
+    });
+    const both = [...steps, { ref: 'tree', phase: 'stream' }];
+    const streamed = await replayed(draft('/collected', both, [words('tree', 'pear tree', 'block')]));
+    expect(streamed.result).toMatchObject({ verdicts: { blocked: 1 }, examples: [{ phase: 'stream' }] });
+  });
+
+  it('has the verdicts that requests of the created draft then get', async () => {
+    const path = '/created';
+    const guardrails = [words('created-cherry', 'cherry', 'block'), words('created-tree', 'tree => bush')];
+    const steps = [
+      { ref: 'created-cherry', phase: 'prompt' },
+      { ref: 'created-tree', phase: 'response' },
+    ];
+    const asked = [reply('cherry'), reply('pear tree'), reply('plum')];
+    for (const stream of [false, true]) {
+      for (const text of asked) await ask(path, '/v1/chat/completions', { messages: user(text), stream });
+    }
+    const before = await replayed(draft(path, steps, guardrails));
+    expect(before.result.verdicts).toMatchObject({ blocked: 2, changed: 2, passed: 2 });
+    for (const guardrail of guardrails) await admin.change('PUT', '/admin/guardrails', guardrail);
+    const workflow = { ...draft(path, steps).workflow, name: 'created' };
+    await admin.change('POST', '/admin/workflows', workflow);
+    const from = new Date().toISOString();
+    const statuses: number[] = [];
+    const texts: string[] = [];
+    for (const text of asked) {
+      const answer = await gateway.post(
+        '/v1/chat/completions',
+        { model, messages: user(text) },
+        { headers: { 'x-gateway-user-path': path } },
+      );
+      statuses.push(answer.status);
+      texts.push(await answer.text());
+      await eventsOfExchange(gateway, exchangeOf(answer));
+    }
+    expect(statuses).toEqual([400, 200, 200]);
+    expect(texts[1]).toContain('pear bush');
+    // The answers as clients got them: nothing is left to change. The blocked request is evaluated again.
+    const after = await replayed(draft(path, steps, [], { from }));
+    expect(after.result).toMatchObject({
+      requests: 3,
+      verdicts: { blocked: 1, changed: 0, passed: 2 },
+      not_evaluated: {},
+    });
+  });
+
   it('evaluates embeddings by their prompt alone', async () => {
     await ask('/embedded', '/v1/embeddings', { model: 'llamacpp/simulated-embed', input: 'a cherry' });
     const steps = [

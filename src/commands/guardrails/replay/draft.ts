@@ -1,12 +1,12 @@
 /** The draft of a replay: a workflow that is not in force, and guardrails that it defines itself. */
 import { canonicalSha256 } from '../../canonical-json.ts';
+import { type GuardrailSteps, guardrailSteps } from '../../exchange/guardrail-steps.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import { type GuardrailCatalogue, stepProblem } from '../../workflows/chains.ts';
+import { chainsOf, type GuardrailCatalogue, stepProblem } from '../../workflows/chains.ts';
 import type { WorkflowScope } from '../../workflows/scope.ts';
 import { payloadJson, stepsOf, type WorkflowPayload } from '../../workflows/workflow.ts';
 import type { Guardrail } from '../guardrail.ts';
-import type { GuardrailPhase, GuardrailServices } from '../guardrail-type.ts';
-import type { GuardrailStep } from '../phases/guardrail-step.ts';
+import type { GuardrailServices } from '../guardrail-type.ts';
 import { type GuardrailProblem, isPrepared, type PreparedGuardrail } from '../prepared-guardrail.ts';
 
 export interface ReplayDraft {
@@ -25,8 +25,6 @@ export interface DraftParts {
   prepare(guardrail: Guardrail, services?: OtherServices): PreparedGuardrail | GuardrailProblem;
 }
 
-export type ReplayChains = Readonly<Record<GuardrailPhase, readonly GuardrailStep[]>>;
-
 /** A draft whose guardrails can run. */
 export interface CheckedDraft extends ReplayDraft {
   /** Of scope, payload and guardrails, hexadecimal. */
@@ -34,9 +32,9 @@ export interface CheckedDraft extends ReplayDraft {
   /** Whether a guardrail calls a model or a server. */
   readonly hasCalls: boolean;
   /** The guardrails that call nothing. */
-  pure(): ReplayChains;
+  pure(): GuardrailSteps;
   /** All of them, or only those that call a model or a server. */
-  withCalls(services: OtherServices, which: 'all' | 'calling'): ReplayChains;
+  withCalls(services: OtherServices, which: 'all' | 'calling'): GuardrailSteps;
 }
 
 /** @returns the draft, or the reason why it cannot run. Names in `param` are those of the admin API */
@@ -68,30 +66,23 @@ export function checkDraft(draft: ReplayDraft, { inForce, prepare }: DraftParts)
     const sentence = problem.problem.charAt(0).toUpperCase() + problem.problem.slice(1);
     return refusals.invalidRequest(`${sentence}.`, `workflow.workflow_payload.${member}`);
   }
-  const found = steps.flatMap(({ ref, phase, step }) => {
-    const prepared = catalogue.prepared(ref);
-    return isPrepared(prepared) ? [{ phase, step, prepared }] : [];
-  });
-  const isCalling = ({ type }: PreparedGuardrail) => type.calls !== undefined;
-  const chains = (services: OtherServices | undefined, isUsed: (one: PreparedGuardrail) => boolean): ReplayChains => {
-    const made: Record<GuardrailPhase, GuardrailStep[]> = { prompt: [], response: [], stream: [] };
-    for (const { phase, step, prepared } of found) {
-      if (!isUsed(prepared)) continue;
-      const usable = services === undefined ? prepared : prepare(prepared.definition, services);
-      if (isPrepared(usable)) made[phase].push(stepWith(usable, step));
-    }
-    return made;
+  const isCalling = (name: string) => {
+    const found = catalogue.prepared(name);
+    return isPrepared(found) && found.type.calls !== undefined;
+  };
+  const chains = (isUsed: (name: string) => boolean, services?: OtherServices): GuardrailSteps => {
+    const prepared = (name: string) => {
+      const found = catalogue.prepared(name);
+      return services === undefined || !isPrepared(found) ? found : prepare(found.definition, services);
+    };
+    const used = steps.filter(({ ref }) => isUsed(ref));
+    return guardrailSteps(chainsOf(used, { prepared }));
   };
   return {
     ...draft,
     sha256: canonicalSha256({ scope, payload: payloadJson(payload), guardrails }),
-    hasCalls: found.some(({ prepared }) => isCalling(prepared)),
-    pure: () => chains(undefined, (one) => !isCalling(one)),
-    withCalls: (services, which) => chains(services, which === 'all' ? () => true : isCalling),
+    hasCalls: steps.some(({ ref }) => isCalling(ref)),
+    pure: () => chains((name) => !isCalling(name)),
+    withCalls: (services, which) => chains(which === 'all' ? () => true : isCalling, services),
   };
-}
-
-function stepWith({ definition, type, compiled }: PreparedGuardrail, step: number): GuardrailStep {
-  const { name, failMode, timeoutMs } = definition;
-  return { name, type: type.type, step, failMode, timeoutMs, mutating: type.mutating, guardrail: compiled };
 }

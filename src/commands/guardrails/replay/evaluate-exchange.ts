@@ -1,20 +1,22 @@
 /** Evaluates one recorded request, and its recorded answer, with the guardrails of a draft. Changes nothing. */
 import { replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
+import type { GuardrailSteps } from '../../exchange/guardrail-steps.ts';
 import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
-import { type GuardedDialect, guardedBodies } from '../body/guarded-bodies.ts';
+import { guardedBodies } from '../body/guarded-bodies.ts';
+import { CollectedTexts } from '../events/collected-texts.ts';
 import { guardedEvents, type StreamDialect } from '../events/guarded-dialects.ts';
+import type { StreamEvent } from '../events/guarded-events.ts';
 import type { GuardrailAction } from '../guardrail-decision.ts';
 import type { EvaluationContext, GuardrailPhase } from '../guardrail-type.ts';
 import type { GuardrailRun } from '../phases/guardrail-step.ts';
-import { responseTooLarge } from '../phases/phase-refusal.ts';
+import { mostCollectedBytes, responseTooLarge } from '../phases/phase-refusal.ts';
 import { type PhaseOutcome, runPhase } from '../phases/run-phase.ts';
 import { mustCollect, StreamPhase } from '../phases/stream-phase.ts';
+import type { PhaseStop } from '../phases/text-phase.ts';
 import { Placeholders } from '../placeholders.ts';
-import { collectedStream, collectStream } from './collected-stream.ts';
-import type { ReplayChains } from './draft.ts';
 import { readOnce } from './read-once.ts';
-import { type AnswerObstacle, answerEvents, isComplete, wholeAnswer } from './recorded-answer.ts';
-import { type RequestObstacle, recordedPrompt } from './recorded-prompt.ts';
+import { type AnswerEvent, type AnswerObstacle, answerEvents, isComplete, wholeAnswer } from './recorded-answer.ts';
+import { type RecordedPrompt, type RequestObstacle, recordedPrompt } from './recorded-prompt.ts';
 import type { ReplayedExchange } from './recorded-requests.ts';
 
 /** From the strongest to the weakest. */
@@ -36,6 +38,7 @@ export interface Evaluated {
 }
 
 interface PhaseResult extends Pick<Evaluated, 'verdict' | 'guardrail' | 'code' | 'runs' | 'isUnreadable'> {
+  readonly phase: GuardrailPhase;
   /** The exchange would go on. */
   readonly goesOn: boolean;
 }
@@ -48,7 +51,7 @@ export interface EvaluationDependencies extends ReplayDependencies {
 /** @returns what the guardrails would do, or the reason why the request cannot be evaluated */
 export async function evaluateExchange(
   exchange: ReplayedExchange,
-  chains: ReplayChains,
+  steps: GuardrailSteps,
   deps: EvaluationDependencies,
   signal: AbortSignal,
 ): Promise<Evaluated | RequestObstacle> {
@@ -56,28 +59,17 @@ export async function evaluateExchange(
   if (typeof prompt === 'string') return prompt;
   const { dialect, body, lacksEarlierTurns } = prompt;
   const context = contextOf(exchange, signal);
-  const outcome = await runPhase({
-    phase: 'prompt',
-    steps: chains.prompt,
-    body,
-    of: guardedBodies[dialect].request,
-    context,
-  });
-  const before = resultOf(outcome);
-  const started = { ...before, lacksEarlierTurns, ...(before.verdict !== 'passed' && { phase: 'prompt' as const }) };
+  const of = guardedBodies[dialect].request;
+  const before = resultOf(await runPhase({ phase: 'prompt', steps: steps.prompt, body, of, context }), 'prompt');
   await deps.letOthersWork();
-  if (!before.goesOn) return started;
-  const phase = exchange.recorded.request.stream ? 'stream' : 'response';
-  const answered = await evaluateAnswer({ exchange, dialect, phase }, chains, context, deps);
-  if (answered === undefined) return started;
-  if (typeof answered === 'string') return { ...started, answerObstacle: answered };
-  const isStronger = replayVerdicts.indexOf(answered.verdict) < replayVerdicts.indexOf(before.verdict);
-  return {
-    ...(isStronger ? { ...answered, phase } : started),
-    lacksEarlierTurns,
-    runs: [...before.runs, ...answered.runs],
-    isUnreadable: before.isUnreadable || answered.isUnreadable,
+  const evaluated = (result: PhaseResult, answerObstacle?: AnswerObstacle): Evaluated => {
+    const { goesOn: _goesOn, phase, ...rest } = result;
+    return { ...rest, ...(result.verdict !== 'passed' && { phase }), lacksEarlierTurns, answerObstacle };
   };
+  if (!before.goesOn) return evaluated(before);
+  const answered = await evaluateAnswer({ exchange, prompt }, steps, context, deps);
+  if (answered === undefined || typeof answered === 'string') return evaluated(before, answered);
+  return evaluated(stronger(before, answered));
 }
 
 function contextOf({ recorded, target }: ReplayedExchange, signal: AbortSignal): EvaluationContext {
@@ -96,112 +88,145 @@ function contextOf({ recorded, target }: ReplayedExchange, signal: AbortSignal):
 
 interface AnswerToEvaluate {
   readonly exchange: ReplayedExchange;
-  readonly dialect: GuardedDialect;
-  readonly phase: 'response' | 'stream';
+  readonly prompt: RecordedPrompt;
 }
 
 /** Undefined when there is nothing to evaluate. */
 async function evaluateAnswer(
-  { exchange: { recorded, events: recordedEvents }, dialect, phase }: AnswerToEvaluate,
-  { [phase]: steps }: ReplayChains,
+  { exchange: { recorded, events }, prompt }: AnswerToEvaluate,
+  steps: GuardrailSteps,
   context: EvaluationContext,
   deps: EvaluationDependencies,
 ): Promise<PhaseResult | AnswerObstacle | undefined> {
-  const { answer } = guardedBodies[dialect];
-  if (answer === undefined || dialect === 'embeddings' || steps.length === 0) return undefined;
+  const { dialect, answer } = prompt;
+  if (answer === undefined || dialect === 'embeddings') return undefined;
+  const { stream } = recorded.request;
+  if ((stream ? steps.collected.length + steps.stream.length : steps.response.length) === 0) return undefined;
   if (!isComplete(recorded)) return 'incomplete';
-  const { signal } = context;
-  const read = { ...deps, log: readOnce(deps.log, recordedEvents) };
-  if (phase === 'response') {
-    const body = await wholeAnswer(recorded, read, signal);
+  const read = { ...deps, log: readOnce(deps.log, events) };
+  if (!stream) {
+    const body = await wholeAnswer(recorded, read, context.signal);
     if (body === undefined) return 'answer_not_recorded';
-    return resultOf(await runPhase({ phase, steps, body, of: answer, context }));
+    return resultOf(
+      await runPhase({ phase: 'response', steps: steps.response, body, of: answer, context }),
+      'response',
+    );
   }
-  const events = counted(answerEvents(recorded, read, signal), deps);
-  if (mustCollect(steps)) {
-    const body = await collectStream(events, dialect, context);
-    if (body === undefined) {
-      return { verdict: 'failed', code: responseTooLarge, runs: [], isUnreadable: false, goesOn: false };
-    }
-    if (events.count() === 0) return 'answer_not_recorded';
-    return resultOf(await runPhase({ phase, steps, body, of: collectedStream, context }));
-  }
-  const stream = new StreamPhase(steps, context);
-  const stop = await passed(events, dialect, stream, context);
-  if (events.count() === 0) return 'answer_not_recorded';
-  return streamResult(stream.runs(), stop);
+  const answered = new CountedEvents(answerEvents(recorded, read, context.signal), deps);
+  const isWhole = steps.collected.length > 0 || mustCollect(steps.stream);
+  const result = isWhole
+    ? await evaluateCollected(answered, dialect, steps, context)
+    : await evaluateLive(answered, dialect, steps, context);
+  return answered.count === 0 ? 'answer_not_recorded' : result;
 }
 
-async function passed(
-  events: AsyncIterable<Readonly<Record<string, unknown>>>,
+/** A stream that is collected: guardrails of the response phase first, then those of the stream phase. */
+async function evaluateCollected(
+  answered: CountedEvents,
   dialect: StreamDialect,
-  stream: StreamPhase,
-  { placeholders }: EvaluationContext,
-) {
-  const guarded = guardedEvents(dialect, stream, placeholders);
-  for await (const event of events) {
+  { collected, stream }: GuardrailSteps,
+  context: EvaluationContext,
+): Promise<PhaseResult> {
+  const texts = new CollectedTexts();
+  const reading = guardedEvents(dialect, texts, new Placeholders());
+  for await (const event of answered.all()) {
+    if (answered.bytes > mostCollectedBytes) return tooLarge;
+    reading.events(event);
+  }
+  reading.finish();
+  const first = { phase: 'response', steps: collected, body: texts.body, of: texts.of, context } as const;
+  const outcome = await runPhase(first);
+  const before = resultOf(outcome, 'response');
+  if (!before.goesOn || stream.length === 0) return before;
+  const last = await runPhase({ ...first, phase: 'stream', steps: stream, body: outcome.body });
+  return stronger(before, resultOf(last, 'stream'));
+}
+
+const tooLarge: PhaseResult = {
+  ...{ verdict: 'failed', phase: 'stream', code: responseTooLarge, runs: [], isUnreadable: false, goesOn: false },
+};
+
+async function evaluateLive(
+  answered: CountedEvents,
+  dialect: StreamDialect,
+  { stream }: GuardrailSteps,
+  context: EvaluationContext,
+): Promise<PhaseResult> {
+  const phase = new StreamPhase(stream, context);
+  const guarded = guardedEvents(dialect, phase, context.placeholders);
+  for await (const event of answered.all()) {
     guarded.events(event);
-    if (guarded.stop !== undefined) return guarded.stop;
+    if (guarded.stop !== undefined) return streamResult(phase.runs(), guarded.stop);
   }
   guarded.finish();
-  return guarded.stop;
+  return streamResult(phase.runs(), guarded.stop);
 }
 
-/** The events with other work between them, and their number so far. */
-function counted<Event>(events: AsyncIterable<Event>, { letOthersWork }: EvaluationDependencies) {
-  let count = 0;
-  async function* all(): AsyncGenerator<Event> {
-    for await (const event of events) {
-      count += 1;
+/** Events with other work between them. */
+class CountedEvents {
+  readonly #events: AsyncIterable<AnswerEvent>;
+  readonly #deps: Pick<EvaluationDependencies, 'letOthersWork'>;
+  count = 0;
+  bytes = 0;
+
+  constructor(events: AsyncIterable<AnswerEvent>, deps: Pick<EvaluationDependencies, 'letOthersWork'>) {
+    this.#events = events;
+    this.#deps = deps;
+  }
+
+  async *all(): AsyncGenerator<StreamEvent> {
+    for await (const { event, bytes } of this.#events) {
+      this.count += 1;
+      this.bytes += bytes;
       yield event;
-      await letOthersWork();
+      await this.#deps.letOthersWork();
     }
   }
-  return { [Symbol.asyncIterator]: all, count: () => count };
 }
 
-function resultOf({ decision, decidedBy, failed, runs, unreadable }: PhaseOutcome): PhaseResult {
-  const isUnreadable = unreadable.length > 0;
-  if (failed !== undefined) return { verdict: 'failed', guardrail: failed, runs, isUnreadable, goesOn: false };
-  const { action } = decision;
-  if (action === 'allow') return { ...allowedResult(runs), isUnreadable };
-  const { code } = decision;
-  return { verdict: verdictOf[action], guardrail: decidedBy, code, runs, isUnreadable, goesOn: action === 'warn' };
+/** Both results as one. */
+function stronger(one: PhaseResult, other: PhaseResult): PhaseResult {
+  const isOther = replayVerdicts.indexOf(other.verdict) < replayVerdicts.indexOf(one.verdict);
+  return {
+    ...(isOther ? other : one),
+    goesOn: other.goesOn,
+    runs: [...one.runs, ...other.runs],
+    isUnreadable: one.isUnreadable || other.isUnreadable,
+  };
+}
+
+function resultOf({ decision, decidedBy, failed, runs, unreadable }: PhaseOutcome, phase: GuardrailPhase): PhaseResult {
+  const facts = { phase, runs, isUnreadable: unreadable.length > 0 };
+  if (failed !== undefined) return { ...facts, verdict: 'failed', guardrail: failed, goesOn: false };
+  if (decision.action === 'allow') return allowedResult(facts);
+  const { action, code } = decision;
+  return { ...facts, verdict: verdictOf[action], guardrail: decidedBy, code, goesOn: action === 'warn' };
 }
 
 const verdictOf = { warn: 'warned', respond: 'responded', block: 'blocked' } as const satisfies Readonly<
   Record<Exclude<GuardrailAction, 'allow'>, ReplayVerdict>
 >;
 
-function allowedResult(runs: readonly GuardrailRun[]): PhaseResult {
-  const changing = runs.find(({ edited }) => edited);
-  const verdict = changing === undefined ? 'passed' : 'changed';
-  return { verdict, guardrail: changing?.guardrail, runs, isUnreadable: false, goesOn: true };
+function allowedResult(facts: Pick<PhaseResult, 'phase' | 'runs' | 'isUnreadable'>): PhaseResult {
+  const changing = facts.runs.find(({ edited }) => edited);
+  return {
+    ...facts,
+    verdict: changing === undefined ? 'passed' : 'changed',
+    guardrail: changing?.guardrail,
+    goesOn: true,
+  };
 }
 
-function streamResult(runs: readonly GuardrailRun[], stop: ReturnType<StreamPhase['push']>['stop']): PhaseResult {
+function streamResult(runs: readonly GuardrailRun[], stop: PhaseStop | undefined): PhaseResult {
+  const facts = { phase: 'stream', runs, isUnreadable: false } as const;
   if (stop !== undefined && 'failed' in stop) {
-    return { verdict: 'failed', guardrail: stop.failed, runs, isUnreadable: false, goesOn: false };
+    return { ...facts, verdict: 'failed', guardrail: stop.failed, goesOn: false };
   }
   if (stop !== undefined && stop.decision.action !== 'allow') {
     const { decision, decidedBy: guardrail } = stop;
-    return {
-      verdict: verdictOf[decision.action],
-      guardrail,
-      code: decision.code,
-      runs,
-      isUnreadable: false,
-      goesOn: false,
-    };
+    return { ...facts, verdict: verdictOf[decision.action], guardrail, code: decision.code, goesOn: false };
   }
   const warning = runs.find(({ verdict }) => verdict === 'warn');
-  if (warning === undefined) return allowedResult(runs);
-  return {
-    verdict: 'warned',
-    guardrail: warning.guardrail,
-    code: warning.code,
-    runs,
-    isUnreadable: false,
-    goesOn: true,
-  };
+  if (warning === undefined) return allowedResult(facts);
+  return { ...facts, verdict: 'warned', guardrail: warning.guardrail, code: warning.code, goesOn: true };
 }

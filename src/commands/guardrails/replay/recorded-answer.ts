@@ -24,11 +24,17 @@ export async function wholeAnswer(
   return parseChunk(Buffer.concat(pieces).toString());
 }
 
+/** An event of a stream, and its size. */
+export interface AnswerEvent {
+  readonly event: StreamEvent;
+  readonly bytes: number;
+}
+
 export async function* answerEvents(
   recorded: RecordedExchange,
   deps: ReplayDependencies,
   signal: AbortSignal,
-): AsyncGenerator<StreamEvent> {
+): AsyncGenerator<AnswerEvent> {
   const splitter = createFrameSplitter();
   for await (const bytes of answerBytes(recorded, deps, signal)) yield* eventsIn(splitter.push(bytes));
   const last = splitter.end();
@@ -39,10 +45,10 @@ export function isComplete({ end }: RecordedExchange): boolean {
   return end?.type === exchangeCompleted.type;
 }
 
-function* eventsIn(frames: readonly Frame[]): Generator<StreamEvent> {
-  for (const { data } of frames) {
+function* eventsIn(frames: readonly Frame[]): Generator<AnswerEvent> {
+  for (const { data, raw } of frames) {
     const event = data === undefined ? undefined : parseChunk(data);
-    if (event !== undefined) yield event;
+    if (event !== undefined) yield { event, bytes: raw.length };
   }
 }
 

@@ -6,11 +6,12 @@
 import { usageRecorded } from '../../../events/catalogue/exchange.ts';
 import { streamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
+import type { GuardrailSteps } from '../../exchange/guardrail-steps.ts';
 import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
 import { timeSlices } from '../../time-slices.ts';
 import { scopeKey, type WorkflowScope } from '../../workflows/scope.ts';
 import { WorkflowIndex } from '../../workflows/workflow-index.ts';
-import type { CheckedDraft, ReplayChains } from './draft.ts';
+import type { CheckedDraft } from './draft.ts';
 import { evaluateExchange } from './evaluate-exchange.ts';
 import { ModelMeter, type RatesOf } from './model-meter.ts';
 import { exchangesIn } from './recorded-exchanges.ts';
@@ -109,8 +110,8 @@ export class ReplayRun {
     this.#figures.sample = { ...sample, calls: meter.calls, cost: await recordedCost(meter.exchanges, log) };
   }
 
-  async #evaluate(exchange: ReplayedExchange, chains: ReplayChains, signal: AbortSignal, isSampled: boolean) {
-    const evaluated = await evaluateExchange(exchange, chains, this.#evaluation, signal);
+  async #evaluate(exchange: ReplayedExchange, steps: GuardrailSteps, signal: AbortSignal, isSampled: boolean) {
+    const evaluated = await evaluateExchange(exchange, steps, this.#evaluation, signal);
     if (signal.aborted) return;
     const { sample } = this.#figures;
     if (isSampled && sample !== undefined) this.#figures.sample = { ...sample, evaluated: sample.evaluated + 1 };
