@@ -106,6 +106,29 @@ describe('chat completion chunks', () => {
     expect(written[1]).toMatchObject({ id: 'c', model: 'm', choices: [{ index: 0, finish_reason: null }] });
   });
 
+  it('have retained text in chunks of their own, before a call and before the finish reason', () => {
+    const call = (index: number, input: string) =>
+      chunk({ tool_calls: [{ index, id: `c${index}`, custom: { input } }] });
+    const { written } = through('chat', [
+      chunk({ content: 'a sec' }),
+      call(0, 'b sec'),
+      call(1, 'c sec'),
+      chunk({}, 'tool_calls'),
+    ]);
+    const custom = (index: number, input: string, id = {}) => [{ index, ...id, custom: { input } }];
+    expect(written.map((event) => at(event, 'choices', 0, 'delta'))).toEqual([
+      { content: 'a ' },
+      { content: 'sec' },
+      { tool_calls: custom(0, 'b ', { id: 'c0' }) },
+      { tool_calls: custom(0, 'sec') },
+      { tool_calls: custom(1, 'c ', { id: 'c1' }) },
+      { tool_calls: custom(1, 'sec') },
+      {},
+    ]);
+    const reasons = written.map((event) => at(event, 'choices', 0, 'finish_reason'));
+    expect(reasons).toEqual([null, null, null, null, null, null, 'tool_calls']);
+  });
+
   it('end before a match that blocks', () => {
     const { written, stop } = through(
       'chat',

@@ -5,6 +5,7 @@ import type { StreamChannel, TextKind } from '../guarded-text.ts';
 import type { TextPhase } from '../phases/text-phase.ts';
 import type { Placeholders } from '../placeholders.ts';
 import { type GuardedEvents, type StreamEvent, WrittenTexts } from './guarded-events.ts';
+import { matchingTokens } from './unchanged-tokens.ts';
 
 /** Members of a delta with text. */
 const deltaTexts: Readonly<Record<string, TextKind>> = {
@@ -14,7 +15,7 @@ const deltaTexts: Readonly<Record<string, TextKind>> = {
   reasoning: 'reasoning',
 };
 
-type Choice = Record<string, unknown>;
+type Choice = StreamEvent;
 
 export class GuardedChatEvents implements GuardedEvents {
   readonly #texts: WrittenTexts;
@@ -36,47 +37,89 @@ export class GuardedChatEvents implements GuardedEvents {
     const { choices } = chunk;
     if (!Array.isArray(choices) || choices.length === 0) return [chunk];
     const { choices: _, usage: __, ...envelope } = chunk;
-    this.#envelope = envelope;
-    const written = choices.map((choice) => (isObject(choice) ? this.#choice(choice) : choice));
-    const isEmpty = written.every((choice) => choice === undefined) && chunk['usage'] == null;
-    return isEmpty ? [] : [{ ...chunk, choices: written.filter((choice) => choice !== undefined) }];
+    this.#envelope = 'usage' in chunk ? { ...envelope, usage: null } : envelope;
+    const before: unknown[] = [];
+    const written: unknown[] = [];
+    for (const choice of choices) {
+      if (!isObject(choice)) written.push(choice);
+      else this.#choice(choice, before, written);
+    }
+    const isEmpty = written.length === 0 && chunk['usage'] == null;
+    return [
+      ...(before.length === 0 ? [] : [{ ...this.#envelope, choices: before }]),
+      ...(isEmpty ? [] : [{ ...chunk, choices: written }]),
+    ];
   }
 
   finish(): readonly StreamEvent[] {
-    const choices = Map.groupBy(this.#texts.open, ({ key }) => Number.parseInt(key, 10));
-    const written = [...choices.keys()].flatMap((index) => {
-      const choice = this.#rest(index);
-      return choice === undefined ? [] : [{ index, ...choice, finish_reason: null }];
-    });
-    return written.length === 0 || this.stop !== undefined ? [] : [{ ...this.#envelope, choices: written }];
+    const choices = Map.groupBy(this.#texts.open, ({ key }) => indexIn(key));
+    const rests = [...choices].flatMap(([index, channels]) => this.#rest(index, channels, {}));
+    return rests.length === 0 || this.stop !== undefined ? [] : [{ ...this.#envelope, choices: rests }];
   }
 
-  /** Undefined when nothing is left of it. */
-  #choice(choice: StreamEvent): Choice | undefined {
+  /**
+   * @param before gets what was retained of texts that end here: it is sent in a chunk of its own, as providers do
+   * @param written gets the choice, unless all of it is retained
+   */
+  #choice(choice: StreamEvent, before: unknown[], written: unknown[]): void {
     const index = typeof choice['index'] === 'number' ? choice['index'] : 0;
     const isLast = choice['finish_reason'] != null;
-    const written: Choice = { ...choice };
-    if (choice['logprobs'] != null) written['logprobs'] = null;
-    if (typeof choice['text'] === 'string') {
-      const channel = channelOf(index, 'text', 'text');
-      written['text'] = this.#texts.push(channel, choice['text']) + (isLast ? this.#texts.end(channel) : '');
-      return written['text'] === '' && !isLast ? undefined : written;
+    const own = typeof choice['text'] === 'string' ? this.#text(choice, index) : this.#message(choice, index, before);
+    if (!isLast) {
+      if (own.hasContent) written.push(own.choice);
+      return;
     }
-    if (isObject(choice['delta'])) {
-      written['delta'] = this.#delta(choice['delta'], index);
-    }
-    if (isLast) {
-      const rest = this.#rest(index);
-      if (rest !== undefined) written['delta'] = merged(written['delta'], rest.delta);
-    }
-    const isEmpty = isObject(written['delta']) && Object.keys(written['delta']).length === 0;
-    const wasEmpty = isObject(choice['delta']) && Object.keys(choice['delta']).length === 0;
-    return isEmpty && !wasEmpty && !isLast ? undefined : written;
+    const channels = this.#texts.open.filter(({ key }) => indexIn(key) === index);
+    const rest = this.#rest(index, channels, own.choice);
+    before.push(...rest);
+    const empty = typeof choice['text'] === 'string' ? { text: '' } : { delta: {} };
+    const { logprobs } = choice;
+    written.push(
+      rest.length === 0 ? own.choice : { ...own.choice, ...empty, ...(logprobs != null && { logprobs: null }) },
+    );
   }
 
-  #delta(delta: StreamEvent, index: number): StreamEvent {
+  /** A choice of legacy completions. */
+  #text(choice: StreamEvent, index: number): WrittenChoice {
+    const channel = channelOf(index, 'text', 'text');
+    const given = String(choice['text']);
+    const tokens = isObject(choice['logprobs']) ? legacyTokens(given, choice['logprobs']) : [];
+    const text = this.#texts.push(channel, given, tokens);
+    const logprobs = mergedTokens(this.#texts.tokens(channel));
+    return { choice: withLogprobs({ ...choice, text }, choice['logprobs'], logprobs), hasContent: text !== '' };
+  }
+
+  #message(choice: StreamEvent, index: number, before: unknown[]): WrittenChoice {
+    const { delta, logprobs } = choice;
+    if (!isObject(delta)) return { choice, hasContent: true };
+    const given = isObject(logprobs) ? logprobs : {};
+    const ended = this.#endedBy(delta, index);
+    before.push(...this.#rest(index, ended, {}));
+    const written = this.#delta(delta, index, given);
+    const hasContent = Object.keys(written).length > 0 || Object.keys(delta).length === 0;
+    return { choice: withLogprobs({ ...choice, delta: written }, logprobs, this.#logprobs(index)), hasContent };
+  }
+
+  /**
+   * The texts that end where this delta begins. Reasoning precedes the answer, and the answer its calls: clients show a
+   * text as complete, or parse it, once the next one begins.
+   */
+  #endedBy(delta: StreamEvent, index: number): readonly StreamChannel[] {
+    const calls = Array.isArray(delta['tool_calls']) ? delta['tool_calls'].filter(isObject) : [];
+    const isAnswer = hasText(delta['content']) || calls.length > 0;
+    if (!isAnswer) return [];
+    const callNumbers = new Set(calls.map((call, at) => (typeof call['index'] === 'number' ? call['index'] : at)));
+    return this.#texts.open.filter(({ key, kind, isJson }) => {
+      const [of, name = '', number] = key.split(' ');
+      if (Number(of) !== index || name in delta) return false;
+      if (number === undefined) return kind === 'reasoning' || calls.length > 0;
+      // Arguments that are JSON are written up to their end.
+      return !isJson && calls.length > 0 && !callNumbers.has(Number(number));
+    });
+  }
+
+  #delta(delta: StreamEvent, index: number, logprobs: StreamEvent): StreamEvent {
     const written: Record<string, unknown> = {};
-    const isAnswer = hasText(delta['content']) || Array.isArray(delta['tool_calls']);
     for (const name in delta) {
       const value = delta[name];
       const kind = deltaTexts[name];
@@ -86,19 +129,20 @@ export class GuardedChatEvents implements GuardedEvents {
       } else if (kind === undefined || typeof value !== 'string') {
         written[name] = restoreValues(value, this.#placeholders);
       } else {
-        const text = this.#texts.push(channelOf(index, name, kind), value);
+        const text = this.#texts.push(channelOf(index, name, kind), value, matchingTokens(value, logprobs[name]));
         if (text !== '' || value === '') written[name] = text;
       }
     }
-    if (!isAnswer) return written;
-    // Reasoning precedes the answer: clients show it as ended once the answer begins.
-    for (const channel of this.#texts.open) {
-      if (channel.kind !== 'reasoning' || Number.parseInt(channel.key, 10) !== index) continue;
-      const rest = this.#texts.end(channel);
-      const name = channel.key.slice(channel.key.indexOf(' ') + 1);
-      if (rest !== '') written[name] = `${written[name] ?? ''}${rest}`;
-    }
     return written;
+  }
+
+  /** The log probabilities of the texts that were written for a choice. Null: none. */
+  #logprobs(index: number): StreamEvent | null {
+    const [content, refusal] = ['content', 'refusal'].map((name) => {
+      const tokens = this.#texts.tokens({ key: `${index} ${name}` });
+      return tokens.length === 0 ? null : tokens;
+    });
+    return content == null && refusal == null ? null : { content, refusal };
   }
 
   #toolCall(call: unknown, index: number, at: number): unknown[] {
@@ -115,22 +159,37 @@ export class GuardedChatEvents implements GuardedEvents {
     return [call];
   }
 
-  /** What is retained of a choice, as a delta. */
-  #rest(index: number): { readonly delta: StreamEvent } | undefined {
+  /**
+   * What is retained of texts of a choice that end, as a choice.
+   * @param own the choice whose texts are sent with it
+   */
+  #rest(index: number, channels: readonly StreamChannel[], own: StreamEvent): readonly StreamEvent[] {
     const delta: Record<string, unknown> = {};
     const calls: unknown[] = [];
-    for (const channel of this.#texts.open) {
-      const [of, name = '', number] = channel.key.split(' ');
-      if (Number(of) !== index) continue;
+    let text: string | undefined;
+    for (const channel of channels) {
+      const [, name = '', number] = channel.key.split(' ');
       const rest = this.#texts.end(channel);
       if (rest === '') continue;
-      if (number === undefined) delta[name] = rest;
+      if (name === 'text') text = rest;
+      else if (number === undefined) delta[name] = rest;
       else if (name === 'call') calls.push({ index: Number(number), function: { arguments: rest } });
       else calls.push({ index: Number(number), custom: { input: rest } });
     }
     if (calls.length > 0) delta['tool_calls'] = calls;
-    return Object.keys(delta).length === 0 ? undefined : { delta };
+    if (text !== undefined) {
+      const logprobs = mergedTokens([own['logprobs'], ...this.#texts.tokens(channelOf(index, 'text', 'text'))]);
+      return [{ index, text: `${own['text'] ?? ''}${text}`, logprobs, finish_reason: null }];
+    }
+    if (Object.keys(delta).length === 0) return [];
+    const logprobs = joinedLogprobs(own['logprobs'], this.#logprobs(index));
+    return [{ index, delta: merged(own['delta'], delta), logprobs, finish_reason: null }];
   }
+}
+
+interface WrittenChoice {
+  readonly choice: Choice;
+  readonly hasContent: boolean;
 }
 
 /** Where a call has its text, and whether that is JSON. */
@@ -163,4 +222,40 @@ function merged(delta: unknown, rest: StreamEvent): StreamEvent {
     else result[name] = more;
   }
   return result;
+}
+
+function indexIn(key: string): number {
+  return Number.parseInt(key, 10);
+}
+
+/** @param given the member of the provider: without log probabilities it stays as it is */
+function withLogprobs(choice: StreamEvent, given: unknown, written: StreamEvent | null): StreamEvent {
+  if (written === null && (given == null || !hasTokens(given))) return choice;
+  return { ...choice, logprobs: written };
+}
+
+function hasTokens(logprobs: unknown): boolean {
+  return isObject(logprobs) && Object.values(logprobs).some((list) => Array.isArray(list) && list.length > 0);
+}
+
+/** Members of a choice with log probabilities, joined. */
+function joinedLogprobs(first: unknown, second: StreamEvent | null): unknown {
+  if (!isObject(first) || second === null) return second ?? first ?? null;
+  const join = (name: string) => {
+    const lists = [first[name], second[name]].filter(Array.isArray);
+    return lists.length === 0 ? null : lists.flat();
+  };
+  return { content: join('content'), refusal: join('refusal') };
+}
+
+/** Log probabilities of legacy completions are lists beside each other: they stay one entry. */
+function legacyTokens(text: string, logprobs: StreamEvent): readonly unknown[] {
+  const { tokens } = logprobs;
+  return Array.isArray(tokens) && tokens.length > 0 && tokens.join('') === text ? [logprobs] : [];
+}
+
+function mergedTokens(entries: readonly unknown[]): StreamEvent | null {
+  const [first, ...more] = entries.filter(isObject);
+  if (first === undefined) return null;
+  return more.reduce<StreamEvent>((into, entry) => merged(into, entry), first);
 }

@@ -49,15 +49,25 @@ export class CollectedTexts implements TextPhase {
     };
   }
 
-  /** Second pass over the events: each text is replaced by the one of the evaluated body, with its values restored. */
+  /**
+   * Second pass over the events: the texts of the evaluated body, with their values restored. A text keeps the pieces of
+   * the stream up to its first change; all of its rest follows in one piece.
+   */
   written(body: unknown, placeholders: Placeholders): TextPhase {
     const restored = restoredTexts(placeholders);
+    const rests = new Map<string, string>();
     const textOf = (channel: StreamChannel): string => {
       const index = this.#indexes.get(channel.key);
       const text: unknown = index === undefined || !Array.isArray(body) ? '' : body[index];
       if (typeof text !== 'string') return '';
       return restored === undefined ? text : restored.push(channel, text) + restored.end(channel);
     };
-    return { push: () => ({ text: '' }), end: (channel) => ({ text: textOf(channel) }) };
+    const take = (channel: StreamChannel, given: string | undefined): TextPhaseStep => {
+      const rest = rests.get(channel.key) ?? textOf(channel);
+      const text = given !== undefined && rest.startsWith(given) ? given : rest;
+      rests.set(channel.key, rest.slice(text.length));
+      return { text };
+    };
+    return { push: take, end: (channel) => take(channel, undefined) };
   }
 }

@@ -1,6 +1,7 @@
 /** The events of a streamed answer with the texts that the stream phase returns. One implementation for each dialect. */
 import type { StreamChannel } from '../guarded-text.ts';
 import type { PhaseStop, TextPhase, TextPhaseStep } from '../phases/text-phase.ts';
+import { UnchangedTokens } from './unchanged-tokens.ts';
 
 export type StreamEvent = Readonly<Record<string, unknown>>;
 
@@ -19,6 +20,7 @@ export class WrittenTexts {
   readonly #keepsWhole: boolean;
   readonly #open = new Map<string, StreamChannel>();
   readonly #written = new Map<string, string>();
+  readonly #tokens = new Map<string, UnchangedTokens>();
   #stop: PhaseStop | undefined;
 
   /** @param keepsWhole whether `whole` is used */
@@ -36,14 +38,26 @@ export class WrittenTexts {
     return [...this.#open.values()];
   }
 
-  push(channel: StreamChannel, text: string): string {
+  /** @param entries the log probabilities of the text */
+  push(channel: StreamChannel, text: string, entries: readonly unknown[] = []): string {
     if (!this.#open.has(channel.key)) this.#open.set(channel.key, channel);
+    let tokens = this.#tokens.get(channel.key);
+    if (tokens === undefined) {
+      tokens = new UnchangedTokens();
+      this.#tokens.set(channel.key, tokens);
+    }
+    tokens.given(text, entries);
     return this.#note(channel.key, this.#phase.push(channel, text));
   }
 
   end(channel: StreamChannel): string {
     if (!this.#open.delete(channel.key)) return '';
     return this.#note(channel.key, this.#phase.end(channel));
+  }
+
+  /** The log probabilities of what was written since the last call. */
+  tokens({ key }: Pick<StreamChannel, 'key'>): readonly unknown[] {
+    return this.#tokens.get(key)?.take() ?? [];
   }
 
   /** All that was written for a text; undefined when it never began. */
@@ -53,6 +67,7 @@ export class WrittenTexts {
 
   #note(key: string, { text, stop }: TextPhaseStep): string {
     this.#stop ??= stop;
+    this.#tokens.get(key)?.written(text);
     if (this.#keepsWhole) this.#written.set(key, (this.#written.get(key) ?? '') + text);
     return text;
   }

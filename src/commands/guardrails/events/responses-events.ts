@@ -8,6 +8,7 @@ import type { StreamChannel, TextKind } from '../guarded-text.ts';
 import type { TextPhase } from '../phases/text-phase.ts';
 import type { Placeholders } from '../placeholders.ts';
 import { type GuardedEvents, type StreamEvent, WrittenTexts } from './guarded-events.ts';
+import { matchingTokens } from './unchanged-tokens.ts';
 
 interface TextEvents {
   readonly kind: TextKind;
@@ -94,15 +95,18 @@ export class GuardedResponsesEvents implements GuardedEvents {
     const { type, delta: _, sequence_number: __, logprobs: ___, obfuscation: ____, ...names } = event;
     const channel = channelOf(event, texts);
     if (!this.#open.has(channel.key)) this.#open.set(channel.key, { type: String(type), names });
-    const text = this.#texts.push(channel, given);
-    return text === '' && given !== '' ? [] : [withoutTokens({ ...event, delta: text })];
+    const text = this.#texts.push(channel, given, matchingTokens(given, event['logprobs']));
+    if (text === '' && given !== '') return [];
+    return [{ ...event, delta: text, ...this.#tokens(channel, event['logprobs']) }];
   }
 
   #done(event: StreamEvent, texts: TextEvents): readonly StreamEvent[] {
     const channel = channelOf(event, texts);
     const rest = this.#rest(channel);
-    const whole = this.#wholeText(channel, event[texts.whole]);
-    return [...rest, ...this.#unlessStopped(withoutTokens({ ...event, [texts.whole]: whole }))];
+    const given = event[texts.whole];
+    const whole = this.#wholeText(channel, given);
+    const logprobs = Array.isArray(event['logprobs']) && { logprobs: keptTokens(event['logprobs'], whole, given) };
+    return [...rest, ...this.#unlessStopped({ ...event, [texts.whole]: whole, ...logprobs })];
   }
 
   #partDone(event: StreamEvent, number: 'content_index' | 'summary_index'): readonly StreamEvent[] {
@@ -145,9 +149,13 @@ export class GuardedResponsesEvents implements GuardedEvents {
       if (typeof part[member] !== 'string') continue;
       const isReasoning = isSummary || part['type'] === 'reasoning_text';
       const kind = isReasoning ? 'reasoning' : member === 'refusal' ? 'refusal' : 'text';
-      written[member] = this.#wholeText({ key: keyOf(index, number, isSummary), kind, isJson: false }, part[member]);
+      const channel: StreamChannel = { key: keyOf(index, number, isSummary), kind, isJson: false };
+      written[member] = this.#wholeText(channel, part[member]);
+      if (Array.isArray(part['logprobs'])) {
+        written['logprobs'] = keptTokens(part['logprobs'], written[member], part[member]);
+      }
     }
-    return withoutTokens(written);
+    return written;
   }
 
   /** What was written for the text, which is complete. One that was not streamed is evaluated as one piece. */
@@ -168,10 +176,16 @@ export class GuardedResponsesEvents implements GuardedEvents {
         type: open.type,
         ...open.names,
         delta: text,
-        ...(open.type.startsWith('response.output_text') && { logprobs: [] }),
+        ...(open.type.startsWith('response.output_text') && { logprobs: this.#texts.tokens(channel) }),
         sequence_number: 0,
       },
     ];
+  }
+
+  /** The member of a delta with the log probabilities of what is written. */
+  #tokens(channel: StreamChannel, given: unknown): { readonly logprobs?: readonly unknown[] } {
+    const entries = this.#texts.tokens(channel);
+    return entries.length === 0 && !Array.isArray(given) ? {} : { logprobs: entries };
   }
 
   #numbered(event: StreamEvent): StreamEvent {
@@ -207,7 +221,7 @@ function keyOf(item: unknown, part: unknown, isSummary: boolean): string {
   return `${item} ${isSummary ? 'summary' : 'content'} ${part ?? ''}`;
 }
 
-/** Log probabilities repeat the text. */
-function withoutTokens(event: StreamEvent): StreamEvent {
-  return Array.isArray(event['logprobs']) ? { ...event, logprobs: [] } : event;
+/** The log probabilities of a text when it was not changed. */
+function keptTokens(logprobs: readonly unknown[], written: unknown, given: unknown): readonly unknown[] {
+  return typeof given === 'string' && written === given ? matchingTokens(given, logprobs) : [];
 }
