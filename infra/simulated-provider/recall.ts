@@ -37,10 +37,10 @@ export function recalled(turns: readonly Turn[]): string | undefined {
   return undefined;
 }
 
-/** Names of places or persons in a prompt: "the weather in Paris and New York" gives both. */
+/** Names of places or persons in a prompt, or placeholders: "the weather in Paris and New York" gives both. */
 export function subjectsOf(prompt: string): string[] {
   const found = prompt.matchAll(
-    /(?:\b(?:in|for|of|at|to|from|and|between|or|both)|[,;:])\s+(\p{Lu}[\p{L}-]+(?: \p{Lu}[\p{L}-]+)*)/gu,
+    /(?:\b(?:in|for|of|at|to|from|and|between|or|both)|[,;:])\s+(<\p{Lu}\w*>|\p{Lu}[\p{L}-]+(?: \p{Lu}[\p{L}-]+)*)/gu,
   );
   return [...new Set(Array.from(found, ([, name]) => name ?? ''))];
 }

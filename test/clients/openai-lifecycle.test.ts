@@ -2,7 +2,7 @@
 import OpenAI from 'openai';
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { both, native, translated, withBothKinds } from '../support/both-kinds.ts';
+import { both, native, withBothKinds } from '../support/both-kinds.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 
 const { gateway } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
@@ -107,30 +107,5 @@ describe('operations of a provider before a response exists', () => {
     expect(counted).toEqual({ object: 'response.input_tokens', input_tokens: expect.any(Number) });
     const { usage } = await client.responses.create({ model: native, input });
     expect(counted.input_tokens).toBe(usage?.input_tokens);
-  });
-
-  it('compacts a conversation, which can be continued from there', async () => {
-    const compacted = await client.responses.compact({
-      model: native,
-      input: [
-        { role: 'user', content: 'My name is Ada.' },
-        { role: 'assistant', content: 'Noted.' },
-      ],
-    });
-    expect(compacted).toMatchObject({ object: 'response.compaction', output: expect.any(Array) });
-    expect(compacted.output.at(-1)).toMatchObject({ type: 'compaction', encrypted_content: expect.any(String) });
-    const said = compacted.output as OpenAI.Responses.ResponseInputItem[];
-    const input = [...said, { role: 'user' as const, content: 'What is my name?' }];
-    const next = await client.responses.create({ model: native, input });
-    expect(next.output_text).toBe('Your name is Ada.');
-  });
-
-  it('fails once, without retries, where a provider does not support it', async () => {
-    for (const ask of [
-      () => client.responses.compact({ model: translated, input: 'hi' }),
-      () => client.get('/responses/resp_none?provider=llamacpp'),
-    ]) {
-      expect(await errorOf(ask)).toMatchObject({ status: 501, code: 'unsupported_response_operation' });
-    }
   });
 });

@@ -12,6 +12,7 @@ import { loadConfig } from '../../src/config/load-config.ts';
 import { type Gateway, startGateway } from '../../src/gateway.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import type { AnalyticsQueries } from '../../src/wiring/analytics/reports.ts';
+import { guardrailsOfTests } from './three-guardrails.ts';
 
 export const MASTER_KEY = 'test-master-key';
 
@@ -47,6 +48,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     DATA_DIR: dataDir,
     GATEWAY_MASTER_KEY: MASTER_KEY,
     RETRY_INITIAL_BACKOFF: '10ms',
+    ...guardrailsOfTests(),
     ...(options.simulated === false ? {} : register(upstream)),
     ...options.env,
   };
