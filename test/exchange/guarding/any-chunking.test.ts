@@ -58,7 +58,8 @@ function ruled(whole: string): string {
 }
 
 const sse = (data: unknown) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
-const named = (event: { readonly type: string; readonly sequence_number?: number }) => `event: ${event.type}\n${sse(event)}`;
+const named = (event: { readonly type: string; readonly sequence_number?: number }) =>
+  `event: ${event.type}\n${sse(event)}`;
 
 /** The stream of a provider, by the API that the gateway calls. */
 const streams = {
