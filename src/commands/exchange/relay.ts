@@ -40,6 +40,8 @@ export interface StreamFinish {
   /** The stream ended too early to be whole. */
   readonly cut: boolean;
   readonly guardrail?: GuardrailEnd;
+  /** Of a cut stream: the error that the provider reported, for a client that was sent nothing before. */
+  readonly reported?: Refusal;
 }
 
 /** Joins pieces of a client's stream; undefined when there are none. */

@@ -145,3 +145,27 @@ describe.each(cases)('$name', ({ path, body }) => {
     expect(guarded.headers).toEqual(plain.headers);
   });
 });
+
+describe.each([
+  ['/arriving', 2],
+  ['/collected', 5],
+])('a stream through guardrails (%s) whose provider reports an error before anything was sent', (userPath, frames) => {
+  it.each([
+    ['/v1/chat/completions', { messages: user(sentence) }, llamacpp],
+    ['/v1/chat/completions', { messages: user(sentence) }, openai],
+    ['/v1/responses', { input: sentence }, llamacpp],
+    ['/v1/responses', { input: sentence }, openai],
+  ])('is the error of the provider: %s', async (path, body, model) => {
+    const provider = model === llamacpp ? gateway.simulated : other;
+    // With its first request the gateway learns that a provider has no Responses API.
+    await gateway.fetch(path, { json: { ...body, model } });
+    provider.control.always({
+      errorInStream: path === '/v1/responses' && model === openai ? frames : 1,
+      message: 'out of memory',
+    });
+    const headers = { 'x-gateway-user-path': userPath };
+    const answer = await gateway.fetch(path, { json: { ...body, model, stream: true }, headers });
+    expect(answer.status).toBe(502);
+    expect(await answer.text()).toContain('out of memory');
+  });
+});

@@ -180,7 +180,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     if (finished.guardrail !== undefined) return endedBy(finished.guardrail, true);
     if (finished.cut) {
       const incomplete = streamIncomplete(provider);
-      return begun ? { kind: 'broken', refusal: incomplete, rest } : { kind: 'failed', refusal: incomplete };
+      if (begun) return { kind: 'broken', refusal: incomplete, rest };
+      return { kind: 'failed', refusal: finished.reported ?? incomplete };
     }
     return { kind: 'complete', rest };
   };

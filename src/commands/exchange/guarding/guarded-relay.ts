@@ -56,6 +56,8 @@ export class GuardedRelay implements LiveRelay {
   #stream: LiveStream | BufferedStream | undefined;
   /** The client's stream has ended; the rest of the provider's is read for its usage. */
   #isOver = false;
+  /** The error that the provider reported by an event. */
+  #reported: Refusal | undefined;
   #delivered = 0;
   #isNoted = false;
 
@@ -112,7 +114,7 @@ export class GuardedRelay implements LiveRelay {
     const written = [...retained, ...stream.events(last, true), ...(cut ? [] : stream.finish())];
     if (stream.stop !== undefined) return { ...this.#stoppedBy(stream, stream.stop, written), cut: false };
     this.#noteStream(stream);
-    return cut ? { bytes: this.#write(written), cut } : this.#closed(this.#write(written));
+    return cut ? { bytes: this.#write(written), cut, reported: this.#reported } : this.#closed(this.#write(written));
   }
 
   broken(refusal: Refusal): Buffer | undefined {
@@ -164,8 +166,18 @@ export class GuardedRelay implements LiveRelay {
   #eventsIn(bytes: Buffer): StreamEvent[] {
     return this.#splitter.push(bytes).flatMap(({ data }) => {
       const event = data === undefined || data === '[DONE]' ? undefined : parseChunk(data);
-      return isObject(event) ? [event] : [];
+      if (!isObject(event)) return [];
+      if (event['type'] === 'error') this.#reported ??= this.#failureIn(event);
+      return [event];
     });
+  }
+
+  /** The `error` event of a response stream. */
+  #failureIn(event: StreamEvent): Refusal {
+    const { provider } = this.#parts.past;
+    const { message, code } = isObject(event['error']) ? event['error'] : event;
+    const said = typeof message === 'string' ? message : `The provider '${provider.name}' reported an error.`;
+    return refusals.badAnswer(provider.name, said, typeof code === 'string' ? code : undefined);
   }
 
   /** Evaluates a stream that was collected: guardrails of the response phase first, then those of the stream phase. */
@@ -199,7 +211,11 @@ export class GuardedRelay implements LiveRelay {
 
   /** The provider's stream broke before it could be evaluated: nothing of it is sent. */
   #cut(): StreamFinish {
-    return { bytes: this.#noted(this.#writer.broken?.(streamIncomplete(this.#parts.past.provider.name))), cut: true };
+    return {
+      bytes: this.#noted(this.#writer.broken?.(streamIncomplete(this.#parts.past.provider.name))),
+      cut: true,
+      reported: this.#reported,
+    };
   }
 
   #closed(written: Buffer | undefined): StreamFinish {
