@@ -4,6 +4,7 @@ import type { GuardrailStep } from '../src/commands/guardrails/phases/guardrail-
 import { StreamPhase } from '../src/commands/guardrails/phases/stream-phase.ts';
 import { Placeholders } from '../src/commands/guardrails/placeholders.ts';
 import { guardrailTypeNamed } from '../src/commands/guardrails/types/known-types.ts';
+import { guardrailsOfBenchmark } from './guardrails-of-benchmark.ts';
 
 const chunks = 20_000;
 
@@ -18,15 +19,7 @@ function step(type: string, number: number, config: object): GuardrailStep {
   return { name: type, type, step: number, failMode: 'closed', timeoutMs: 0, mutating: known.mutating, guardrail };
 }
 
-const literals = Array.from({ length: 10 }, (_, index) => `Falcon ${index} => project ${index}`).join('\n');
-const steps = [
-  step('string_replace', 0, { rules: literals }),
-  step('string_replace', 1, {
-    mode: 'regex',
-    rules: '\\b(\\d{3})-(\\d{4})\\b => $2\n(?i)project [a-z]{3,20} => project',
-  }),
-  step('pii', 2, {}),
-];
+const steps = guardrailsOfBenchmark.map(({ type, config }, number) => step(type, number, config));
 
 const words =
   'The quarterly report says that 12 of our 40 customers, for example jane@example.com, paid 415-555-2671 late. '.split(

@@ -1,6 +1,7 @@
 /** The targets of the benchmark, checked against its figures. */
 import type { Results } from './benchmark.ts';
 import type { Cell, Measured } from './sections/closed-loop.ts';
+import { WORDS } from './upstream/canned.ts';
 
 export interface Verdict {
   readonly what: string;
@@ -29,6 +30,9 @@ const micros = (value: number) => `${Math.round(value).toLocaleString('en')} µs
 const ms = (value: number) => `${value.toFixed(value < 10 ? 2 : 0)} ms`;
 const perSecond = (value: number) => `${Math.round(value).toLocaleString('en')}/s`;
 const mb = (value: number) => `${value.toFixed(0)} MB`;
+
+/** Events of a streamed answer with a text. */
+const CHUNKS = WORDS + 1;
 
 export function judge(results: Results): Verdict[] {
   return [...throughput(results), ...latency(results), ...log(results), ...starts(results), failures(results)].map(
@@ -86,6 +90,17 @@ function throughput({ cells, sustained, memory }: Results): Target[] {
       required: 0.9,
       goal: null,
       show: share,
+    },
+    {
+      what: 'three guardrails, chat SSE: processor time per chunk, above the gateway without',
+      measured: between(
+        measuredBy(cells, 'chat-sse', 50, 'guarded'),
+        gateway('chat-sse'),
+        (guarded, plain) => (guarded.cpuMicros - plain.cpuMicros) / CHUNKS,
+      ),
+      required: 60,
+      goal: null,
+      show: micros,
     },
     {
       what: 'sustained rate with an upstream of 20 ms, 1 core',

@@ -7,6 +7,7 @@ import { PROVIDERS } from '../work.ts';
 import { cores } from './cores.ts';
 import { GATEWAY_KEY, startGateway } from './gateway.ts';
 import { governedKey } from './governed-key.ts';
+import { guardEverything } from './guarded-workflow.ts';
 import { becomeIdle } from './idle.ts';
 import type { Server } from './launch.ts';
 import { type Peer, startPeer } from './peer.ts';
@@ -121,16 +122,25 @@ async function gateway(
           `${upstreams.servers[upstream].origin}/${route}/v1`,
         ]),
       ),
-      env: { ...(isShipped ? { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' } : {}), ...env?.(name) },
+      env: {
+        ...(kind === 'guarded' ? { GUARDRAILS_ENABLED: 'true' } : {}),
+        ...(isShipped ? { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' } : {}),
+        ...env?.(name),
+      },
       ...(tree === undefined ? {} : { tree }),
     }),
   );
   const key = kind === 'governed' ? await governedKey(server, SELECTORS) : GATEWAY_KEY;
+  const isGuarded = kind === 'guarded';
+  if (isGuarded) await guardEverything(server);
   return {
     name,
     kind,
     isAlone: false,
-    subjectRequest: () => ({ origin: server.origin, isGateway: true, headers: { authorization: `Bearer ${key}` } }),
+    subjectRequest: () => ({
+      ...{ origin: server.origin, isGateway: true, rewrites: isGuarded },
+      headers: { authorization: `Bearer ${key}` },
+    }),
     process: () => server,
     rest: async () => (!isShipped || (await analyticsCaughtUp(server))) && becomeIdle([server.pid]),
   };

@@ -397,6 +397,13 @@ export const refusals = {
   /** A guardrail blocked the request or its answer. */
   guardrailBlocked: (status: number, code: string, message: string) =>
     refuse(status, code, message, { retryHelps: false }),
+  /** A provider that ignores the case of names would read another member than guardrails. */
+  ambiguousMember: (path: string) =>
+    invalid(
+      'ambiguous_member',
+      `Some providers take the member '${path}' for another. Write its name in lower case.`,
+      path,
+    ),
   guardrailFailed: (guardrail: string) =>
     refuse(500, 'plugin_failure', `The guardrail '${guardrail}' failed, so the request was not served.`, {
       retryHelps: false,

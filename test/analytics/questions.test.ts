@@ -135,7 +135,7 @@ describe.skipIf(!hasChdb)('the questions', () => {
   }, async () => {
     const sums = { runs: 0, found: 0, stopped: 0 };
     const strongest = new Map<string, string>();
-    const strength = (verdict: string) => guardrailVerdicts.findIndex((one) => one === verdict);
+    const strength = (verdict: string) => (guardrailVerdicts as readonly string[]).indexOf(verdict);
     for await (const { type, stream, data } of log.readAll()) {
       if (type !== guardrailApplied.type) continue;
       const { verdict, runs } = guardrailApplied.data.parse(data);

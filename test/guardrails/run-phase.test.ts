@@ -167,7 +167,7 @@ describe('runPhase', () => {
       of: guardedBodies.chat.request,
       context: context(),
     });
-    expect(outcome.body).toMatchObject({ choices: [{ message: { content: 'bad' } }] });
+    expect(outcome.body).toMatchObject({ choices: [{ logprobs: { content: [{ token: 'bad' }] } }] });
     const answered = await runPhase({
       phase: 'response',
       steps,

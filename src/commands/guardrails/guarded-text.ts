@@ -13,7 +13,9 @@ export type TextKind =
   /** Descriptions in tools and schemas. */
   | 'definition'
   /** Metadata and names of end users. */
-  | 'identifier';
+  | 'identifier'
+  /** Settings, ids, and names of members: values in them are hidden, and no other rule applies. */
+  | 'other';
 
 /** One text of a request or of a whole answer. */
 export interface TextPart {

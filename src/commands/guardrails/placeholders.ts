@@ -42,10 +42,14 @@ export class Placeholders {
     for (const [found] of text.matchAll(formOfPlaceholder)) this.#reserved.add(found);
   }
 
-  /** @param entity upper case, for example `EMAIL` */
+  /**
+   * @param entity upper case, for example `EMAIL`
+   * @throws Error beyond `mostPlaceholders` values
+   */
   placeholderOf(entity: string, value: string): string {
     const known = this.#byValue.get(value);
     if (known !== undefined) return known;
+    if (this.size >= mostPlaceholders) throw new Error(`the request has more than ${mostPlaceholders} values to hide`);
     let number = this.#nextNumbers.get(entity) ?? 1;
     while (this.#isTaken(`<${entity}_${number}>`)) number += 1;
     this.#nextNumbers.set(entity, number + 1);
@@ -77,6 +81,9 @@ export class Placeholders {
     return this.#byPlaceholder.has(placeholder) || this.#reserved.has(placeholder);
   }
 }
+
+/** Values of one exchange, those of earlier turns included. */
+export const mostPlaceholders = 10_000;
 
 /** Entities have at most 40 characters, numbers at most 9 digits. */
 const formOfPlaceholder = /<[A-Z][A-Z0-9_]{0,39}_[0-9]{1,9}>/g;

@@ -44,6 +44,8 @@ export class ExchangeGuard {
   readonly #parts: GuardParts;
   readonly #warnings = new Set<string>();
   readonly #headers: HeaderChanges[] = [];
+  /** Whether the request was changed. */
+  #isChanged = false;
 
   constructor(parts: GuardParts) {
     this.#parts = parts;
@@ -53,10 +55,10 @@ export class ExchangeGuard {
     this.placeholders = new Placeholders(parts.placeholders);
   }
 
-  /** Whether answers are evaluated or changed. */
+  /** Whether answers are evaluated, or changed: an answer may repeat parts of a request that guardrails changed. */
   get guardsAnswers(): boolean {
     const { response, collected, stream } = this.steps;
-    return response.length + collected.length + stream.length > 0 || this.placeholders.size > 0;
+    return this.#isChanged || response.length + collected.length + stream.length > 0 || this.placeholders.size > 0;
   }
 
   get context(): EvaluationContext {
@@ -67,6 +69,7 @@ export class ExchangeGuard {
   /** Evaluates the request, and records the verdict, the request as it was changed, and the placeholders. */
   async prompt(body: unknown, of: GuardedBody): Promise<PhaseOutcome> {
     const outcome = await this.#run('prompt', this.steps.prompt, body, of);
+    this.#isChanged = outcome.body !== body;
     const changed = outcome.body === body || !this.keepBodies ? undefined : Buffer.from(JSON.stringify(outcome.body));
     this.#note({ ...outcome, phase: 'prompt', body: changed });
     const { size } = this.placeholders;

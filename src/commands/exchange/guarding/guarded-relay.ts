@@ -6,6 +6,7 @@
 import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
+import { bodyProblem } from '../../guardrails/body/body-problem.ts';
 import { restoreValues } from '../../guardrails/body/restore-values.ts';
 import { CollectedTexts } from '../../guardrails/events/collected-texts.ts';
 import { guardedEvents } from '../../guardrails/events/guarded-dialects.ts';
@@ -35,6 +36,7 @@ import { type ExchangeGuard, refusalOfPhase } from './exchange-guard.ts';
 import type { GuardedAnswers, GuardedEndpoint } from './guarded-endpoint.ts';
 import { BufferedStream, LiveStream } from './live-stream.ts';
 import { streamOfText, wholeOfText } from './text-answer.ts';
+import { mayHoldCarried, withoutCarried } from './without-carried.ts';
 
 export interface GuardedRelayParts {
   readonly unguarded: Relay;
@@ -71,7 +73,13 @@ export class GuardedRelay implements LiveRelay {
   async whole(bytes: Buffer, parsed: unknown): Promise<Buffer> {
     const { bodies, answers, attempt, past } = this.#parts;
     const { steps, placeholders } = this.#guard;
-    let answer: unknown = parseChunk(this.unguarded.whole(bytes, parsed).toString());
+    const unguarded = this.unguarded.whole(bytes, parsed).toString();
+    let answer: unknown = parseChunk(unguarded);
+    if (mayHoldCarried(unguarded)) answer = withoutCarried(answer);
+    if (bodyProblem(answer, false) !== undefined) {
+      const { name } = past.provider;
+      throw refusals.badAnswer(name, `The answer of the provider '${name}' is nested too deeply to be evaluated.`);
+    }
     if (steps.response.length > 0 && bodies.answer !== undefined) {
       const outcome = await this.#guard.answer('response', steps.response, attempt, {
         body: answer,
@@ -165,7 +173,8 @@ export class GuardedRelay implements LiveRelay {
   /** Events without data, such as comments, and the end marker are left out: the writer adds the end marker. */
   #eventsIn(bytes: Buffer): StreamEvent[] {
     return this.#splitter.push(bytes).flatMap(({ data }) => {
-      const event = data === undefined || data === '[DONE]' ? undefined : parseChunk(data);
+      const parsed = data === undefined || data === '[DONE]' ? undefined : parseChunk(data);
+      const event = data !== undefined && mayHoldCarried(data) ? withoutCarried(parsed) : parsed;
       if (!isObject(event)) return [];
       if (event['type'] === 'error') this.#reported ??= this.#failureIn(event);
       return [event];

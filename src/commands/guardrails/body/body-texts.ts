@@ -8,6 +8,8 @@ export type JsonPath = readonly (string | number)[];
 
 interface TextPlace {
   readonly path: JsonPath;
+  /** The text is the name of the member, not its value. */
+  readonly isName?: true;
   /** Set when the value at the path is a JSON text or an object, and the part is a string or a number in it. */
   readonly literal?: JsonLiteral;
 }
@@ -26,9 +28,6 @@ export interface TextOrigin {
   readonly kind: TextKind;
   readonly message: number;
 }
-
-/** Deeper values are listed as unreadable. */
-const deepest = 64;
 
 /** Members of objects that the gateway does not know whose values are names or data, not text. */
 const noText: ReadonlySet<string> = new Set([
@@ -52,6 +51,11 @@ export class TextCollector implements BodyTexts {
   /** Adds the strings and numbers of a JSON text, names of members included, or of an object as if it were one. */
   jsonText(value: unknown, path: JsonPath, { role, kind, message }: TextOrigin): void {
     if (value === undefined || value === null) return;
+    // What is no JSON, for example arguments that were cut off, is read as it stands.
+    if (typeof value === 'string' && !isJson(value)) {
+      this.text(value, path, { role, kind, message });
+      return;
+    }
     for (const literal of jsonLiterals(jsonTextOf(value))) {
       this.parts.push({ role, kind, message, text: literal.text });
       this.places.push({ path, literal });
@@ -61,7 +65,6 @@ export class TextCollector implements BodyTexts {
   /** Adds every string of a value, except where `noText` says so; of arguments all strings. */
   strings(value: unknown, path: JsonPath, origin: TextOrigin, isData = false): void {
     if (typeof value === 'string') this.text(value, path, origin);
-    else if (path.length > deepest) this.unread(path);
     else if (Array.isArray(value)) {
       for (const [index, one] of value.entries()) this.strings(one, [...path, index], origin, isData);
     } else if (isObject(value) && !isExactNumber(value)) {
@@ -69,6 +72,12 @@ export class TextCollector implements BodyTexts {
         if (isData || !noText.has(name)) this.strings(value[name], [...path, name], origin, isData);
       }
     }
+  }
+
+  /** Adds the name of a member. */
+  name(path: JsonPath, { role, kind, message }: TextOrigin): void {
+    this.parts.push({ role, kind, message, text: String(path.at(-1)) });
+    this.places.push({ path, isName: true });
   }
 
   unread(path: JsonPath): void {
@@ -81,11 +90,13 @@ export function withTexts(body: unknown, { places }: BodyTexts, changes: Readonl
   const copies = new Set<object>();
   let changed = body;
   const inJson = new Map<JsonPath, Map<JsonLiteral, string>>();
+  const names: { readonly path: JsonPath; readonly text: string }[] = [];
   for (const [index, text] of changes) {
     const place = places[index];
     if (place === undefined) continue;
-    const { path, literal } = place;
-    if (literal === undefined) changed = withChangedValue(changed, path, () => text, copies);
+    const { path, literal, isName } = place;
+    if (isName) names.push({ path, text });
+    else if (literal === undefined) changed = withChangedValue(changed, path, () => text, copies);
     else inJson.set(path, (inJson.get(path) ?? new Map()).set(literal, text));
   }
   for (const [path, literals] of inJson) {
@@ -96,7 +107,25 @@ export function withTexts(body: unknown, { places }: BodyTexts, changes: Readonl
     };
     changed = withChangedValue(changed, path, rewrite, copies);
   }
+  // The inner ones first: the paths of values have the names before the change.
+  for (const { path, text } of names.toSorted((one, other) => other.path.length - one.path.length)) {
+    const rename = (object: unknown) => (isObject(object) ? withName(object, String(path.at(-1)), text) : object);
+    changed = withChangedValue(changed, path.slice(0, -1), rename, copies);
+  }
   return changed;
+}
+
+function withName(object: Readonly<Record<string, unknown>>, before: string, after: string): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name === before ? after : name, value]));
+}
+
+function isJson(text: string): boolean {
+  try {
+    parseExactly(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function jsonTextOf(value: unknown): string {

@@ -3,6 +3,7 @@ import { chatAnswerBody, chatRequestBody } from './chat-body.ts';
 import { completionsAnswerBody, completionsRequestBody, embeddingsRequestBody } from './completions-body.ts';
 import type { GuardedBody } from './guarded-body.ts';
 import { messagesAnswerBody, messagesRequestBody } from './messages-body.ts';
+import { everyTextOfAnswer, everyTextOfRequest } from './remaining-texts.ts';
 import { responsesAnswerBody, responsesRequestBody } from './responses-body.ts';
 
 export type GuardedDialect = 'chat' | 'responses' | 'messages' | 'completions' | 'embeddings';
@@ -14,9 +15,12 @@ export interface GuardedBodies {
 }
 
 export const guardedBodies: Readonly<Record<GuardedDialect, GuardedBodies>> = {
-  chat: { request: chatRequestBody, answer: chatAnswerBody },
-  responses: { request: responsesRequestBody, answer: responsesAnswerBody },
-  messages: { request: messagesRequestBody, answer: messagesAnswerBody },
-  completions: { request: completionsRequestBody, answer: completionsAnswerBody },
-  embeddings: { request: embeddingsRequestBody, answer: undefined },
+  chat: { request: everyTextOfRequest(chatRequestBody), answer: everyTextOfAnswer(chatAnswerBody) },
+  responses: { request: everyTextOfRequest(responsesRequestBody), answer: everyTextOfAnswer(responsesAnswerBody) },
+  messages: { request: everyTextOfRequest(messagesRequestBody), answer: everyTextOfAnswer(messagesAnswerBody) },
+  completions: {
+    request: everyTextOfRequest(completionsRequestBody),
+    answer: everyTextOfAnswer(completionsAnswerBody),
+  },
+  embeddings: { request: everyTextOfRequest(embeddingsRequestBody), answer: undefined },
 };

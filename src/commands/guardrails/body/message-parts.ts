@@ -40,8 +40,7 @@ const described = new Set(['description', 'title', 'default', 'examples']);
 /** Descriptions in tools and schemas. */
 export function definitionTexts(into: TextCollector, value: unknown, path: JsonPath): void {
   const origin: TextOrigin = { role: 'system', kind: 'definition', message: -1 };
-  if (path.length > 64) into.unread(path);
-  else if (Array.isArray(value)) {
+  if (Array.isArray(value)) {
     for (const [index, one] of value.entries()) definitionTexts(into, one, [...path, index]);
   } else if (isObject(value)) {
     for (const name in value) {

@@ -35,9 +35,11 @@ export function restoreValues(answer: unknown, placeholders: Placeholders): unkn
       return restored.some((one, index) => one !== value[index]) ? restored : value;
     }
     if (!isObject(value) || isExactNumber(value)) return value;
-    const entries = Object.entries(value).map(([key, one]) => [key, one, restore(one, key, depth + 1)] as const);
-    if (entries.every(([, one, restored]) => one === restored)) return value;
-    return Object.fromEntries(entries.map(([key, , restored]) => [key, restored]));
+    const entries = Object.entries(value).map(
+      ([key, one]) => [key, one, rewriteWhole(finder, key, original), restore(one, key, depth + 1)] as const,
+    );
+    if (entries.every(([key, one, name, restored]) => key === name && one === restored)) return value;
+    return Object.fromEntries(entries.map(([, , name, restored]) => [name, restored]));
   };
   return restore(answer, '', 0);
 }

@@ -1,5 +1,6 @@
 /** Chat completion chunks, and chunks of legacy completions. */
 import { isObject } from '../../../json/is-object.ts';
+import { isSetting } from '../body/remaining-texts.ts';
 import { restoreValues } from '../body/restore-values.ts';
 import type { StreamChannel, TextKind } from '../guarded-text.ts';
 import type { TextPhase } from '../phases/text-phase.ts';
@@ -13,6 +14,14 @@ const deltaTexts: Readonly<Record<string, TextKind>> = {
   refusal: 'refusal',
   reasoning_content: 'reasoning',
   reasoning: 'reasoning',
+};
+
+/** Members of a delta that hold an object with a text. */
+const nestedTexts: Readonly<
+  Record<string, { readonly member: string; readonly kind: TextKind; readonly isJson: boolean }>
+> = {
+  function_call: { member: 'arguments', kind: 'tool_arguments', isJson: true },
+  audio: { member: 'transcript', kind: 'text', isJson: false },
 };
 
 type Choice = StreamEvent;
@@ -35,19 +44,20 @@ export class GuardedChatEvents implements GuardedEvents {
   events(chunk: StreamEvent): readonly StreamEvent[] {
     if (this.stop !== undefined) return [];
     const { choices } = chunk;
-    if (!Array.isArray(choices) || choices.length === 0) return [chunk];
+    const others = this.#texts.separateMembers(chunk, 'text', ['choices', 'usage']);
+    if (!Array.isArray(choices) || choices.length === 0) return [others];
     const { choices: _, usage: __, ...envelope } = chunk;
     this.#envelope = 'usage' in chunk ? { ...envelope, usage: null } : envelope;
     const before: unknown[] = [];
     const written: unknown[] = [];
     for (const choice of choices) {
-      if (!isObject(choice)) written.push(choice);
+      if (!isObject(choice)) written.push(this.#texts.separate(choice, 'text'));
       else this.#choice(choice, before, written);
     }
     const isEmpty = written.length === 0 && chunk['usage'] == null;
     return [
       ...(before.length === 0 ? [] : [{ ...this.#envelope, choices: before }]),
-      ...(isEmpty ? [] : [{ ...chunk, choices: written }]),
+      ...(isEmpty ? [] : [{ ...others, choices: written }]),
     ];
   }
 
@@ -64,7 +74,8 @@ export class GuardedChatEvents implements GuardedEvents {
   #choice(choice: StreamEvent, before: unknown[], written: unknown[]): void {
     const index = typeof choice['index'] === 'number' ? choice['index'] : 0;
     const isLast = choice['finish_reason'] != null;
-    const own = typeof choice['text'] === 'string' ? this.#text(choice, index) : this.#message(choice, index, before);
+    const members = this.#texts.separateMembers(choice, 'text', ['delta', 'text']);
+    const own = typeof choice['text'] === 'string' ? this.#text(members, index) : this.#message(members, index, before);
     if (!isLast) {
       if (own.hasContent) written.push(own.choice);
       return;
@@ -121,13 +132,21 @@ export class GuardedChatEvents implements GuardedEvents {
   #delta(delta: StreamEvent, index: number, logprobs: StreamEvent): StreamEvent {
     const written: Record<string, unknown> = {};
     for (const name in delta) {
+      // It repeats reasoning in pieces of its own.
+      if (name === 'extra_content') continue;
       const value = delta[name];
       const kind = deltaTexts[name];
-      if (name === 'tool_calls' && Array.isArray(value)) {
+      const nested = nestedTexts[name];
+      if (nested !== undefined && isObject(value) && typeof value[nested.member] === 'string') {
+        const { member, isJson } = nested;
+        const text = this.#texts.push({ key: `${index} ${name}`, kind: nested.kind, isJson }, String(value[member]));
+        written[name] = { ...value, [member]: text };
+      } else if (name === 'tool_calls' && Array.isArray(value)) {
         const calls = value.flatMap((call, at) => this.#toolCall(call, index, at));
         if (calls.length > 0) written[name] = calls;
       } else if (kind === undefined || typeof value !== 'string') {
-        written[name] = restoreValues(value, this.#placeholders);
+        const evaluated = isSetting(name) ? value : this.#texts.separate(value, kind ?? 'text');
+        written[name] = restoreValues(evaluated, this.#placeholders);
       } else {
         const text = this.#texts.push(channelOf(index, name, kind), value, matchingTokens(value, logprobs[name]));
         if (text !== '' || value === '') written[name] = text;
@@ -154,9 +173,13 @@ export class GuardedChatEvents implements GuardedEvents {
       const rewritten = this.#texts.push(callChannel(index, number, isJson), of[text]);
       const isOnlyText = call['id'] === undefined && of['name'] === undefined;
       if (rewritten === '' && of[text] !== '' && isOnlyText) return [];
-      return [{ ...call, [member]: { ...of, [text]: rewritten } }];
+      return [{ ...this.#otherMembers(call), [member]: { ...of, [text]: rewritten } }];
     }
-    return [call];
+    return [this.#otherMembers(call)];
+  }
+
+  #otherMembers(call: StreamEvent): StreamEvent {
+    return this.#texts.separateMembers(call, 'text', ['function', 'custom']);
   }
 
   /**
@@ -171,7 +194,9 @@ export class GuardedChatEvents implements GuardedEvents {
       const [, name = '', number] = channel.key.split(' ');
       const rest = this.#texts.end(channel);
       if (rest === '') continue;
+      const nested = nestedTexts[name];
       if (name === 'text') text = rest;
+      else if (nested !== undefined) delta[name] = { [nested.member]: rest };
       else if (number === undefined) delta[name] = rest;
       else if (name === 'call') calls.push({ index: Number(number), function: { arguments: rest } });
       else calls.push({ index: Number(number), custom: { input: rest } });

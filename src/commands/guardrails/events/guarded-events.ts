@@ -1,5 +1,8 @@
 /** The events of a streamed answer with the texts that the stream phase returns. One implementation for each dialect. */
-import type { StreamChannel } from '../guarded-text.ts';
+import { isExactNumber } from '../../../json/exact-json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { isMedia, isSetting } from '../body/remaining-texts.ts';
+import type { StreamChannel, TextKind } from '../guarded-text.ts';
 import type { PhaseStop, TextPhase, TextPhaseStep } from '../phases/text-phase.ts';
 import { UnchangedTokens } from './unchanged-tokens.ts';
 
@@ -22,6 +25,7 @@ export class WrittenTexts {
   readonly #written = new Map<string, string>();
   readonly #tokens = new Map<string, UnchangedTokens>();
   #stop: PhaseStop | undefined;
+  #separate = 0;
 
   /** @param keepsWhole whether `whole` is used */
   constructor(phase: TextPhase, keepsWhole: boolean) {
@@ -58,6 +62,36 @@ export class WrittenTexts {
   /** The log probabilities of what was written since the last call. */
   tokens({ key }: Pick<StreamChannel, 'key'>): readonly unknown[] {
     return this.#tokens.get(key)?.take() ?? [];
+  }
+
+  /**
+   * Evaluates the strings of a value whose texts are not joined over events, each as a whole text. Settings, ids and
+   * media stay as they are.
+   */
+  separate(value: unknown, kind: TextKind): unknown {
+    if (typeof value === 'string') {
+      if (value === '' || isMedia(value)) return value;
+      const channel = { key: `separate ${this.#separate}`, kind, isJson: false };
+      this.#separate += 1;
+      const { text: begun, stop } = this.#phase.push(channel, value);
+      this.#stop ??= stop;
+      if (stop !== undefined) return begun;
+      const last = this.#phase.end(channel);
+      this.#stop ??= last.stop;
+      return begun + last.text;
+    }
+    if (Array.isArray(value)) return value.map((one) => this.separate(one, kind));
+    return isObject(value) && !isExactNumber(value) ? this.separateMembers(value, kind) : value;
+  }
+
+  /** @param without members that stay as they are */
+  separateMembers(value: StreamEvent, kind: TextKind, without: readonly string[] = []): StreamEvent {
+    return Object.fromEntries(
+      Object.entries(value).map(([name, one]) => {
+        const isKept = isSetting(name) || without.includes(name);
+        return [name, isKept ? one : this.separate(one, kind)];
+      }),
+    );
   }
 
   /** All that was written for a text; undefined when it never began. */

@@ -88,7 +88,8 @@ export class GuardedMessagesEvents implements GuardedEvents {
   }
 
   #restored(event: StreamEvent): StreamEvent {
-    const restored = restoreValues(event, this.#placeholders);
-    return isObject(restored) ? restored : event;
+    const evaluated = this.#texts.separateMembers(event, 'text');
+    const restored = restoreValues(evaluated, this.#placeholders);
+    return isObject(restored) ? restored : evaluated;
   }
 }

@@ -17,6 +17,8 @@ interface TextEvents {
   readonly whole: string;
   /** The member that numbers the part within the item; undefined when the item has one text. */
   readonly part?: 'content_index' | 'summary_index';
+  /** Of texts that are not those of an item. */
+  readonly key?: string;
 }
 
 /** By the type of their events without `.delta` or `.done`. */
@@ -25,11 +27,20 @@ const textEvents: Readonly<Record<string, TextEvents>> = {
   'response.refusal': { kind: 'refusal', isJson: false, whole: 'refusal', part: 'content_index' },
   'response.reasoning_text': { kind: 'reasoning', isJson: false, whole: 'text', part: 'content_index' },
   'response.reasoning_summary_text': { kind: 'reasoning', isJson: false, whole: 'text', part: 'summary_index' },
+  'response.reasoning': { kind: 'reasoning', isJson: false, whole: 'text', part: 'content_index' },
+  'response.reasoning_summary': { kind: 'reasoning', isJson: false, whole: 'text', part: 'summary_index' },
+  'response.audio.transcript': { kind: 'text', isJson: false, whole: 'transcript' },
   'response.function_call_arguments': { kind: 'tool_arguments', isJson: true, whole: 'arguments' },
   'response.mcp_call_arguments': { kind: 'tool_arguments', isJson: true, whole: 'arguments' },
   'response.custom_tool_call_input': { kind: 'tool_arguments', isJson: false, whole: 'input' },
   'response.code_interpreter_call_code': { kind: 'tool_arguments', isJson: false, whole: 'code' },
 };
+
+/** Texts of event types that the gateway does not know. Sounds and images arrive in base64. */
+function unknownText(type: string): TextEvents | undefined {
+  if (type === 'response.audio.delta') return undefined;
+  return { kind: 'text', isJson: false, whole: 'text', part: 'content_index', key: type };
+}
 
 const delta = '.delta';
 const done = '.done';
@@ -72,7 +83,7 @@ export class GuardedResponsesEvents implements GuardedEvents {
   #written(event: StreamEvent): readonly StreamEvent[] {
     const type = String(event['type']);
     if (type.endsWith(delta)) {
-      const texts = textEvents[type.slice(0, -delta.length)];
+      const texts = textEvents[type.slice(0, -delta.length)] ?? unknownText(type);
       if (texts !== undefined && typeof event['delta'] === 'string') return this.#delta(event, event['delta'], texts);
     } else if (type.endsWith(done)) {
       const texts = textEvents[type.slice(0, -done.length)];
@@ -82,13 +93,14 @@ export class GuardedResponsesEvents implements GuardedEvents {
       if (type === 'response.output_item.done') return this.#itemDone(event);
     }
     const { response } = event;
-    if (isObject(response) && Array.isArray(response['output'])) {
-      const output = response['output'].map((item, index) => this.#items.get(String(index)) ?? this.#item(item, index));
+    if (isObject(response)) {
+      const given: unknown[] = Array.isArray(response['output']) ? response['output'] : [];
+      const output = given.map((item, index) => this.#items.get(String(index)) ?? this.#item(item, index));
       const rest = this.#restored({ ...event, response: { ...response, output: [] } });
       const around = isObject(rest['response']) ? rest['response'] : response;
       return this.#unlessStopped({ ...rest, response: { ...around, output } });
     }
-    return [this.#restored(event)];
+    return this.#unlessStopped(this.#restored(this.#texts.separateMembers(event, 'text')));
   }
 
   #delta(event: StreamEvent, given: string, texts: TextEvents): readonly StreamEvent[] {
@@ -126,7 +138,8 @@ export class GuardedResponsesEvents implements GuardedEvents {
   /** The item with its texts as they were written; texts that were not streamed are evaluated here. */
   #item(item: unknown, index: unknown): unknown {
     if (!isObject(item)) return item;
-    const restored = restoreValues(item, this.#placeholders);
+    const others = this.#texts.separateMembers(item, 'text', ['content', 'summary', 'arguments', 'input', 'code']);
+    const restored = restoreValues(others, this.#placeholders);
     const written: Record<string, unknown> = isObject(restored) ? { ...restored } : { ...item };
     const parts = (list: unknown, isSummary: boolean) =>
       Array.isArray(list)
@@ -143,7 +156,7 @@ export class GuardedResponsesEvents implements GuardedEvents {
   }
 
   #part(part: StreamEvent, index: unknown, number: unknown, isSummary: boolean): StreamEvent {
-    const restored = restoreValues(part, this.#placeholders);
+    const restored = restoreValues(this.#texts.separateMembers(part, 'text', ['text', 'refusal']), this.#placeholders);
     const written: Record<string, unknown> = isObject(restored) ? { ...restored } : { ...part };
     for (const member of ['text', 'refusal']) {
       if (typeof part[member] !== 'string') continue;
@@ -212,9 +225,9 @@ const itemTexts = [
   ['code', false],
 ] as const;
 
-function channelOf(event: StreamEvent, { kind, isJson, part }: TextEvents): StreamChannel {
+function channelOf(event: StreamEvent, { kind, isJson, part, key = '' }: TextEvents): StreamChannel {
   const number = part === undefined ? undefined : event[part];
-  return { key: keyOf(event['output_index'], number, part === 'summary_index'), kind, isJson };
+  return { key: `${key}${keyOf(event['output_index'], number, part === 'summary_index')}`, kind, isJson };
 }
 
 function keyOf(item: unknown, part: unknown, isSummary: boolean): string {

@@ -187,7 +187,7 @@ function compiled(given: Config, { fetch }: GuardrailServices): CompiledGuardrai
     prompt(parts: readonly TextPart[], context: EvaluationContext) {
       const restored = hides && restore && operator === 'replace' ? context.placeholders : undefined;
       const texts = restored === undefined ? originals(parts) : hideKnownValues(parts, context);
-      const isRead = (part: TextPart) => roles.has(part.role) && part.kind !== 'definition';
+      const isRead = ({ role, kind }: TextPart) => roles.has(role) && kind !== 'definition' && kind !== 'other';
       return evaluate(parts, texts, isRead, hideWith(operator, restored), context.signal, restored);
     },
     response: (parts, { signal }) =>

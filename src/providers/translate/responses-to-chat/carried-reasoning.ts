@@ -18,12 +18,13 @@ export interface CarriedReasoning {
   readonly calls?: ReadonlyMap<string, JsonObject> | undefined;
 }
 
-const mark = 'chancery.reasoning.1.';
+/** The first characters of the gateway's form. */
+export const carriedMark = 'chancery.reasoning.1.';
 
 export function carriedForm({ text, extra, calls }: CarriedReasoning): string {
   const ofCalls = calls === undefined || calls.size === 0 ? undefined : Object.fromEntries(calls);
   const json = JSON.stringify({ text, extra_content: extra, calls: ofCalls });
-  return mark + Buffer.from(json).toString('base64url');
+  return carriedMark + Buffer.from(json).toString('base64url');
 }
 
 /** Undefined for content encrypted by others, and for the gateway's own content that was damaged. */
@@ -31,7 +32,7 @@ export function readCarried(encrypted: unknown): CarriedReasoning | undefined {
   if (!isCarried(encrypted)) return undefined;
   let carried: unknown;
   try {
-    carried = parseExactly(Buffer.from(encrypted.slice(mark.length), 'base64url').toString());
+    carried = parseExactly(Buffer.from(encrypted.slice(carriedMark.length), 'base64url').toString());
   } catch {
     return undefined;
   }
@@ -50,7 +51,7 @@ function isOfCall(entry: [string, unknown]): entry is [string, JsonObject] {
 
 /** Whether this `encrypted_content` (or signature of a thought) is the gateway's own. */
 export function isCarried(encrypted: unknown): encrypted is string {
-  return typeof encrypted === 'string' && encrypted.startsWith(mark);
+  return typeof encrypted === 'string' && encrypted.startsWith(carriedMark);
 }
 
 /** Whether an item has the gateway's own form: a provider with a native Responses API would refuse it. */
