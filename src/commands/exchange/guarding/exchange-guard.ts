@@ -11,6 +11,7 @@ import type { GuardrailRun, GuardrailStep } from '../../guardrails/phases/guardr
 import { blockStatus, guardrailHeader, warningHeader } from '../../guardrails/phases/phase-refusal.ts';
 import { type PhaseOutcome, runPhase } from '../../guardrails/phases/run-phase.ts';
 import { Placeholders, type RecordedPlaceholder } from '../../guardrails/placeholders.ts';
+import { earlyEnd } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { GuardrailSteps } from '../guardrail-steps.ts';
@@ -130,8 +131,12 @@ export class ExchangeGuard {
     return headers;
   }
 
+  /** @throws Refusal when the client left or the gateway stopped meanwhile */
   async #run(phase: GuardrailPhase, steps: readonly GuardrailStep[], body: unknown, of: GuardedBody) {
-    const outcome = await runPhase({ phase, steps, body, of, context: this.context });
+    const { context } = this;
+    const outcome = await runPhase({ phase, steps, body, of, context });
+    // The end of a call of a guardrail is then no failure of the guardrail, which might be skipped.
+    if (context.signal.aborted) throw earlyEnd(context.signal.reason).refusal;
     for (const code of outcome.warnings) this.#warnings.add(code);
     this.#headers.push(...outcome.headers);
     return outcome;

@@ -81,6 +81,8 @@ async function completeRefused(refused: RefusedTarget, exchange: Completing): Pr
 async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Promise<number> {
   const { record, client } = exchange;
   const { chunks } = outcome.received;
+  // The estimate reads the record.
+  if (outcome.kind === 'blocked') await record.flush('written');
   const estimate = outcome.kind === 'whole' ? undefined : await estimateUsage(outcome, exchange);
   if (outcome.kind === 'abandoned' && exchange.pendingResponse !== undefined) {
     return completeInterrupted(outcome, exchange, exchange.pendingResponse, estimate);

@@ -40,6 +40,7 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   if (end.kind === 'streamed' && (usage.source === 'provider' || streamFormatOf(end.reply.headers) === undefined)) {
     return undefined;
   }
+  if (end.kind === 'blocked' && end.isWhole && usage.source === 'provider') return undefined;
   if (end.kind === 'abandoned' && end.notCalled === true) return undefined;
   if (relay.deferredWork?.() !== undefined) return undefined;
   // On a provider's own API, a model's answer is recognised by the model that it names.

@@ -211,7 +211,8 @@ function withoutOverlaps(found: z.infer<typeof analyzed>, text: string): Analyze
   );
   for (const { entity_type, start, end } of best) {
     const one = { start: unitOf(start), end: unitOf(end), entity: entity_type };
-    const isFree = one.end > one.start && kept.every((other) => one.end <= other.start || one.start >= other.end);
+    if (one.end <= one.start) throw new Error('the analyzer found a value that ends before it begins');
+    const isFree = kept.every((other) => one.end <= other.start || one.start >= other.end);
     // A placeholder of another finding is no value.
     if (isFree && !/^<?[A-Z][A-Z0-9_]*_\d+>?$/.test(text.slice(one.start, one.end))) kept.push(one);
   }
