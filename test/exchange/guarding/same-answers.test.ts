@@ -1,6 +1,8 @@
 /** Guardrails that change nothing leave an answer as it is: the same events, members and headers, in every dialect. */
+
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../../infra/simulated-provider/server.ts';
+import { isCarried } from '../../../src/providers/translate/responses-to-chat/carried-reasoning.ts';
 import { guard, saveGuardrail, withGuardrails } from '../../support/guarded.ts';
 import { dataOf, user, weather, withGateway } from '../../support/with-gateway.ts';
 
@@ -107,8 +109,10 @@ function comparable(value: unknown): unknown {
   const read = (one: unknown, name: string): unknown => {
     if (volatile.has(name)) return typeof one;
     if (typeof one === 'string' && /(^|_)id$|^encrypted_content$|^signature$/.test(name)) {
-      if (!ids.has(one)) ids.set(one, `id ${ids.size}`);
-      return ids.get(one);
+      // Reasoning that the gateway carries in a form of its own is left out of guarded answers.
+      const id = isCarried(one) ? '' : one;
+      if (!ids.has(id)) ids.set(id, `id ${ids.size}`);
+      return ids.get(id);
     }
     if (Array.isArray(one)) return one.map((each) => read(each, ''));
     if (typeof one !== 'object' || one === null) return one;

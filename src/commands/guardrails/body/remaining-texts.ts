@@ -12,7 +12,7 @@ import type { GuardedBody } from './guarded-body.ts';
 const settings: ReadonlySet<string> = new Set([
   ...['model', 'object', 'type', 'role', 'status', 'name', 'provider', 'phase', 'format', 'detail', 'mode', 'syntax'],
   ...['tool_choice', 'reasoning_effort', 'effort', 'summary', 'generate_summary', 'verbosity', 'service_tier'],
-  ...['truncation', 'include', 'modalities', 'voice', 'size', 'quality', 'style', 'encoding_format', 'ttl'],
+  ...['truncation', 'include', 'modalities', 'voice', 'size', 'quality', 'style', 'encoding_format', 'ttl', 'error'],
   ...['prompt_cache_key', 'prompt_cache_retention', 'finish_reason', 'stop_reason', 'system_fingerprint', 'logprobs'],
   ...['media_type', 'mime_type', 'search_context_size', 'ranker', 'strictness', 'require_approval', 'signature'],
   ...['encrypted_content', 'encrypted_index', 'obfuscation', 'enum', 'const', 'pattern', 'required', '$ref', 'url'],

@@ -93,6 +93,7 @@ export class GuardedResponsesEvents implements GuardedEvents {
       if (type === 'response.output_item.done') return this.#itemDone(event);
     }
     const { response } = event;
+    if (type === 'error') return [this.#restored(event)];
     if (isObject(response)) {
       const given: unknown[] = Array.isArray(response['output']) ? response['output'] : [];
       const output = given.map((item, index) => this.#items.get(String(index)) ?? this.#item(item, index));
