@@ -24,6 +24,9 @@ const nestedTexts: Readonly<
   audio: { member: 'transcript', kind: 'text', isJson: false },
 };
 
+/** Members that are read on their own. */
+const beside = { choices: ['choices', 'usage'], texts: ['delta', 'text'], call: ['function', 'custom'] };
+
 type Choice = StreamEvent;
 
 export class GuardedChatEvents implements GuardedEvents {
@@ -44,7 +47,7 @@ export class GuardedChatEvents implements GuardedEvents {
   events(chunk: StreamEvent): readonly StreamEvent[] {
     if (this.stop !== undefined) return [];
     const { choices } = chunk;
-    const others = this.#texts.separateMembers(chunk, 'text', ['choices', 'usage']);
+    const others = this.#texts.separateMembers(chunk, 'text', beside.choices);
     if (!Array.isArray(choices) || choices.length === 0) return [others];
     const { choices: _, usage: __, ...envelope } = chunk;
     this.#envelope = 'usage' in chunk ? { ...envelope, usage: null } : envelope;
@@ -74,7 +77,7 @@ export class GuardedChatEvents implements GuardedEvents {
   #choice(choice: StreamEvent, before: unknown[], written: unknown[]): void {
     const index = typeof choice['index'] === 'number' ? choice['index'] : 0;
     const isLast = choice['finish_reason'] != null;
-    const members = this.#texts.separateMembers(choice, 'text', ['delta', 'text']);
+    const members = this.#texts.separateMembers(choice, 'text', beside.texts);
     const own = typeof choice['text'] === 'string' ? this.#text(members, index) : this.#message(members, index, before);
     if (!isLast) {
       if (own.hasContent) written.push(own.choice);
@@ -179,7 +182,7 @@ export class GuardedChatEvents implements GuardedEvents {
   }
 
   #otherMembers(call: StreamEvent): StreamEvent {
-    return this.#texts.separateMembers(call, 'text', ['function', 'custom']);
+    return this.#texts.separateMembers(call, 'text', beside.call);
   }
 
   /**

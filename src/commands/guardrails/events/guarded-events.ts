@@ -84,14 +84,22 @@ export class WrittenTexts {
     return isObject(value) && !isExactNumber(value) ? this.separateMembers(value, kind) : value;
   }
 
-  /** @param without members that stay as they are */
+  /**
+   * @param without members that stay as they are
+   * @returns the same object when nothing changed
+   */
   separateMembers(value: StreamEvent, kind: TextKind, without: readonly string[] = []): StreamEvent {
-    return Object.fromEntries(
-      Object.entries(value).map(([name, one]) => {
-        const isKept = isSetting(name) || without.includes(name);
-        return [name, isKept ? one : this.separate(one, kind)];
-      }),
-    );
+    let changed: Record<string, unknown> | undefined;
+    for (const name in value) {
+      const one = value[name];
+      if (one === null || (typeof one !== 'string' && typeof one !== 'object')) continue;
+      if (isSetting(name) || without.includes(name)) continue;
+      const evaluated = this.separate(one, kind);
+      if (evaluated === one) continue;
+      changed ??= { ...value };
+      changed[name] = evaluated;
+    }
+    return changed ?? value;
   }
 
   /** All that was written for a text; undefined when it never began. */
