@@ -23,10 +23,12 @@ export class OpenText implements OpenBlock {
   readonly canBegin = true;
   readonly canEnd = true;
   #text = '';
-  #sentLength = 0;
+  /** Kept beside the whole text: a part of a long text that grows cannot be read without copying all of it. */
+  #unsent = '';
 
   add(text: string): void {
     this.#text += text;
+    this.#unsent += text;
   }
 
   empty(): TextBlock {
@@ -34,8 +36,8 @@ export class OpenText implements OpenBlock {
   }
 
   take(): BlockDelta[] {
-    const text = this.#text.slice(this.#sentLength);
-    this.#sentLength = this.#text.length;
+    const text = this.#unsent;
+    this.#unsent = '';
     return text === '' ? [] : [{ type: 'text_delta', text }];
   }
 
@@ -54,7 +56,7 @@ export class OpenThinking implements OpenBlock {
   readonly canEnd = true;
   readonly #sealed: boolean;
   #text = '';
-  #sentLength = 0;
+  #unsent = '';
 
   constructor(sealed: boolean) {
     this.#sealed = sealed;
@@ -62,6 +64,7 @@ export class OpenThinking implements OpenBlock {
 
   add(text: string): void {
     this.#text += text;
+    this.#unsent += text;
   }
 
   empty(): ThinkingBlock {
@@ -70,8 +73,8 @@ export class OpenThinking implements OpenBlock {
 
   take(): BlockDelta[] {
     if (this.#sealed) return [];
-    const thinking = this.#text.slice(this.#sentLength);
-    this.#sentLength = this.#text.length;
+    const thinking = this.#unsent;
+    this.#unsent = '';
     return thinking === '' ? [] : [{ type: 'thinking_delta', thinking }];
   }
 
@@ -95,7 +98,7 @@ export class OpenToolUse implements OpenBlock {
   #name: string | undefined;
   #extra: unknown;
   #json = '';
-  #sentLength = 0;
+  #unsent = '';
   #isWhole = false;
 
   constructor(id: string) {
@@ -116,6 +119,7 @@ export class OpenToolUse implements OpenBlock {
     this.#extra ??= extra;
     if (json === '' || this.#isWhole) return;
     this.#json += json;
+    this.#unsent += json;
     // Only white space can follow a whole object. Most pieces cannot be the end of one.
     this.#isWhole = json.trimEnd().endsWith('}') && this.#input() !== undefined;
   }
@@ -127,8 +131,8 @@ export class OpenToolUse implements OpenBlock {
   }
 
   take(): BlockDelta[] {
-    const partial_json = this.#json.slice(this.#sentLength);
-    this.#sentLength = this.#json.length;
+    const partial_json = this.#unsent;
+    this.#unsent = '';
     return partial_json === '' ? [] : [{ type: 'input_json_delta', partial_json }];
   }
 
