@@ -72,6 +72,6 @@ export function checked<Schema extends z.ZodType>(value: unknown, schema: Schema
   const name = issue.path.join('.');
   const code = issue.code === 'invalid_type' || issue.code === 'invalid_union' ? 'invalid_type' : 'invalid_value';
   if (name === '') throw refusals.invalidRequest(`The request body is not valid: ${issue.message}.`, null, code);
-  if (issue.code === 'invalid_type' && issue.input === undefined) throw refusals.missingParameter(name);
+  if (code === 'invalid_type' && issue.input === undefined) throw refusals.missingParameter(name);
   throw refusals.invalidRequest(`'${name}' is not valid: ${issue.message}.`, name, code);
 }
