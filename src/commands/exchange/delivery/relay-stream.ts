@@ -153,7 +153,10 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 
   let failure: ProviderFailure | undefined;
   const ended = async (): Promise<StreamEnd> => {
-    if (guardrail !== undefined) return endedBy(guardrail, false);
+    if (guardrail !== undefined) {
+      await relay.finish();
+      return endedBy(guardrail, false);
+    }
     // A provider that has sent its terminal event has answered, whether or not the client stayed to receive it.
     if (client.ended.aborted && !(terminal && refusal === undefined)) {
       const last = relay.abandon?.(earlyEnd(client.ended.reason));

@@ -61,6 +61,9 @@ export class GuardedRelay implements LiveRelay {
   /** The error that the provider reported by an event. */
   #reported: Refusal | undefined;
   #delivered = 0;
+  /** From the terminal frame on: what was written and waits for the end of the exchange. */
+  #unnoted: Buffer[] | undefined;
+  #isLastNoted = false;
   #isNoted = false;
 
   constructor(parts: GuardedRelayParts) {
@@ -107,6 +110,7 @@ export class GuardedRelay implements LiveRelay {
       const tooLarge = stream.take(events, bytes.length);
       return tooLarge === undefined ? outcome : this.#stopped([], { refusal: tooLarge, isFailure: true });
     }
+    if (outcome.terminal) this.#unnoted ??= [];
     const written = stream.events(events, outcome.terminal);
     if (stream.stop !== undefined) return this.#stoppedBy(stream, stream.stop, written);
     return { ...outcome, bytes: this.#write(written) };
@@ -114,6 +118,7 @@ export class GuardedRelay implements LiveRelay {
 
   finish(): StreamFinish | Promise<StreamFinish> {
     const { bytes, cut } = this.unguarded.finish();
+    this.#noteLast();
     if (this.#isOver) return { cut: false };
     const stream = this.#openStream();
     const last = bytes === undefined ? [] : this.#eventsIn(bytes);
@@ -126,11 +131,13 @@ export class GuardedRelay implements LiveRelay {
   }
 
   broken(refusal: Refusal): Buffer | undefined {
+    this.#noteLast();
     const rest = this.#interrupted();
     return joined([...rest, ...pieces(this.#noted(this.#writer.broken?.(refusal)))]);
   }
 
   abandon(end: EarlyEnd): Buffer | undefined {
+    this.#noteLast();
     const rest = this.#interrupted();
     return joined([...rest, ...pieces(this.#noted(this.#writer.abandon?.(end)))]);
   }
@@ -245,6 +252,7 @@ export class GuardedRelay implements LiveRelay {
     const { decision } = stop;
     if (decision.action === 'respond' && stream.isWithheld) {
       this.#isOver = true;
+      this.#unnoted ??= [];
       return { bytes: this.#respond(decision), terminal: true };
     }
     const refusal =
@@ -254,6 +262,7 @@ export class GuardedRelay implements LiveRelay {
 
   #stopped(before: readonly StreamEvent[], guardrail: GuardrailEnd): FrameAnswer {
     this.#isOver = true;
+    this.#unnoted ??= [];
     const written = pieces(this.#write(before));
     return { bytes: joined([...written, ...pieces(this.#ending(guardrail))]), terminal: true, guardrail };
   }
@@ -290,13 +299,29 @@ export class GuardedRelay implements LiveRelay {
     return this.#noted(events.length === 0 ? undefined : this.#writer.events(events));
   }
 
+  /**
+   * Bytes that wait for the end of the exchange are noted with it: after a crash in between, the record has no end that
+   * no client has received.
+   */
   #noted(bytes: Buffer | undefined): Buffer | undefined {
+    if (bytes === undefined) return undefined;
+    if (this.#unnoted !== undefined && !this.#isLastNoted) this.#unnoted.push(bytes);
+    else this.#note(bytes);
+    return bytes;
+  }
+
+  #noteLast(): void {
+    this.#isLastNoted = true;
+    for (const bytes of this.#unnoted ?? []) this.#note(bytes);
+    this.#unnoted = [];
+  }
+
+  #note(bytes: Buffer): void {
     const { record, keepBodies } = this.#guard;
-    if (bytes === undefined || !keepBodies) return bytes;
+    if (!keepBodies) return;
     const data = { attempt: this.#parts.attempt, index: this.#delivered };
     record.note(frameDelivered.create(data, record.context, bytes));
     this.#delivered += 1;
-    return bytes;
   }
 }
 
