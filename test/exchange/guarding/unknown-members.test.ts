@@ -84,6 +84,7 @@ describe('a value in a chat request', () => {
         ],
       },
     ],
+    ['a long text without punctuation', { documents: [{ text: `${'words '.repeat(60)}4111111111111111` }] }],
     ['a number', { documents: [{ card: 4111111111111111 }] }],
     ['many levels', { documents: deep(150, { text: V }) }],
   ];

@@ -62,12 +62,12 @@ export function isMedia(text: string): boolean {
   return text.length >= shortestMedia && media.test(text);
 }
 
-/** Numbers with fewer digits are no values that identify somebody. */
+/** Only numbers of nine digits or more are read: shorter ones are settings and counts. */
 const longNumber = /^-?[0-9]{9,}$/;
 /** Names of members that are more than words. */
 const unusualName = /[^A-Za-z_$-]/;
-/** Media in base64, also as a data URL. */
-const media = /^(?:data:[\w.+/-]*(?:;[\w=.+-]*)*;base64,)?[A-Za-z0-9+/_=\s-]*$/;
+/** Media in base64, also as a data URL. With white space it counts as text: words look like base64 in lines. */
+const media = /^(?:data:[\w.+/-]*(?:;[\w=.+-]*)*;base64,)?[A-Za-z0-9+/_=-]*$/;
 const shortestMedia = 256;
 
 class RemainingTexts extends TextCollector {
