@@ -135,16 +135,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     }
     if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
-      const notCalled = failure?.kind !== 'aborted';
-      return {
-        kind: 'abandoned',
-        rest: [],
-        attempt,
-        plan,
-        relay: plan.relay(attempt),
-        received: nothingYet(),
-        notCalled,
-      };
+      return abandoned(plan, attempt, failure?.kind !== 'aborted');
     }
     if (other !== undefined) {
       plan = other;
@@ -155,18 +146,16 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     if (retryInMs === undefined) return refused;
     await options.wait(retryInMs, client.ended);
     if (client.ended.aborted) {
-      return {
-        kind: 'abandoned',
-        rest: [],
-        attempt,
-        plan,
-        relay: plan.relay(attempt),
-        received: nothingYet(),
-        notCalled: true,
-      };
+      return abandoned(plan, attempt, true);
     }
     kind = 'retry';
   }
+}
+
+/** The client left before the attempt had an answer. @param notCalled whether no provider was working on the request */
+function abandoned(plan: Plan, attempt: number, notCalled: boolean): CallResult {
+  const relay = plan.relay(attempt);
+  return { kind: 'abandoned', rest: [], attempt, plan, relay, received: nothingYet(), notCalled };
 }
 
 /** The wait in milliseconds before the same target is called again; undefined when it is not. */

@@ -7,7 +7,6 @@ import { pastAttempt } from '../guarding/guarded-plan.ts';
 import { streamOfText, wholeOfText } from '../guarding/text-answer.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
-import type { ExchangeDependencies } from './dependencies.ts';
 import type { RunningExchange } from './running-exchange.ts';
 
 /** Number of the attempt in the record: no provider was called. */
@@ -17,7 +16,6 @@ const NO_ATTEMPT = 0;
 export async function completeGuardrailAnswer(
   { text, target, parsedRequest, policy, ticket }: GuardrailAnswer,
   { dialect, record, request, client, guarded }: RunningExchange,
-  _deps: ExchangeDependencies,
 ): Promise<number> {
   const answers = guarded?.endpoint.answers;
   if (guarded === undefined || answers === undefined) throw new Error('this endpoint has no answers of guardrails');

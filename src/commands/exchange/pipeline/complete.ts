@@ -44,7 +44,7 @@ export const complete = {
   /** @returns the status that represents the end of the exchange. @throws LogUnavailable */
   run(delivered: DeliveredAnswer, exchange: RunningExchange, deps: ExchangeDependencies): Promise<number> {
     if (delivered.source === 'record') return completeReplay(delivered, exchange);
-    if (delivered.source === 'guardrail') return completeGuardrailAnswer(delivered.answer, exchange, deps);
+    if (delivered.source === 'guardrail') return completeGuardrailAnswer(delivered.answer, exchange);
     const { answer, outcome } = delivered;
     const { dialect, record, request, client, pendingResponse, guarded } = exchange;
     const { target, parsedRequest, policy, ticket } = answer;

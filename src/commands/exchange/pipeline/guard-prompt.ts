@@ -7,7 +7,7 @@ import { bodyProblem } from '../../guardrails/body/body-problem.ts';
 import { refusals } from '../../refusal.ts';
 import { ExchangeGuard, refusalOfPhase } from '../guarding/exchange-guard.ts';
 import type { GuardedEndpoint, MergedRequest } from '../guarding/guarded-endpoint.ts';
-import { mayHoldCarried, withoutCarried } from '../guarding/without-carried.ts';
+import { withoutCarried } from '../guarding/without-carried.ts';
 import type { GuardrailSteps } from '../guardrail-steps.ts';
 import { ticketFor } from './admit.ts';
 import type { Guarded, WithHistory } from './context.ts';
@@ -76,12 +76,12 @@ async function evaluated(
   const { record, request } = exchange;
   const guard = guardOf(context, steps, merged);
   const sent = merged?.json ?? parsedRequest.json;
-  const kept = mayHoldCarried(JSON.stringify(sent)) ? withoutCarried(sent) : sent;
-  const given = isObject(kept) ? kept : sent;
-  const problem = bodyProblem(given, true);
+  const problem = bodyProblem(sent, true);
   if (problem !== undefined) {
     throw problem.kind === 'too deep' ? refusals.nestedTooDeeply() : refusals.ambiguousMember(problem.path);
   }
+  const kept = withoutCarried(sent);
+  const given = isObject(kept) ? kept : sent;
   const outcome = await guard.prompt(given, endpoint.bodies.request);
   const refusal = refusalOfPhase(outcome, 'prompt');
   if (refusal !== undefined) {

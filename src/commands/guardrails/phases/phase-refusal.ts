@@ -2,17 +2,12 @@
 import type { GuardrailDecision } from '../guardrail-decision.ts';
 import type { GuardrailPhase } from '../guardrail-type.ts';
 
-export const pluginFailure = { status: 500, code: 'plugin_failure' } as const;
 export const guardrailHeader = 'x-chancery-guardrail';
-/** Of the answer that a guardrail ended. */
-export const guardedFinishReason = 'content_filter';
 
 /** Bytes of a stream that are kept while a guardrail reads the whole answer, and of one event. */
 export const mostCollectedBytes = 4 * 1024 * 1024;
 export const responseTooLarge = 'response_too_large';
 export const eventTooLarge = 'event_too_large';
-/** A comment is sent to the client in this interval while nothing else is. */
-export const keepAliveMs = 15_000;
 
 export function blockStatus(decision: Extract<GuardrailDecision, { action: 'block' }>, phase: GuardrailPhase): number {
   return decision.status ?? (phase === 'prompt' ? 400 : 502);
