@@ -46,7 +46,7 @@ export const PROVIDERS: Readonly<Record<string, readonly [UpstreamName, string]>
 };
 
 const few = ['direct', 'bare', 'gateway'] as const;
-const every = ['direct', 'bare', 'gateway', 'shipped', 'governed', 'guarded'] as const;
+const every = ['direct', 'bare', 'gateway', 'shipped', 'governed', 'guarded', 'cached'] as const;
 const instant = { upstream: 'instant', cells: [{ connections: 50, servers: few }] } as const;
 const plain = { dialect: 'chat', stream: false, route: 'json', provider: 'openai' } as const;
 const stream = { dialect: 'chat', stream: true, route: 'sse', provider: 'openai-sse' } as const;
@@ -69,7 +69,7 @@ export const WORKS: readonly Work[] = [
     name: 'chat-sse',
     describe: 'chat, SSE',
     cells: [
-      { connections: 1, servers: few },
+      { connections: 1, servers: [...few, 'cached'] },
       { connections: 50, servers: every },
     ],
   },

@@ -31,7 +31,7 @@ function run(workflows: number): number {
     if (compiled === undefined) throw new Error('there is a global workflow');
     let policy = policies.get(compiled);
     if (policy === undefined) {
-      policy = policyOfWorkflow(compiled, 'full');
+      policy = policyOfWorkflow(compiled, { capture: 'full' });
       policies.set(compiled, policy);
     }
     bytes += JSON.stringify(policy.workflow).length;

@@ -20,8 +20,12 @@ import { gatewayEnvironment, gatewayFlags } from './gateway-node.mjs';
 import { forgetInstallation, InstallFailed, install, installedNode } from './install.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-// A no-op on the pinned Node; another Node 24 may warn that node:sqlite or type stripping is experimental.
-const nodeFlags = ['--disable-warning=ExperimentalWarning'];
+const nodeFlags = [
+  // A no-op on the pinned Node; another Node 24 may warn that node:sqlite or type stripping is experimental.
+  '--disable-warning=ExperimentalWarning',
+  // SIGUSR1 opens no debugger: whoever connects to it could read the keys.
+  '--disable-sigusr1',
+];
 
 async function main(target, args) {
   if (target === undefined) {
@@ -61,6 +65,8 @@ function runAsChild(node, command, env, supervised) {
   const stdio = supervised ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit';
   const child = spawn(node, command, { env, stdio });
 
+  // The flag is not known to every Node that can run this wrapper.
+  process.on('SIGUSR1', () => {});
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     let passedOn = false;
     process.on(signal, () => {

@@ -20,7 +20,7 @@ import { credentialsKey } from './wiring/credentials-key.ts';
 import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { modelDialects } from './wiring/dialects.ts';
 import { createGuardrailReplay } from './wiring/guardrail-replay.ts';
-import { createGuardrailServices, guardrailTypes } from './wiring/guardrail-types.ts';
+import { createGuardrailServices } from './wiring/guardrail-types.ts';
 import { registerClientRoutes } from './wiring/http/client-routes.ts';
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
 import { registerPassthroughRoutes } from './wiring/http/passthrough-routes.ts';
@@ -32,9 +32,12 @@ import { closeLastRun, trackOpenExchanges } from './wiring/log/open-exchanges.ts
 import { storedObjects } from './wiring/log/stored-objects.ts';
 import { openGatewayViews } from './wiring/log/views.ts';
 import { createModelRequests } from './wiring/model-requests.ts';
+import { createPlugins } from './wiring/plugins.ts';
 import { gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
-import { createVirtualModels } from './wiring/virtual-models.ts';
+import { createResponseCache } from './wiring/response-cache.ts';
+import { createSemanticCache } from './wiring/semantic-cache.ts';
+import { builtInRouteStrategies, createVirtualModels } from './wiring/virtual-models.ts';
 import { createWorkflows } from './wiring/workflows.ts';
 
 export interface Gateway {
@@ -132,7 +135,16 @@ export async function startGateway(
   });
   const { registry } = providers;
   const { resilience } = providers.roster;
-  const virtualModels = createVirtualModels({ config, log, view: views.virtualModels, registry, warn });
+  const routeStrategies = builtInRouteStrategies();
+  const plugins = await createPlugins({ config, log, routeStrategies, logger });
+  const virtualModels = createVirtualModels({
+    config,
+    log,
+    view: views.virtualModels,
+    registry,
+    routeStrategies,
+    warn,
+  });
   const control = controlAccess(knownKeys, config, registry, virtualModels.policies);
   const { access } = control;
   const router = virtualModels.router({
@@ -152,7 +164,10 @@ export async function startGateway(
     log,
     workflows: views.workflows,
     guardrails: views.guardrails,
-    types: guardrailTypes,
+    types: plugins.types,
+    pluginsFailed: plugins.failed,
+    pluginRows: plugins.rows,
+    routeStrategies,
     servicesOf: guardrailServices.servicesOf,
     sealers,
     registry,
@@ -163,7 +178,7 @@ export async function startGateway(
     config,
     recorded,
     workflows,
-    types: guardrailTypes,
+    types: plugins.types,
     sealers,
     registry,
     prices: pricing.prices,
@@ -173,12 +188,32 @@ export async function startGateway(
 
   // The exchange pipeline: every model request runs through it.
   const metrics = createMetrics();
+  plugins.register(metrics);
+  const semanticCache =
+    config.semanticCache &&
+    createSemanticCache({
+      config: config.semanticCache,
+      embeddings: () => requests.embeddings,
+      failed(operation, error) {
+        metrics.semanticCacheFailed(operation);
+        logger.warn(`semantic cache, ${operation}: ${error instanceof Error ? error.message : String(error)}`);
+      },
+    });
+  const responseCache = createResponseCache({
+    ...{ config, log, projections, dialects, archive },
+    semantic: semanticCache,
+    failed: onError,
+  });
+  await responseCache?.begun;
   const requests = createModelRequests({
     config,
     log,
+    cache: responseCache?.cache,
     archive,
     dialects,
     guardedEndpoints: recorded.guardedEndpoints,
+    requestPlugins: plugins.requestPlugins((call) => requests.auxiliary.call(call)),
+    completed: plugins.completed,
     router,
     admission: limits.admission,
     pricing: pricing.prices,
@@ -240,8 +275,19 @@ export async function startGateway(
     limits,
     reports,
     metrics,
+    purgeCache: responseCache?.purge,
   });
-  registerMetricsRoute(app, { config, metrics, log, projections, exchanges, limits, providers, analytics });
+  registerMetricsRoute(app, {
+    config,
+    metrics,
+    log,
+    projections,
+    exchanges,
+    limits,
+    providers,
+    virtualModels,
+    analytics,
+  });
   registerOpenApi(app);
   const url = await server.listen();
 
@@ -260,7 +306,9 @@ export async function startGateway(
       stopping = true;
       server.stopListening();
       const cutExchanges = await exchanges.stop(config.server.drainSeconds * 1000);
+      await plugins.stop();
       await guardrailServices.close();
+      await semanticCache?.close();
       await server.close();
       await reports.close();
       await guardrailReplay.stop();

@@ -4,6 +4,9 @@ import { inspect } from 'node:util';
 import { runCli } from './cli/program.ts';
 import { printError } from './cli/terminal.ts';
 
+// A second wall beside `--disable-sigusr1`: without a listener the signal opens a debugger, also for plugins.
+process.on('SIGUSR1', () => {});
+
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };

@@ -80,7 +80,7 @@ function machineTable({ machine, instant, awake }: Run): string {
 
 function method({ rounds, seconds }: Run): string {
   return [
-    '- `direct`: load generator and upstream with no server in the middle. `bare`: Fastify and undici and nothing else. `gateway`: analytics off. `shipped`: analytics on, on the same core. `governed`: `gateway` under a managed key with a list of models, a budget and rate limits above it. `guarded`: `gateway` with a workflow of three guardrails in all phases.',
+    '- `direct`: load generator and upstream with no server in the middle. `bare`: Fastify and undici and nothing else. `gateway`: analytics off. `shipped`: analytics on, on the same core. `governed`: `gateway` under a managed key with a list of models, a budget and rate limits above it. `guarded`: `gateway` with a workflow of three guardrails in all phases. `cached`: `gateway` with the response cache, which answers every request but the first.',
     '- The server has core 0 with all its threads and children; load generator and upstream have the others. Everything is recorded, durability `standard`.',
     `- Closed loop, keep-alive, ${rounds} interleaved rounds of ${seconds} s (2 or 3 of at least 2 s where the upstream takes its time), after a warm-up; each round begins when the server before it has nothing left to seal, index or project. Figures are medians over rounds, ratios medians of those within a round.`,
     '- CPU µs: user and system time of the server with its threads and children, per exchange; "of it after" is what it did after the last answer of a round.',

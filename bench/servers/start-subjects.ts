@@ -124,6 +124,7 @@ async function gateway(
       ),
       env: {
         ...(kind === 'guarded' ? { GUARDRAILS_ENABLED: 'true' } : {}),
+        ...(kind === 'cached' ? { RESPONSE_CACHE_ENABLED: 'true' } : {}),
         ...(isShipped ? { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' } : {}),
         ...env?.(name),
       },
@@ -138,7 +139,7 @@ async function gateway(
     kind,
     isAlone: false,
     subjectRequest: () => ({
-      ...{ origin: server.origin, isGateway: true, rewrites: isGuarded },
+      ...{ origin: server.origin, isGateway: true, rewrites: isGuarded || kind === 'cached' },
       headers: { authorization: `Bearer ${key}` },
     }),
     process: () => server,

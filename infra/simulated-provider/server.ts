@@ -34,10 +34,15 @@ export interface SimulatedProvider {
 /** Created once: creating an error is slow. */
 const CLIENT_LEFT = new Error('the client left');
 
+/** Those of this process so far: two that are created in one second give different ids. */
+let providers = 0;
+
 export function createSimulatedProvider(options: SimulatedProviderOptions = {}): SimulatedProvider {
   const { words = 16, paceMs = 0, remember = 1000 } = options;
   const models = (options.models ?? MODELS).map((model) => (typeof model === 'string' ? { id: model } : model));
   const started = Math.floor(Date.now() / 1000);
+  providers += 1;
+  const place = providers.toString(16).padStart(3, '0');
   const control = new FaultPlan();
   const requests: Recording[] = [];
   const waiting: ((request: RecordedRequest) => void)[] = [];
@@ -47,7 +52,7 @@ export function createSimulatedProvider(options: SimulatedProviderOptions = {}):
     fault,
     words,
     newId: (prefix) =>
-      `${prefix}${process.pid.toString(16)}${started.toString(16)}${(++ids).toString(16).padStart(12, '0')}`,
+      `${prefix}${process.pid.toString(16)}${started.toString(16)}${place}${(++ids).toString(16).padStart(9, '0')}`,
     now: () => Math.floor(Date.now() / 1000),
   });
 

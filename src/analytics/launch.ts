@@ -11,8 +11,8 @@ import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { AnalyticsJob } from './messages.ts';
 import { programFiles, projectRoot, type SandboxAccess, type SandboxCommand } from './sandbox.ts';
 
-/** Node's flags: they limit the memory of the process beside a gateway. */
-const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=8'];
+/** Node's flags: they limit the memory of the process beside a gateway, and SIGUSR1 opens no debugger. */
+const nodeFlags = ['--disable-warning=ExperimentalWarning', '--disable-sigusr1', '--max-semi-space-size=8'];
 
 /** glibc (for Node) and jemalloc (for ClickHouse) return memory sooner. An operator may override it. */
 const memorySavingVariables: Readonly<Record<string, string>> = {

@@ -155,6 +155,23 @@ const commands: readonly Command[] = [
     },
   },
   {
+    name: 'plugin new',
+    about: 'Write a plugin that works, with its test, into a new folder.',
+    operands: ['folder'],
+    flags: {},
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./plugin-commands.ts')).pluginNew(args, parts, terminal)),
+  },
+  {
+    name: 'plugin check',
+    about:
+      'Load a plugin in its process as the gateway would, and run each of its hooks once with sample data. Exits with 1 when something fails.',
+    operands: ['path'],
+    flags: { settings: { value: 'JSON', about: 'settings of the plugin, or of a guardrail of it' } },
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./plugin-commands.ts')).pluginCheck(args, parts, terminal)),
+  },
+  {
     name: 'views list',
     about: 'List the read models that are saved between starts.',
     flags: { json: { about: 'as JSON' } },

@@ -408,8 +408,19 @@ export const refusals = {
     refuse(500, 'plugin_failure', `The guardrail '${guardrail}' failed, so the request was not served.`, {
       retryHelps: false,
     }),
+  /** A plugin that reads requests failed. */
+  pluginFailed: (plugin: string) =>
+    refuse(500, 'plugin_failure', `The plugin '${plugin}' failed, so the request was not served.`, {
+      retryHelps: false,
+    }),
+  pluginRefused: (status: number, code: string, message: string) =>
+    refuse(status, code, message, { retryHelps: false }),
   answerTooLargeToCheck: (code: string, limitBytes: number) =>
     refuse(502, code, `Guardrails read answers of up to ${limitBytes} bytes as a whole; this one is larger.`, {
+      retryHelps: false,
+    }),
+  notCached: () =>
+    refuse(504, 'not_cached', 'No answer to this request is cached, and its Cache-Control header is only-if-cached.', {
       retryHelps: false,
     }),
   virtualModelExists: (source: string) =>

@@ -5,21 +5,26 @@ import type { ProviderTimeouts } from './provider-timeouts.ts';
 import { resilienceOf } from './resilience.ts';
 import type { ProviderConfig } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
+import { semanticCacheConfig } from './semantic-cache-schema.ts';
 
 /** Times ending in `Ms` are milliseconds, those ending in `Seconds` seconds. */
 export type Config = Readonly<ReturnType<typeof configOf>>;
 
-/**
- * Gives every setting its name in the program. Relative folders are resolved against `cwd`.
- * @param timeoutsByType of providers created at run time
- * @param notices for the start of the gateway: providers left out, variables ignored
- */
+export interface ConfigFacts {
+  /** Of providers created at run time. */
+  readonly timeoutsByType: Readonly<Record<string, ProviderTimeouts>>;
+  /** For the start of the gateway: providers left out, variables ignored. */
+  readonly notices: readonly string[];
+  readonly cwd: string;
+  /** The folder of chancery.yaml; `cwd` without a file. */
+  readonly fileFolder: string;
+}
+
+/** Gives every setting its name in the program. Relative folders are resolved against `cwd`, plugins against the file. */
 export function configOf(
   settings: FileSettings,
   providers: readonly ProviderConfig[],
-  timeoutsByType: Readonly<Record<string, ProviderTimeouts>>,
-  notices: readonly string[],
-  cwd: string,
+  { timeoutsByType, notices, cwd, fileFolder }: ConfigFacts,
 ) {
   const { server, registry, passthrough, live_logs, logging, admin } = settings;
   const dataDir = resolve(cwd, settings.data_dir);
@@ -129,19 +134,34 @@ export function configOf(
       /** Undefined: the built-in ones. */
       phrases: settings.failover.retry_on_errors,
     },
+    responseCache: {
+      enabled: settings.cache.response.enabled,
+      ttlSeconds: settings.cache.response.ttl_seconds,
+      /** The longest time that a request or a workflow may set. */
+      maxTtlSeconds: settings.cache.response.max_ttl_seconds,
+      maxEntries: settings.cache.response.max_entries,
+      /** Of answers that are kept ready in memory. */
+      maxMemoryBytes: settings.cache.response.max_memory_bytes,
+      maxAnswerBytes: settings.cache.response.max_answer_bytes,
+    },
     /** Targets, selectors and paths are not normalised. */
     virtualModels: settings.virtual_models.map((row) => ({
       source: row.source,
       targetModel: row.target_model,
       targets: row.targets,
       strategy: row.strategy,
+      strategyPlugin: row.strategy_plugin,
+      strategyConfig: row.strategy_config,
       sessionAffinity: row.session_affinity,
       failover: row.failover,
       userPaths: row.user_paths,
       description: row.description,
       enabled: row.enabled,
     })),
+    /** Undefined: off. */
+    semanticCache: settings.cache.response.enabled ? semanticCacheConfig(settings.cache.semantic) : undefined,
     pluginsEnabled: settings.plugins.enabled,
+    plugins: pluginsOf(settings.plugins, fileFolder),
     guardrailsEnabled: settings.guardrails.enabled,
     /** Paths are not normalised, and the settings of the types are not checked. */
     guardrails: settings.guardrails.rules.map((rule) => ({
@@ -172,6 +192,29 @@ function bodyLimitsOf(server: FileSettings['server']) {
     image: server.image_body_size_limit ?? all ?? 60 * MIB,
     file: server.file_body_size_limit ?? all ?? 513 * MIB,
     other: all ?? 10 * MIB,
+  };
+}
+
+/** Entries of search paths are not listed yet. */
+function pluginsOf({ load, search_paths, memory_limit, timeout, max_timeout }: FileSettings['plugins'], from: string) {
+  const common = { memoryBytes: memory_limit, timeoutMs: Math.min(timeout, max_timeout) };
+  return {
+    /** Paths and packages are resolved against this folder. */
+    from,
+    /** Absolute. */
+    searchPaths: search_paths.map((path) => resolve(from, path)),
+    ...common,
+    maxTimeoutMs: max_timeout,
+    entries: load.map((entry, index) => ({
+      place: entry.path === undefined ? { package: entry.package ?? '' } : { path: entry.path },
+      name: entry.name,
+      config: entry.config ?? {},
+      required: entry.required ?? false,
+      memoryBytes: entry.memory_limit ?? common.memoryBytes,
+      timeoutMs: Math.min(entry.timeout ?? common.timeoutMs, max_timeout),
+      failMode: entry.fail_mode ?? ('closed' as const),
+      setting: `plugins.load.${index} (PLUGINS)`,
+    })),
   };
 }
 

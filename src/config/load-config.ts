@@ -1,4 +1,5 @@
 /** Reads the configuration from every source. Precedence: flags, environment, `.env`, file. */
+import { dirname } from 'node:path';
 import { type Config, configOf } from './config.ts';
 import { expandVariables, type MissingVariable } from './expand.ts';
 import { overlayLimits } from './limit-variables.ts';
@@ -10,6 +11,8 @@ import { isMapping, RawSettings, type Source, withoutEmpty } from './raw-setting
 import { misplacedOptions, overlayProviders, resolveProviders } from './resolve-providers.ts';
 import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
 import { leavesOf } from './schema-walk.ts';
+import { semanticCacheProblems } from './semantic-cache-schema.ts';
+import type { SettingFacts } from './setting.ts';
 import { type Environment, readEnvFile, readSettingsFile } from './sources.ts';
 
 export interface ConfigSources {
@@ -49,13 +52,14 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
 
   for (const { path, facts } of leaves) {
     const fromFlag = facts.flag === undefined ? undefined : flags[facts.flag];
-    const fromEnv = facts.env === undefined ? undefined : variables[facts.env];
+    const variable = variableOf(facts, variables);
+    const fromEnv = variable === undefined ? undefined : variables[variable];
     if (facts.flag !== undefined && fromFlag !== undefined) {
       raw.set(path, fromFlag, { source: 'flag', variable: flagName(facts.flag) });
-    } else if (facts.env !== undefined && fromEnv !== undefined && (fromEnv !== '' || facts.emptyIsNone)) {
+    } else if (variable !== undefined && fromEnv !== undefined && (fromEnv !== '' || facts.emptyIsNone)) {
       const given = facts.json === true ? parsedOrText(fromEnv) : fromEnv;
       const value = facts.rowsBy === undefined ? given : mergedRows(raw.get(path), given, facts.rowsBy);
-      raw.set(path, value, { source: sourceOf(facts.env), variable: facts.env });
+      raw.set(path, value, { source: sourceOf(variable), variable });
     }
   }
   const inEnvironment = providersInEnvironment(variables, providerTypes);
@@ -75,20 +79,52 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
 
   const sameUser = analystWhoWrites(parsed.data, raw);
   if (sameUser !== undefined) return { ok: false, problems: [sameUser] };
+  const tooLong = lifetimeOverMaximum(parsed.data, raw);
+  if (tooLong !== undefined) return { ok: false, problems: [tooLong] };
+  const unusable = semanticCacheProblems(parsed.data.cache.semantic, raw);
+  if (unusable.length > 0) return { ok: false, problems: unusable };
 
   const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing, raw);
   notices.push(...resolved.notices);
   if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
     notices.push('the dashboard is off because it requires the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
   }
-  const { budgets, usage } = parsed.data;
+  const { budgets, usage, cache } = parsed.data;
+  if (cache.semantic.enabled && !cache.response.enabled) {
+    notices.push('the semantic cache is off because it requires the response cache (RESPONSE_CACHE_ENABLED)');
+  }
   if (budgets.enabled && !usage.enabled) {
     notices.push('budgets are off because they require usage tracking (USAGE_ENABLED)');
   }
   return {
     ok: true,
-    config: configOf(parsed.data, resolved.providers, timeoutsByType(parsed.data, providerTypes), notices, cwd),
+    config: configOf(parsed.data, resolved.providers, {
+      timeoutsByType: timeoutsByType(parsed.data, providerTypes),
+      notices,
+      cwd,
+      fileFolder: file.path === undefined ? cwd : dirname(file.path),
+    }),
     rawSettings: raw,
+  };
+}
+
+/** The variable of a setting that is set, or the first of its names. */
+function variableOf({ env, aliases = [] }: SettingFacts, variables: Environment): string | undefined {
+  const isSet = (name: string) => variables[name] !== undefined && variables[name] !== '';
+  if (env === undefined || isSet(env)) return env;
+  return aliases.find(isSet) ?? env;
+}
+
+/** The default time to live is in force for every request, so it may not exceed the maximum. */
+function lifetimeOverMaximum({ cache }: FileSettings, raw: RawSettings): Problem | undefined {
+  const { ttl_seconds: seconds, max_ttl_seconds: maximum } = cache.response;
+  if (seconds <= maximum) return undefined;
+  const origin = raw.origin(['cache', 'response', 'ttl_seconds']);
+  return {
+    path: 'cache.response.ttl_seconds',
+    variable: origin.variable ?? 'RESPONSE_CACHE_TTL',
+    source: origin.source,
+    message: `expected at most max_ttl_seconds (${maximum}), got ${seconds}`,
   };
 }
 
@@ -137,9 +173,10 @@ function isProviderCredential([section, , member]: readonly string[]): boolean {
   return section === 'providers' && (member === 'api_key' || member === 'api_keys' || member === 'base_url');
 }
 
-/** `providers.<name>.models.<n>.metadata.…` and `guardrails.rules.<n>.config.…`: values without a declared type. */
+/** `….models.<n>.metadata.…`, `guardrails.rules.<n>.config.…`, `plugins.load.<n>.config.…`: values of no declared type. */
 function isUntyped([section, list, , third, fourth]: readonly string[]): boolean {
   if (section === 'guardrails') return list === 'rules' && third === 'config';
+  if (section === 'plugins') return list === 'load' && third === 'config';
   return section === 'providers' && fourth === 'metadata';
 }
 

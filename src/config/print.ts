@@ -33,9 +33,10 @@ export function printConfig(config: Config, rawSettings: RawSettings, types: Pri
   return document.toString({ lineWidth: 0 });
 }
 
-/** `guardrails.rules.<n>.config.<key>`. Of an unknown type, any setting may be a secret. */
+/** `guardrails.rules.<n>.config.<key>`. Of an unknown type, or of a plugin, any setting may be a secret. */
 function isGuardrailSecret(path: readonly string[], rawSettings: RawSettings, secrets: GuardrailSecrets): boolean {
   const [section, list, row = '', member, key = ''] = path;
+  if (section === 'plugins' && list === 'load' && member === 'config' && path.length > 4) return true;
   if (section !== 'guardrails' || list !== 'rules' || member !== 'config' || path.length < 5) return false;
   const type = rawSettings.get(['guardrails', 'rules', row, 'type']);
   const known = typeof type === 'string' && Object.hasOwn(secrets, type) ? secrets[type] : undefined;

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { budgetSection, rateLimitSection } from './limits-schema.ts';
+import { semanticCacheSection } from './semantic-cache-schema.ts';
 import {
   choice,
   decimal,
@@ -40,6 +41,8 @@ export interface ProviderTypeFacts {
 export type ProviderTypes = Readonly<Record<string, ProviderTypeFacts>>;
 
 export const logUrlPattern = /^(file|memory|esdb|esdb\+discover|kurrentdb|kurrentdb\+discover|kafka):/;
+/** Ten years. */
+const MAX_CACHE_SECONDS = 315_360_000;
 const headerName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 const userPath = /^\/?([^\s/]+\/)*[^\s/]*$/;
 const path = /^\/[^\s?#]*$/;
@@ -222,12 +225,20 @@ const virtualTarget = mapping({
   weight: decimal(0, 1_000_000).optional(),
 });
 
+const strategies = ['round_robin', 'cost', 'failover', 'adaptive', 'cheapest_healthy', 'plugin'];
+/** Route strategies of plugins are known only after the configuration was read. */
+const strategyName = new RegExp(`^(?:${strategies.join('|')}|plugin:.+)$`);
+
 /** As in `PUT /admin/virtual-models`. */
 const virtualModel = mapping({
   source: text('a name, or a selector of models', /\S/),
   target_model: text('a model', /\S/).optional(),
   targets: z.array(virtualTarget, { error: () => 'expected a list of targets, each with a model' }).optional(),
-  strategy: choice('round_robin', 'cost', 'failover', 'adaptive').optional(),
+  strategy: text(`one of ${strategies.join(', ')}, or plugin:<name>`, strategyName).optional(),
+  strategy_plugin: text('the name of a route strategy', /\S/).optional(),
+  strategy_config: z
+    .record(z.string(), z.unknown(), { error: () => 'expected a mapping of settings of the route strategy' })
+    .optional(),
   session_affinity: toggle().optional(),
   failover: z
     .union([mapping(failoverKinds).partial(), toggle()], {
@@ -257,6 +268,24 @@ const guardrailRule = settingWithSecrets(
       .array(choice('prompt', 'response', 'stream'), { error: () => 'expected a list of prompt, response and stream' })
       .optional(),
     step: whole(0, 1_000_000).optional(),
+  }),
+);
+
+/** A plugin to load. */
+const pluginEntry = settingWithSecrets(
+  mapping({
+    path: text('a module, or a folder with a package.json', /\S/).optional(),
+    package: text('the name of a package', /^(@[^/\s]+\/)?[^/\s]+$/).optional(),
+    name: text('lower-case letters, digits, _ and -', /^[a-z][a-z0-9_-]{0,63}$/).optional(),
+    config: settingWithSecrets(
+      z.record(z.string(), z.unknown(), { error: () => 'expected a mapping of settings of the plugin' }).optional(),
+    ),
+    required: toggle().optional(),
+    memory_limit: size('160M', '64G').optional(),
+    timeout: duration().optional(),
+    fail_mode: choice('closed', 'open').optional(),
+  }).refine(({ path, package: name }) => (path === undefined) !== (name === undefined), {
+    error: () => 'expected either path or package',
   }),
 );
 
@@ -493,6 +522,37 @@ const settings = {
         'error phrases after which another target is called; * matches anything; when not set, phrases for a missing model or a too long prompt',
     }),
   }),
+  cache: section({
+    response: section({
+      enabled: setting(toggle(), false, {
+        env: 'RESPONSE_CACHE_ENABLED',
+        aliases: ['RESPONSE_CACHE_SIMPLE_ENABLED'],
+        describe: 'answer requests that are equal to an earlier one with its recorded answer',
+      }),
+      ttl_seconds: setting(whole(1, MAX_CACHE_SECONDS), 3600, {
+        env: 'RESPONSE_CACHE_TTL',
+        aliases: ['REDIS_TTL_RESPONSES'],
+        describe: 'seconds for which an answer may be served again, unless the request or its workflow says otherwise',
+      }),
+      max_ttl_seconds: setting(whole(1, MAX_CACHE_SECONDS), 30 * 86_400, {
+        env: 'RESPONSE_CACHE_MAX_TTL',
+        describe: 'the longest time that a request or a workflow may set',
+      }),
+      max_entries: setting(whole(1, 10_000_000), 100_000, {
+        env: 'RESPONSE_CACHE_MAX_ENTRIES',
+        describe: 'answers that may be served again; the least recently used ones are dropped',
+      }),
+      max_memory_bytes: setting(size('0', '1T'), '64M', {
+        env: 'RESPONSE_CACHE_MAX_MEMORY',
+        describe: 'answers kept ready in memory; others are read from the log',
+      }),
+      max_answer_bytes: setting(size('1K', '64M'), '1M', {
+        env: 'RESPONSE_CACHE_MAX_ANSWER',
+        describe: 'the largest answer that may be served again',
+      }),
+    }),
+    semantic: semanticCacheSection,
+  }),
   virtual_models: setting(rows(virtualModel), [], {
     env: 'VIRTUAL_MODELS',
     json: true,
@@ -507,13 +567,36 @@ const settings = {
   plugins: section({
     enabled: setting(toggle(), false, {
       env: 'PLUGINS_ENABLED',
-      describe: 'guardrails can be defined and none runs; plugins cannot be installed',
+      describe: 'load plugins; guardrails can be defined, and run only while GUARDRAILS_ENABLED is true',
+    }),
+    search_paths: setting(list('folders, or text with commas'), [], {
+      env: 'PLUGINS_SEARCH_PATHS',
+      aliases: ['PLUGINS_DIR'],
+      describe: 'folders in which every module, and every folder with a package.json, is a plugin',
+    }),
+    load: setting(rows(pluginEntry), [], {
+      env: 'PLUGINS',
+      json: true,
+      holdsSecrets: true,
+      describe: 'plugins: each a path or a package, with name, config, required, memory_limit, timeout and fail_mode',
+    }),
+    memory_limit: setting(size('160M', '64G'), '256M', {
+      env: 'PLUGINS_MEMORY_LIMIT',
+      describe: 'resident memory of the process of each plugin; one that holds more is ended',
+    }),
+    timeout: setting(duration(), '5s', {
+      env: 'PLUGINS_TIMEOUT',
+      describe: 'time limit of a call of a plugin, for guardrails without timeout_ms',
+    }),
+    max_timeout: setting(duration(), '60s', {
+      env: 'PLUGINS_MAX_TIMEOUT',
+      describe: 'longest time limit of a call of a plugin, also with a longer timeout_ms',
     }),
   }),
   guardrails: section({
     enabled: setting(toggle(), false, {
       env: 'GUARDRAILS_ENABLED',
-      describe: 'the guardrails of workflows are in force: for now, requests of a workflow with guardrails are refused',
+      describe: 'the guardrails of workflows run',
     }),
     rules: setting(rows(guardrailRule), [], {
       env: 'GUARDRAILS',

@@ -7,6 +7,8 @@ import { z } from 'zod';
 export interface SettingFacts {
   /** The environment variable that sets it. */
   readonly env?: string;
+  /** Variables of other names that set it while `env` is not set, the strongest first. */
+  readonly aliases?: readonly string[];
   /** The command-line flag that sets it, by its name in the parsed flags: `logUrl` for `--log-url`. */
   readonly flag?: string;
   readonly describe?: string;
@@ -109,7 +111,16 @@ export function toggle() {
 }
 
 export function choice<const Word extends string>(...words: readonly Word[]) {
-  return scalar(`one of ${words.join(', ')}`, { enum: words }, (raw) =>
+  return choiceOf(words, '');
+}
+
+/** A choice whose error has a note, for words that users may expect. */
+export function noted<const Word extends string>(note: string, ...words: readonly Word[]) {
+  return choiceOf(words, ` (${note})`);
+}
+
+function choiceOf<const Word extends string>(words: readonly Word[], note: string) {
+  return scalar(`one of ${words.join(', ')}${note}`, { enum: words }, (raw) =>
     words.find((word) => word === raw.toLowerCase()),
   );
 }

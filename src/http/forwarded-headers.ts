@@ -15,6 +15,10 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'trailer',
   'transfer-encoding',
   'upgrade',
+  'x-cache-control',
+  'x-cache-semantic-threshold',
+  'x-cache-ttl',
+  'x-cache-type',
   'x-request-id',
 ]);
 

@@ -4,7 +4,7 @@
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
-import type { ExchangeSummary } from '../commands/exchange/pipeline/dependencies.ts';
+import type { ExchangeFigures } from '../commands/exchange/pipeline/dependencies.ts';
 import { mediaAnswer, type Routes } from './api/route-schema.ts';
 
 /** Sources read at a scrape. A source that is absent or throws leaves its metrics out. */
@@ -15,6 +15,8 @@ export interface MetricSources {
   providers?(): Iterable<{ readonly name: string; readonly up?: boolean; readonly circuit?: CircuitState }>;
   /** Requests and targets refused by budgets, rate limits and the limit of open requests, by code. */
   refused?(): ReadonlyMap<string, number>;
+  /** Selections that route strategies could not make. */
+  routeFallbacks?(): Iterable<{ readonly strategy: string; readonly reason: string; readonly count: number }>;
   projections?(): Iterable<{ readonly name: string; readonly phase: string; readonly lagMs: number }>;
   /** Events that are not in ClickHouse yet; undefined when unknown, or when analytics is off. */
   analytics?(): { readonly health: string; readonly lagEvents: number | undefined } | undefined;
@@ -33,9 +35,13 @@ export interface LogFigures {
 }
 
 export interface Metrics {
-  observeExchange(facts: ExchangeSummary): void;
+  observeExchange(facts: ExchangeFigures): void;
   /** A response could not be recorded. */
   responseNotStored(provider: { readonly name: string; readonly type: string } | undefined): void;
+  /** Adds a counter whose value is read at each scrape. */
+  count(name: string, help: string, value: () => number): void;
+  /** A request was served without its semantic cache, or its answer not offered to similar requests. */
+  semanticCacheFailed(operation: 'embedding' | 'search' | 'store'): void;
   /** Adds sources that are read at each scrape. */
   watch(sources: MetricSources): void;
   /** The text of a scrape. */
@@ -112,6 +118,24 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       }
     },
   });
+  const cacheLookups = new Counter({
+    name: 'gateway_cache_requests_total',
+    help: 'Requests that the response cache answered, by kind of entry, or did not answer (miss)',
+    labelNames: ['cache', 'endpoint'],
+    registers,
+  });
+  const cacheStores = new Counter({
+    name: 'gateway_cache_stored_total',
+    help: 'Answers of providers that the response cache keeps',
+    labelNames: ['endpoint'],
+    registers,
+  });
+  const semanticFailures = new Counter({
+    name: 'gateway_semantic_cache_failures_total',
+    help: 'Embeddings, searches and stored vectors of the semantic cache that failed',
+    labelNames: ['operation'],
+    registers,
+  });
   const snapshotFailures = new Counter({
     name: 'gateway_response_snapshot_store_failures_total',
     help: 'Responses that could not be stored',
@@ -131,6 +155,16 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       for (const [reason, count] of sources.refused?.() ?? []) this.inc({ reason }, count);
     },
   });
+  new Counter({
+    name: 'gateway_route_strategy_fallbacks_total',
+    help: 'Selections of a target by weighted round robin, because a route strategy selected none',
+    labelNames: ['strategy', 'reason'],
+    registers,
+    collect() {
+      this.reset();
+      for (const { strategy, reason, count } of sources.routeFallbacks?.() ?? []) this.inc({ strategy, reason }, count);
+    },
+  });
   declareGauges(registry, sources);
 
   function modelLabel(model: string | undefined): string {
@@ -141,7 +175,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     return model;
   }
 
-  function tallyOf(facts: ExchangeSummary): Tally {
+  function tallyOf(facts: ExchangeFigures): Tally {
     const model = modelLabel(facts.model);
     const key = `${facts.endpoint}\n${facts.provider}\n${model}\n${facts.stream}`;
     let tally = tallies.get(key);
@@ -170,9 +204,26 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       if (facts.firstByteMs !== undefined) tally.firstByte.observe(facts.firstByteMs / 1000);
       tally.inputTokens += facts.usage?.inputTokens ?? 0;
       tally.outputTokens += facts.usage?.outputTokens ?? 0;
+      if (facts.cache === undefined) return;
+      cacheLookups.inc({ cache: facts.cache, endpoint: facts.endpoint });
+      if (facts.isStored === true) cacheStores.inc({ endpoint: facts.endpoint });
     },
     responseNotStored(provider) {
       snapshotFailures.inc({ provider: provider?.type ?? '', provider_name: provider?.name ?? '', operation: 'store' });
+    },
+    count(name, help, value) {
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(value());
+        },
+      });
+    },
+    semanticCacheFailed(operation) {
+      semanticFailures.inc({ operation });
     },
     watch(more) {
       Object.assign(sources, more);

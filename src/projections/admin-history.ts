@@ -4,6 +4,7 @@
  * their hashes and ciphertexts: a history has more readers than the object itself.
  */
 import { auditRead } from '../events/catalogue/audit.ts';
+import { cachePurged } from '../events/catalogue/cache.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { isObject } from '../json/is-object.ts';
 import { subjectOf, subjectText } from './admin-subjects.ts';
@@ -48,7 +49,7 @@ export function valueAfter(before: Value, event: RecordedEvent): Value {
 
 /** An event without a value: it has none before it, and the next event does not depend on it. */
 export function isNote({ type }: Pick<RecordedEvent, 'type'>): boolean {
-  return type === auditRead.type;
+  return type === auditRead.type || type === cachePurged.type;
 }
 
 type Evolve = (before: Value, changes: Readonly<Record<string, unknown>>, event: RecordedEvent) => Value;

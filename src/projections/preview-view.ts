@@ -5,6 +5,7 @@
  * (model, history, guardrails, attempts) and, for streams, `audit.stream` (the answer so far, as the client receives it:
  * of a guarded attempt the delivered frames, otherwise the provider's chunks). `usage.completed` carries tokens and cost.
  */
+import { cacheHit } from '../events/catalogue/cache.ts';
 import * as events from '../events/catalogue/exchange.ts';
 import { frameDelivered, guardrailApplied } from '../events/catalogue/guarded-exchange.ts';
 import { idOf, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
@@ -28,6 +29,7 @@ const previewTypes = new Map<string, string>([
   [events.modelResolved.type, 'audit.updated'],
   [events.historyReplayed.type, 'audit.updated'],
   [guardrailApplied.type, 'audit.updated'],
+  [cacheHit.type, 'audit.updated'],
   [events.attemptStarted.type, 'audit.updated'],
   [events.attemptFailed.type, 'audit.updated'],
   [events.chunkReceived.type, 'audit.stream'],
@@ -174,6 +176,8 @@ function learn(request: preview.RequestSoFar, event: RecordedEvent): void {
     request.attemptStartedAt = event.at;
     request.answer = new AnswerText(preview.MAX_PREVIEW_BODY_BYTES);
     request.answerGrew = false;
+  } else if (isA(event, cacheHit)) {
+    request.cached = { type: event.data.cacheType, exchangeId: event.data.exchangeId };
   } else if (isA(event, guardrailApplied)) {
     request.verdicts.push(...verdictsOf(event.data));
     request.guardrails = withApplied(request.guardrails, event.data);

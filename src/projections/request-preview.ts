@@ -32,6 +32,8 @@ export interface RequestSoFar {
   resolved?: { readonly provider: string; readonly providerType: string; readonly model: string };
   attempts: AttemptPreview[];
   attemptStartedAt: number;
+  /** Set when the response cache answers. */
+  cached: { readonly type: string; readonly exchangeId: string } | undefined;
   /** Whether guardrails evaluate the answer of the attempt: the client then gets frames instead of the provider's chunks. */
   isGuarded: boolean;
   /** The runs of guardrails, and their outcome; undefined when none ran. */
@@ -49,6 +51,7 @@ export function beginPreview(received: RequestSoFar['received']): RequestSoFar {
     received,
     attempts: [],
     attemptStartedAt: received.at,
+    cached: undefined,
     isGuarded: false,
     verdicts: [],
     guardrails: undefined,
@@ -77,7 +80,7 @@ export interface PreviewOptions {
 
 /** Later events do not change it. Its details are computed when it is serialised, except for a partial answer. */
 export function auditPreview(id: string, request: RequestSoFar, options: PreviewOptions): object {
-  const { received, resolved, answer } = request;
+  const { received, resolved, answer, cached } = request;
   const { data, context } = received;
   const { ending } = options;
   const attempts = request.attempts.length === 0 ? undefined : [...request.attempts];
@@ -91,6 +94,7 @@ export function auditPreview(id: string, request: RequestSoFar, options: Preview
     guardrails_edited: guardrails?.edited === true || undefined,
     guardrails: verdicts?.map(guardrailEntry),
     attempts,
+    replayed_from: cached?.exchangeId,
     error_code: ending?.errorCode,
     error_message: ending?.errorMessage,
     ...(options.requestBody === true ? requestBody(received.body) : {}),
@@ -106,6 +110,7 @@ export function auditPreview(id: string, request: RequestSoFar, options: Preview
     provider: resolved?.providerType,
     provider_name: resolved?.provider,
     workflow_version_id: data.workflow?.id,
+    cache_type: cached?.type,
     status_code: ending?.status,
     auth_key_id: managedKeyId(context.actor),
     auth_method: data.authMethod,

@@ -33,6 +33,7 @@ export function usagePreview(
     input_cost: dollars(data.inputCost),
     output_cost: dollars(data.outputCost),
     total_cost: dollars(data.totalCost),
+    saved_cost: data.savedCost === undefined ? undefined : dollars(data.savedCost),
     cost_source: data.priceSource,
     costs_calculation_caveat: data.caveat,
     usage_source: data.source,

@@ -145,6 +145,8 @@ export interface Provider {
   readonly name: string;
   /** For example `llamacpp`. */
   readonly type: string;
+  /** Where its requests are sent: origin, base path and query, without credentials. */
+  readonly address: string;
   readonly capabilities: ProviderCapabilities;
   /** The type's extra settings by option name, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;

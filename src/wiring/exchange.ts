@@ -1,6 +1,6 @@
 /** The exchange pipeline's dependencies on the rest of the gateway. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ExchangeDependencies, Resilience } from '../commands/exchange/pipeline/dependencies.ts';
+import type { ExchangeDependencies, ExchangeSummary, Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
 import type { Metrics } from '../http/metrics.ts';
@@ -20,11 +20,19 @@ type Derived =
 export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
   readonly config: Pick<Config, 'log'>;
   readonly metrics: Pick<Metrics, 'observeExchange' | 'responseNotStored'>;
+  /** Called with every exchange that ended, for plugins; undefined when none needs it. */
+  readonly completed: ((summary: ExchangeSummary) => void) | undefined;
   /** By provider name. */
   readonly resilience: ReadonlyMap<string, Resilience>;
 }
 
-export function exchangeDependencies({ config, metrics, resilience, ...parts }: ExchangeParts): ExchangeDependencies {
+export function exchangeDependencies({
+  config,
+  metrics,
+  resilience,
+  completed,
+  ...parts
+}: ExchangeParts): ExchangeDependencies {
   return {
     ...parts,
     resilienceOf(name) {
@@ -37,7 +45,10 @@ export function exchangeDependencies({ config, metrics, resilience, ...parts }: 
     newId: mintEventId,
     random: Math.random,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
-    ended: (summary) => metrics.observeExchange(summary),
+    ended(summary) {
+      metrics.observeExchange(summary);
+      completed?.(summary);
+    },
     responseNotStored: (provider) => metrics.responseNotStored(provider),
   };
 }

@@ -21,9 +21,10 @@ export function createGuardrailServices({ auxiliary, allowsLocalServers }: Guard
   const notToLocal = servers.fetchFrom('no local addresses');
   return {
     /** @param isDeclared whether the configuration declares this guardrail */
-    servicesOf({ name, userPath }: Pick<Guardrail, 'name' | 'userPath'>, isDeclared: boolean): GuardrailServices {
+    servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs'>, isDeclared: boolean): GuardrailServices {
+      const { name, userPath, timeoutMs } = guardrail;
       const fetch = allowsLocalServers || isDeclared ? toAnywhere : notToLocal;
-      return { name, userPath, callModel: (call) => auxiliary().call(call), fetch };
+      return { name, userPath, timeoutMs, callModel: (call) => auxiliary().call(call), fetch };
     },
     /** Ends the calls of servers. */
     close: () => servers.close(),

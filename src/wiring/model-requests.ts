@@ -1,5 +1,6 @@
 /** Model requests in this gateway: the exchange pipeline, and the exchanges that run in it now. */
 import { AuxiliaryCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
+import { EmbeddingCalls } from '../commands/auxiliary-calls/embedding-calls.ts';
 import type { ResumableExchange } from '../commands/exchange/background/resumable-exchange.ts';
 import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';
@@ -23,7 +24,7 @@ export interface ModelRequestsOptions extends Omit<ExchangeParts, 'config' | 're
 
 export type ModelRequests = ReturnType<typeof createModelRequests>;
 
-/** Together they bound the memory of the answers to guardrails. */
+/** Together they bound the memory of the answers to guardrails, and to the semantic cache. */
 const MAX_AUXILIARY_CALLS = 256;
 const MAX_AUXILIARY_ANSWER_BYTES = 1024 * 1024;
 
@@ -42,26 +43,33 @@ export function createModelRequests({ config, tagging, ...parts }: ModelRequests
     () => {
       detached.cut();
       auxiliary.cut();
+      embeddings.cut();
     },
     { tags, sessions },
     config.server.maxConcurrentRequests,
   );
-  const chat = parts.dialects.get('chat');
-  if (chat === undefined) throw new Error('the chat dialect is missing');
   const maxAnswerBytes = Math.min(dependencies.maxAnswerBytes, MAX_AUXILIARY_ANSWER_BYTES);
-  const auxiliary = new AuxiliaryCalls({
-    limit: MAX_AUXILIARY_CALLS,
-    newId: dependencies.newId,
-    run(exchangeId, request, client) {
-      const own = { ...dependencies, maxAnswerBytes, newId: () => exchangeId };
-      const exchange = runExchange(chat, request, client, own);
-      exchanges.track(exchange);
-      return exchange;
-    },
-  });
+  function auxiliaryOptions(name: 'chat' | 'embeddings') {
+    const dialect = parts.dialects.get(name);
+    if (dialect === undefined) throw new Error(`the ${name} dialect is missing`);
+    return {
+      limit: MAX_AUXILIARY_CALLS,
+      newId: dependencies.newId,
+      run(exchangeId: string, request: ModelRequest, client: Client) {
+        const own = { ...dependencies, maxAnswerBytes, newId: () => exchangeId };
+        const exchange = runExchange(dialect, request, client, own);
+        exchanges.track(exchange);
+        return exchange;
+      },
+    };
+  }
+  const auxiliary = new AuxiliaryCalls(auxiliaryOptions('chat'));
+  const embeddings = new EmbeddingCalls(auxiliaryOptions('embeddings'));
   return {
     /** The model calls of guardrails. A stop waits for them like for other exchanges. */
     auxiliary,
+    /** The embeddings of the semantic cache, with a limit of their own. */
+    embeddings,
     /** The running exchanges: a stop waits for them. */
     exchanges,
     /** The exchanges among them that continue without their clients. */

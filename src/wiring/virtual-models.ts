@@ -4,6 +4,7 @@ import type { VisibleModels } from '../commands/access/visible-models.ts';
 import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import { problemAround } from '../commands/virtual-models/chains.ts';
 import { VirtualModelChanges } from '../commands/virtual-models/changes.ts';
+import { cheapestHealthy } from '../commands/virtual-models/cheapest-healthy.ts';
 import {
   type DeclaredVirtualModels,
   declaredVirtualModels,
@@ -11,6 +12,8 @@ import {
 } from '../commands/virtual-models/directory.ts';
 import { defaultPhrases } from '../commands/virtual-models/failover-rules.ts';
 import { type Entry, withVirtualModels } from '../commands/virtual-models/listing.ts';
+import { RouteFallbacks } from '../commands/virtual-models/route-fallbacks.ts';
+import { RouteStrategies } from '../commands/virtual-models/route-strategies.ts';
 import { createRouter, type RouterOptions } from '../commands/virtual-models/router.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
@@ -28,6 +31,7 @@ export interface VirtualModelsOptions {
   readonly log: EventLog;
   readonly view: RunningProjection<VirtualModelsState>;
   readonly registry: Registry;
+  readonly routeStrategies: RouteStrategies;
   readonly warn: (message: string) => void;
 }
 
@@ -39,15 +43,20 @@ export interface RouterParts extends Pick<RouterOptions, 'access' | 'admission' 
 
 export type VirtualModels = ReturnType<typeof createVirtualModels>;
 
+/** The strategies that need no plugin. */
+export function builtInRouteStrategies(): RouteStrategies {
+  return new RouteStrategies([cheapestHealthy]);
+}
+
 /** @throws Error when the configuration declares an invalid virtual model */
-export function createVirtualModels({ config, log, view, registry, warn }: VirtualModelsOptions) {
+export function createVirtualModels({ config, log, view, registry, routeStrategies, warn }: VirtualModelsOptions) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
   const providers = { has: isProvider, knows: (nameOrType: string) => registry.knows(nameOrType) };
   const policies = config.virtualModels.map(({ userPaths, ...one }) => ({
     ...one,
     userPaths: userPaths?.map((path) => parseUserPath(path, 'user_paths')),
   }));
-  const declared = declaredVirtualModels(policies, providers, warn);
+  const declared = declaredVirtualModels(policies, providers, routeStrategies, warn);
   const { enabledByDefault } = config.models;
   const directory = new VirtualModelDirectory({ stored: () => view.state, declared, enabledByDefault });
   refuseCycles(directory, declared);
@@ -56,7 +65,9 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
     enabledByDefault,
     isProvider,
     resolve: (model, provider) => registry.resolve(model, provider),
+    strategyProblem: (plugin) => routeStrategies.problem(plugin)?.message,
   };
+  const fallbacks = new RouteFallbacks();
   const changes = new VirtualModelChanges({
     log,
     directory,
@@ -67,6 +78,10 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
   return {
     directory,
     policies: directory.policies,
+    /** The strategies that virtual models can use; plugins add theirs. */
+    routeStrategies,
+    /** Selections that route strategies could not make. */
+    fallbacks,
     /** Inputs of the rows beside the stored virtual models; also for an `as_of` list. */
     facts,
     router: ({ access, admission, priceOf, resilience, random }: RouterParts) =>
@@ -77,6 +92,9 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
         admission,
         priceOf,
         random,
+        strategies: routeStrategies,
+        fallbacks,
+        now: () => performance.now(),
         failover: { ...failover, phrases },
         isInOrder(provider) {
           if (resilience().get(provider)?.breaker.refuses === true) return false;
@@ -93,7 +111,7 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
         declaredAt: Math.floor(Date.now() / 1000),
       }),
     register: (admin: Routes, asOf: Pick<AsOf, 'moment' | 'fold'>) =>
-      registerVirtualModels(admin, { view, changes, providers, facts, asOf }),
+      registerVirtualModels(admin, { view, changes, providers, routeStrategies, facts, asOf }),
   };
 }
 

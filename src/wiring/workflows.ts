@@ -1,5 +1,6 @@
 /** Wiring of workflows and guardrails: the policy of each request, and the changes of administrators. */
 import { type GuardrailTestParts, testGuardrail } from '../commands/auxiliary-calls/test-guardrail.ts';
+import { localAddressCheck } from '../commands/credentials/check-address.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { ExchangeDependencies } from '../commands/exchange/pipeline/dependencies.ts';
 import { type ExchangePolicy, policyOfWorkflow, policyWithout } from '../commands/exchange/policy.ts';
@@ -9,9 +10,10 @@ import { GuardrailDirectory } from '../commands/guardrails/directory.ts';
 import type { Guardrail, GuardrailTypes } from '../commands/guardrails/guardrail.ts';
 import { sealingPlace } from '../commands/guardrails/guardrail-input.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
-import { type PreparationParts, prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
+import { isPrepared, type PreparationParts, prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
 import type { DraftParts } from '../commands/guardrails/replay/draft.ts';
 import { InTurn } from '../commands/in-turn.ts';
+import type { RouteStrategies } from '../commands/virtual-models/route-strategies.ts';
 import { stepProblem } from '../commands/workflows/chains.ts';
 import { readVersion, WorkflowChanges } from '../commands/workflows/changes.ts';
 import type { CompiledWorkflow } from '../commands/workflows/compile.ts';
@@ -26,7 +28,7 @@ import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { registerGuardrailTest } from '../http/admin/guardrail-test.ts';
 import { registerGuardrails } from '../http/admin/guardrails.ts';
-import { registerPlugins, whilePluginsAreOn } from '../http/admin/plugins.ts';
+import { type PluginRow, registerPlugins, whilePluginsAreOn } from '../http/admin/plugins.ts';
 import { registerWorkflows } from '../http/admin/workflows.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { optionalUserPath } from '../http/user-path.ts';
@@ -38,15 +40,28 @@ import type { Registry } from '../providers/registry.ts';
 export interface WorkflowsOptions {
   readonly config: Pick<
     Config,
-    'logging' | 'usageEnabled' | 'pluginsEnabled' | 'budgets' | 'guardrails' | 'guardrailsEnabled' | 'failover'
+    | 'logging'
+    | 'usageEnabled'
+    | 'pluginsEnabled'
+    | 'budgets'
+    | 'guardrails'
+    | 'guardrailsEnabled'
+    | 'failover'
+    | 'responseCache'
+    | 'registry'
   >;
   readonly log: EventLog;
   readonly workflows: RunningProjection<WorkflowsState>;
   readonly guardrails: RunningProjection<GuardrailsState>;
   readonly types: GuardrailTypes;
+  /** Whether a plugin could not be loaded, so that types may be missing. */
+  readonly pluginsFailed: boolean;
+  /** The rows of plugins in `GET /admin/plugins`. */
+  pluginRows(): PluginRow[];
+  readonly routeStrategies: Pick<RouteStrategies, 'list'>;
   readonly sealers: SealerSource;
   /** @param isDeclared whether the configuration declares the guardrail */
-  servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath'>, isDeclared: boolean): GuardrailServices;
+  servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs'>, isDeclared: boolean): GuardrailServices;
   readonly registry: Pick<Registry, 'providerByNameOrType' | 'resolve'>;
 }
 
@@ -84,7 +99,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
   const prepare: DraftParts['prepare'] = (guardrail, services = (of) => of) =>
     prepareGuardrail(guardrail, { types, openSecret, servicesOf: (one) => services(servicesOf(one)) });
   const prepareAsIs = (guardrail: Guardrail) => prepare(guardrail);
-  const rules = declaredGuardrails(rulesOf(config), types, prepareAsIs);
+  const rules = declaredGuardrails(rulesOf(config), types, prepareAsIs, options.pluginsFailed);
   for (const [name, guardrail] of rules.guardrails) declared.set(name, guardrail);
   const over = (stored: { guardrails(): GuardrailsState; workflows(): WorkflowsState }): InForceWorkflows => {
     const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared, prepare: prepareAsIs });
@@ -93,7 +108,8 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
   };
   const now = over({ guardrails: () => options.guardrails.state, workflows: () => options.workflows.state });
   const { directory, guardrails } = now;
-  const conflict = stepProblem(rules.steps, guardrails);
+  const known = rules.steps.filter(({ ref }) => isPrepared(guardrails.prepared(ref)));
+  const conflict = stepProblem(known, guardrails);
   if (conflict !== undefined) throw new Error(`guardrails.rules: ${conflict.problem}`);
   async function at(given: string | undefined, asOf: AsOf): Promise<InForceWorkflows> {
     const moment = await asOf.moment(given);
@@ -110,6 +126,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     types,
     uses: workflowUses(directory, guardrails),
     sealers,
+    refusesAddress: config.registry.allowLocalProviders ? async () => false : localAddressCheck(),
     inTurn,
     whenProcessed: (position) => options.guardrails.whenProcessed(position),
   });
@@ -128,8 +145,10 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
       return found?.provider.name === provider && found.model === model;
     },
   };
-  const none = policyWithout(config.logging.capture);
-  const policy = policies((compiled) => policyOfWorkflow(compiled, config.logging.capture), none);
+  const { capture } = config.logging;
+  const ofProcess = { capture, cache: config.responseCache.enabled ? config.responseCache : undefined };
+  const none = policyWithout(ofProcess);
+  const policy = policies((compiled) => policyOfWorkflow(compiled, ofProcess), none);
   const unguarded = policies((compiled) => ({ ...policy(compiled), guardrails: undefined, problem: undefined }), none);
   return {
     directory,
@@ -160,7 +179,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
         at: async (given) => (await at(given, asOf)).directory,
       });
       whilePluginsAreOn(admin, config.pluginsEnabled || config.guardrailsEnabled, (routes) => {
-        registerPlugins(routes, types);
+        registerPlugins(routes, { types, routeStrategies: options.routeStrategies, plugins: options.pluginRows });
         const test: GuardrailTestParts = {
           ...{ directory: guardrails, log, prepare, draft: (input) => guardrailChanges.draft(input) },
         };
@@ -211,10 +230,9 @@ function policies(
   };
 }
 
-/** There is no response cache yet. */
 function processSwitches(config: WorkflowsOptions['config']): WorkflowFeatures {
   return {
-    cache: false,
+    cache: config.responseCache.enabled,
     audit: config.logging.enabled,
     usage: config.usageEnabled,
     budget: config.budgets.enabled,

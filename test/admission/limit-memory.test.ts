@@ -98,6 +98,15 @@ describe.each(engines)('from a log in %s', (engine) => {
     expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 42]]);
   });
 
+  test('answers from the response cache count against no limit', async () => {
+    const exchange = exchangeOf('1', { userPath: '/team' });
+    const free = { cacheType: 'exact', inputCost: '0', outputCost: '0', totalCost: '0', savedCost: '5' };
+    const usage = usageRecorded.create(usageRecorded.data.parse({ ...exchange.usage.data, ...free }), exchange.context);
+    const events = [exchange.received, exchange.completed, usage];
+    await append(opened.log, exchange.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
+    expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[0, 0]]);
+  });
+
   test('retries count as the same request, and refused requests do not count', async () => {
     const exchange = exchangeOf('1', { userPath: '/team' });
     const events = [

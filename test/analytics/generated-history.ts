@@ -289,6 +289,7 @@ function usageEvent(on: SpentOn, context: EventContext, chance: Chance, at: numb
   const output = known ? chance(2000) : null;
   const priced = known && chance(4) > 0;
   const cached = chance(10);
+  const isCached = cached <= 1;
   const inputCost = priced ? String(BigInt(input ?? 0) * 2500n) : null;
   const outputCost = priced ? String(BigInt(output ?? 0) * 10_000n) : null;
   const totalCost = priced ? String(BigInt(inputCost ?? 0) + BigInt(outputCost ?? 0)) : null;
@@ -310,12 +311,12 @@ function usageEvent(on: SpentOn, context: EventContext, chance: Chance, at: numb
         imageOutputTokens: null,
         acceptedPredictionTokens: null,
         rejectedPredictionTokens: null,
-        ...(cached === 0 ? { cacheType: 'exact' as const } : cached === 1 ? { cacheType: 'semantic' as const } : {}),
+        ...(isCached
+          ? { cacheType: cached === 0 ? ('exact' as const) : ('semantic' as const), savedCost: totalCost }
+          : {}),
         source: known ? 'provider' : 'unknown',
         raw: known ? { prompt_tokens: input, note: "it's\t" } : null,
-        inputCost,
-        outputCost,
-        totalCost,
+        ...(isCached ? { inputCost: '0', outputCost: '0', totalCost: '0' } : { inputCost, outputCost, totalCost }),
         ...(priced ? { priceSource: 'snapshot:2026-01-01', price: { input_per_mtok: 2.5 } } : {}),
       },
       context,
@@ -323,7 +324,7 @@ function usageEvent(on: SpentOn, context: EventContext, chance: Chance, at: numb
     at,
     id: mintEventId(at),
   };
-  costs.set(event, totalCost);
+  costs.set(event, isCached ? '0' : totalCost);
   return event;
 }
 

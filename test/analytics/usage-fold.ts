@@ -22,6 +22,8 @@ export interface Used {
   readonly cached: number;
   readonly cacheWrite: number;
   readonly known: boolean;
+  /** Nano-dollars that an answer from the response cache saved. */
+  readonly saved: bigint | null;
   costs: Costs;
 }
 
@@ -56,6 +58,7 @@ export async function usedOf(log: EventLog): Promise<Used[]> {
         cached: data.cachedInputTokens ?? 0,
         cacheWrite: data.cacheWriteInputTokens ?? 0,
         known: data.source === 'provider',
+        saved: data.savedCost == null ? null : BigInt(data.savedCost),
         costs: costsOf(data),
       });
     } else if (event.type === usageRecalculated.type) {
@@ -112,7 +115,10 @@ export function figuresOf(used: readonly Used[]) {
     used.reduce((total, one) => total + one[column], 0);
   const cost = (kind: keyof Costs) => {
     const known = used.flatMap(({ cacheType, costs }) => (cacheType === '' ? (costs[kind] ?? []) : []));
-    return known.length === 0 ? null : Number(known.reduce((total, one) => total + one, 0n)) / 1e9;
+    const requests = (isHit: boolean) =>
+      used.reduce((sum, one) => sum + ((one.cacheType !== '') === isHit ? one.requests : 0), 0);
+    const isKnown = known.length > 0 || (requests(false) === 0 && requests(true) > 0);
+    return isKnown ? Number(known.reduce((total, one) => total + one, 0n)) / 1e9 : null;
   };
   return {
     requests: sum('requests'),

@@ -53,7 +53,7 @@ export function used(ms: number, { cost, userPath, labels, cached = false, excha
     inputCost: null,
     outputCost: null,
     totalCost,
-    ...(cached ? { cacheType: 'exact' as const } : {}),
+    ...(cached ? { cacheType: 'exact' as const, totalCost: '0', savedCost: totalCost } : {}),
   };
   const event = usageRecorded.create(data, { ...master, userPath: userPath as UserPath | undefined });
   return at(ms, event, streamName('exchange', exchange));

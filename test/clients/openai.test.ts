@@ -287,7 +287,13 @@ describe("OpenAI's client", () => {
 
   it('retries what may succeed the next time, and only that', async () => {
     const patient = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: MASTER_KEY, maxRetries: 1 });
-    const ask = () => patient.chat.completions.create({ model: 'llamacpp/simulated-small', messages: hello });
+    // A request of its own each time: an answer from a cache would hide the faults.
+    const ask = () =>
+      patient.chat.completions.create({
+        model: 'llamacpp/simulated-small',
+        messages: hello,
+        user: crypto.randomUUID(),
+      });
     gateway.simulated.control.next({ status: 429, retryAfter: 0 });
     const before = posts();
     expect((await ask()).choices[0]?.message.content).toBe('hello');

@@ -29,6 +29,7 @@ describe('chancery config print', () => {
     const comparable = (config: typeof again) => ({
       ...config,
       dataDir: '',
+      plugins: { ...config.plugins, from: '' },
       log: config.log.durability,
       providers: new Map(config.providers.map(({ source: _, ...provider }) => [provider.name, provider])),
     });
@@ -65,6 +66,12 @@ describe('chancery config print', () => {
       { name: 'a', type: 'vault', config: { url: 'http://vault', token: '****' } },
       rules[1],
     ]);
+  });
+
+  test('all settings of plugins are masked', () => {
+    const text = printed({ env: { PLUGINS: JSON.stringify([{ path: './p.ts', config: { token: 'hush-hush' } }]) } });
+    expect(text).toContain('path: ./p.ts');
+    expect(text).not.toContain('hush-hush');
   });
 
   test('secrets are masked wherever they come from', () => {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { refusals } from '../../src/commands/refusal.ts';
 import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';
-import { checkGuardedAnswer } from './check-guarded.ts';
+import { checkGuardedAnswer, isWholeAnswer } from './check-guarded.ts';
 import {
   type Answer,
   type Conversation,
@@ -99,13 +99,19 @@ function checkAnswer(
     checkGuardedAnswer(request, request.guarded, answer, exchange, log, complain);
     return;
   }
+  if (isCopy(request, exchange)) {
+    checkCopy(request, answer, exchange, log, complain);
+    return;
+  }
+  // Translated for both providers: their texts are known in advance, and compared by check-cached.ts and check-plugin.ts.
+  if (request.route === 'messages') return;
   const translated = request.route === 'responses' && request.provider === 'llamacpp';
   if (!request.stream) {
     if (answer.end !== 'whole') return;
     if (end?.type !== 'exchange.completed')
       complain('completed', `a whole answer arrived, and the log says ${end?.type}`);
     else if (translated) checkTranslated(request, answer, exchange, log, complain);
-    else if (!Buffer.concat(piecesOf(exchange)).equals(answer.body)) {
+    else if (!unnamed(Buffer.concat(piecesOf(exchange)), exchange).equals(unnamed(answer.body, exchange))) {
       complain('bytes', `${answer.body.length} bytes arrived that are not those of the recorded pieces`);
     } else if (request.route === 'responses') checkStored(request, objectOf(answer.body), log, complain);
     return;
@@ -117,6 +123,28 @@ function checkAnswer(
   if (answer.end === 'whole' && !complete && end?.type !== 'exchange.failed') {
     complain('completed', `the stream ended in an orderly way, and the log says ${end?.type}`);
   }
+}
+
+/** Its bytes are those of another exchange: answers under one key are compared, and those from the cache by check-cached.ts. */
+function isCopy({ idempotencyKey }: SentRequest, exchange: RecordedExchange): boolean {
+  const isReplayed = idempotencyKey !== undefined && eventOf(exchange, 'answer.replayed') !== undefined;
+  return isReplayed || eventOf(exchange, 'cache.hit') !== undefined;
+}
+
+/** A response from the cache is stored once more, for its own caller. */
+function checkCopy(
+  request: SentRequest,
+  answer: Answer,
+  exchange: RecordedExchange,
+  log: RecordedLog,
+  complain: Complain,
+): void {
+  if (answer.end !== 'whole') return;
+  if (!request.stream || isWholeAnswer(request, answer)) expectCompleted(exchange, complain);
+  if (request.route !== 'responses' || eventOf(exchange, 'cache.hit') === undefined) return;
+  const seen = request.stream ? streamedResponse(answer.body).final : objectOf(answer.body);
+  if (seen === undefined) complain('bytes', 'a response from the cache has no end');
+  checkStored(request, seen, log, complain);
 }
 
 /** The whole answer is in its own `response` stream, or, when it is not kept, with the end of the exchange. */
@@ -144,9 +172,21 @@ function checkTranslated(
   }
 }
 
+/**
+ * Without the name of the response before, where the gateway sent its turns in place of it: the provider cannot name it,
+ * so the gateway does. That is so for providers with responses of their own when that response came from the cache.
+ */
+function unnamed(bytes: Buffer, exchange: RecordedExchange): Buffer {
+  if (eventOf(exchange, 'history.replayed') === undefined) return bytes;
+  return Buffer.from(
+    bytes.toString().replaceAll(/"previous_response_id":\s*(?:null|"[^"]*")/g, '"previous_response_id":0'),
+  );
+}
+
 /** Every byte is a recorded one, in order; at the very end the gateway may have added frames of its own. */
-function checkStream(request: SentRequest, { body }: Answer, exchange: RecordedExchange, complain: Complain): void {
-  const pieces = piecesOf(exchange);
+function checkStream(request: SentRequest, answer: Answer, exchange: RecordedExchange, complain: Complain): void {
+  const body = unnamed(answer.body, exchange);
+  const pieces = piecesOf(exchange).map((piece) => unnamed(piece, exchange));
   const passedOn =
     request.route === 'chat' && request.wantsUsage !== true ? pieces.filter((piece) => !isUsageOnly(piece)) : pieces;
   const recorded = Buffer.concat(passedOn);

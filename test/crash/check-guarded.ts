@@ -63,7 +63,9 @@ function checkApplied(exchange: RecordedExchange, kind: WorkflowKind | undefined
   }
   if (!types.includes('exchange.completed') || types.includes('answer.replayed')) return;
   const stream = isObject(events[0]?.data) && events[0].data.stream;
-  const needed = ['prompt', ...(stream === true ? ['stream'] : []), ...(kind === 'collected' ? ['response'] : [])];
+  const ofAnswer = [...(stream === true ? ['stream'] : []), ...(kind === 'collected' ? ['response'] : [])];
+  // The answer of the entry was evaluated when it was made, under the same version of the workflow.
+  const needed = types.includes('cache.hit') ? ['prompt'] : ['prompt', ...ofAnswer];
   const phases = applied.map((event) => textIn(event, 'phase'));
   const missing = needed.filter((phase) => !phases.includes(phase));
   if (missing.length > 0) complain('applied', `it was completed without guardrails of the phases ${missing}`);
@@ -108,6 +110,11 @@ export function checkGuardedAnswer(
   }
   // Its bytes are those of another exchange, and are compared under its key.
   if (eventOf(exchange, 'answer.replayed') !== undefined) return;
+  // They are compared with the first answer by check-cached.ts, and a stored response is its own.
+  if (eventOf(exchange, 'cache.hit') !== undefined) {
+    if (isWhole && !request.stream) checkWholeHit(answer, exchange, log, complain);
+    return;
+  }
   if (request.stream) checkDelivered(answer, exchange, complain);
   else if (isWhole) checkWhole(answer, exchange, log, complain);
 }
@@ -134,6 +141,11 @@ function checkWhole({ body }: Answer, exchange: RecordedExchange, log: RecordedL
   const same =
     stored === undefined ? recorded.equals(expected) : recorded.subarray(0, expected.length).equals(expected);
   if (!same) complain('delivered', `${body.length} bytes arrived that are not those of the record (${responseId})`);
+}
+
+function checkWholeHit(answer: Answer, exchange: RecordedExchange, log: RecordedLog, complain: Complain): void {
+  const isStored = textIn(eventOf(exchange, 'exchange.completed'), 'responseId') !== undefined;
+  if (isStored) checkWhole(answer, exchange, log, complain);
 }
 
 interface WorkflowVersion {

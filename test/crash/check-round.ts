@@ -6,6 +6,7 @@ import {
   checkNotMadeTwice,
   checkPromises,
 } from './check-background-and-repeated.ts';
+import { checkCachedAnswers, checkCachedExchanges } from './check-cached.ts';
 import { checkExchanges } from './check-exchanges.ts';
 import {
   checkGuardedExchanges,
@@ -13,6 +14,7 @@ import {
   checkStoredPlaceholders,
   type WorkflowKind,
 } from './check-guarded.ts';
+import { checkPluginAnswers, checkPluginExchanges, checkReplacedWords } from './check-plugin.ts';
 import { checkProviderCalls } from './check-provider-calls.ts';
 import { checkContents, checkResponses, type Deletion, type KnownResponse } from './check-responses.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
@@ -66,6 +68,11 @@ export async function checkRound(
     ...checkGuardedExchanges(log, workflows),
     ...checkStoredPlaceholders(log),
     ...checkPromises(promises, given),
+    ...checkCachedExchanges(log),
+    ...checkCachedAnswers(conversations, log),
+    ...checkReplacedWords(calls),
+    ...checkPluginExchanges(log),
+    ...checkPluginAnswers(conversations),
     ...(await checkResponses(responses, deleted, log, retrieve)),
   ];
 }

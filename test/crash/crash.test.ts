@@ -24,4 +24,4 @@ it(`loses nothing it acknowledged when it is killed under load again and again (
   expect(sum.openAtKill).toBeGreaterThan(10);
   expect(sum.wholeAnswers).toBeGreaterThan(100);
   expect(sum.cutAnswers).toBeGreaterThan(10);
-}, 90_000);
+}, 150_000);

@@ -17,6 +17,10 @@ export interface SentRequest {
   readonly headers?: Readonly<Record<string, string>>;
   /** The facts about a request whose workflow has guardrails. */
   readonly guarded?: GuardedRequest;
+  /** The facts about a request that the response cache may answer. */
+  readonly cached?: CachedRequest;
+  /** The facts about a request that a plugin changes. */
+  readonly plugin?: PluginRequest;
   /** Responses: whether it is to be kept. */
   readonly store?: boolean;
   /** Chat streams: whether the client asked for the usage chunk. */
@@ -37,6 +41,26 @@ export interface GuardedRequest {
   readonly leastVersion: number;
   /** The text of a whole answer must be one of these; they differ by the version of the workflow. */
   readonly texts: readonly string[];
+}
+
+export interface CachedRequest {
+  readonly userPath: string;
+  /** Of a whole answer; of embeddings the vector as JSON. */
+  readonly text: string;
+  /** Whether its headers allow an answer from the cache. */
+  readonly reads: boolean;
+  /** Whether its headers allow the answer to be cached. */
+  readonly stores: boolean;
+  readonly ttlSeconds?: number;
+  /** Request ids of the purges that were acknowledged before it was sent. */
+  readonly purges: readonly string[];
+}
+
+export interface PluginRequest {
+  /** Of a whole answer. */
+  readonly text: string;
+  /** Whether the plugin ends its process when it gets the request. */
+  readonly exits: boolean;
 }
 
 export interface Answer {

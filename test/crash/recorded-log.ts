@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { categoryOf, idOf, type Position, type RecordedEvent } from '../../src/events/event.ts';
 import { START } from '../../src/events/log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
+import { CacheHistory } from './cache-history.ts';
 import type { Violation } from './evidence.ts';
 
 export interface RecordedExchange {
@@ -26,6 +27,7 @@ export class RecordedLog {
   lastOfGateway: string | undefined;
   /** Process ids of the gateways that recorded their start. */
   readonly startedPids = new Set<number>();
+  readonly cache = new CacheHistory();
   events = 0;
   #position: Position = START;
   #sequence = 0;
@@ -49,6 +51,7 @@ export class RecordedLog {
     this.#addToDigest(event);
     if (event.type.startsWith('gateway.')) this.lastOfGateway = event.type;
     if (event.type === 'gateway.started') this.startedPids.add(numberIn(event, 'pid') ?? 0);
+    this.cache.add(event);
     const category = categoryOf(event.stream);
     const id = idOf(event.stream);
     if (category === 'exchange') this.#addToExchange(id, event);

@@ -16,8 +16,10 @@ import {
   startProcess,
 } from '../e2e/gateway-process.ts';
 import { PromiseClient } from './background-and-repeated.ts';
+import { CachedClient, CachedTraffic } from './cached-client.ts';
 import { type BackgroundOutcome, isPromise } from './check-background-and-repeated.ts';
 import { endsOf } from './check-exchanges.ts';
+import { isWholeAnswer } from './check-guarded.ts';
 import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
 import { checkRound, type Evidence } from './check-round.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
@@ -25,6 +27,8 @@ import { FailingDisk, type Fault, type FaultRound, failSyncs, faults, fillDisk, 
 import { GuardedClient } from './guarded-client.ts';
 import { GuardedWorkflows } from './guarded-workflows.ts';
 import { LoadClient } from './load.ts';
+import { guardWithPlugin, PluginClient } from './plugin-client.ts';
+import { PluginProcesses } from './plugin-processes.ts';
 import { createChance, type Random } from './random.ts';
 import { readAgain, readOn, readUntilAllEnded, readUntilStarted } from './read-log.ts';
 import { piecesOf, RecordedLog } from './recorded-log.ts';
@@ -66,6 +70,16 @@ export interface CrashSum {
   guarded: number;
   /** Versions of workflows with guardrails that were acknowledged. */
   workflows: number;
+  /** Answers from the response cache, answers that were offered to later requests, and acknowledged purges. */
+  hits: number;
+  cached: number;
+  purges: number;
+  /** Kills of the plugin's process while its gateway ran. */
+  pluginKills: number;
+  /** Requests refused because the plugin did not run. */
+  pluginFailures: number;
+  /** Whole answers to requests that the plugin changed. */
+  pluginAnswers: number;
   /** Idempotency keys under which a whole answer was given. */
   keys: number;
   violations: Violation[];
@@ -81,6 +95,7 @@ interface RoundPlan {
   readonly endedStarts: readonly { readonly afterMs: number; readonly signal: 'SIGKILL' | 'SIGTERM' }[];
   /** Read models are derived from the log: sometimes they are lost. */
   readonly losesViews: boolean;
+  readonly pluginKills: number;
   /** The fault of the disk or the folder in this round, beside the crash. */
   readonly fault: Fault | undefined;
 }
@@ -101,6 +116,7 @@ function planOf(chance: Random, secondsPerRound: number): RoundPlan {
         }))
       : [],
     losesViews: chance.happens(0.1),
+    pluginKills: chance.happens(0.6) ? chance.between(1, 3) : 0,
     fault: chance.happens(0.4) ? chance.oneOf(faults) : undefined,
   };
 }
@@ -130,7 +146,12 @@ class CrashRun {
   readonly #clients: readonly LoadClient[];
   readonly #promiseClients: readonly PromiseClient[];
   readonly #guardedClients: readonly GuardedClient[];
+  readonly #cachedClients: readonly CachedClient[];
+  readonly #pluginClients: readonly PluginClient[];
   readonly #workflows = new GuardedWorkflows();
+  readonly #traffic: CachedTraffic;
+  readonly #plugins = new PluginProcesses();
+  readonly #pluginChance: Random;
   readonly #log = new RecordedLog();
   readonly #known: KnownResponse[] = [];
   readonly #deleted = new Map<string, Deletion>();
@@ -150,6 +171,12 @@ class CrashRun {
     events: 0,
     openAtKill: 0,
     promises: 0,
+    hits: 0,
+    cached: 0,
+    purges: 0,
+    pluginKills: 0,
+    pluginFailures: 0,
+    pluginAnswers: 0,
     keys: 0,
     guarded: 0,
     workflows: 0,
@@ -172,17 +199,33 @@ class CrashRun {
       { length: Math.ceil(clients / 2) },
       (_, index) => new GuardedClient(`g${index}`, this.#chance.fork(), this.#workflows, index === 0),
     );
+    this.#traffic = new CachedTraffic(this.#chance.fork());
+    this.#cachedClients = Array.from(
+      { length: Math.ceil(clients / 2) },
+      (_, index) => new CachedClient(`k${index}`, this.#chance.fork(), this.#traffic, index === 0),
+    );
+    this.#pluginChance = this.#chance.fork();
+    this.#pluginClients = Array.from(
+      { length: Math.ceil(clients / 4) },
+      (_, index) => new PluginClient(`b${index}`, this.#chance.fork()),
+    );
   }
 
   async all(): Promise<CrashSum> {
     const { rounds, secondsPerRound, onRound } = this.#options;
     // Each answer is compared with its own record, also a refusal.
     const recordsAll = { LOGGING_REFUSALS_PER_MINUTE: '1000000' };
-    this.#env = { ...(await this.#upstreams.listen()), ...recordsAll, LOG_LEVEL: 'info', GUARDRAILS_ENABLED: 'true' };
+    this.#env = {
+      ...(await this.#upstreams.listen()),
+      ...recordsAll,
+      ...this.#plugins.env,
+      ...{ LOG_LEVEL: 'info', GUARDRAILS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' },
+    };
     let plan = planOf(this.#chance, secondsPerRound);
     let gateway = await this.#start({ ...plan, endedStarts: [] });
     const wire = new WireClient(gateway.url);
     await this.#workflows.create(wire);
+    await guardWithPlugin(wire);
     wire.close();
     for (let round = 1; round <= rounds; round++) {
       gateway = await this.#faulty(gateway, plan);
@@ -198,6 +241,7 @@ class CrashRun {
     }
     gateway.process.kill('SIGTERM');
     await this.#exitOf(gateway.process);
+    await this.#checkPluginEnded();
     await this.#checkWholeLog();
     return this.#sum;
   }
@@ -205,6 +249,7 @@ class CrashRun {
   async close(): Promise<void> {
     this.#gateway?.process.kill('SIGKILL');
     this.#disk.remove();
+    this.#plugins.remove();
     await this.#upstreams.close();
   }
 
@@ -224,6 +269,7 @@ class CrashRun {
         this.#complain('starts', `ended with ${exit.code ?? exit.signal}:\n${start.stdout}${start.stderr}`);
       }
       this.#sum.endedStarts += 1;
+      await this.#checkPluginEnded();
     }
     return this.#serve(env);
   }
@@ -276,8 +322,11 @@ class CrashRun {
     const clients = [
       ...this.#clients.map((client) => client.run(wire(), conversations, () => ends.stopped)),
       ...this.#promiseClients.map((client) => client.run(wire(), () => ends.stopped)),
-      ...this.#guardedClients.map((client) => client.run(wire(), conversations, () => ends.stopped)),
+      ...[...this.#guardedClients, ...this.#cachedClients, ...this.#pluginClients].map((client) =>
+        client.run(wire(), conversations, () => ends.stopped),
+      ),
     ];
+    const pluginKills = this.#plugins.killWithin(plan.loadMs, plan.pluginKills, this.#pluginChance);
     const gone = process.exited.then((exit) => {
       ends.exited = true;
       return exit;
@@ -298,8 +347,15 @@ class CrashRun {
         this.#complain('orderly stop', `it exited with ${code ?? signal}:\n${process.stdout}${process.stderr}`);
     }
     await Promise.all(clients);
+    this.#sum.pluginKills += await pluginKills;
+    await this.#checkPluginEnded();
     for (const wire of wires) wire.close();
     return { conversations, killedAt, orderly: plan.end === 'SIGTERM' };
+  }
+
+  /** No process of a plugin outlives its gateway. */
+  async #checkPluginEnded(): Promise<void> {
+    for (const row of await this.#plugins.left()) this.#complain('plugin process', `it outlived its gateway: ${row}`);
   }
 
   /** A gateway that does not stop in time is a violation, and is killed. */
@@ -338,7 +394,8 @@ class CrashRun {
     const promises: BackgroundOutcome[] = [];
     for (const client of this.#promiseClients) promises.push(...(await client.kept(url)));
     await readUntilAllEnded(this.#log, this.#options.dataDir, VISIBLE_WITHIN_MS);
-    const given = [...this.#promiseClients, ...this.#guardedClients].flatMap((client) => client.given());
+    const keyed = [...this.#promiseClients, ...this.#guardedClients, ...this.#cachedClients];
+    const given = keyed.flatMap((client) => client.given());
     const calls = this.#upstreams.newCalls();
     const known = knownResponses(conversations);
     for (const [id, state] of deletions(conversations)) this.#deleted.set(id, state);
@@ -370,8 +427,13 @@ class CrashRun {
     sum.promises = this.#promiseClients.reduce((count, client) => count + client.promises, 0);
     sum.keys = this.#promiseClients.reduce((count, client) => count + client.keys, 0);
     sum.workflows = this.#workflows.kinds.size;
+    sum.hits = this.#log.cache.hits;
+    sum.cached = this.#log.cache.stored.size;
+    sum.purges = this.#traffic.acknowledged.length;
     for (const { request, answer } of conversations) {
       if (request.guarded !== undefined && answer.end === 'whole') sum.guarded += 1;
+      if (request.plugin !== undefined && answer.status === 500) sum.pluginFailures += 1;
+      if (request.plugin !== undefined && isWholeAnswer(request, answer)) sum.pluginAnswers += 1;
       if (answer.end === 'whole') sum.wholeAnswers += 1;
       else sum.cutAnswers += 1;
       sum.bytes += answer.body.length;

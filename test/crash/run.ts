@@ -1,7 +1,8 @@
 /**
  * `npm run test:crash -- --rounds 200 [--seed N] [--seconds 1.5] [--clients 14] [--large 0.05]`: kills a gateway under load, again
  * and again, and checks after every restart that nothing acknowledged was lost. In some rounds the disk is full, syncs fail (both
- * injected, see failing-disk.ts) or a segment is missing (on a copy of the folder). Exits with 1 when something was.
+ * injected, see failing-disk.ts) or a segment is missing (on a copy of the folder); in some the process of a plugin is killed too.
+ * Exits with 1 when something was.
  */
 import { parseArgs } from 'node:util';
 import { temporaryFolder } from '../e2e/gateway-process.ts';
@@ -62,6 +63,8 @@ function line(sum: CrashSum): string {
     `${sum.providerCalls} provider calls`,
     `${sum.promises} background responses, ${sum.keys} keys`,
     `${sum.guarded} whole answers under ${sum.workflows} versions of workflows with guardrails`,
+    `${sum.hits} hits of ${sum.cached} cached answers, ${sum.purges} purges`,
+    `${sum.pluginAnswers} whole answers and ${sum.pluginFailures} failures with the plugin, ${sum.pluginKills} kills of it`,
     `${sum.events} events`,
     `${sum.violations.length} violations`,
   ].join(', ');

@@ -25,6 +25,13 @@ describe('patternFinder', () => {
     expect(() => patternFinder(pattern, false)).toThrow(/pattern/);
   });
 
+  it.each(['\\b', '\\b\\b', '(\\b)', '\\b(?:)$', '[^\\x00-\\x{10FFFF}]'])(
+    'refuses %s, which matches no character, with the reason',
+    (pattern) => {
+      expect(() => patternFinder(pattern, false)).toThrow(`the pattern '${pattern}' cannot match any character`);
+    },
+  );
+
   it.each(['(x+x+)+y', '(x|xx)*y', '(x*)*y', 'x*x*x*x*x*y', '(.*)(.*)(.*)(.*)y', '(x?){30}x{30}y'])(
     'reads 200,000 characters with %s in less than a second',
     (pattern) => {

@@ -15,6 +15,9 @@ const request = (custom_id: string, model: string, more: object = {}) => ({
   ...more,
 });
 
+/** The requests that make something: the gateway reads the states of earlier batches meanwhile. */
+const made = (requests: readonly string[]) => requests.filter((request) => !request.startsWith('GET '));
+
 describe('POST /v1/batches with requests', () => {
   let openai: ScriptedProvider;
   let groq: ScriptedProvider;
@@ -66,7 +69,7 @@ describe('POST /v1/batches with requests', () => {
       { custom_id: 'a', method: 'POST', url: endpoint, body: request('a', 'scripted').body },
       { custom_id: 'b', method: 'POST', url: endpoint, body: request('b', 'scripted').body },
     ]);
-    expect(stores.openai.requests).toEqual([]);
+    expect(made(stores.openai.requests)).toEqual([]);
     const [tracked] = await eventsUntil(gateway, `stream=file-${batch.input_file_id}`, () => true);
     expect(tracked?.data).toMatchObject({ provider: 'groq', exchangeId: exchangeOf(answer) });
     expect(await json(await gateway.fetch(`/v1/files/${batch.input_file_id}`))).toMatchObject({ provider: 'groq' });
@@ -141,14 +144,14 @@ describe('POST /v1/batches with requests', () => {
     const refused = await errorOf(await create(body), 400);
     expect(refused).toMatchObject({ type: 'invalid_request_error', param });
     if (code !== 'invalid_value') expect(refused.code).toBe(code);
-    expect([...stores.groq.requests, ...stores.openai.requests]).toEqual([]);
+    expect(made([...stores.groq.requests, ...stores.openai.requests])).toEqual([]);
   });
 
   it.each([['mistral'], ['gemini']])(
     'is 501 at %s, which has no batches or no files, without a call to it',
     async (name) => {
       expect(await errorOf(await create({ requests: [request('a', `${name}/scripted`)] }), 501)).toBeDefined();
-      expect(stores.groq.requests).toEqual([]);
+      expect(made(stores.groq.requests)).toEqual([]);
     },
   );
 
@@ -169,7 +172,7 @@ describe('POST /v1/batches with requests', () => {
       body: { model: 'groq/scripted', previous_response_id: 'r' },
     };
     expect(await errorOf(await by({ requests: [deferredWork] }), 400)).toMatchObject({ param: 'requests[0]' });
-    expect(stores.groq.requests).toEqual([]);
+    expect(made(stores.groq.requests)).toEqual([]);
     expect((await by({ requests: [request('a', 'groq/scripted')] })).status).toBe(200);
   });
 });

@@ -11,7 +11,7 @@ const preflight = (origin: string) => ({
   headers: {
     origin,
     'access-control-request-method': 'POST',
-    'access-control-request-headers': 'authorization,content-type,x-stainless-lang',
+    'access-control-request-headers': 'authorization,content-type,x-cache-control,x-cache-ttl',
   },
 });
 
@@ -31,7 +31,7 @@ describe('a gateway with CORS_ORIGINS', () => {
     expect(Object.fromEntries(answer.headers)).toMatchObject({
       'access-control-allow-origin': PAGE,
       'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
-      'access-control-allow-headers': 'authorization,content-type,x-stainless-lang',
+      'access-control-allow-headers': 'authorization,content-type,x-cache-control,x-cache-ttl',
       'access-control-max-age': '600',
       vary: 'Origin',
     });

@@ -163,6 +163,36 @@ describe('an administrator of a subtree', () => {
     });
     await admin.refused(of(`&key=${foreign.id}`), 404, scoped.value);
   });
+
+  it('cannot distinguish virtual models of other user paths from missing ones', async () => {
+    const scoped = await admin.newKey({ user_path: '/sub', dashboard_access: true });
+    const save = (body: object) => admin.change('PUT', '/admin/virtual-models', body);
+    const ofModel = (model: string) => `/admin/explain?model=${model}`;
+    await save({ source: 'of-other', target_model: SMALL, user_paths: ['/other', '/sub-other'] });
+    await save({ source: 'of-deeper', target_model: SMALL, user_paths: ['/other', '/sub/deeper'] });
+    await save({ source: 'of-all', targets: [{ model: 'of-other' }, { model: LARGE }] });
+    await save({ source: 'leads-to-other', target_model: 'of-other' });
+    for (const model of ['of-other', 'leads-to-other', 'missing']) {
+      const refused = await admin.refused(ofModel(model), 404, scoped.value);
+      expect(refused).toMatchObject({ code: 'model_not_found', message: expect.stringContaining(model) });
+      expect(refused.message.replace(model, '')).toBe(
+        (await admin.refused(ofModel('other-missing'), 404, scoped.value)).message.replace('other-missing', ''),
+      );
+    }
+    const visible = await admin.get(ofModel('of-all'), scoped.value);
+    expect(visible).toMatchObject({ allowed: true, resolved: [{ selector: LARGE, through: ['of-all'] }] });
+    expect(JSON.stringify(visible)).not.toContain('of-other');
+    expect(JSON.stringify(visible)).not.toContain(SMALL);
+    // A path below the scope may use it, so the administrator sees why its own path may not.
+    const deeper = await admin.get(ofModel('of-deeper'), scoped.value);
+    expect(deeper).toMatchObject({ allowed: false, resolved: [{ selector: SMALL, allowed: false }] });
+    expect(deeper.steps[0]).toMatchObject({ subject: 'of-deeper', list: ['/sub/deeper'] });
+    // An administrator of everything sees all of them.
+    expect((await admin.get(`${ofModel('of-all')}&user_path=/sub`)).resolved).toHaveLength(2);
+    for (const source of ['leads-to-other', 'of-all', 'of-deeper', 'of-other']) {
+      await admin.change('DELETE', '/admin/virtual-models', { source });
+    }
+  });
 });
 
 it('GET /admin/explain refuses a missing model, an invalid path, an unknown key and an unknown model', async () => {

@@ -31,8 +31,31 @@ describe('GET /admin/guardrails/types', () => {
 describe('GET /admin/plugins', () => {
   it('lists the guardrail types', async () => {
     const plugins = await admin.get('/admin/plugins');
-    expect(plugins).toHaveLength(8);
+    expect(plugins.filter(({ guardrail }: { guardrail: boolean }) => guardrail)).toHaveLength(8);
     expect(plugins[0]).toMatchObject({ name: 'system_prompt', kinds: ['prompt'], health: 'ok', guardrail: true });
+  });
+});
+
+describe('PUT /admin/guardrails with a server address', () => {
+  const people = (analyzer_url: string) => ({ name: 'people', type: 'presidio', config: { analyzer_url } });
+  const open = withGateway({ env: { PLUGINS_ENABLED: 'true', ALLOW_PRIVATE_PROVIDERS: 'true' } });
+
+  it.each([
+    ...['http://127.0.0.1:5002', 'http://localhost:5002', 'http://analyzer.localhost', 'http://[::1]:5002'],
+    ...['http://2130706433/', 'http://169.254.169.254/latest', 'http://0.0.0.0:5002', 'http://[::ffff:127.0.0.1]'],
+  ])('refuses %s, unless local addresses are allowed', async (url) => {
+    expect(await errorOf(await put(people(url)), 400)).toMatchObject({
+      ...{ param: 'config.analyzer_url', code: 'guardrail_address_refused' },
+      message: expect.stringContaining('ALLOW_PRIVATE_PROVIDERS=true'),
+    });
+    expect((await gateway.fetch('/admin/guardrails/people')).status).toBe(404);
+    const allowed = await open.fetch('/admin/guardrails', { method: 'PUT', json: people(url) });
+    expect(allowed.status).toBe(200);
+  });
+
+  it('accepts a name that cannot be resolved now, which is checked at each connection', async () => {
+    expect((await put(people('http://presidio-analyzer.invalid:3000'))).status).toBe(200);
+    expect((await remove('people')).status).toBe(204);
   });
 });
 
@@ -63,6 +86,11 @@ describe('PUT /admin/guardrails', () => {
     ['a time limit', { ...replace('x'), timeout_ms: -1 }, 'timeout_ms'],
     ['system_prompt without content', { name: 'x', type: 'system_prompt' }, 'config.content'],
     ['string_replace without rules', { name: 'x', type: 'string_replace' }, 'config.rules'],
+    [
+      'string_replace with a pattern that matches no character',
+      { name: 'x', type: 'string_replace', config: { rules: 'a => b\n\\b => |', mode: 'regex' } },
+      'config.rules',
+    ],
     ['llm_based_altering without a model', { name: 'x', type: 'llm_based_altering' }, 'config.model'],
     ['llm_judge without a model', { name: 'x', type: 'llm_judge' }, 'config.model'],
     ['header_edit with an unknown key', { name: 'x', type: 'header_edit', config: { other: 1 } }, 'config'],

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { ExchangeSummary } from '../../src/commands/exchange/pipeline/dependencies.ts';
+import type { ExchangeFigures } from '../../src/commands/exchange/pipeline/dependencies.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { createMetrics, type MetricSources, metricsPath, registerMetrics } from '../../src/http/metrics.ts';
 import { bareServer } from '../support/bare-server.ts';
 
-const facts: ExchangeSummary = {
+const facts: ExchangeFigures = {
   endpoint: '/v1/chat/completions',
   provider: 'local',
   model: 'tiny',

@@ -135,6 +135,10 @@ describe('a passthrough', () => {
         'content-type': 'text/x-odd; charset=x',
         'user-agent': 'my-agent/1',
         'proxy-authorization': 'Basic x',
+        'x-cache-control': 'no-store',
+        'x-cache-type': 'exact',
+        'x-cache-ttl': '5',
+        'x-cache-semantic-threshold': '0.9',
       },
     });
     expect(answer.status).toBe(201);
@@ -156,6 +160,10 @@ describe('a passthrough', () => {
       'forwarded',
       'x-gateway-user-path',
       'proxy-authorization',
+      'x-cache-control',
+      'x-cache-type',
+      'x-cache-ttl',
+      'x-cache-semantic-threshold',
     ]) {
       expect(headers[name]).toBeUndefined();
     }

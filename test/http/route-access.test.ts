@@ -60,7 +60,7 @@ beforeAll(async () => {
       OPENAI_ECHO_BASE_URL: echo.url,
       OPENAI_ECHO_API_KEY: 'sk-echo',
     }),
-    env: { PLUGINS_ENABLED: 'true' },
+    env: { PLUGINS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' },
   });
   unsubscribe('fastify.initialization', watch);
   await modelsListed(gateway, 3);

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
+import { canonicalSha256 } from '../../src/commands/canonical-json.ts';
 import type { Answered } from '../support/answered.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
@@ -47,6 +48,18 @@ describe('POST /admin/workflows', () => {
     expect(await admin.get(`/admin/workflows/${one.id}`)).toMatchObject({ version: 1, active: false });
     const { entries } = await admin.get('/admin/history?subject=workflow:path:/replaced');
     expect(entries.map(({ type }: Answered) => type)).toEqual(['workflow.created', 'workflow.created']);
+  });
+
+  it('has the settings of the response cache in its payload and its hash, only when they are given', async () => {
+    const cache = { scope: 'key', ttl_seconds: 5, tool_calls: true };
+    const given = await create(at('/cached', { features: off, cache }));
+    expect(given.workflow_payload).toEqual({ schema_version: 2, features: expect.anything(), steps: [], cache });
+    expect((await shown('/cached')).workflow_payload.cache).toEqual(cache);
+    const without = await create(at('/cached', { features: off }));
+    expect(without.workflow_payload).not.toHaveProperty('cache');
+    expect(without.workflow_hash).not.toBe(given.workflow_hash);
+    const features = { ...off, budget: true, failover: true };
+    expect(without.workflow_hash).toBe(canonicalSha256({ schema_version: 2, features, steps: [] }));
   });
 
   it('returns a payload of version 1 unchanged', async () => {

@@ -24,6 +24,7 @@ class Listed implements Provider {
   readonly name: string;
   readonly type: string;
   readonly options = {};
+  readonly address = 'http://127.0.0.1/v1';
   readonly capabilities = {
     chat: 'yes',
     responses: 'no',

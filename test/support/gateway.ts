@@ -12,6 +12,7 @@ import { loadConfig } from '../../src/config/load-config.ts';
 import { type Gateway, startGateway } from '../../src/gateway.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import type { AnalyticsQueries } from '../../src/wiring/analytics/reports.ts';
+import { cacheOfTests, cacheStarted } from './cache-of-tests.ts';
 import { guardrailsOfTests } from './three-guardrails.ts';
 
 export const MASTER_KEY = 'test-master-key';
@@ -49,6 +50,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     GATEWAY_MASTER_KEY: MASTER_KEY,
     RETRY_INITIAL_BACKOFF: '10ms',
     ...guardrailsOfTests(),
+    ...cacheOfTests(),
     ...(options.simulated === false ? {} : register(upstream)),
     ...options.env,
   };
@@ -58,6 +60,12 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const gateway = await startGateway(config, config.unsafeOpen ? undefined : MASTER_KEY, pino({ level: 'silent' }), {
     analytics: options.analytics,
   });
+  const countHits = await cacheStarted((path, init) =>
+    fetch(`${gateway.url}${path}`, {
+      ...init,
+      headers: { ...Object.fromEntries(new Headers(init?.headers)), authorization: `Bearer ${MASTER_KEY}` },
+    }),
+  );
   return {
     url: gateway.url,
     dataDir,
@@ -71,6 +79,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       return fetch(`${gateway.url}${path}`, { method: 'POST', ...init, headers, body: JSON.stringify(json) });
     },
     async close() {
+      await countHits();
       await gateway.stop('test is over');
       await simulated.close();
       if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true });

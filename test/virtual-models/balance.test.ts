@@ -1,10 +1,13 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Balance, type Balanced, type PriceOf } from '../../src/commands/virtual-models/balance.ts';
-import { expand } from '../../src/commands/virtual-models/expand.ts';
+import { ErrorRates } from '../../src/commands/virtual-models/error-rates.ts';
+import { expandInTurn } from '../../src/commands/virtual-models/expand.ts';
 import { Latencies } from '../../src/commands/virtual-models/latencies.ts';
 import { placeOf } from '../../src/commands/virtual-models/rendezvous.ts';
 import { RoundRobin } from '../../src/commands/virtual-models/round-robin.ts';
+import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
+import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';
 
@@ -15,22 +18,36 @@ interface Setup {
   readonly random?: () => number;
 }
 
+const unknownCaller: Balanced = {
+  ...{ selector: 'r', userPath: undefined, labels: undefined, sessionId: undefined, kind: 'whole' },
+  selected() {},
+};
+
 /** The selectors in the order of the balance, computed anew at each call. */
 function balanced(
   model: VirtualModel,
   { down = [], others = [], priceOf = () => undefined, random = () => 0.5 }: Setup = {},
 ) {
-  const latencies = new Latencies();
-  const balance = new Balance({ latencies, priceOf, random });
+  const now = () => 0;
+  const latencies = new Latencies(now);
+  const errorRates = new ErrorRates(now);
+  const strategies = new RouteStrategies();
+  const balance = new Balance({
+    ...{ latencies, errorRates, strategies, fallbacks: new RouteFallbacks(), priceOf, random },
+  });
   const models = mapOf([model, ...others]);
-  const ask = (request: Partial<Balanced> = {}) =>
-    expand(model, {
+  const ask = (given: Partial<Balanced> = {}) => {
+    const request = { ...unknownCaller, ...given };
+    const expanded = expandInTurn(model, {
       redirect: (source) => models.get(source),
       resolve: (name, provider = 'any') => target(provider, name),
       isReady: (one) => !down.includes(named(one)),
-      arrange: (one, branches, isTurn) =>
-        balance.arrange(one, branches, { sessionId: undefined, kind: 'whole', ...request }, isTurn),
-    }).candidates.map((one) => named(one.target));
+      arrange: (one, branches) => balance.arrange(one, branches, request),
+      choose: (one, branches) => balance.choose(one, branches, request),
+    });
+    if (expanded instanceof Promise) throw new Error('the order was not known at once');
+    return expanded.candidates.map((one) => named(one.target));
+  };
   return { ask, latencies };
 }
 

@@ -9,6 +9,8 @@ import {
   explain,
   type InForce,
 } from '../../src/commands/virtual-models/explain.ts';
+import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
+import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
 import { createRouter } from '../../src/commands/virtual-models/router.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
@@ -84,6 +86,7 @@ test('explain states for each model of each provider what routing does, with any
         models: new AccessPolicies(given.policies, given.enabledByDefault),
         redirects: new Map(given.redirects.map((one) => [one.source, one])),
         resolve,
+        isVisible: () => true,
       };
       const userPath = given.userPath as UserPath | undefined;
       const question: AccessQuestion = { model: given.model, provider: undefined, userPath, key, now: 0 };
@@ -95,7 +98,10 @@ test('explain states for each model of each provider what routing does, with any
         isInOrder: () => true,
         priceOf: () => undefined,
         failover: { enabled: true, maxModels: 0, statuses: [], phrases: [] },
+        strategies: new RouteStrategies(),
+        fallbacks: new RouteFallbacks(),
         random: () => 0.5,
+        now: () => 0,
       });
       const explained = explain(question, inForce);
       const reached = reach(() =>

@@ -5,6 +5,8 @@ import type { Route, RouteRequest } from '../../src/commands/model-request/routi
 import type { Target } from '../../src/commands/model-request/target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { defaultPhrases } from '../../src/commands/virtual-models/failover-rules.ts';
+import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
+import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
 import { createRouter, type RouterOptions } from '../../src/commands/virtual-models/router.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
@@ -45,7 +47,10 @@ function routerOf({ virtual = [], served = [], later = [], ...more }: Setup) {
     isInOrder: () => true,
     priceOf: () => undefined,
     failover: { enabled: true, maxModels: 0, statuses: [500], phrases: defaultPhrases },
+    strategies: new RouteStrategies(),
+    fallbacks: new RouteFallbacks(),
     random: () => 0.5,
+    now: () => 0,
     ...more,
   });
   const request = (selector: string, own: Partial<RouteRequest> = {}): RouteRequest => ({

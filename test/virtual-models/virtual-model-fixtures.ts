@@ -52,6 +52,7 @@ export function target(provider: string, model: string): Target {
     made = {
       name: provider,
       type: 'llamacpp',
+      address: 'http://127.0.0.1/v1',
       capabilities: {
         chat: 'yes',
         responses: 'no',

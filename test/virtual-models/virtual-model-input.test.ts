@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
+import { cheapestHealthy } from '../../src/commands/virtual-models/cheapest-healthy.ts';
+import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
 import { type VirtualModelInput, virtualModelFrom } from '../../src/commands/virtual-models/virtual-model-input.ts';
 import type { UserPath } from '../../src/events/event.ts';
 
@@ -7,7 +9,7 @@ const providers = {
   has: (name: string) => name === 'groq' || name === 'openai',
   knows: (name: string) => ['groq', 'openai', 'llamacpp'].includes(name),
 };
-const from = (input: VirtualModelInput) => virtualModelFrom(input, providers);
+const from = (input: VirtualModelInput) => virtualModelFrom(input, providers, new RouteStrategies([cheapestHealthy]));
 const to = (targets: VirtualModelInput['targets'], more: Partial<VirtualModelInput> = {}) =>
   from({ source: 'fast', targets, ...more });
 
@@ -72,7 +74,7 @@ describe('invalid input', () => {
     ['an infinite weight', () => to([{ model: 'a', weight: Number.POSITIVE_INFINITY }]), 'targets.0.weight'],
     ['too many targets', () => to(many), 'targets'],
     ['an unknown strategy', () => to([{ model: 'a' }], { strategy: 'random' }), 'strategy'],
-    ['a strategy of a plugin', () => to([{ model: 'a' }], { strategy: 'plugin' }), 'strategy'],
+    ['a plugin without its name', () => to([{ model: 'a' }], { strategy: 'plugin' }), 'strategy_plugin'],
     ['a status that is no error', () => to([{ model: 'a' }], { failover: { statuses: [200] } }), 'failover.statuses'],
     ['a phrase without words', () => to([{ model: 'a' }], { failover: { phrases: [' * '] } }), 'failover.phrases'],
     ['a name with a control character', () => from({ source: 'fa\u0000st', targetModel: 'a' }), 'source'],

@@ -106,7 +106,7 @@ describe('a compiled workflow', () => {
     closing.push(next.close);
     const compiled = next.directory.select('/', undefined, undefined);
     expect(compiled).toMatchObject({ problem: "there is no guardrail 'a'", chains: undefined });
-    expect(compiled && policyOfWorkflow(compiled, 'full').problem).toBe("there is no guardrail 'a'");
+    expect(compiled && policyOfWorkflow(compiled, { capture: 'full' }).problem).toBe("there is no guardrail 'a'");
   });
 });
 
@@ -116,16 +116,16 @@ describe('the policy of a workflow', () => {
     const features = { ...allOn, audit: false, usage: false, failover: false };
     const { id } = await changes.create(draft({ userPath: '/quiet', payload: { features } }), admin);
     const compiled = directory.select('/quiet', 'openai', 'gpt');
-    expect(compiled && policyOfWorkflow(compiled, 'full')).toMatchObject({
+    expect(compiled && policyOfWorkflow(compiled, { capture: 'full' })).toMatchObject({
       workflow: { id, version: 1, scope: 'path:/quiet', off: ['audit', 'usage', 'failover'] },
       capture: 'metadata',
       recordsUsage: false,
       checksBudgets: false,
       failsOver: false,
-      usesCache: true,
+      cache: undefined,
     });
     const other = directory.select('/', 'openai', 'gpt');
-    expect(other && policyOfWorkflow(other, 'full')).toMatchObject({
+    expect(other && policyOfWorkflow(other, { capture: 'full' })).toMatchObject({
       workflow: { version: 1, scope: 'global', off: ['guardrails'] },
       capture: 'full',
       recordsUsage: true,
@@ -134,10 +134,43 @@ describe('the policy of a workflow', () => {
     });
   });
 
+  it.each([
+    ['the defaults', {}, { scope: 'user_path', ttlSeconds: 60, toolCalls: false }],
+    [
+      'its own',
+      { scope: 'shared', ttlSeconds: 5, toolCalls: true },
+      { scope: 'shared', ttlSeconds: 5, toolCalls: true },
+    ],
+    ['no more time than the maximum', { scope: 'key', ttlSeconds: 1_000 }, { scope: 'key', ttlSeconds: 90 }],
+  ])('has the cache settings of the workflow: %s', async (_what, cache, expected) => {
+    const { changes, directory } = await open();
+    await changes.create(draft({ payload: { features: allOn, cache } }), admin);
+    const compiled = directory.select('/', 'openai', 'gpt');
+    const ofProcess = { capture: 'full' as const, cache: { ttlSeconds: 60, maxTtlSeconds: 90 } };
+    expect(compiled && policyOfWorkflow(compiled, ofProcess).cache).toMatchObject(expected);
+  });
+
+  it('has no cache where the workflow turns it off, the process has none, or bodies are not recorded', async () => {
+    const { changes, directory } = await open();
+    const cache = { ttlSeconds: 60, maxTtlSeconds: 90 };
+    await changes.create(draft({ userPath: '/off', payload: { features: { ...allOn, cache: false } } }), admin);
+    await changes.create(draft({ userPath: '/quiet', payload: { features: { ...allOn, audit: false } } }), admin);
+    const policyOf = (path: string, process: Parameters<typeof policyOfWorkflow>[1]) => {
+      const compiled = directory.select(path, 'openai', 'gpt');
+      if (compiled === undefined) throw new Error('no workflow');
+      return policyOfWorkflow(compiled, process).cache;
+    };
+    expect(policyOf('/', { capture: 'full', cache })).toBeDefined();
+    expect(policyOf('/', { capture: 'full' })).toBeUndefined();
+    expect(policyOf('/', { capture: 'metadata', cache })).toBeUndefined();
+    expect(policyOf('/off', { capture: 'full', cache })).toBeUndefined();
+    expect(policyOf('/quiet', { capture: 'full', cache })).toBeUndefined();
+  });
+
   it('never records bodies where the process records none', async () => {
     const { directory } = await open();
     const compiled = directory.select('/', 'openai', 'gpt');
-    expect(compiled && policyOfWorkflow(compiled, 'metadata').capture).toBe('metadata');
+    expect(compiled && policyOfWorkflow(compiled, { capture: 'metadata' }).capture).toBe('metadata');
   });
 });
 

@@ -158,6 +158,7 @@ export async function openWorkflows(
       types,
       uses: workflowUses(directory, guardrails),
       sealers: { toSeal: () => sealer },
+      refusesAddress: async () => false,
       inTurn,
       whenProcessed: (position) => guardrailsStored.whenProcessed(position),
     }),

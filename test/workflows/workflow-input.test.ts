@@ -31,6 +31,22 @@ describe('a workflow as it is sent', () => {
     });
   });
 
+  it('is stored with what the response cache does, and without it when nothing is given', () => {
+    expect(draft({ payload: { features, cache: {} } }).payload.cache).toEqual({ scope: 'user_path' });
+    const cache = { scope: 'key', ttlSeconds: 5, toolCalls: false };
+    expect(draft({ payload: { features, cache } }).payload.cache).toEqual(cache);
+    expect(draft({ payload: { features } }).payload).not.toHaveProperty('cache');
+  });
+
+  it.each([
+    ['an unknown scope', { cache: { scope: 'tenant' } }, 'workflow_payload.cache.scope'],
+    ['no time', { cache: { ttlSeconds: 0 } }, 'workflow_payload.cache.ttl_seconds'],
+    ['a fraction of a second', { cache: { ttlSeconds: 1.5 } }, 'workflow_payload.cache.ttl_seconds'],
+    ['a cache in version 1', { schemaVersion: 1, cache: {} }, 'workflow_payload.cache'],
+  ])('is refused with %s', (_what, payload, param) => {
+    expect(refusalOf({ payload: { features, ...payload } })).toMatchObject({ status: 400, param });
+  });
+
   it('is of version 1 when it has only guardrails, and stays so', () => {
     const { payload } = draft({
       payload: {

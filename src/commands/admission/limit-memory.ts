@@ -41,11 +41,12 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
   for await (const event of log.readAll({ after, filter })) {
     const { userPath = '/' } = event.context;
     if (event.type === usageRecorded.type) {
-      const { provider, model, totalTokens, answers, ...rest } = usageRecorded.data.parse(event.data);
+      const { provider, model, totalTokens, answers, cacheType, ...rest } = usageRecorded.data.parse(event.data);
       const { estimated, estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = rest;
       const tokens = countedTokens(totalTokens, estimated === true ? { inputTokens, outputTokens } : undefined);
-      // The tokens of a batch become known as a sum, at a time when its requests are no longer running.
-      if (tokens !== null && answers === undefined) {
+      // The tokens of a batch become known as a sum, at a time when its requests are no longer running. Answers from the
+      // response cache count against no limit.
+      if (tokens !== null && answers === undefined && cacheType === undefined) {
         limiter.recount({ at: event.at, userPath, target: { provider, model }, tokens });
       }
       continue;

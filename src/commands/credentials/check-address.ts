@@ -1,7 +1,7 @@
-/** Refuses an invalid address of a provider when it is set, instead of at its first request. */
+/** Refuses a local address of a provider or of a guardrail's server when it is set, instead of at its first request. */
 import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
-import { CURE, checkedLookup, checkHostOf, hostOf, LOCAL_ADDRESS } from '../../providers/checked-lookup.ts';
+import { CURE, checkedLookup, hostOf, LOCAL_ADDRESS, localKindIn } from '../../providers/checked-lookup.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusals } from '../refusal.ts';
 import type { CredentialBody } from './credential-fields.ts';
@@ -15,12 +15,12 @@ export type CheckAddresses = (body: Pick<CredentialBody, 'type' | 'base_url' | '
  * @returns a check that throws Refusal 400 `provider_address_refused`; a name that cannot be resolved now is accepted
  */
 export function addressesCheck(lookup: LookupFunction = systemLookup): CheckAddresses {
-  const checked = checkedLookup(lookup);
+  const isLocal = localAddressCheck(lookup);
   return async ({ type, base_url, proxy_url }) => {
     // An empty address counts as missing: the default address of the type applies.
     const urls = { base_url: base_url || providerType(type)?.defaultBaseUrl, proxy_url };
     for (const [field, url] of Object.entries(urls)) {
-      if (url === undefined || url === '' || !(await isLocal(url, checked))) continue;
+      if (url === undefined || url === '' || !(await isLocal(url))) continue;
       throw refusals.invalidRequest(
         `'${field}' resolves to a loopback, link-local or cloud metadata address: ${CURE}.`,
         field,
@@ -30,14 +30,17 @@ export function addressesCheck(lookup: LookupFunction = systemLookup): CheckAddr
   };
 }
 
-async function isLocal(url: string, lookup: LookupFunction): Promise<boolean> {
-  try {
-    checkHostOf(url);
-  } catch {
-    return true;
-  }
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(resolve, CHECK_TIMEOUT_MS, false);
-  lookup(hostOf(url), { all: true }, (error) => resolve(error?.code === LOCAL_ADDRESS));
-  return promise.finally(() => clearTimeout(timer));
+/**
+ * @returns whether a valid URL has or resolves to a loopback, link-local or cloud metadata address; false for a name
+ * that cannot be resolved now
+ */
+export function localAddressCheck(resolver: LookupFunction = systemLookup): (url: string) => Promise<boolean> {
+  const lookup = checkedLookup(resolver);
+  return async (url) => {
+    if (localKindIn(url) !== undefined) return true;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(resolve, CHECK_TIMEOUT_MS, false);
+    lookup(hostOf(url), { all: true }, (error) => resolve(error?.code === LOCAL_ADDRESS));
+    return promise.finally(() => clearTimeout(timer));
+  };
 }

@@ -1,10 +1,13 @@
 /** The answer to a request, from a provider or from the record, on its way to the client. */
+import type { z } from 'zod';
+import type { usageRecorded } from '../../events/catalogue/exchange.ts';
 import type { Ticket } from '../model-request/admission.ts';
 import type { ParsedRequest } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';
 import type { Refusal } from '../refusal.ts';
 import type { CallResult, Outcome } from './outcome.ts';
 import type { ExchangePolicy } from './policy.ts';
+import type { AnswerTemplate } from './reissuing/reissued-answer.ts';
 
 /** The answer of a provider, or the refusal of the last provider that was called. */
 export interface ProviderAnswer {
@@ -44,16 +47,49 @@ export interface RecordedAnswer {
   readonly parts: AsyncIterable<ReplayedPart>;
 }
 
+/** Where the record of a cached answer is. */
+export interface CachedEntry {
+  /** Of the request that was answered. */
+  readonly digest: string;
+  /** The exchange that a provider answered. */
+  readonly exchangeId: string;
+  /** Milliseconds since the epoch. */
+  readonly storedAt: number;
+}
+
+/** A recorded answer that can be sent to further callers. */
+export interface CachedContent {
+  readonly template: AnswerTemplate;
+  /** What the answer used; undefined when its workflow records no usage. */
+  readonly usage: z.infer<typeof usageRecorded.data> | undefined;
+  readonly finishReason: string | null;
+}
+
+/** The answer to an equal request, generated from the record of its exchange, under ids and times of this one. */
+export interface CachedAnswer {
+  readonly source: 'cache';
+  readonly cacheType: 'exact' | 'semantic';
+  /** Semantic: cosine similarity of the embedded texts. */
+  readonly similarity?: number | undefined;
+  readonly entry: CachedEntry;
+  readonly content: CachedContent;
+  /** The target that would have been called. */
+  readonly target: Target;
+  readonly parsedRequest: ParsedRequest;
+  readonly policy: ExchangePolicy;
+}
+
 export type ReplayedPart =
   | { readonly kind: 'bytes'; readonly bytes: Buffer }
   | { readonly kind: 'end' /** Why it is not whole. */; readonly broken: Refusal | undefined };
 
-export type Answer = ProviderAnswer | GuardrailAnswer | RecordedAnswer;
+export type Answer = ProviderAnswer | GuardrailAnswer | RecordedAnswer | CachedAnswer;
 
 /** An answer that was sent except for the bytes that must wait until the end of the exchange is on disk. */
 export type DeliveredAnswer =
   | { readonly source: 'provider'; readonly answer: ProviderAnswer; readonly outcome: Outcome }
   | { readonly source: 'guardrail'; readonly answer: GuardrailAnswer }
+  | { readonly source: 'cache'; readonly answer: CachedAnswer }
   | {
       readonly source: 'record';
       readonly answer: RecordedAnswer;

@@ -4,11 +4,17 @@
  */
 import type { Actor, EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
-import { type AppendStage, type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
+import {
+  type Appended,
+  type AppendStage,
+  type EventLog,
+  type StreamWrite,
+  WrongExpectedRevision,
+} from '../../events/log.ts';
 import { wallClock } from '../../events/wall-clock.ts';
 import type { Owner } from '../visibility.ts';
 
-const NOTHING = Promise.resolve();
+const NOTHING: Promise<undefined> = Promise.resolve(undefined);
 const STAGES = { written: { until: 'written' }, durable: { until: 'durable' } } as const;
 
 /** The recorded facts of an exchange that is resumed. */
@@ -35,6 +41,8 @@ export class ExchangeRecord {
   #revision = -1;
   /** Whether a provider was called. */
   called = false;
+  /** US dollars of the usage that was noted; undefined when there is none, NaN when a cost is not known. */
+  cost: number | undefined;
   #isReceived = false;
 
   constructor(log: Pick<EventLog, 'append'>, id: string, context: EventContext, begun?: ContinuedExchange) {
@@ -118,8 +126,8 @@ export class ExchangeRecord {
     }
   }
 
-  /** @throws LogUnavailable */
-  flush(until: AppendStage): Promise<unknown> {
+  /** @returns undefined when there was nothing to append. @throws LogUnavailable */
+  flush(until: AppendStage): Promise<Appended | undefined> {
     if (this.#noted.length === 0 && this.#otherWrites.length === 0) return NOTHING;
     const own: StreamWrite = {
       stream: this.stream,

@@ -2,6 +2,29 @@
 import type { CompiledWorkflow, SelectedWorkflow } from '../workflows/compile.ts';
 import { type GuardrailSteps, guardrailSteps } from './guardrail-steps.ts';
 
+export interface CachePolicy {
+  /**
+   * Requests that may get each other's answers: those of the same user path, of the same key, or all of the workflow.
+   */
+  readonly scope: 'user_path' | 'key' | 'shared';
+  /** How long an answer may be served again, unless the request says otherwise. At most the configured maximum. */
+  readonly ttlSeconds: number;
+  /** The longest time that a request may state. */
+  readonly longestTtlSeconds: number;
+  /** Whether answers that call tools are kept. */
+  readonly toolCalls: boolean;
+  /** Hashes of the guardrails that evaluate requests and answers: part of what determines an answer. */
+  readonly guardrails: string;
+}
+
+/** What the configuration of the process sets for all requests. */
+export interface ProcessPolicy {
+  /** The capture level of requests that are audited. */
+  readonly capture: ExchangePolicy['capture'];
+  /** Undefined while the process has no response cache. */
+  readonly cache?: { readonly ttlSeconds: number; readonly maxTtlSeconds: number } | undefined;
+}
+
 /** One object for all requests of a workflow. */
 export interface ExchangePolicy {
   /** Recorded with the request; undefined when there is no workflow for it. */
@@ -14,8 +37,8 @@ export interface ExchangePolicy {
   readonly checksBudgets: boolean;
   /** Whether other candidates are called after the first. */
   readonly failsOver: boolean;
-  /** Whether the answer may come from the response cache, and may be kept there. */
-  readonly usesCache: boolean;
+  /** Undefined when answers neither come from the response cache nor are kept there. */
+  readonly cache: CachePolicy | undefined;
   /** Undefined when no guardrail runs. */
   readonly guardrails: GuardrailSteps | undefined;
   /** Why the guardrails cannot run. The request is refused, because it must not pass unchecked. */
@@ -23,14 +46,15 @@ export interface ExchangePolicy {
 }
 
 /** Without a workflow: every feature, and no guardrails. */
-export function policyWithout(capture: ExchangePolicy['capture']): ExchangePolicy {
+export function policyWithout(process: ProcessPolicy): ExchangePolicy {
+  const { capture } = process;
   return {
     workflow: undefined,
     capture,
     recordsUsage: true,
     checksBudgets: true,
     failsOver: true,
-    usesCache: true,
+    cache: cachePolicy(undefined, capture, process),
     guardrails: undefined,
     problem: undefined,
   };
@@ -39,19 +63,36 @@ export function policyWithout(capture: ExchangePolicy['capture']): ExchangePolic
 /**
  * The policy of a workflow. Audit and usage follow the workflow alone: the switches of the process for them change
  * reports, and not what is recorded.
- * @param capture the capture level of requests that are audited
  */
-export function policyOfWorkflow(compiled: CompiledWorkflow, capture: ExchangePolicy['capture']): ExchangePolicy {
+export function policyOfWorkflow(compiled: CompiledWorkflow, process: ProcessPolicy): ExchangePolicy {
   const { workflow, selected, effective, chains, problem } = compiled;
-  const { features } = workflow.payload;
+  const { features, cache } = workflow.payload;
+  const capture = features.audit ? process.capture : 'metadata';
   return {
     workflow: selected,
-    capture: features.audit ? capture : 'metadata',
+    capture,
     recordsUsage: features.usage,
     checksBudgets: features.budget && features.usage,
     failsOver: effective.failover,
-    usesCache: effective.cache,
+    cache: effective.cache ? cachePolicy(cache, capture, process, compiled.chainHashes) : undefined,
     guardrails: chains === undefined ? undefined : guardrailSteps(chains),
     problem,
+  };
+}
+
+/** The record of the answer is what the cache serves: without recorded bodies there is nothing to serve. */
+function cachePolicy(
+  settings: CompiledWorkflow['workflow']['payload']['cache'],
+  capture: ExchangePolicy['capture'],
+  { cache }: ProcessPolicy,
+  hashes: CompiledWorkflow['chainHashes'] = {},
+): CachePolicy | undefined {
+  if (cache === undefined || capture !== 'full') return undefined;
+  return {
+    scope: settings?.scope ?? 'user_path',
+    ttlSeconds: Math.min(settings?.ttlSeconds ?? cache.ttlSeconds, cache.maxTtlSeconds),
+    longestTtlSeconds: Math.min(settings?.ttlSeconds ?? cache.maxTtlSeconds, cache.maxTtlSeconds),
+    toolCalls: settings?.toolCalls ?? false,
+    guardrails: JSON.stringify(hashes),
   };
 }

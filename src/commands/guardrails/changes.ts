@@ -4,7 +4,7 @@ import type { EventLog } from '../../events/log.ts';
 import type { SealerSource } from '../credentials/sealed-credentials.ts';
 import { executeCommand } from '../handle-command.ts';
 import type { InTurn } from '../in-turn.ts';
-import { Refusal } from '../refusal.ts';
+import { Refusal, refusals } from '../refusal.ts';
 import { type GuardrailCommand, guardrailDecider, type WorkflowUses } from './decider.ts';
 import type { GuardrailDirectory } from './directory.ts';
 import { type Guardrail, type GuardrailTypes, guardrailStream } from './guardrail.ts';
@@ -16,6 +16,8 @@ export interface GuardrailChangesOptions {
   readonly types: GuardrailTypes;
   readonly uses: WorkflowUses;
   readonly sealers: Pick<SealerSource, 'toSeal'>;
+  /** Whether guardrails of administrators may not call a server with this valid URL. */
+  refusesAddress(url: string): Promise<boolean>;
   /** The same as that of the changes of workflows. */
   readonly inTurn: InTurn;
   /** Resolves when the directory has processed everything up to this position. */
@@ -42,8 +44,10 @@ export class GuardrailChanges {
   }
 
   /** Creates or replaces a guardrail. @throws Refusal */
-  save(input: GuardrailInput, change: GuardrailChange): Promise<ChangedGuardrail> {
+  async save(input: GuardrailInput, change: GuardrailChange): Promise<ChangedGuardrail> {
     const { inTurn, directory, uses } = this.#options;
+    // Resolving a name takes time: other changes do not wait for it.
+    await this.#checkAddress(input);
     return inTurn.run(async () => {
       const guardrail = this.draft(input);
       const { name } = guardrail;
@@ -51,6 +55,20 @@ export class GuardrailChanges {
       const prepared = directory.prepare(guardrail);
       return this.#execute(name, { kind: 'save', guardrail, prepared, ...facts }, change);
     });
+  }
+
+  /** @throws Refusal 400 `guardrail_address_refused` */
+  async #checkAddress({ type, config = {} }: GuardrailInput): Promise<void> {
+    const { types, refusesAddress } = this.#options;
+    const key = types.get(type)?.serverAddress;
+    const url = key === undefined ? undefined : config[key];
+    // An invalid address is refused with the rest of the configuration.
+    if (typeof url !== 'string' || !/^https?:/i.test(url) || !URL.canParse(url) || !(await refusesAddress(url))) return;
+    throw refusals.invalidRequest(
+      `'config.${key}' resolves to a loopback, link-local or cloud metadata address: declare the guardrail in the configuration, or set ALLOW_PRIVATE_PROVIDERS=true.`,
+      `config.${key}`,
+      'guardrail_address_refused',
+    );
   }
 
   /** The definition that `save` would store. Its configuration is not checked yet. @throws Refusal 400 */

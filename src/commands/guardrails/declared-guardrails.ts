@@ -28,11 +28,16 @@ export interface DeclaredRules {
   readonly steps: readonly { readonly ref: string; readonly phase: GuardrailPhase; readonly step: number }[];
 }
 
-/** @throws Error that names the guardrail and its problem */
+/**
+ * @param mayLack whether a type may be unknown, because its plugin could not be loaded: requests of workflows with its
+ * guardrails are then refused
+ * @throws Error that names the guardrail and its problem
+ */
 export function declaredGuardrails(
   rules: readonly GuardrailRule[],
   types: GuardrailTypes,
   prepare: (guardrail: Guardrail) => PreparedGuardrail | GuardrailProblem,
+  mayLack = false,
 ): DeclaredRules {
   const guardrails = new Map<string, Guardrail>();
   const steps: DeclaredRules['steps'][number][] = [];
@@ -42,6 +47,13 @@ export function declaredGuardrails(
     if (guardrails.has(name)) throw new Error(`guardrails.rules: '${name}' is declared twice`);
     const guardrail = definitionOf(name, rule, types);
     const prepared = prepare(guardrail);
+    if (mayLack && !types.has(rule.type)) {
+      guardrails.set(name, guardrail);
+      for (const phase of rule.phases ?? ['prompt' as const]) {
+        steps.push({ ref: name, phase, step: rule.step ?? place });
+      }
+      continue;
+    }
     if (!isPrepared(prepared)) throw new Error(`guardrails.rules: '${name}' is invalid: ${prepared.problem}`);
     guardrails.set(name, guardrail);
     for (const phase of rule.phases ?? ['prompt' as const]) {

@@ -31,6 +31,8 @@ export interface GuardrailType<Config> {
   readonly mutating: boolean;
   /** What its guardrails call, which costs money or sends texts elsewhere. Undefined: nothing. */
   readonly calls?: 'model' | 'server' | undefined;
+  /** The key of the address of the server that its guardrails call. */
+  readonly serverAddress?: string | undefined;
   /** Strict: unknown keys are refused. Missing keys get their default. */
   readonly config: z.ZodType<Config>;
   /** The default of each key that has one. */
@@ -50,6 +52,8 @@ export interface GuardrailServices {
   readonly name: string;
   /** The user path of the instance; undefined: that of the caller. Auxiliary calls run at `<path>/guardrails/<name>`. */
   readonly userPath: string | undefined;
+  /** The time limit of the instance in milliseconds; 0 or undefined: none. */
+  readonly timeoutMs?: number | undefined;
   readonly callModel: CallModel;
   readonly fetch: GuardrailFetch;
 }
@@ -57,6 +61,8 @@ export interface GuardrailServices {
 export interface ModelCall {
   /** Of the request that the guardrail evaluates. */
   readonly requestId: string;
+  /** The exchange that causes the call; undefined where there is none. */
+  readonly exchangeId?: string | undefined;
   readonly model: string;
   readonly provider?: string;
   readonly userPath: string;
@@ -102,6 +108,8 @@ export type GuardrailFetch = (
 /** Facts of the exchange that a guardrail may use. */
 export interface EvaluationContext {
   readonly requestId: string;
+  /** Undefined where a guardrail is tested, or runs over recorded traffic. */
+  readonly exchangeId?: string | undefined;
   /** The caller's. */
   readonly userPath: string;
   readonly model: string;
@@ -142,9 +150,11 @@ export interface CompiledGuardrail {
   prompt?(parts: readonly TextPart[], context: EvaluationContext): GuardrailResult | Promise<GuardrailResult>;
   /** Evaluates a whole answer, or a stream that was collected. */
   response?(parts: readonly TextPart[], context: EvaluationContext): GuardrailResult | Promise<GuardrailResult>;
+  /** Evaluates a stream that was collected. Undefined: `response` does. */
+  stream?(parts: readonly TextPart[], context: EvaluationContext): GuardrailResult | Promise<GuardrailResult>;
   /**
    * Opens the evaluation of one stream. Undefined on a type with the stream phase: the stream is collected within the
-   * buffer limit and `response` evaluates it.
+   * buffer limit and evaluated then.
    */
   openStream?(context: EvaluationContext): StreamGuardrail;
 }
@@ -169,4 +179,11 @@ export interface StreamGuardrail {
 /** A configuration that cannot be compiled. The message is for the administrator. */
 export class GuardrailConfigError extends Error {
   override readonly name = 'GuardrailConfigError';
+  /** The key at fault, when it is known. */
+  readonly key: string | undefined;
+
+  constructor(message: string, key?: string) {
+    super(message);
+    this.key = key;
+  }
 }

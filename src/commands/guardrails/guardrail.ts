@@ -16,8 +16,16 @@ export interface UsableType {
   readonly mutating: boolean;
   /** What its guardrails call. Undefined: nothing. */
   readonly calls?: 'model' | 'server' | undefined;
+  /** The key of the address of the server that its guardrails call. */
+  readonly serverAddress?: string | undefined;
   readonly defaults: Readonly<Record<string, unknown>>;
   readonly fields: readonly EditorField[];
+  /** Of a plugin: the file or folder that it was loaded from. Undefined: built in. */
+  readonly source?: string | undefined;
+  /** Of a plugin: changes with its code. */
+  readonly digest?: string | undefined;
+  /** Whether it protects somebody. Default true. */
+  readonly isGuardrail?: boolean | undefined;
   read(config: unknown): ReadConfig;
 }
 

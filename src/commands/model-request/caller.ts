@@ -15,7 +15,7 @@ export interface Caller {
   /** Whether a rotation has replaced that secret: during its grace period it is not accepted for administration. */
   readonly hasPreviousSecret?: boolean;
   /**
-   * `plugin`: a guardrail of the gateway calls a model itself. Guardrails do not run for the call, and what restricts
+   * `plugin`: the gateway calls a model itself, for a guardrail or the semantic cache. Guardrails do not run for the call, and what restricts
    * clients to models does not restrict it, because an administrator chose its model.
    */
   readonly origin?: 'plugin';

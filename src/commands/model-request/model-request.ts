@@ -4,6 +4,8 @@ import type { Caller } from './caller.ts';
 export interface ModelRequest {
   readonly caller: Caller;
   readonly requestId: string;
+  /** The exchange for which the gateway itself sends the request. */
+  readonly causationId?: string | undefined;
   readonly traceparent?: string;
   readonly method: string;
   /** Path and query, credentials redacted. */

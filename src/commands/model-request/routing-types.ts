@@ -15,6 +15,17 @@ export interface RouteRequest {
   readonly stream: boolean;
 }
 
+/** How a route strategy, or what replaced it, selected a target. */
+export interface Selection {
+  readonly virtualModel: string;
+  readonly strategy: string;
+  /** `<provider>/<model>` */
+  readonly target: string;
+  readonly by: 'strategy' | 'session' | 'fallback';
+  /** The explanation of the strategy, or the reason of the fallback. */
+  readonly reason?: string;
+}
+
 export interface Route {
   /** Never empty; the first is called first. */
   readonly candidates: readonly Target[];
@@ -22,6 +33,8 @@ export interface Route {
   readonly ready: number;
   /** The virtual models that led to the target, outermost first; empty for a provider's model under its own name. */
   readonly through: readonly string[];
+  /** How route strategies selected targets, outermost virtual model first; undefined when none took part. */
+  readonly selections?: readonly Selection[];
   /** Whether another candidate is called after this failure. Not used once bytes were sent to the client. */
   failsOver(outcome: RefusedTarget): boolean;
   /**
@@ -39,7 +52,8 @@ export interface Route {
 
 export interface Router {
   /**
-   * Decided from memory; waits only when the model may be new and its provider's list is fetched.
+   * Decided from memory; waits only when the model may be new and its provider's list is fetched, or for a route
+   * strategy that returns a promise, at most 250 ms for each virtual model.
    * @throws Refusal when no provider serves the model, or the caller may not use it
    */
   route(request: RouteRequest): Route | Promise<Route>;

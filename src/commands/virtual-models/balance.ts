@@ -1,8 +1,16 @@
 /** The order in which the targets of a virtual model are called. */
+
+import type { Selection } from '../model-request/routing-types.ts';
+import type { ErrorRates } from './error-rates.ts';
 import type { Branch } from './expand.ts';
 import type { AnswerKind, Latencies } from './latencies.ts';
 import { placeOf } from './rendezvous.ts';
 import { RoundRobin } from './round-robin.ts';
+import type { RouteFallbacks } from './route-fallbacks.ts';
+import type { RouteStrategies, StrategyPlugin } from './route-strategies.ts';
+import type { RouteQuestion } from './route-strategy.ts';
+import { type Selected, selectorOf, selectTarget } from './select-target.ts';
+import { SessionTargets } from './session-targets.ts';
 import type { VirtualModel, VirtualTarget } from './virtual-model.ts';
 
 /** The cost of a model, as a number to compare; undefined when its price is unknown. */
@@ -11,13 +19,21 @@ export type PriceOf = (provider: string, model: string) => number | undefined;
 export interface BalanceOptions {
   readonly priceOf: PriceOf;
   readonly latencies: Latencies;
+  readonly errorRates: ErrorRates;
+  readonly strategies: RouteStrategies;
+  readonly fallbacks: RouteFallbacks;
   /** From 0, inclusive, to 1, exclusive. */
   random(): number;
 }
 
 export interface Balanced {
+  readonly selector: string;
+  readonly userPath: string | undefined;
+  readonly labels: readonly string[] | undefined;
   readonly sessionId: string | undefined;
   readonly kind: AnswerKind;
+  /** Called for each virtual model whose target a route strategy should select. */
+  selected(selection: Selection): void;
 }
 
 /** Share of requests for which the adaptive strategy tries a target other than the fastest, since latencies change. */
@@ -27,27 +43,99 @@ export class Balance {
   readonly #options: BalanceOptions;
   /** Keyed by the virtual model object: a changed virtual model starts again. */
   readonly #turns = new WeakMap<VirtualModel, RoundRobin<VirtualTarget>>();
+  readonly #sessions = new SessionTargets();
 
   constructor(options: BalanceOptions) {
     this.#options = options;
   }
 
   /**
-   * The chosen branch first, the others in the order of the strategy; branches without a ready candidate come last.
+   * The order in case everything before fails: no turn is used up, and no route strategy is called.
    * @param branches at least two
-   * @param isTurn whether the first branch is really called first, which uses up its turn
    */
-  arrange(model: VirtualModel, branches: readonly Branch[], request: Balanced, isTurn: boolean): readonly Branch[] {
-    const ready = branches.filter(isReady);
-    const among = ready.length === 0 ? branches : ready;
-    const arranged = this.#inOrder(model, among, request, isTurn);
-    return among.length === branches.length ? arranged : [...arranged, ...branches.filter((one) => !isReady(one))];
+  arrange(model: VirtualModel, branches: readonly Branch[], request: Balanced): readonly Branch[] {
+    const among = readyAmong(branches);
+    return withUnready(branches, this.#inOrder(model, among, request, false));
+  }
+
+  /**
+   * The chosen branch, which is really called first, before the others in the order of the strategy; branches without
+   * a ready candidate come last. Waits only for a route strategy that returns a promise, at most 250 ms.
+   * @param branches at least two
+   */
+  choose(
+    model: VirtualModel,
+    branches: readonly Branch[],
+    request: Balanced,
+  ): readonly Branch[] | Promise<readonly Branch[]> {
+    const among = readyAmong(branches);
+    if (model.plugin === undefined || among.length < 2) {
+      return withUnready(branches, this.#inOrder(model, among, request, true));
+    }
+    const arranged = this.#byPlugin(model, model.plugin, among, request);
+    if (arranged instanceof Promise) return arranged.then((one) => withUnready(branches, one));
+    return withUnready(branches, arranged);
+  }
+
+  /** A target that failed is not kept for its session: the next request gets a new selection. */
+  firstFailed(selections: readonly Selection[], sessionId: string | undefined): void {
+    if (sessionId === undefined) return;
+    for (const { virtualModel } of selections) this.#sessions.forget(virtualModel, sessionId);
+  }
+
+  #byPlugin(
+    model: VirtualModel,
+    plugin: StrategyPlugin,
+    among: readonly Branch[],
+    request: Balanced,
+  ): readonly Branch[] | Promise<readonly Branch[]> {
+    const session = model.sessionAffinity ? request.sessionId : undefined;
+    const kept = session === undefined ? undefined : this.#sessions.of(model, session);
+    const keptAt = kept === undefined ? -1 : among.findIndex(({ target }) => target === kept);
+    const note = (place: number, by: Selection['by'], reason?: string) => {
+      const target = selectorOf(among[place]);
+      const facts = { virtualModel: model.source, strategy: plugin.name, by, target };
+      request.selected(reason === undefined ? facts : { ...facts, reason });
+      return withFirst(among, place);
+    };
+    if (keptAt !== -1) return note(keptAt, 'session');
+    const arranged = (selected: Selected): readonly Branch[] => {
+      if ('fallback' in selected) {
+        const place = this.#session(model, among, request) ?? this.#turn(model, among);
+        return note(place, 'fallback', selected.fallback);
+      }
+      const target = among[selected.place]?.target;
+      if (session !== undefined && target !== undefined) this.#sessions.keep(model, session, target);
+      return note(selected.place, 'strategy', selected.reason);
+    };
+    const selected = selectTarget(model, plugin, () => this.#question(model, among, request), this.#options);
+    return selected instanceof Promise ? selected.then(arranged) : arranged(selected);
+  }
+
+  #question(model: VirtualModel, among: readonly Branch[], request: Balanced): RouteQuestion {
+    const { selector, userPath = null, labels = [], sessionId = null, kind } = request;
+    const { latencies, errorRates } = this.#options;
+    const targets = among.map((branch) => {
+      const target = branch.candidates[0]?.target;
+      return {
+        provider: target?.provider.name ?? '',
+        model: target?.model ?? branch.target.model,
+        weight: branch.target.weight ?? 1,
+        price: this.#price(branch) ?? null,
+        healthy: isReady(branch),
+        errorRate: target === undefined ? 0 : errorRates.of(target),
+        latencyMs: (target && latencies.recent(target, kind)) ?? null,
+      };
+    });
+    const stream = kind === 'stream';
+    return { selector, virtualModel: model.source, userPath, labels, sessionId, stream, targets };
   }
 
   #inOrder(model: VirtualModel, among: readonly Branch[], request: Balanced, isTurn: boolean): readonly Branch[] {
     if (among.length < 2) return among;
     switch (model.strategy) {
       case 'failover':
+      case 'plugin':
         return among;
       case 'cost':
         return sortedBy(among, (branch) => this.#price(branch));
@@ -102,6 +190,17 @@ export class Balance {
     const [first] = candidates;
     return first && this.#options.priceOf(first.target.provider.name, first.target.model);
   }
+}
+
+/** The ready branches; all of them when none is ready. */
+function readyAmong(branches: readonly Branch[]): readonly Branch[] {
+  const ready = branches.filter(isReady);
+  return ready.length === 0 ? branches : ready;
+}
+
+function withUnready(branches: readonly Branch[], arranged: readonly Branch[]): readonly Branch[] {
+  if (arranged.length === branches.length) return arranged;
+  return [...arranged, ...branches.filter((one) => !isReady(one))];
 }
 
 function isReady({ candidates }: Branch): boolean {

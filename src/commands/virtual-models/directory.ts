@@ -4,6 +4,7 @@ import type { ModelPolicies } from '../access/model-policies.ts';
 import { Refusal } from '../refusal.ts';
 import { AccessPolicies } from './access-policies.ts';
 import { problemAround } from './chains.ts';
+import type { KnownStrategies } from './route-strategies.ts';
 import { isRedirect, type VirtualModel } from './virtual-model.ts';
 import { type KnownProviders, type VirtualModelInput, virtualModelFrom } from './virtual-model-input.ts';
 
@@ -30,17 +31,27 @@ export type DeclaredVirtualModels = ReadonlyMap<string, VirtualModel>;
 export function declaredVirtualModels(
   input: readonly VirtualModelInput[],
   providers: KnownProviders,
+  routeStrategies: KnownStrategies,
   warn: (message: string) => void,
 ): DeclaredVirtualModels {
+  // The plugin that has a strategy may be loaded later.
+  const loadable: KnownStrategies = {
+    has: (name) => routeStrategies.has(name),
+    names: () => routeStrategies.names(),
+    problem: (plugin) => (routeStrategies.has(plugin.name) ? routeStrategies.problem(plugin) : undefined),
+  };
   const declared = new Map<string, VirtualModel>();
   for (const one of input) {
     for (const provider of unknownProvidersOf(one, providers)) {
       warn(`virtual model ${one.source}: there is no provider named ${provider}`);
     }
     // A provider that is left out because its key is missing must not prevent the start of the gateway.
-    const model = virtualModelFrom(one, { ...providers, knows: () => true });
+    const model = virtualModelFrom(one, { ...providers, knows: () => true }, loadable);
     if (model instanceof Refusal) {
       throw new Error(`virtual_models: '${one.source}' cannot be as it is declared: ${model.message}`);
+    }
+    if (model.plugin !== undefined && !routeStrategies.has(model.plugin.name)) {
+      warn(`virtual model ${one.source}: no route strategy named ${model.plugin.name} is loaded`);
     }
     if (declared.has(model.source)) throw new Error(`virtual_models: '${model.source}' is declared twice`);
     declared.set(model.source, model);

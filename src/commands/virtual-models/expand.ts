@@ -37,12 +37,13 @@ export interface Expanding {
   mayPass?(model: VirtualModel): boolean;
   mayUse?(target: Target): boolean;
   isReady?(target: Target): boolean;
-  /**
-   * The order in which the targets of a virtual model are called. Default: the declared order.
-   * @param isTurn whether the first target is really called first, which uses up its turn; if not, the order is only
-   * needed in case everything before it fails
-   */
-  arrange?(model: VirtualModel, branches: readonly Branch[], isTurn: boolean): readonly Branch[];
+  /** The order of the targets of a virtual model, in case everything before them fails. Default: the declared order. */
+  arrange?(model: VirtualModel, branches: readonly Branch[]): readonly Branch[];
+}
+
+export interface ExpandingInTurn extends Expanding {
+  /** The order in which the targets of a virtual model are called: the first one is really called, and uses its turn. */
+  choose(model: VirtualModel, branches: readonly Branch[]): readonly Branch[] | Promise<readonly Branch[]>;
 }
 
 export interface Expanded {
@@ -56,19 +57,34 @@ export interface Expanded {
 
 export function expand(model: VirtualModel, by: Expanding): Expanded {
   const walk = new TargetExpansion(by);
-  const expansion = walk.from(model, 1);
-  const candidates = by.arrange === undefined ? expansion.candidates : inTurn(expansion, by);
+  const { candidates } = walk.from(model, 1);
   return { candidates, unknown: walk.unknown, denied: walk.denied };
 }
 
+/** Expands for one request. A promise only when the order of a virtual model's targets is one. */
+export function expandInTurn(model: VirtualModel, by: ExpandingInTurn): Expanded | Promise<Expanded> {
+  const walk = new TargetExpansion(by);
+  const expanded = (candidates: readonly Candidate[]) => ({ candidates, unknown: walk.unknown, denied: walk.denied });
+  const candidates = inTurn(walk.from(model, 1), by);
+  return candidates instanceof Promise ? candidates.then(expanded) : expanded(candidates);
+}
+
+type Candidates = readonly Candidate[] | Promise<readonly Candidate[]>;
+
 /** Uses up turns from the outermost virtual model downwards: behind it, only the chosen branch uses one. */
-function inTurn({ model, branches }: Expansion, by: Expanding): readonly Candidate[] {
-  const arranged = branches.length > 1 ? (by.arrange?.(model, branches, true) ?? branches) : branches;
-  const [first, ...others] = arranged;
+function inTurn({ model, branches }: Expansion, by: ExpandingInTurn): Candidates {
+  const arranged = branches.length > 1 ? by.choose(model, branches) : branches;
+  return arranged instanceof Promise ? arranged.then((one) => chosenFirst(one, by)) : chosenFirst(arranged, by);
+}
+
+function chosenFirst([first, ...others]: readonly Branch[], by: ExpandingInTurn): Candidates {
   if (first === undefined) return [];
   const { chained } = first;
-  const chosen = chained === undefined ? first.candidates : through(chained.model, inTurn(chained, by));
-  return inOrder([chosen, ...others.map(({ candidates }) => candidates)]);
+  const rest = others.map(({ candidates }) => candidates);
+  if (chained === undefined) return inOrder([first.candidates, ...rest]);
+  const behind = inTurn(chained, by);
+  const together = (chosen: readonly Candidate[]) => inOrder([through(chained.model, chosen), ...rest]);
+  return behind instanceof Promise ? behind.then(together) : together(behind);
 }
 
 class TargetExpansion {
@@ -89,7 +105,7 @@ class TargetExpansion {
       const branch = this.#branch(model, target, depth);
       if (branch !== undefined && branch.candidates.length > 0) branches.push(branch);
     }
-    const arranged = branches.length > 1 ? (this.#by.arrange?.(model, branches, false) ?? branches) : branches;
+    const arranged = branches.length > 1 ? (this.#by.arrange?.(model, branches) ?? branches) : branches;
     const expansion = { model, branches, candidates: inOrder(arranged.map(({ candidates }) => candidates)) };
     this.#known.set(model.source, expansion);
     return expansion;

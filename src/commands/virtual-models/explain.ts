@@ -25,6 +25,8 @@ export interface InForce extends Policies {
   readonly redirects: ReadonlyMap<string, VirtualModel>;
   /** The provider that serves a model. */
   resolve(model: string, provider: string | undefined): Target | undefined;
+  /** Whether the reader of the explanation may know of this virtual model. What leads only to others is not found. */
+  isVisible(model: VirtualModel): boolean;
 }
 
 export interface ExplainedStep extends Omit<AccessStep, 'check'> {
@@ -88,15 +90,18 @@ function behind(
   const { resolve } = inForce;
   const redirect = (name: string) => inForce.redirects.get(name);
   const passes = (one: VirtualModel) => isFor(one.userPaths, question.userPath);
+  if (!inForce.isVisible(model)) return [];
   const explained = new Map([[model.source, model]]);
   const everything = expand(model, {
     redirect,
     resolve,
     mayPass(one) {
-      explained.set(one.source, one);
-      return true;
+      const isVisible = inForce.isVisible(one);
+      if (isVisible) explained.set(one.source, one);
+      return isVisible;
     },
   });
+  if (everything.candidates.length === 0) return [];
   for (const [subject, one] of explained) {
     const list = one.userPaths.length === 0 ? {} : { list: one.userPaths };
     steps.push({ check: 'virtual model', subject, allowed: passes(one), ...list });
@@ -109,7 +114,9 @@ function behind(
     return known;
   };
   for (const { target } of everything.candidates) mayUse(target);
-  const permitted = passes(model) ? expand(model, { redirect, resolve, mayPass: passes, mayUse }).candidates : [];
+  const permitted = passes(model)
+    ? expand(model, { redirect, resolve, mayPass: (one) => inForce.isVisible(one) && passes(one), mayUse }).candidates
+    : [];
   const paths = new Map(permitted.map(({ target, through }) => [selectorOf(target), through]));
   return everything.candidates.map(({ target, through }) => {
     const selector = selectorOf(target);

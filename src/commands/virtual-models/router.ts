@@ -9,14 +9,18 @@ import {
   type Route,
   type RouteRequest,
   type Router,
+  type Selection,
 } from '../model-request/routing-types.ts';
 import type { Target } from '../model-request/target.ts';
 import { refusals } from '../refusal.ts';
-import { Balance, type PriceOf } from './balance.ts';
+import { Balance, type Balanced, type PriceOf } from './balance.ts';
 import type { VirtualModelDirectory } from './directory.ts';
-import { type Expanded, expand } from './expand.ts';
+import { ErrorRates } from './error-rates.ts';
+import { type Expanded, expand, expandInTurn } from './expand.ts';
 import { type FailoverPolicy, FailoverRules } from './failover-rules.ts';
 import { FAILED_MS, Latencies } from './latencies.ts';
+import type { RouteFallbacks } from './route-fallbacks.ts';
+import type { RouteStrategies } from './route-strategies.ts';
 import { isFor, type VirtualModel } from './virtual-model.ts';
 
 export interface RouterOptions {
@@ -28,13 +32,18 @@ export interface RouterOptions {
   isInOrder(provider: string): boolean;
   readonly priceOf: PriceOf;
   readonly failover: FailoverPolicy;
+  readonly strategies: RouteStrategies;
+  readonly fallbacks: RouteFallbacks;
   random(): number;
+  /** Milliseconds that never run backwards. */
+  now(): number;
 }
 
 export function createRouter(options: RouterOptions): Router & Reach {
   const { models, virtualModels, access, admission, failover } = options;
-  const latencies = new Latencies();
-  const balance = new Balance({ priceOf: options.priceOf, latencies, random: options.random });
+  const latencies = new Latencies(options.now);
+  const errorRates = new ErrorRates(options.now);
+  const balance = new Balance({ ...options, latencies, errorRates });
   const rules = new WeakMap<VirtualModel, FailoverRules>();
 
   /** The virtual model that a selector names. A request that names a provider always means a model of that provider. */
@@ -71,45 +80,44 @@ export function createRouter(options: RouterOptions): Router & Reach {
     model: VirtualModel,
     { caller }: ReachRequest,
     why: { denial: Denial | undefined },
-    balanced?: RouteRequest,
-  ): Expanded {
-    const request = balanced && {
-      sessionId: balanced.sessionId,
-      kind: balanced.stream ? ('stream' as const) : ('whole' as const),
-    };
-    return expand(model, {
-      redirect: (source) => virtualModels.redirects.get(source),
-      resolve: (name, provider) => models.resolve(name, provider),
-      mayPass: (one) => isForCaller(one, caller),
-      mayUse({ provider, model }) {
+    balanced: Balanced | undefined,
+  ): Expanded | Promise<Expanded> {
+    const expanding = {
+      redirect: (source: string) => virtualModels.redirects.get(source),
+      resolve: (name: string, provider: string | undefined) => models.resolve(name, provider),
+      mayPass: (one: VirtualModel) => isForCaller(one, caller),
+      mayUse({ provider, model }: Target) {
         const denial = access.denial(caller, provider.name, model);
         why.denial ??= denial;
         return denial === undefined;
       },
-      ...(request === undefined
-        ? {}
-        : {
-            isReady: (target) => isReady(target),
-            arrange: (one, branches, isTurn) => balance.arrange(one, branches, request, isTurn),
-          }),
+    };
+    if (balanced === undefined) return expand(model, expanding);
+    return expandInTurn(model, {
+      ...expanding,
+      isReady,
+      arrange: (one, branches) => balance.arrange(one, branches, balanced),
+      choose: (one, branches) => balance.choose(one, branches, balanced),
     });
   }
 
   /** @throws Refusal when it has no candidate, or none for this caller */
-  function led(model: VirtualModel, request: ReachRequest, balanced?: RouteRequest): Expanded | Promise<Expanded> {
+  function led(model: VirtualModel, request: ReachRequest, balanced?: Balanced): Expanded | Promise<Expanded> {
     const { selector, caller } = request;
     if (!isForCaller(model, caller)) throw refusals.modelAccessDenied(selector);
     const why: { denial: Denial | undefined } = { denial: undefined };
+    const usable = (found: Expanded): Expanded => {
+      if (found.candidates.length === 0) throw noCandidate(found, selector, why);
+      return found;
+    };
+    const usableOrRefreshed = (found: Expanded): Expanded | Promise<Expanded> => {
+      if (found.candidates.length > 0 || found.unknown.length === 0) return usable(found);
+      // The known lists may be older than the models.
+      const refreshes = found.unknown.map((target) => models.resolveOrRefresh(target.model, target.provider));
+      return Promise.all(refreshes).then(async () => usable(await expanded(model, request, why, balanced)));
+    };
     const found = expanded(model, request, why, balanced);
-    if (found.candidates.length > 0) return found;
-    if (found.unknown.length === 0) throw noCandidate(found, selector, why);
-    // The known lists may be older than the models.
-    const refreshes = found.unknown.map((target) => models.resolveOrRefresh(target.model, target.provider));
-    return Promise.all(refreshes).then(() => {
-      const again = expanded(model, request, why, balanced);
-      if (again.candidates.length === 0) throw noCandidate(again, selector, why);
-      return again;
-    });
+    return found instanceof Promise ? found.then(usableOrRefreshed) : usableOrRefreshed(found);
   }
 
   function noCandidate({ denied }: Expanded, selector: string, { denial }: { denial: Denial | undefined }) {
@@ -125,20 +133,30 @@ export function createRouter(options: RouterOptions): Router & Reach {
     return found;
   }
 
-  function routeOf(model: VirtualModel, { candidates }: Expanded, { stream }: RouteRequest): Route {
+  function routeOf(
+    model: VirtualModel,
+    { candidates }: Expanded,
+    { kind, sessionId }: Balanced,
+    selections: readonly Selection[],
+  ): Route {
     const own = rulesOf(model);
     const limit = !own.enabled ? 1 : failover.maxModels === 0 ? candidates.length : failover.maxModels;
     const allowedCandidates = candidates.slice(0, limit);
     const through = [model.source, ...(allowedCandidates[0]?.through ?? [])];
-    const kind = stream ? 'stream' : 'whole';
     return {
       candidates: allowedCandidates.map(({ target }) => target),
       ready: allowedCandidates.filter(({ ready }) => ready).length,
       through,
+      ...(selections.length === 0 ? {} : { selections }),
       failsOver: (outcome) => own.covers(outcome),
       observed: (target, refused, waitedMs, firstByteMs) => {
+        const isFailure = refused !== undefined && own.covers(refused);
+        errorRates.note(target, isFailure);
         if (refused !== undefined) {
-          if (own.covers(refused)) latencies.observe(target, kind, Math.max(FAILED_MS, waitedMs));
+          if (isFailure) {
+            latencies.observe(target, kind, Math.max(FAILED_MS, waitedMs));
+            if (target === allowedCandidates[0]?.target) balance.firstFailed(selections, sessionId);
+          }
           return;
         }
         const expected = latencies.expected(target, kind) ?? waitedMs;
@@ -155,10 +173,12 @@ export function createRouter(options: RouterOptions): Router & Reach {
         const target = direct(request);
         return target instanceof Promise ? target.then(oneTarget) : oneTarget(target);
       }
-      const found = led(model, request, request);
+      const selections: Selection[] = [];
+      const balanced = balancedBy(request, (selection) => selections.push(selection));
+      const found = led(model, request, balanced);
       return found instanceof Promise
-        ? found.then((one) => routeOf(model, one, request))
-        : routeOf(model, found, request);
+        ? found.then((one) => routeOf(model, one, balanced, selections))
+        : routeOf(model, found, balanced, selections);
     },
     reach(request) {
       const model = redirected(request);
@@ -170,6 +190,11 @@ export function createRouter(options: RouterOptions): Router & Reach {
       return found instanceof Promise ? found.then(targetsOf) : targetsOf(found);
     },
   };
+}
+
+function balancedBy(request: RouteRequest, selected: Balanced['selected']): Balanced {
+  const { selector, caller, labels, sessionId, stream } = request;
+  return { selector, userPath: caller.userPath, labels, sessionId, kind: stream ? 'stream' : 'whole', selected };
 }
 
 function isForCaller({ userPaths }: VirtualModel, { origin, userPath }: ReachRequest['caller']): boolean {

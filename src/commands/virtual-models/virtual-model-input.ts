@@ -3,14 +3,19 @@ import { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { UserPath } from '../../events/event.ts';
 import { canonicalSelector } from '../access/selector.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import type { FailoverSetting, Strategy, VirtualModel, VirtualTarget } from './virtual-model.ts';
+import type { KnownStrategies } from './route-strategies.ts';
+import type { RouteConfig } from './route-strategy.ts';
+import type { FailoverSetting, VirtualModel, VirtualTarget } from './virtual-model.ts';
 
 export interface VirtualModelInput {
   readonly source: string;
   /** Alternative to `targets` for a single target. */
   readonly targetModel?: string | undefined;
   readonly targets?: readonly VirtualTarget[] | undefined;
+  /** A strategy, `plugin`, `plugin:<name>`, or the name of a route strategy. */
   readonly strategy?: string | undefined;
+  readonly strategyPlugin?: string | undefined;
+  readonly strategyConfig?: RouteConfig | undefined;
   readonly sessionAffinity?: boolean | undefined;
   readonly failover?: boolean | Partial<FailoverSetting> | undefined;
   readonly userPaths?: readonly UserPath[] | undefined;
@@ -30,18 +35,25 @@ const MAX_TARGETS = 64;
 const MAX_USER_PATHS = 256;
 const MAX_PHRASES = 64;
 const MAX_WEIGHT = 1_000_000;
+/** Bytes of the configuration of a route strategy. */
+const MAX_CONFIG = 16 * 1024;
 
 const DEFAULTS = { strategy: 'round_robin', sessionAffinity: true, failover: { enabled: true } } as const;
 
 /** @returns the virtual model, or a refusal with the invalid field */
-export function virtualModelFrom(input: VirtualModelInput, providers: KnownProviders): VirtualModel | Refusal {
+export function virtualModelFrom(
+  input: VirtualModelInput,
+  providers: KnownProviders,
+  routeStrategies: KnownStrategies,
+): VirtualModel | Refusal {
   const userPaths = [...new Set(input.userPaths ?? [])];
   if (userPaths.length > MAX_USER_PATHS) return tooMany('user_paths', MAX_USER_PATHS);
   const { enabled = true, description } = input;
   const common = { userPaths, enabled, ...(description === undefined || description === '' ? {} : { description }) };
   const targets = targetsOf(input);
   if (targets instanceof Refusal) return targets;
-  return targets.length === 0 ? policyFrom(input, common, providers) : redirectFrom(input, targets, common, providers);
+  if (targets.length === 0) return policyFrom(input, common, providers);
+  return redirectFrom(input, targets, common, providers, routeStrategies);
 }
 
 type Common = Pick<VirtualModel, 'userPaths' | 'enabled' | 'description'>;
@@ -49,6 +61,8 @@ type Common = Pick<VirtualModel, 'userPaths' | 'enabled' | 'description'>;
 function policyFrom(input: VirtualModelInput, common: Common, providers: KnownProviders): VirtualModel | Refusal {
   for (const [field, value] of [
     ['strategy', input.strategy],
+    ['strategy_plugin', input.strategyPlugin],
+    ['strategy_config', input.strategyConfig],
     ['session_affinity', input.sessionAffinity],
     ['failover', input.failover],
   ] as const) {
@@ -64,6 +78,7 @@ function redirectFrom(
   targets: readonly VirtualTarget[],
   common: Common,
   providers: KnownProviders,
+  routeStrategies: KnownStrategies,
 ): VirtualModel | Refusal {
   const source = input.source.trim();
   const problem = nameProblem(source);
@@ -72,11 +87,11 @@ function redirectFrom(
     const refusal = targetProblem(target, place, targets, providers);
     if (refusal !== undefined) return refusal;
   }
-  const strategy = strategyOf(input.strategy);
+  const strategy = strategyOf(input, routeStrategies);
   if (strategy instanceof Refusal) return strategy;
   const failover = failoverOf(input.failover);
   if (failover instanceof Refusal) return failover;
-  return { source, targets, strategy, sessionAffinity: input.sessionAffinity ?? true, failover, ...common };
+  return { source, targets, ...strategy, sessionAffinity: input.sessionAffinity ?? true, failover, ...common };
 }
 
 /** Why a name cannot be used by clients as a model name; undefined when it can. */
@@ -129,11 +144,60 @@ function targetProblem(
   return undefined;
 }
 
-function strategyOf(input: string | undefined): Strategy | Refusal {
-  if (input === undefined || input === '') return DEFAULTS.strategy;
-  if (input === 'plugin') return invalid('strategy', "'strategy' is 'plugin', but no plugins are available.");
-  const strategy = strategies.find((one) => one === input);
-  return strategy ?? invalid('strategy', `'strategy' must be one of ${strategies.join(', ')}.`);
+function strategyOf(
+  { strategy = '', strategyPlugin = '', strategyConfig }: VirtualModelInput,
+  known: KnownStrategies,
+): Pick<VirtualModel, 'strategy' | 'plugin'> | Refusal {
+  const short = strategy.startsWith('plugin:') ? strategy.slice('plugin:'.length) : undefined;
+  const bare = known.has(strategy) ? strategy : undefined;
+  const own = strategies.find((one) => one === strategy);
+  if (strategy !== '' && own === undefined && short === undefined && bare === undefined) {
+    const choices = [...strategies.filter((one) => one !== 'plugin'), ...known.names().map((one) => `plugin:${one}`)];
+    return invalid('strategy', `'strategy' must be one of ${choices.join(', ')}.`);
+  }
+  const named = short ?? bare;
+  if (named !== undefined && strategyPlugin !== '' && strategyPlugin !== named) {
+    return invalid('strategy_plugin', `'strategy' names the route strategy '${named}', 'strategy_plugin' another one.`);
+  }
+  const name = named ?? strategyPlugin;
+  if (own !== undefined && own !== 'plugin') {
+    if (name !== '') return invalid('strategy_plugin', `'strategy_plugin' needs the strategy 'plugin', not '${own}'.`);
+    if (strategyConfig !== undefined) {
+      return invalid('strategy_config', `'strategy_config' needs the strategy 'plugin', not '${own}'.`);
+    }
+    return { strategy: own };
+  }
+  if (name !== '') return pluginOf(name, strategyConfig, short === undefined ? 'strategy_plugin' : 'strategy', known);
+  if (strategyConfig !== undefined) {
+    return invalid(
+      'strategy_config',
+      "'strategy_config' configures a route strategy, but 'strategy_plugin' is missing.",
+    );
+  }
+  if (own === undefined && short === undefined) return { strategy: DEFAULTS.strategy };
+  const param = short === undefined ? 'strategy_plugin' : 'strategy';
+  return invalid(param, `'${param}' must name a route strategy: ${known.names().join(', ')}.`);
+}
+
+function pluginOf(
+  name: string,
+  config: RouteConfig = {},
+  param: string,
+  known: KnownStrategies,
+): Pick<VirtualModel, 'strategy' | 'plugin'> | Refusal {
+  if (name.length > MAX_NAME) return invalid(param, `'${param}' may have at most ${MAX_NAME} characters.`);
+  if (JSON.stringify(config).length > MAX_CONFIG) {
+    return invalid('strategy_config', `'strategy_config' may have at most ${MAX_CONFIG} characters.`);
+  }
+  const problem = known.problem({ name, config });
+  if (problem?.kind === 'not_loaded') {
+    return invalid(param, `${problem.message} Loaded: ${known.names().join(', ') || 'none'}.`);
+  }
+  if (problem !== undefined) {
+    const key = problem.key === undefined ? 'strategy_config' : `strategy_config.${problem.key}`;
+    return invalid(key, problem.message);
+  }
+  return { strategy: 'plugin', plugin: { name, config } };
 }
 
 function failoverOf(input: VirtualModelInput['failover']): FailoverSetting | Refusal {

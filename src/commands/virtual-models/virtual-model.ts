@@ -4,6 +4,7 @@
  */
 import { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { UserPath } from '../../events/event.ts';
+import type { RouteConfig } from './route-strategy.ts';
 
 export { strategies };
 
@@ -34,6 +35,8 @@ export interface VirtualModel {
   /** Empty for a policy. */
   readonly targets: readonly VirtualTarget[];
   readonly strategy: Strategy;
+  /** The route strategy; present exactly when `strategy` is `plugin`. */
+  readonly plugin?: { readonly name: string; readonly config: RouteConfig } | undefined;
   /** Whether a session stays with its target. */
   readonly sessionAffinity: boolean;
   readonly failover: FailoverSetting;

@@ -70,12 +70,14 @@ export function chainsOf(steps: readonly WorkflowStep[], catalogue: GuardrailCat
 
 export type ChainHashes = Readonly<Partial<Record<GuardrailPhase, string>>>;
 
-/** SHA-256 of the definitions of each phase in their order. A phase without guardrails has none. */
+/** SHA-256 of the definitions of each phase in their order, with the digests of plugins. A phase without guardrails has none. */
 export function chainHashes(chains: GuardrailChains): ChainHashes {
   const used = workflowPhases.filter((phase) => chains[phase].length > 0);
   return Object.fromEntries(used.map((phase) => [phase, canonicalSha256(chains[phase].map(hashedStep))]));
 }
 
 function hashedStep({ guardrails }: ChainStep) {
-  return guardrails.map(({ definition: { description: _shown, ...definition } }) => definition);
+  return guardrails.map(({ definition: { description: _shown, ...definition }, type: { digest } }) =>
+    digest === undefined ? definition : { ...definition, digest },
+  );
 }

@@ -1,5 +1,5 @@
 /** Converts a workflow from a request to its stored form. Pure. The guardrails that it names are checked later. */
-import { workflowPhases } from '../../events/catalogue/workflow.ts';
+import { cacheScopes, workflowPhases } from '../../events/catalogue/workflow.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { GuardrailPhase } from '../guardrails/guardrail-type.ts';
 import { Refusal, refusals } from '../refusal.ts';
@@ -27,6 +27,15 @@ export interface PayloadInput {
   readonly features: WorkflowFeatures;
   readonly guardrails?: readonly StepInput[] | undefined;
   readonly steps?: readonly (StepInput & { readonly phase?: string | undefined })[] | undefined;
+  readonly cache?: CacheInput | undefined;
+}
+
+export interface CacheInput {
+  /** Default: `user_path`. */
+  readonly scope?: string | undefined;
+  readonly ttlSeconds?: number | undefined;
+  /** Default: false. */
+  readonly toolCalls?: boolean | undefined;
 }
 
 export interface StepInput {
@@ -96,7 +105,7 @@ function scopeOfInput({ provider, model, userPath }: WorkflowInput, known: Scope
   return { provider: instance, model, ...path };
 }
 
-function payloadOf({ schemaVersion, features, guardrails, steps }: PayloadInput): WorkflowPayload | Refusal {
+function payloadOf({ schemaVersion, features, guardrails, steps, cache }: PayloadInput): WorkflowPayload | Refusal {
   const version = schemaVersion ?? (guardrails !== undefined && steps === undefined ? 1 : 2);
   if (version !== 1 && version !== 2) {
     return refusals.invalidRequest('The schema version must be 1 or 2.', 'workflow_payload.schema_version');
@@ -105,6 +114,11 @@ function payloadOf({ schemaVersion, features, guardrails, steps }: PayloadInput)
     const message = "A payload of schema version 1 has 'guardrails', not 'steps'.";
     return refusals.invalidRequest(message, 'workflow_payload.steps');
   }
+  if (version === 1 && cache !== undefined) {
+    return refusals.invalidRequest("A payload of schema version 1 has no 'cache'.", 'workflow_payload.cache');
+  }
+  const cached = cache === undefined ? undefined : checkedCache(cache);
+  if (cached instanceof Refusal) return cached;
   const prompt = checkedSteps(guardrails ?? [], 'guardrails');
   if (prompt instanceof Refusal) return prompt;
   const own = checkedSteps(steps ?? [], 'steps');
@@ -120,8 +134,26 @@ function payloadOf({ schemaVersion, features, guardrails, steps }: PayloadInput)
   }
   if (all.length > MAX_STEPS) return refusals.invalidRequest(`There may be at most ${MAX_STEPS} guardrails.`, param);
   const sorted = sortedSteps(all);
-  if (version === 2) return { schemaVersion: 2, features, steps: sorted };
+  if (version === 2) {
+    return { schemaVersion: 2, features, steps: sorted, ...(cached === undefined ? {} : { cache: cached }) };
+  }
   return { schemaVersion: 1, features, guardrails: sorted.map(({ ref, step }) => ({ ref, step })) };
+}
+
+function checkedCache({ scope = 'user_path', ttlSeconds, toolCalls }: CacheInput): WorkflowPayload['cache'] | Refusal {
+  const known = cacheScopes.find((one) => one === scope);
+  if (known === undefined) {
+    const message = `'scope' must be one of ${cacheScopes.join(', ')}.`;
+    return refusals.invalidRequest(message, 'workflow_payload.cache.scope');
+  }
+  if (ttlSeconds !== undefined && (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1)) {
+    return refusals.invalidRequest("'ttl_seconds' must be an integer from 1.", 'workflow_payload.cache.ttl_seconds');
+  }
+  return {
+    scope: known,
+    ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
+    ...(toolCalls === undefined ? {} : { toolCalls }),
+  };
 }
 
 function checkedSteps(

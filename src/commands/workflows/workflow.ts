@@ -44,12 +44,21 @@ export function sortedSteps(steps: readonly WorkflowStep[]): WorkflowStep[] {
 }
 
 /** The payload with the names of the admin API. Its canonical JSON is what the hash of a version is of. */
-export function payloadJson({ schemaVersion, features, guardrails, steps }: WorkflowPayload) {
+export function payloadJson({ schemaVersion, features, guardrails, steps, cache }: WorkflowPayload) {
   return {
     schema_version: schemaVersion,
     features,
     ...(guardrails === undefined ? {} : { guardrails }),
     ...(steps === undefined ? {} : { steps }),
+    ...(cache === undefined ? {} : { cache: cacheJson(cache) }),
+  };
+}
+
+function cacheJson({ scope, ttlSeconds, toolCalls }: NonNullable<WorkflowPayload['cache']>) {
+  return {
+    scope,
+    ...(ttlSeconds === undefined ? {} : { ttl_seconds: ttlSeconds }),
+    ...(toolCalls === undefined ? {} : { tool_calls: toolCalls }),
   };
 }
 

@@ -3,6 +3,7 @@ import type { RecordedEvent } from '../event.ts';
 import * as access from './access.ts';
 import * as audit from './audit.ts';
 import * as budget from './budget.ts';
+import * as cache from './cache.ts';
 import * as conversation from './conversation.ts';
 import * as credential from './credential.ts';
 import type { EventDefinition } from './define.ts';
@@ -15,10 +16,12 @@ import * as guardrailReplay from './guardrail-replay.ts';
 import * as idempotency from './idempotency.ts';
 import * as item from './item.ts';
 import * as key from './key.ts';
+import * as plugin from './plugin.ts';
 import * as price from './price.ts';
 import * as provider from './provider.ts';
 import * as rateLimit from './rate-limit.ts';
 import * as response from './response.ts';
+import * as semanticCache from './semantic-cache.ts';
 import * as tagging from './tagging.ts';
 import * as user from './user.ts';
 import * as view from './view.ts';
@@ -32,6 +35,7 @@ export const families = {
   workflow,
   guardrail,
   'guardrail-replay': guardrailReplay,
+  plugin,
   access,
   price,
   budget,
@@ -39,6 +43,8 @@ export const families = {
   audit,
   exchange,
   'guarded-exchange': guardedExchange,
+  cache,
+  'semantic-cache': semanticCache,
   response,
   conversation,
   item,

@@ -137,6 +137,24 @@ export const modelResolved = defineEvent({
     providerType: z.string(),
     model: z.string(),
     through: z.array(z.string()).readonly().optional().describe('the resolved virtual models, outermost first'),
+    selections: z
+      .array(
+        z.object({
+          virtualModel: z.string(),
+          strategy: z.string(),
+          target: z.string().describe('the selected target, as <provider>/<model>'),
+          by: z.enum(['strategy', 'session', 'fallback']).describe('fallback: weighted round robin'),
+          reason: z
+            .string()
+            .optional()
+            .describe(
+              'the explanation of the strategy; of a fallback: not_loaded, invalid_config, late, failed or unknown_target',
+            ),
+        }),
+      )
+      .readonly()
+      .optional()
+      .describe('how route strategies selected targets'),
   }),
 });
 
@@ -329,7 +347,13 @@ export const usageRecorded = defineEvent({
       .string()
       .optional()
       .describe("the provider's own id of the answer, response or batch; absent when it gave none"),
-    cacheType: z.enum(['exact', 'semantic']).optional().describe('answered from a cache of answers, without cost'),
+    cacheType: z
+      .enum(['exact', 'semantic'])
+      .optional()
+      .describe('answered from the response cache: the tokens are those of the recorded answer, and the costs are 0'),
+    savedCost: nanoDollars()
+      .optional()
+      .describe('with `cacheType`: what the recorded answer cost, in nano-dollars; null when not known'),
     ...tokenCounts,
     inputSeconds: z.number().optional().describe('of audio, where the provider counts seconds'),
     inputCharacters: z.number().int().optional().describe('of the text of a speech request'),

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
-export const strategies = ['round_robin', 'cost', 'failover', 'adaptive'] as const;
+export const strategies = ['round_robin', 'cost', 'failover', 'adaptive', 'plugin'] as const;
 
 export const virtualModelSaved = defineEvent({
   type: 'virtual_model.saved',
@@ -26,6 +26,10 @@ export const virtualModelSaved = defineEvent({
       .readonly()
       .describe('empty for an access policy'),
     strategy: z.enum(strategies),
+    plugin: z
+      .object({ name: z.string(), config: z.record(z.string(), z.unknown()).readonly() })
+      .optional()
+      .describe('the route strategy and its settings, when strategy is plugin'),
     sessionAffinity: z.boolean(),
     failover: z
       .object({

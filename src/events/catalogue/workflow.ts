@@ -9,6 +9,9 @@ import { defineEvent } from './define.ts';
 /** What a workflow can turn off. */
 export const workflowFeatures = ['cache', 'audit', 'usage', 'budget', 'guardrails', 'failover'] as const;
 
+/** Requests that share cached answers: those of the same user path, of the same key, or all of the workflow. */
+export const cacheScopes = ['user_path', 'key', 'shared'] as const;
+
 /** When a guardrail runs. */
 export const workflowPhases = ['prompt', 'response', 'stream'] as const;
 
@@ -56,6 +59,14 @@ export const workflowCreated = defineEvent({
         .readonly()
         .optional()
         .describe('of version 2, sorted by phase, step and name'),
+      cache: z
+        .object({
+          scope: z.enum(cacheScopes),
+          ttlSeconds: z.number().int().min(1).optional().describe('seconds for which an answer may be served again'),
+          toolCalls: z.boolean().optional().describe('whether answers that call tools are kept'),
+        })
+        .optional()
+        .describe('of version 2: what the response cache does with answers of this workflow'),
     }),
     payloadSha256: z.string().describe('of the canonical JSON of the payload, hexadecimal'),
     supersedes: z.string().optional().describe('id of the version that was active before'),

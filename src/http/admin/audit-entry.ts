@@ -115,7 +115,10 @@ export const auditEntry = z.object({
     finish_reason: z.string().optional(),
     first_byte_ms: z.number().optional(),
     response_id: z.string().optional(),
-    replayed_from: z.string().optional(),
+    replayed_from: z
+      .string()
+      .optional()
+      .describe('The exchange whose answer was returned again, by an idempotency key or from the response cache'),
     error_message: z.string().optional(),
     error_code: z.string().optional(),
     error_provider: z.string().optional(),

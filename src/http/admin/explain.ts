@@ -10,6 +10,7 @@ import { userStream } from '../../commands/users/user-policy.ts';
 import { virtualModelStream } from '../../commands/virtual-models/decider.ts';
 import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import { type ExplainedStep, type ExplainedTarget, explain } from '../../commands/virtual-models/explain.ts';
+import type { VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
 import type { WorkflowDirectory } from '../../commands/workflows/directory.ts';
 import { explainWorkflow } from '../../commands/workflows/explain.ts';
 import type { Position, RecordedEvent, StreamName, UserPath } from '../../events/event.ts';
@@ -99,9 +100,12 @@ export function registerExplain(admin: Routes, options: ExplainOptions): void {
     const { keys, lists, virtualModels } = policies ?? options.now;
     const key = keyIn(request, query.key, keys);
     const userPath = pathIn(request, query.user_path, key);
+    // As in the lists of models, a virtual model for other user paths alone is not distinguishable from a missing one.
+    const isVisible = ({ userPaths }: VirtualModel) =>
+      userPaths.length === 0 || pathsVisibleTo(scopeOf(request), userPaths).length > 0;
     const explanation = explain(
       { model, provider, userPath, key, now: policies?.moment.at ?? Date.now() },
-      { users: lists, models: virtualModels.policies, redirects: virtualModels.redirects, resolve },
+      { users: lists, models: virtualModels.policies, redirects: virtualModels.redirects, resolve, isVisible },
     );
     if (explanation === undefined) throw refusals.modelNotFound(model);
     const { allowed, resolved, steps } = explanation;

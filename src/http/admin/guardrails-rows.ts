@@ -35,9 +35,9 @@ export const guardrailTypeRow = z.object({
   defaults: z.record(z.string(), z.unknown()),
   fields: z.array(field).readonly(),
   phases,
-  source: z.literal('builtin'),
+  source: z.string().describe('`builtin`, or the module or folder of a plugin'),
   mutates: z.boolean(),
-  guardrail: z.literal(true),
+  guardrail: z.boolean(),
 });
 
 /** A row of `GET /admin/guardrails`, and the answer of `PUT`. */
@@ -51,7 +51,7 @@ export const guardrailRow = z.object({
   timeout_ms: z.number().int(),
   phases,
   summary: z.string().optional(),
-  guardrail: z.literal(true),
+  guardrail: z.boolean(),
   managed: z.boolean().describe('declared in the configuration, where alone it can be changed'),
   problem: z.string().optional().describe('why it cannot run'),
   created_at: z.string().optional(),
@@ -69,17 +69,19 @@ export const workflowGuardrailRow = z.object({
 
 /** In the order in which the types are declared. */
 export function guardrailTypeRows(types: GuardrailTypes): z.infer<typeof guardrailTypeRow>[] {
-  return [...types.values()].map(({ type, label, description, defaults, fields, phases, mutating }) => ({
-    type,
-    label,
-    description,
-    defaults,
-    fields,
-    phases,
-    source: 'builtin',
-    mutates: mutating,
-    guardrail: true,
-  }));
+  return [...types.values()].map(
+    ({ type, label, description, defaults, fields, phases, mutating, source, isGuardrail }) => ({
+      type,
+      label,
+      description,
+      defaults,
+      fields,
+      phases,
+      source: source ?? 'builtin',
+      mutates: mutating,
+      guardrail: isGuardrail ?? true,
+    }),
+  );
 }
 
 /** Sorted by name. */
@@ -111,7 +113,7 @@ export function guardrailRowOf(
     config: maskedConfig(guardrail, types.get(type)),
     fail_mode: failMode,
     timeout_ms: timeoutMs,
-    guardrail: true,
+    guardrail: types.get(type)?.isGuardrail ?? true,
     managed: directory.isManaged(name),
     ...(isPrepared(prepared)
       ? { phases: usablePhases(prepared), summary: prepared.config.summary }

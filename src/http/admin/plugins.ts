@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import type { GuardrailTypes } from '../../commands/guardrails/guardrail.ts';
 import { refusals } from '../../commands/refusal.ts';
+import type { RouteStrategies } from '../../commands/virtual-models/route-strategies.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes, type ZodTypes } from '../api/route-schema.ts';
 import { guardrailTypeRow, guardrailTypeRows } from './guardrails-rows.ts';
@@ -27,30 +28,68 @@ export function whilePluginsAreOn(admin: Routes, isOn: boolean, register: (route
 const pluginRow = z.object({
   name: z.string(),
   label: z.string(),
+  version: z.string().optional(),
   description: z.string(),
-  kinds: guardrailTypeRow.shape.phases,
+  kinds: z
+    .array(z.enum(['request', 'prompt', 'response', 'stream', 'route', 'complete']))
+    .readonly()
+    .describe('the hooks'),
   mutates: z.boolean(),
-  guardrail: z.literal(true),
-  source: z.literal('builtin'),
+  guardrail: z.boolean(),
+  source: z.string().describe('`builtin`, or the module or folder that it was loaded from'),
+  digest: z.string().optional().describe('SHA-256 of its files'),
   fields: guardrailTypeRow.shape.fields,
-  route_fields: z.array(z.never()),
-  health: z.literal('ok'),
-  error: z.literal(''),
+  route_fields: guardrailTypeRow.shape.fields.describe('of `strategy_config` of virtual models'),
+  health: z
+    .enum(['ok', 'starting', 'restarting', 'failed', 'stopped'])
+    .describe('`restarting` after a failure of its process; `failed` when it does not run'),
+  error: z.string().describe('the last failure of its process; empty when there was none'),
+  counters: z
+    .object({
+      calls: z.number().int(),
+      failures: z.number().int().describe('calls without a result'),
+      restarts: z.number().int().describe('of its process'),
+      dropped: z.number().int().describe('ended exchanges that it was not called for, because too many waited'),
+    })
+    .optional(),
 });
 
+export type PluginRow = z.input<typeof pluginRow>;
+
 const listPlugins = globalAdmin('listPlugins', 'List the plugin types', {
-  description: 'Plugins cannot be installed: the list has the built-in guardrail types.',
+  description:
+    'The built-in guardrail types and route strategies, the plugins that are loaded, and those that could not be.',
   response: { 200: jsonAnswer('All of them', z.array(pluginRow)) },
   errors: [503],
 });
 
-export function registerPlugins(admin: Routes, types: GuardrailTypes): void {
-  admin.get('/plugins', listPlugins, async () =>
-    guardrailTypeRows(types).map(
+export interface PluginsListed {
+  readonly types: GuardrailTypes;
+  readonly routeStrategies: Pick<RouteStrategies, 'list'>;
+  plugins(): PluginRow[];
+}
+
+export function registerPlugins(admin: Routes, { types, routeStrategies, plugins }: PluginsListed): void {
+  admin.get('/plugins', listPlugins, async () => [
+    ...builtIn(types).map(
       ({ type, label, description, phases, mutates, fields }): z.input<typeof pluginRow> => ({
         ...{ name: type, label, description, kinds: phases, mutates, guardrail: true, source: 'builtin', fields },
         ...{ route_fields: [], health: 'ok', error: '' },
       }),
     ),
-  );
+    ...routeStrategies
+      .list()
+      .filter(({ source }) => source === undefined)
+      .map(
+        ({ name, label, description, routeFields }): z.input<typeof pluginRow> => ({
+          ...{ name, label, description, kinds: ['route'], mutates: false, guardrail: false, source: 'builtin' },
+          ...{ fields: [], route_fields: routeFields, health: 'ok', error: '' },
+        }),
+      ),
+    ...plugins(),
+  ]);
+}
+
+function builtIn(types: GuardrailTypes) {
+  return guardrailTypeRows(types).filter(({ source }) => source === 'builtin');
 }

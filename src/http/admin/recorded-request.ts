@@ -4,7 +4,12 @@ import { idOf, type StreamName } from '../../events/event.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
-import { FirstBytes, MOST_BODY_BYTES, requestInLog } from '../../projections/analytics/request-in-log.ts';
+import {
+  FirstBytes,
+  MOST_BODY_BYTES,
+  type RequestInLog,
+  requestInLog,
+} from '../../projections/analytics/request-in-log.ts';
 import type { VerdictRow } from '../../projections/verdicts.ts';
 import type { RecordedContent } from './audit-entry.ts';
 
@@ -27,8 +32,7 @@ export async function recordedRequest(
   if (found === undefined) return undefined;
   const { row, usage, headers, body, cut, failures, responseBody, delivered, verdicts, revisions } = found;
   const requestBodyTooBig = isTooBig(body);
-  const answer =
-    delivered ?? (row.outcome === 'in_progress' ? responseBody : await answerAgain(stream, deps, responseBody));
+  const answer = delivered ?? (row.outcome === 'in_progress' ? responseBody : await answerAgain(stream, deps, found));
   const bodies = [body, ...revisions].filter((one) => !isTooBig(one));
   return {
     row,
@@ -61,13 +65,16 @@ function isTooBig(body: Uint8Array | undefined): boolean {
   return body !== undefined && body.length > MOST_BODY_BYTES;
 }
 
-/** The answer as the client received it, or else the provider's answer. */
+/**
+ * The answer as the client received it, or else the provider's answer. An answer from the response cache has no bytes of
+ * a provider on its own record.
+ */
 async function answerAgain(
   stream: StreamName,
   deps: ReplayDependencies,
-  responseBody: FirstBytes,
+  { row, responseBody }: Pick<RequestInLog, 'row' | 'responseBody'>,
 ): Promise<FirstBytes> {
-  if (responseBody.bytes === 0) return responseBody;
+  if (responseBody.bytes === 0 && row.cache_type === '') return responseBody;
   const recordedBody = new FirstBytes();
   const stop = new AbortController();
   try {

@@ -215,6 +215,11 @@ export const usageEntry = z.object({
   reasoning_tokens: reportedTokens,
   cached_input_ratio: z.number().optional(),
   ...costs,
+  saved_cost: z
+    .number()
+    .nullable()
+    .optional()
+    .describe('US dollars that an answer from the response cache saved; its own costs are 0'),
   cost_source: z.string().optional(),
   costs_calculation_caveat: z.string().optional(),
   usage_source: z.string(),
@@ -260,6 +265,7 @@ export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
     input_cost: cost('input', 'input_priced'),
     output_cost: cost('output', 'output_priced'),
     total_cost: cost('total', 'priced'),
+    ...(row.cache_type === '' ? {} : { saved_cost: costOf(BigInt(row.saved_cost), row.saved_priced) }),
     ...given('cost_source', correction?.price_source ?? row.price_source),
     ...given('costs_calculation_caveat', correction?.caveat ?? row.caveat),
     usage_source: row.source,

@@ -8,6 +8,7 @@ import {
   VirtualModelDirectory,
 } from '../../commands/virtual-models/directory.ts';
 import { expand } from '../../commands/virtual-models/expand.ts';
+import type { StrategyPlugin } from '../../commands/virtual-models/route-strategies.ts';
 import { isRedirect, strategies, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
 import { timeText } from '../time-text.ts';
 
@@ -18,6 +19,8 @@ export interface RowFacts {
   /** The provider that serves a model now. */
   resolve(model: string, provider: string | undefined): Target | undefined;
   isProvider(name: string): boolean;
+  /** Why a route strategy cannot be used now. */
+  strategyProblem(plugin: StrategyPlugin): string | undefined;
 }
 
 const target = z.object({ provider: z.string().optional(), model: z.string(), weight: z.number().optional() });
@@ -32,6 +35,12 @@ export const virtualModelRow = z.object({
   kind: z.enum(['redirect', 'policy']),
   targets: z.array(target).optional(),
   strategy: z.enum(strategies).optional(),
+  strategy_plugin: z.string().optional(),
+  strategy_config: z.record(z.string(), z.unknown()).optional(),
+  strategy_problem: z
+    .string()
+    .optional()
+    .describe('Why weighted round robin replaces the route strategy now. Absent: it does not'),
   session_affinity: z.boolean().optional(),
   failover: z.union([z.boolean(), failover]).optional(),
   resolved_model: z.string().optional().describe('The first model of a provider to which it leads now'),
@@ -80,13 +89,18 @@ function rowOf(model: VirtualModel, directory: VirtualModelDirectory, facts: Row
   };
 }
 
-function redirectMembers(model: VirtualModel, { redirects }: VirtualModelDirectory, { resolve }: RowFacts) {
+function redirectMembers(
+  model: VirtualModel,
+  { redirects }: VirtualModelDirectory,
+  { resolve, strategyProblem }: RowFacts,
+) {
   const { enabled, ...rules } = model.failover;
   const [first] = expand(model, { redirect: (name) => redirects.get(name), resolve }).candidates;
   return {
     kind: 'redirect',
     targets: model.targets,
     strategy: model.strategy,
+    ...(model.plugin === undefined ? {} : pluginMembers(model.plugin, strategyProblem(model.plugin))),
     session_affinity: model.sessionAffinity,
     failover: rules.statuses === undefined && rules.phrases === undefined ? enabled : { enabled, ...rules },
     ...(first === undefined
@@ -97,6 +111,11 @@ function redirectMembers(model: VirtualModel, { redirects }: VirtualModelDirecto
         }),
     valid: first !== undefined,
   };
+}
+
+function pluginMembers({ name, config }: StrategyPlugin, problem: string | undefined) {
+  const members = { strategy_plugin: name, strategy_config: config };
+  return problem === undefined ? members : { ...members, strategy_problem: problem };
 }
 
 const scopeKinds = { everything: 'global', provider: 'provider', model: 'model', exact: 'provider_model' } as const;

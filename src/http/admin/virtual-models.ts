@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { VirtualModelChanges } from '../../commands/virtual-models/changes.ts';
+import type { KnownStrategies } from '../../commands/virtual-models/route-strategies.ts';
 import { strategies, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
 import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/virtual-model-input.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
@@ -19,6 +20,7 @@ export interface VirtualModelRoutesOptions {
   readonly view: Pick<RunningProjection<VirtualModelsState>, 'state'>;
   readonly changes: VirtualModelChanges;
   readonly providers: KnownProviders;
+  readonly routeStrategies: KnownStrategies;
   readonly facts: RowFacts;
   readonly asOf: AsOf;
 }
@@ -34,9 +36,15 @@ const virtualModelBody = z.strictObject({
   old_source: z.string().nullish().describe('The current name, when it changes'),
   target_model: z.string().nullish(),
   targets: z.array(target).nullish(),
-  strategy: z.string().meta({ enum: strategies }).nullish(),
-  strategy_plugin: z.string().nullish().describe('Not supported'),
-  strategy_config: z.unknown().optional().describe('Not supported'),
+  strategy: z
+    .string()
+    .nullish()
+    .describe(`${strategies.join(', ')}; also \`plugin:<name>\`, or the name of a route strategy`),
+  strategy_plugin: z.string().nullish().describe('The route strategy, when `strategy` is `plugin`'),
+  strategy_config: z
+    .record(z.string(), z.unknown(), { error: 'it must be an object' })
+    .nullish()
+    .describe('Settings of the route strategy'),
   session_affinity: z.boolean().nullish(),
   failover: z
     .union(
@@ -95,7 +103,7 @@ const removeVirtualModel = globalAdmin('removeVirtualModel', 'Delete a virtual m
 });
 
 export function registerVirtualModels(admin: Routes, options: VirtualModelRoutesOptions): void {
-  const { view, changes, providers, facts, asOf } = options;
+  const { view, changes, providers, routeStrategies, facts, asOf } = options;
 
   admin.get('/virtual-models', listVirtualModels, async (request) => {
     const moment = await asOf.moment(request.query.as_of);
@@ -113,7 +121,7 @@ export function registerVirtualModels(admin: Routes, options: VirtualModelRoutes
   });
 
   admin.put('/virtual-models', saveVirtualModel, async (request, reply) => {
-    const model = virtualModelOf(request.body, providers);
+    const model = virtualModelOf(request.body, providers, routeStrategies);
     const old = nameOf(request.body.old_source ?? '') || undefined;
     const renames = old === model.source ? undefined : old;
     const by = { context: eventContextOf(request), ifRevision: ifMatch(request) };
@@ -139,14 +147,11 @@ function nameOf(text: string): string {
 }
 
 /** @throws Refusal 400 */
-function virtualModelOf(input: z.infer<typeof virtualModelBody>, providers: KnownProviders): VirtualModel {
-  if ((input.strategy_plugin ?? '') !== '' || (input.strategy_config ?? null) !== null) {
-    const param = (input.strategy_plugin ?? '') === '' ? 'strategy_config' : 'strategy_plugin';
-    throw refusals.invalidRequest(
-      `'${param}' belongs to a plugin that selects targets, but no plugins are available.`,
-      param,
-    );
-  }
+function virtualModelOf(
+  input: z.infer<typeof virtualModelBody>,
+  providers: KnownProviders,
+  routeStrategies: KnownStrategies,
+): VirtualModel {
   if ((input.slowdown ?? 0) !== 0) {
     throw refusals.invalidRequest("'slowdown' cannot be honoured: the gateway does not delay answers.", 'slowdown');
   }
@@ -160,6 +165,8 @@ function virtualModelOf(input: z.infer<typeof virtualModelBody>, providers: Know
         weight: weight ?? undefined,
       })),
       strategy: input.strategy || undefined,
+      strategyPlugin: input.strategy_plugin || undefined,
+      strategyConfig: input.strategy_config ?? undefined,
       sessionAffinity: input.session_affinity ?? undefined,
       failover: input.failover ?? undefined,
       userPaths: input.user_paths?.map((path, place) => parseUserPath(path, `user_paths.${place}`)),
@@ -167,6 +174,7 @@ function virtualModelOf(input: z.infer<typeof virtualModelBody>, providers: Know
       description: input.description ?? undefined,
     },
     providers,
+    routeStrategies,
   );
   if (model instanceof Refusal) throw model;
   return model;

@@ -1,7 +1,7 @@
 /** The body of `POST /admin/workflows`. */
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
-import type { PayloadInput, WorkflowInput } from '../../commands/workflows/workflow-input.ts';
+import type { CacheInput, PayloadInput, WorkflowInput } from '../../commands/workflows/workflow-input.ts';
 import { optionalUserPath } from '../user-path.ts';
 
 const features = z.strictObject({
@@ -26,6 +26,17 @@ const payload = z.strictObject({
   steps: z
     .array(z.strictObject({ ref: z.string(), phase: z.string().nullish().describe('default: `prompt`'), step }))
     .nullish(),
+  cache: z
+    .strictObject({
+      scope: z
+        .string()
+        .nullish()
+        .describe('who shares answers: `user_path` (default), `key`, or `shared` for all requests of the workflow'),
+      ttl_seconds: z.number().nullish().describe('default: RESPONSE_CACHE_TTL; at most RESPONSE_CACHE_MAX_TTL'),
+      tool_calls: z.boolean().nullish().describe('keep answers that call tools too; default: false'),
+    })
+    .nullish()
+    .describe('of version 2'),
 });
 
 export const workflowBody = z.strictObject({
@@ -51,7 +62,13 @@ export function workflowInput(body: z.infer<typeof workflowBody>): WorkflowInput
 }
 
 /** @throws Refusal 400 */
-function payloadInput({ schema_version, features, guardrails, steps }: z.infer<typeof payload>): PayloadInput {
+function payloadInput({
+  schema_version,
+  features,
+  guardrails,
+  steps,
+  cache: settings,
+}: z.infer<typeof payload>): PayloadInput {
   const { cache, audit, usage, guardrails: checks, budget } = features;
   return {
     schemaVersion: schema_version ?? undefined,
@@ -66,7 +83,12 @@ function payloadInput({ schema_version, features, guardrails, steps }: z.infer<t
     },
     guardrails: guardrails?.map(({ ref, step }) => ({ ref, step: step ?? undefined })),
     steps: steps?.map(({ ref, phase, step }) => ({ ref, phase: phase ?? undefined, step: step ?? undefined })),
+    cache: settings == null ? undefined : cacheInput(settings),
   };
+}
+
+function cacheInput({ scope, ttl_seconds, tool_calls }: NonNullable<z.infer<typeof payload>['cache']>): CacheInput {
+  return { scope: scope ?? undefined, ttlSeconds: ttl_seconds ?? undefined, toolCalls: tool_calls ?? undefined };
 }
 
 /** The value under its name or its former name. @throws Refusal 400 when both are there and differ */

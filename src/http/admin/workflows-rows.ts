@@ -38,6 +38,14 @@ const payload = z.object({
     .readonly()
     .optional()
     .describe('of version 2'),
+  cache: z
+    .object({
+      scope: z.enum(['user_path', 'key', 'shared']),
+      ttl_seconds: z.number().int().optional(),
+      tool_calls: z.boolean().optional(),
+    })
+    .optional()
+    .describe('of version 2'),
 });
 
 const common = {

@@ -12,6 +12,19 @@ export const idempotencyHeader = {
     .describe('For 24 hours, the same key with the same body returns the same answer without another provider call'),
 };
 
+/** Headers for the response cache (`cacheDirectives`). */
+export const cacheRequestHeaders = {
+  'Cache-Control': z
+    .string()
+    .describe(
+      'For the response cache: `no-cache` (do not answer from it), `no-store` (nor keep the answer), `max-age=<seconds>` (accept no older entry), `only-if-cached` (do not call a provider)',
+    ),
+  'X-Cache-Control': z.string().describe('The same, in place of Cache-Control; a malformed value is a 400'),
+  'X-Cache-Type': z.enum(['exact', 'semantic', 'both']).describe('Which entries may answer; default both'),
+  'X-Cache-TTL': z.string().describe('Seconds for which the answer is kept; 0: it is not kept'),
+  'X-Cache-Semantic-Threshold': z.string().describe('Least similarity of an entry for a similar request: 0 to 1'),
+};
+
 export const anthropicRequestHeaders = Object.fromEntries(
   ['anthropic-version', 'anthropic-beta'].map((name) => [
     name,

@@ -10,9 +10,10 @@ import * as answers from '../answer-schemas.ts';
 import { exchangeRoute } from '../api/declare.ts';
 import { jsonAnswer, jsonOrEventsAnswer, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
-import { anthropicRequestHeaders, idempotencyHeader, providerErrors } from './declare.ts';
+import { anthropicRequestHeaders, cacheRequestHeaders, idempotencyHeader, providerErrors } from './declare.ts';
 
-const common = { tag: 'models', requestHeaders: idempotencyHeader, errors: providerErrors } as const;
+const requestHeaders = { ...idempotencyHeader, ...cacheRequestHeaders };
+const common = { tag: 'models', requestHeaders, errors: providerErrors } as const;
 const user = [{ role: 'user', content: 'Hello' }];
 
 /** The declarations by the endpoint of the dialect. */
@@ -38,7 +39,7 @@ const declared: Readonly<Record<string, ReturnType<typeof exchangeRoute>>> = {
   }),
   '/v1/messages': exchangeRoute('createMessage', "Create a message with Anthropic's API", {
     ...common,
-    requestHeaders: { ...idempotencyHeader, ...anthropicRequestHeaders },
+    requestHeaders: { ...requestHeaders, ...anthropicRequestHeaders },
     body: messagesRequestSchema,
     example: { model: 'anthropic/claude-sonnet-4-5', max_tokens: 100, messages: user },
     response: { 200: jsonOrEventsAnswer('The message, or a stream of its events', answers.message) },

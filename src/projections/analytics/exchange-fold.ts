@@ -3,6 +3,7 @@
  * its row is a function of its own events up to its end, and of nothing else.
  */
 import type { z } from 'zod';
+import { cacheHit } from '../../events/catalogue/cache.ts';
 import * as events from '../../events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
@@ -25,7 +26,9 @@ export interface ExchangeFacts {
   readonly attempts: AttemptFacts[];
   historyItems: number;
   resumed: number;
+  /** The exchange whose answer was returned again, by an idempotency key or from the response cache. */
   replayedFrom: string;
+  cacheType: string;
   usage?: ExchangeUsage;
   /** Undefined when no guardrail ran. */
   guardrails?: GuardrailSummary;
@@ -101,6 +104,7 @@ export class ExchangeFold {
         historyItems: 0,
         resumed: 0,
         replayedFrom: '',
+        cacheType: '',
         isDeferred: false,
       };
       this.#open.set(event.stream, exchange);
@@ -128,7 +132,10 @@ function noteEvent(exchange: ExchangeFacts, event: RecordedEvent): void {
   } else if (isA(event, events.historyReplayed)) exchange.historyItems += event.data.items;
   else if (isA(event, events.exchangeResumed)) exchange.resumed += 1;
   else if (isA(event, events.answerReplayed)) exchange.replayedFrom = event.data.exchangeId;
-  else if (isA(event, guardrailApplied)) exchange.guardrails = withApplied(exchange.guardrails, event.data);
+  else if (isA(event, cacheHit)) {
+    exchange.replayedFrom = event.data.exchangeId;
+    exchange.cacheType = event.data.cacheType;
+  } else if (isA(event, guardrailApplied)) exchange.guardrails = withApplied(exchange.guardrails, event.data);
   else if (isA(event, events.usageDeferred)) exchange.isDeferred = true;
   else if (isA(event, events.usageRecorded) && !exchange.isDeferred)
     exchange.usage = usedInAll(exchange.usage, event.data);

@@ -120,7 +120,7 @@ function rowOf(exchange: ExchangeFacts): ExchangeRow {
     requests: 1,
     response_id: end?.responseId ?? '',
     replayed_from: replayedFrom,
-    cache_type: usage?.cacheType ?? '',
+    cache_type: exchange.cacheType || (usage?.cacheType ?? ''),
     workflow_id: workflow?.id ?? '',
     workflow_version: workflow?.version ?? 0,
     workflow_scope: workflow?.scope ?? '',

@@ -1,5 +1,6 @@
 /** One request read from the log, with its request and answer bodies: exact, and available before analytics has it. */
 import type { z } from 'zod';
+import { cacheHit } from '../../events/catalogue/cache.ts';
 import * as exchange from '../../events/catalogue/exchange.ts';
 import { frameDelivered, guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
@@ -75,6 +76,8 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
 function deliveredOf(events: readonly RecordedEvent[], frames: FirstBytes): FirstBytes | undefined {
   const end = events.find(({ type }) => exchange.exchangeEnds.has(type));
   const last = events.findLast((event) => isA(event, exchange.attemptStarted));
+  // An answer from the response cache is on the record of the earlier exchange.
+  if (events.some((event) => isA(event, cacheHit))) return undefined;
   const isOwnAnswer = end !== undefined && isA(end, exchange.exchangeCompleted) && end.data.attempt === 0;
   if (last?.data.guarded !== true && !isOwnAnswer) return undefined;
   if (frames.bytes === 0) frames.add(end?.body);

@@ -103,7 +103,7 @@ export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: Excha
       usage?.cacheWrite1hInputTokens ?? 0,
       usage?.reasoningTokens ?? 0,
       Number(usage?.source === 'provider'),
-      tsvText(usage?.cacheType),
+      tsvText(exchange.cacheType || usage?.cacheType),
       orNull(usage?.totalCost?.toString()),
       1,
       tsvText(workflow?.id),

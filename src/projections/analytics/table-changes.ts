@@ -21,6 +21,10 @@ const dropReason = 'ALTER TABLE $table DROP COLUMN IF EXISTS reason';
 const typeOfGuardrail = "ALTER TABLE $table COMMENT COLUMN type 'type of the guardrail, such as `pii`'";
 const dropData = 'ALTER TABLE $table DROP COLUMN IF EXISTS data';
 
+/** Replaced by `sums_by_quarter_hour`, which also sums what cached answers saved. */
+const dropSums = 'ALTER TABLE $table DROP PROJECTION IF EXISTS by_quarter_hour';
+const makeSums = 'ALTER TABLE $table MATERIALIZE PROJECTION sums_by_quarter_hour';
+
 /** In the order in which they are run; only ever added to, at the end. */
 export const tableChanges: readonly TableChange[] = [
   { table: 'exchanges', statement: rootForEmpty },
@@ -33,4 +37,6 @@ export const tableChanges: readonly TableChange[] = [
   { table: 'guardrailVerdicts', statement: dropReason },
   { table: 'guardrailVerdicts', statement: dropData },
   { table: 'guardrailVerdicts', statement: typeOfGuardrail },
+  { table: 'usage', statement: dropSums },
+  { table: 'usage', statement: makeSums },
 ];

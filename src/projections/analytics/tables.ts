@@ -110,6 +110,12 @@ export const costColumns: readonly Column[] = [
   column('priced', 'Int8', 'likewise for `total_cost`'),
 ];
 
+/** What answers from the response cache saved: they cost nothing, so their costs are 0. */
+export const savedColumns: readonly Column[] = [
+  column('saved_cost', count, 'nano-dollars that an answer from the response cache saved; see `saved_priced`', summed),
+  column('saved_priced', 'Int8', 'answers from the response cache whose `saved_cost` is known'),
+];
+
 const near = (column: string) => `${column} TYPE minmax GRANULARITY 1`;
 const equals = (column: string) => `${column} TYPE bloom_filter(0.01) GRANULARITY 4`;
 
@@ -213,7 +219,10 @@ const exchanges: Table = {
     column('chunks', 'UInt32', 'pieces of the answer', 'T64, ZSTD(1)'),
     column('bytes', 'UInt64', "size of the provider's answer", 'T64, ZSTD(1)'),
     text('response_id', 'of the stored response; or empty'),
-    plainText('replayed_from', 'exchange whose answer was returned again; or empty'),
+    plainText(
+      'replayed_from',
+      'exchange whose answer was returned again, by an idempotency key or from the response cache; or empty',
+    ),
     column('history_items', 'UInt32', 'items of earlier turns put in front of the input'),
     column('resumed', 'UInt8', 'how often a background response was resumed'),
     column('attempt_count', 'UInt16', 'calls to providers'),
@@ -251,7 +260,7 @@ const exchanges: Table = {
 };
 
 const quarterHour = 'toStartOfFifteenMinutes(at)';
-const sums = [...tokenColumns.slice(0, 7), ...costColumns].map((column) => `sum(${column.name})`);
+const sums = [...tokenColumns.slice(0, 7), ...costColumns, ...savedColumns].map((column) => `sum(${column.name})`);
 
 const usage: Table = {
   name: 'usage',
@@ -267,7 +276,7 @@ const usage: Table = {
     of_session: equals('session_id'),
   },
   projections: {
-    by_quarter_hour: `SELECT ${quarterHour}, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type,
+    sums_by_quarter_hour: `SELECT ${quarterHour}, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type,
       sum(requests), ${sums.join(', ')}
       GROUP BY ${quarterHour}, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type`,
   },
@@ -320,6 +329,7 @@ const usage: Table = {
       ...word('label_set', 'JSON: all `labels` as one value, which is faster in GROUP BY; not part of `SELECT *`'),
       madeOf: 'toJSONString(labels)',
     },
+    ...savedColumns,
   ],
 };
 

@@ -6,10 +6,10 @@ const texts = [
   ...(['exchange_id', 'request_id', 'user_path', 'session_id', 'provider', 'provider_type', 'model'] as const),
   ...(['endpoint', 'cache_type', 'source', 'input_tokens', 'output_tokens', 'total_tokens'] as const),
   ...(['cached_input_tokens', 'cache_write_input_tokens', 'reasoning_tokens', 'input_cost', 'output_cost'] as const),
-  ...(['total_cost', 'price_source', 'caveat', 'raw', 'provider_id'] as const),
+  ...(['total_cost', 'saved_cost', 'price_source', 'caveat', 'raw', 'provider_id'] as const),
   ...(['estimated_input_tokens', 'estimated_output_tokens'] as const),
 ];
-const counts = ['input_priced', 'output_priced', 'priced', 'estimated'] as const;
+const counts = ['input_priced', 'output_priced', 'priced', 'saved_priced', 'estimated'] as const;
 const rowColumns = [...texts, ...counts, 'labels'];
 
 /** 64-bit numbers are text. `raw` is JSON, or empty. */

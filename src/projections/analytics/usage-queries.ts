@@ -15,6 +15,7 @@ const summed = [
   ...(['cache_write_input_tokens', 'input_cost', 'output_cost', 'total_cost'] as const),
   ...(['input_priced', 'output_priced', 'priced'] as const),
 ];
+const saved = ['saved_cost', 'saved_priced'] as const;
 
 /**
  * Sums. Costs are those of providers' answers: answers from a cache cost nothing. `…priced` is the number of requests
@@ -30,12 +31,21 @@ function sums(mode: CacheMode): string {
   const cached = ['input', 'output'].map((kind) => `sumIf(u.${kind}_tokens, ${counted.cached})`);
   return [
     ...summed.map((column) => {
-      const which = isCost(column) ? `${counted[mode]} AND ${counted.uncached}` : counted[mode];
-      return `sumIf(u.${column}, ${which}) AS ${column}`;
+      return `${isCost(column) ? costSum(column, mode) : `sumIf(u.${column}, ${counted[mode]})`} AS ${column}`;
     }),
     `${cached[0]} AS local_cached_input_tokens`,
     `${cached[1]} AS local_cached_output_tokens`,
   ].join(', ');
+}
+
+/** Answers from the cache cost nothing, which is known: sums of them alone are 0. Of both kinds, those of providers count. */
+function costSum(column: string, mode: CacheMode): string {
+  const isCount = column.endsWith('priced');
+  const ofProviders = `sumIf(u.${column}, ${counted.uncached})`;
+  const hits = `sumIf(u.requests, ${counted.cached})`;
+  if (mode === 'uncached') return ofProviders;
+  if (mode === 'cached') return isCount ? hits : '0';
+  return isCount ? `${ofProviders} + if(sumIf(u.requests, ${counted.uncached}) = 0, ${hits}, 0)` : ofProviders;
 }
 
 /** Most groups in an answer: those with the most tokens are returned. */
@@ -55,7 +65,7 @@ function inner(filter: UsageFilter, by: Readonly<Record<string, string>>): Quest
   const where = usageConditions(filter, isSummed ? quarterHour : 'u.at');
   const groups = Object.entries(by).map(([name, expression]) => `${expression} AS ${name}`);
   return {
-    sql: `SELECT ${[...groups, 'u.cache_type AS cache_type', ...summed.map((column) => `sum(u.${column}) AS ${column}`)].join(', ')}
+    sql: `SELECT ${[...groups, 'u.cache_type AS cache_type', ...[...summed, ...saved].map((column) => `sum(u.${column}) AS ${column}`)].join(', ')}
       FROM $db.usage AS u WHERE ${where.sql}
       GROUP BY ${[...Object.keys(by), 'cache_type'].join(', ')}`,
     parameters: where.parameters,
@@ -184,7 +194,7 @@ export function cacheByDay(filter: UsageFilter, timeZone: string): Question {
       sumIf(u.requests, u.cache_type = 'exact') AS exact_hits,
       sumIf(u.requests, u.cache_type = 'semantic') AS semantic_hits,
       sum(u.input_tokens) AS input_tokens, sum(u.output_tokens) AS output_tokens, sum(u.total_tokens) AS total_tokens,
-      sum(u.total_cost) AS saved_cost, sum(u.priced) AS saved_priced
+      sum(u.saved_cost) AS saved_cost, sum(u.saved_priced) AS saved_priced
       FROM (${sql}) AS u WHERE ${counted.cached} GROUP BY day ORDER BY day`,
     parameters: { ...parameters, time_zone: timeZone },
   };

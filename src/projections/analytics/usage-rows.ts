@@ -72,7 +72,7 @@ export function writeUsage(rows: TsvRows, event: Recorded, position: number, ret
   rows.write(
     `${position}\trecorded\t${id}\t${time(at)}\t${time(at)}\t${tsvText(idOf(stream))}\t${spentOn(account, data)}\t` +
       `${tsvText(data.source)}\t${data.failedAttempt === undefined ? 1 : 0}\t${tokens.join('\t')}\t${units.join('\t')}\t${difference(nothing, account.costs)}\t` +
-      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : tsvText(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${tsvText(data.providerId)}\t${retention.usage}`,
+      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : tsvText(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${tsvText(data.providerId)}\t${retention.usage}\t${savedBy(data)}`,
   );
   rows.end(position);
 }
@@ -89,7 +89,7 @@ export function writeCorrection(
   rows.write(
     `${position}\tcorrected\t${data.usageId}\t${time(data.usageAt)}\t${time(at)}\t${tsvText(idOf(stream))}\t` +
       `${spentOn(account, data)}\tprovider\t0\t${none}\t${difference(account.costs, costsOf(data))}\t` +
-      `${pricedBy(data)}\t\t0\t0\t0\t0\t\t${retention.usage}`,
+      `${pricedBy(data)}\t\t0\t0\t0\t0\t\t${retention.usage}\t0\t0`,
   );
   rows.end(position);
 }
@@ -128,6 +128,10 @@ function difference(before: Costs, now: Costs): string {
 
 function estimatedIn({ estimated, estimatedInputTokens, estimatedOutputTokens }: Recorded['data']): string {
   return `${estimated === true ? 1 : 0}\t${estimatedInputTokens ?? 0}\t${estimatedOutputTokens ?? 0}`;
+}
+
+function savedBy({ savedCost }: Recorded['data']): string {
+  return `${amount(savedCost) ?? 0n}\t${amount(savedCost) === null ? 0 : 1}`;
 }
 
 function pricedBy(data: { readonly priceSource?: string; readonly price?: unknown; readonly caveat?: string }): string {

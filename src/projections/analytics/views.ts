@@ -1,5 +1,5 @@
 /** Views over the tables, for frequent queries. */
-import { costColumns, tokenColumns } from './tables.ts';
+import { costColumns, savedColumns, tokenColumns } from './tables.ts';
 
 export interface View {
   readonly name: string;
@@ -8,7 +8,9 @@ export interface View {
   readonly select: string;
 }
 
-const summed = [...tokenColumns.slice(0, 7), ...costColumns].map((column) => `sum(u.${column.name}) AS ${column.name}`);
+const summed = [...tokenColumns.slice(0, 7), ...costColumns, ...savedColumns].map(
+  (column) => `sum(u.${column.name}) AS ${column.name}`,
+);
 
 export const views: readonly View[] = [
   {

@@ -156,6 +156,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       capabilities = supported === undefined ? listed : { ...listed, responses: supported ? 'yes' : 'no' };
     },
     redact,
+    address: `${base.origin}${base.path}?${base.query}`,
     pausedMs: (model) => paused.waitMs(model),
     async listModels(signal) {
       if (differences.listModels !== undefined) return differences.listModels(readJson, base, signal);

@@ -2,6 +2,7 @@
 import { addressesCheck } from '../../commands/credentials/check-address.ts';
 import { publicUrl } from '../../commands/credentials/masked-url.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
+import type { RouteStrategies } from '../../commands/virtual-models/route-strategies.ts';
 import type { Config } from '../../config/config.ts';
 import { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { EventLog } from '../../events/log.ts';
@@ -117,7 +118,12 @@ function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
 }
 
 /** The settings by name, and whether they are on. */
-export function switches(config: Config): Readonly<Record<string, string | boolean | undefined>> {
+export function switches(
+  config: Config,
+  routeStrategies: Pick<RouteStrategies, 'names'>,
+): Readonly<Record<string, string | boolean | undefined>> {
+  const withoutPlugin = strategies.filter((one) => one !== 'plugin');
+  const selectable = [...withoutPlugin, ...routeStrategies.names().map((name) => `plugin:${name}`)];
   return {
     LOGGING_ENABLED: config.logging.enabled,
     LOGGING_RETENTION_DAYS: String(config.analytics.retention.audit),
@@ -127,12 +133,12 @@ export function switches(config: Config): Readonly<Record<string, string | boole
     RATE_LIMITS_ENABLED: config.rateLimits.enabled,
     GUARDRAILS_ENABLED: config.guardrailsEnabled,
     PLUGINS_ENABLED: config.pluginsEnabled,
-    CACHE_ENABLED: false,
-    SEMANTIC_CACHE_ENABLED: false,
+    CACHE_ENABLED: config.responseCache.enabled && config.usageEnabled,
+    SEMANTIC_CACHE_ENABLED: config.semanticCache !== undefined,
     MCP_ENABLED: false,
     FAILOVER_ENABLED: config.failover.enabled,
     DASHBOARD_LIVE_LOGS_ENABLED: config.liveLogs.enabled,
     USER_PATH_HEADER: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
-    VIRTUAL_MODEL_STRATEGIES: strategies.join(','),
+    VIRTUAL_MODEL_STRATEGIES: selectable.join(','),
   };
 }

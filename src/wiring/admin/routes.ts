@@ -3,6 +3,7 @@ import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
+import { type Purge, registerCachePurge } from '../../http/admin/cache-purge.ts';
 import { createLiveLogs } from '../../http/admin/live-logs.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
@@ -37,6 +38,8 @@ export interface AdminRoutes {
   readonly limits: Limits;
   readonly reports: Analytics;
   readonly metrics: Metrics;
+  /** Undefined while the gateway has no response cache. */
+  readonly purgeCache: Purge | undefined;
 }
 
 /** Does nothing while the admin API is off. */
@@ -75,7 +78,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
       allows: (asker, provider, model) => control.access.allows(asker, provider, model),
       policy: (provider, model) => virtualModels.directory.policyOf(provider, model),
     },
-    flags: () => switches(config),
+    flags: () => switches(config, virtualModels.routeStrategies),
     views: [
       ...[views.virtualModels, views.providerMemory, views.credentials, views.tagging],
       ...[knownKeys.keys, knownKeys.users],
@@ -92,6 +95,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     history.register(admin);
     limits.registerAdmin(admin, { asOf: history.asOf, keys: knownKeys.directory, isProvider: control.isProvider });
     reports.register(admin);
+    registerCachePurge(admin, routes.purgeCache);
   });
   routes.metrics.watch({ liveClients: () => live.clients() });
 }

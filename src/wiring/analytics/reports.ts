@@ -35,7 +35,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
     /** Called once for each prefix of the admin API. */
     register(admin: Routes) {
       registerUsageReports(admin, { db, enabled, now });
-      registerCacheOverview(admin, { db, enabled: false, now });
+      registerCacheOverview(admin, { db, enabled: enabled && config.responseCache.enabled, now });
       registerAuditReports(admin, {
         audit,
         recorded,

@@ -8,6 +8,7 @@ import type { AnalyticsQueries } from '../analytics/reports.ts';
 import type { Limits } from '../limits.ts';
 import { type GatewayLog, logFigures } from '../log/event-log.ts';
 import type { GatewayProviders } from '../providers.ts';
+import type { VirtualModels } from '../virtual-models.ts';
 
 export interface MetricsRoutes {
   readonly config: Pick<Config, 'metrics'>;
@@ -17,16 +18,18 @@ export interface MetricsRoutes {
   readonly exchanges: OpenExchanges;
   readonly limits: Limits;
   readonly providers: GatewayProviders;
+  readonly virtualModels: Pick<VirtualModels, 'fallbacks'>;
   /** Undefined while analytics is off. */
   readonly analytics: AnalyticsQueries | undefined;
 }
 
 export function registerMetricsRoute(app: Routes, routes: MetricsRoutes): void {
-  const { metrics, log, projections, exchanges, limits, providers, analytics } = routes;
+  const { metrics, log, projections, exchanges, limits, providers, virtualModels, analytics } = routes;
   const { enabled, endpoint: path, isPublic } = routes.config.metrics;
   metrics.watch({
     inFlight: () => exchanges.count,
     refused: () => new Map([...limits.refused, ['overloaded', exchanges.overloads]]),
+    routeFallbacks: () => virtualModels.fallbacks,
     log: () => logFigures(log),
     providers: () => providerFigures(providers),
     projections: () => projections.status(),

@@ -84,7 +84,7 @@ async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencie
   const looked = await claimKey.run({ exchange, parsedRequest: requestBody }, deps);
   if (isAnswer(looked)) throw new Error('the key has an answer');
   const route = { candidates: [], ready: 0, through: [], failsOver: () => false };
-  const policy = policyWithout('full');
+  const policy = policyWithout({ capture: 'full' });
   const context = { ...looked, route, policy, isByModel: true, isRecorded: true, history: undefined } as const;
   const admitted = await admit.run(context, deps);
   return isAnswer(admitted) ? complete.run(await deliver.run(admitted, exchange), exchange, deps) : undefined;

@@ -50,7 +50,7 @@ describe('a model request', () => {
     const seen = trace();
     const answer = await gateway.post('/v1/chat/completions', { model: 'unknown', messages: user('hi') });
     expect(answer.status).toBe(404);
-    expect(seen).toEqual(['receive', 'claimKey', 'resolveRoute']);
+    expect(seen).toEqual(['receive', 'applyPlugins', 'claimKey', 'resolveRoute']);
   });
 
   it('goes from the idempotency key to its delivery when the answer is on record', async () => {
@@ -61,7 +61,7 @@ describe('a model request', () => {
     const again = await gateway.post('/v1/chat/completions', body, keyed);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     await again.text();
-    expect(seen).toEqual(['receive', 'claimKey', 'deliver', 'complete']);
+    expect(seen).toEqual(['receive', 'applyPlugins', 'claimKey', 'deliver', 'complete']);
   });
 });
 

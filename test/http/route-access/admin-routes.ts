@@ -161,7 +161,24 @@ export const adminRoutes: readonly Row[] = [
     path: () => '/admin/usage/throughput?granularity=hour',
     answers: [401, 403, 403, 403, 403, 200, 200],
   },
-  { route: 'GET /admin/cache/overview', answers: [401, 403, 403, 403, 403, 503, 503] },
+  { route: 'GET /admin/cache/overview', answers: [401, 403, 403, 403, 403, 200, 200] },
+  {
+    route: 'POST /admin/cache/purge',
+    body: () => ({ user_path: '/team/a' }),
+    answers: [401, 403, 403, 403, 200, 200, 200],
+  },
+  {
+    route: 'POST /admin/cache/purge',
+    about: 'of everything',
+    body: () => ({ all: true }),
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
+  {
+    route: 'POST /admin/cache/purge',
+    about: 'of a model for every path',
+    body: () => ({ model: MODEL }),
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
 
   // Access, keys, users.
   { route: 'GET /admin/access', answers: [401, 403, 403, 403, 200, 200, 200] },

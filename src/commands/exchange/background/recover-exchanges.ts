@@ -32,6 +32,7 @@ import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import { deliveredAnswer } from '../guarding/delivered-answer.ts';
 import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
+import { changedHeaders, changedSelector } from '../plugin-changes.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { missingTokens } from '../record/estimate-usage.ts';
@@ -129,13 +130,25 @@ export function resumableExchange(
   const caller = { ...callerFacts, authMethod, key };
   const isGone = keyId !== undefined && (key === undefined || whyNotAccepted(key, Date.now()) !== undefined);
   const body = bufferOf(received.body);
+  const { plugins } = recorded;
   return {
     dialect,
-    request: { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId, body },
+    request: {
+      caller,
+      requestId,
+      traceparent,
+      method,
+      path,
+      headers: plugins.reduce(changedHeaders, headers),
+      clientIp,
+      labels,
+      sessionId,
+      body,
+    },
     client: nullClient,
     record: recordAgain(recorded, log),
     resumed: {
-      parsedRequest,
+      parsedRequest: plugins.reduce(changedSelector, parsedRequest),
       attempts: attempt?.attempt ?? 0,
       workflow: request.workflow?.id,
       ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}),

@@ -9,12 +9,17 @@ import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import { addRequestedModel } from './requested-model.ts';
 
+/** Tells clients of the response cache: `HIT (exact)`, `HIT (semantic)` or `MISS`; absent where it was not looked up. */
+export const cacheHeader = 'x-cache';
+
 export interface AnsweredRequestFacts {
   readonly dialect: ExchangeDialect;
   readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly ticket: Ticket;
+  /** Whether the answer was looked for in the response cache. */
+  readonly hasMissedCache?: boolean;
   /** Undefined when no guardrail runs. */
   readonly guard?: { changeAnswerHeaders(headers: Record<string, string>): void } | undefined;
 }
@@ -25,7 +30,7 @@ function answerType({ headers }: ReplyHead): string {
 }
 
 export function answerHeaders(
-  { dialect, parsedRequest, record, request, ticket, guard }: AnsweredRequestFacts,
+  { dialect, parsedRequest, record, request, ticket, guard, hasMissedCache }: AnsweredRequestFacts,
   reply: ReplyHead,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
@@ -34,6 +39,7 @@ export function answerHeaders(
   if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
+  if (hasMissedCache === true) headers[cacheHeader] = 'MISS';
   addRequestedModel(headers, parsedRequest.model);
   const limits = ticket.headers();
   if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));

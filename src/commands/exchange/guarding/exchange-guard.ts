@@ -47,6 +47,8 @@ export class ExchangeGuard {
   readonly #headers: HeaderChanges[] = [];
   /** Whether the request was changed. */
   #isChanged = false;
+  /** Whether a guardrail warned about the answer, or changed its headers. */
+  hasAnswerEffects = false;
 
   constructor(parts: GuardParts) {
     this.#parts = parts;
@@ -89,6 +91,7 @@ export class ExchangeGuard {
     { body, of }: { readonly body: unknown; readonly of: GuardedBody },
   ): Promise<PhaseOutcome> {
     const outcome = await this.#run(phase, steps, body, of);
+    if (outcome.warnings.length + outcome.headers.length > 0) this.hasAnswerEffects = true;
     this.#note({ ...outcome, phase, attempt, body: undefined });
     return outcome;
   }
@@ -96,6 +99,7 @@ export class ExchangeGuard {
   /** Records the verdict on a stream that was evaluated as it arrived. */
   noteStream(attempt: number, runs: readonly GuardrailRun[], warnings: readonly string[], failed?: string): void {
     for (const code of warnings) this.#warnings.add(code);
+    if (warnings.length > 0) this.hasAnswerEffects = true;
     let decision: GuardrailDecision = allowed;
     let decidedBy: string | undefined;
     for (const { verdict, code = '', message = '', guardrail } of runs) {

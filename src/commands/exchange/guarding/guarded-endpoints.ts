@@ -2,6 +2,7 @@
  * The endpoints whose requests guardrails can read. A request to any other endpoint is refused when its workflow has
  * guardrails.
  */
+import { completionIdOf } from '../../chat/completion-id.ts';
 import { guardedBodies } from '../../guardrails/body/guarded-bodies.ts';
 import type { GuardedBody } from '../../guardrails/body/guarded-body.ts';
 import type { AnswerWriter } from '../answer/reader-and-writer.ts';
@@ -60,7 +61,7 @@ function textAnswers(dialect: Pick<ExchangeDialect, 'relayOfRecorded'> | undefin
   return (text: string, past: PastAttempt) => {
     if (dialect === undefined) throw new Error('the dialect of a guarded endpoint is missing');
     const { exchangeId, createdAt, model } = past;
-    const head = { id: `chatcmpl-${exchangeId.replaceAll('-', '')}`, created: createdAt, model };
+    const head = { id: completionIdOf(exchangeId), created: createdAt, model };
     const message = { role: 'assistant', content: text, refusal: null };
     const chunk = (delta: object, finish_reason: string | null) => ({
       ...{ ...head, object: 'chat.completion.chunk' },

@@ -1,11 +1,11 @@
 /** Reserves what the request may spend, under its limits and budgets, and claims its idempotency key. */
-import { whenNewerEvent } from '../../../events/newest-event.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Answer } from '../answer-source.ts';
-import { type KeyClaim, lookUpKey, noAnswer } from '../record/idempotency-key.ts';
-import { keyedRequestOf } from './claim-key.ts';
+import type { ExchangePolicy } from '../policy.ts';
+import type { KeyClaim } from '../record/idempotency-key.ts';
 import type { Admitted, Guarded } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
+import { makeClaim } from './make-claim.ts';
 import type { Step } from './step.ts';
 
 export const admit: Step<Guarded, Admitted> = {
@@ -28,6 +28,7 @@ function reserve(context: Guarded, deps: ExchangeDependencies): Ticket {
 export function ticketFor(
   { exchange, parsedRequest, policy, route, guarded }: Guarded,
   deps: ExchangeDependencies,
+  { checksBudgets }: Pick<ExchangePolicy, 'checksBudgets'> = policy,
 ): Ticket {
   const { dialect, request, record } = exchange;
   const { caller, labels } = request;
@@ -41,7 +42,7 @@ export function ticketFor(
     units: dialect.units?.(parsedRequest),
     bodyBytes: body.length,
     exchangeId: record.id,
-    checksBudgets: policy.checksBudgets,
+    checksBudgets,
   });
 }
 
@@ -51,28 +52,18 @@ export function ticketFor(
  */
 async function admitUnderKey(
   context: Guarded,
-  first: KeyClaim,
+  claim: KeyClaim,
   deps: ExchangeDependencies,
 ): Promise<Admitted | Answer> {
   const { exchange } = context;
-  let claim = first;
-  for (;;) {
-    const ticket = reserve(context, deps);
-    const { stream, event, expectedRevision } = claim;
-    if (await exchange.record.flushIf({ stream, events: [event], expectedRevision })) {
-      // A later request with the key gets the answer, also when this client does not wait for it.
-      const detached = deps.detached.detach(exchange.client);
-      exchange.client = detached;
-      exchange.scope.atEnd(() => detached.over());
-      return { ...context, ticket };
-    }
-    exchange.scope.end(false);
-    // The other claim can be read once it is on disk.
-    const from = expectedRevision === 'noStream' ? undefined : expectedRevision;
-    await whenNewerEvent(stream, from, deps.log, exchange.client.ended);
-    if (exchange.client.ended.aborted) return noAnswer;
-    const found = await lookUpKey(keyedRequestOf(exchange), deps);
-    if ('source' in found) return found;
-    claim = found;
-  }
+  let ticket: Ticket | undefined;
+  const earlier = await makeClaim(exchange, claim, deps, {
+    hold: () => {
+      ticket = reserve(context, deps);
+    },
+    release: () => exchange.scope.end(false),
+  });
+  if (earlier !== undefined) return earlier;
+  if (ticket === undefined) throw new Error('the key was claimed without a reservation');
+  return { ...context, ticket };
 }

@@ -46,7 +46,10 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
   const plan = guardedPlan(await planFor(target, context, deps), target, context);
   const { recordsUsage } = policy;
   const guard = guarded?.guard;
-  const spender = { dialect, parsedRequest, record, request, ticket, pricing: deps.pricing, recordsUsage, guard };
+  const { hasMissedCache } = exchange;
+  const spender = {
+    ...{ dialect, parsedRequest, record, request, ticket, pricing: deps.pricing, recordsUsage, guard, hasMissedCache },
+  };
   return callTarget({
     plan,
     target,

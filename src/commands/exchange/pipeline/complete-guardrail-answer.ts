@@ -3,14 +3,12 @@ import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
 import type { GuardrailAnswer } from '../answer-source.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
+import { NO_ATTEMPT, sendWhole, wholeContentType } from '../delivery/send-whole.ts';
 import { pastAttempt } from '../guarding/guarded-plan.ts';
 import { streamOfText, wholeOfText } from '../guarding/text-answer.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import type { RunningExchange } from './running-exchange.ts';
-
-/** Number of the attempt in the record: no provider was called. */
-const NO_ATTEMPT = 0;
 
 /** @returns the status of the answer. @throws LogUnavailable */
 export async function completeGuardrailAnswer(
@@ -49,15 +47,7 @@ export async function completeGuardrailAnswer(
     answer: stream || !keepsBodies || stored !== undefined ? undefined : bytes,
   });
   await record.flush('durable');
-  const contentType = stream ? 'text/event-stream; charset=utf-8' : 'application/json';
-  const reply = { status: 200, headers: { 'content-type': contentType } };
+  const reply = { status: 200, headers: { 'content-type': wholeContentType(parsedRequest) } };
   const headers = answerHeaders({ dialect, parsedRequest, record, request, ticket, guard }, reply);
-  if (!stream) {
-    client.answer(200, headers, bytes);
-    return 200;
-  }
-  client.begin(200, headers);
-  client.write(bytes);
-  client.end();
-  return 200;
+  return sendWhole(client, parsedRequest, headers, bytes);
 }

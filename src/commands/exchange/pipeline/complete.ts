@@ -12,6 +12,8 @@ import { everything, isSameOwner } from '../../visibility.ts';
 import type { DeliveredAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/announce-pending-response.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
+import type { ResponseCache } from '../caching/response-cache.ts';
+import { type CachePlace, noteCached } from '../caching/store-answer.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
 import type { Answered, AttemptEnd } from '../outcome.ts';
@@ -19,6 +21,7 @@ import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { estimateUsage } from '../record/estimate-usage.ts';
 import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
+import { completeCachedAnswer } from './complete-cached-answer.ts';
 import { completeGuardrailAnswer } from './complete-guardrail-answer.ts';
 import { completeReplay } from './complete-replay.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
@@ -35,6 +38,9 @@ interface Completing extends Spender {
   readonly open: Pick<OpenExchangeTracker, 'leftOpen'>;
   readonly archive: ResponseArchive;
   readonly log: EventLog;
+  readonly hasMissedCache: boolean;
+  readonly cachePlace: CachePlace | undefined;
+  readonly cache: ResponseCache | undefined;
   /** Called for a response that was generated and could not be stored. */
   responseNotStored(provider: Provider): void;
 }
@@ -45,10 +51,11 @@ export const complete = {
   run(delivered: DeliveredAnswer, exchange: RunningExchange, deps: ExchangeDependencies): Promise<number> {
     if (delivered.source === 'record') return completeReplay(delivered, exchange);
     if (delivered.source === 'guardrail') return completeGuardrailAnswer(delivered.answer, exchange);
+    if (delivered.source === 'cache') return completeCachedAnswer(delivered.answer, exchange);
     const { answer, outcome } = delivered;
-    const { dialect, record, request, client, pendingResponse, guarded } = exchange;
+    const { dialect, record, request, client, pendingResponse, guarded, hasMissedCache, cachePlace } = exchange;
     const { target, parsedRequest, policy, ticket } = answer;
-    const { pricing, open, archive, log, responseNotStored } = deps;
+    const { pricing, open, archive, log, responseNotStored, cache } = deps;
     const keepBodies = policy.capture === 'full';
     const { recordsUsage } = policy;
     const spender = { dialect, parsedRequest, record, request, ticket, pricing, recordsUsage };
@@ -63,6 +70,9 @@ export const complete = {
       archive,
       log,
       responseNotStored,
+      hasMissedCache,
+      cachePlace,
+      cache,
     };
     return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
   },
@@ -100,14 +110,18 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   }
   switch (outcome.kind) {
     case 'whole': {
+      const cached = offerAnswer(outcome, exchange);
       recordCompletion(outcome, exchange, outcome.reply, responseId, { bytes: outcome.bytes });
-      await record.flush('durable');
+      const appended = await record.flush('durable');
+      cached?.(appended);
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
       return outcome.reply.status;
     }
     case 'streamed': {
+      const cached = offerAnswer(outcome, exchange);
       recordCompletion(outcome, exchange, outcome.reply, responseId, { estimate });
-      await record.flush('durable');
+      const appended = await record.flush('durable');
+      cached?.(appended);
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
       return outcome.reply.status;
     }
@@ -182,6 +196,12 @@ async function completeInterrupted(
   if (!client.begun) return sendError(exchange, refusal);
   finishStream(client, 200, {}, rest);
   return refusal.status;
+}
+
+function offerAnswer(outcome: Extract<AttemptEnd, { kind: 'whole' | 'streamed' }>, exchange: Completing) {
+  const { cachePlace: place, cache, guard } = exchange;
+  if (place === undefined || cache === undefined) return undefined;
+  return noteCached(outcome, { ...exchange, place, hasAnswerEffects: guard?.hasAnswerEffects ?? false }, cache);
 }
 
 function recordCompletion(

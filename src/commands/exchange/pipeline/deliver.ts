@@ -10,6 +10,7 @@ export const deliver = {
     if (answer.source === 'record') return deliverReplay(answer, exchange);
     // One piece, which waits until the end is on disk.
     if (answer.source === 'guardrail') return { source: 'guardrail', answer };
+    if (answer.source === 'cache') return { source: 'cache', answer };
     const { result } = answer;
     return { source: 'provider', answer, outcome: result.kind === 'open' ? await result.deliver() : result };
   },

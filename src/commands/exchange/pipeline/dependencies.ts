@@ -12,19 +12,25 @@ import type { ResponseArchive } from '../../responses/archive.ts';
 import type { CircuitBreaker } from '../attempts/circuit-breaker.ts';
 import type { RetryPolicy } from '../attempts/retry-policy.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
+import type { ResponseCache } from '../caching/response-cache.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
 import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Dialects } from '../record/read-exchange.ts';
 import type { RefusedRequests } from '../record/refused-requests.ts';
+import type { RequestPlugin } from '../request-plugin.ts';
 
 export interface ExchangeDependencies {
   readonly log: EventLog;
+  /** Undefined when the gateway does not cache answers. */
+  readonly cache?: ResponseCache | undefined;
   readonly archive: ResponseArchive;
   /** The endpoints whose requests guardrails can read. */
   readonly guardedEndpoints: GuardedEndpoints;
   /** Every dialect by its name, for exchanges that are read again from the record. */
   readonly dialects: Dialects;
+  /** In the order in which they run. */
+  readonly requestPlugins: readonly RequestPlugin[];
   /** The exchanges that continue without their clients. */
   readonly detached: DetachedClients;
   readonly router: Router;
@@ -59,7 +65,7 @@ export interface Resilience {
   readonly breaker: CircuitBreaker;
 }
 
-export interface ExchangeSummary {
+export interface ExchangeFigures {
   readonly endpoint: string;
   readonly provider: string | undefined;
   readonly model: string | undefined;
@@ -68,4 +74,17 @@ export interface ExchangeSummary {
   readonly durationMs: number;
   readonly firstByteMs: number | undefined;
   readonly usage: TokenUsage | undefined;
+  /** How the response cache served the request; undefined when it was not looked up. */
+  readonly cache?: 'exact' | 'semantic' | 'miss' | undefined;
+  /** Whether the answer is kept in the response cache. */
+  readonly isStored?: boolean;
+}
+
+export interface ExchangeSummary extends ExchangeFigures {
+  readonly exchangeId: string;
+  readonly requestId: string;
+  readonly userPath: string;
+  readonly labels: readonly string[];
+  /** US dollars of all its attempts; undefined when it is not known. */
+  readonly cost: number | undefined;
 }

@@ -13,6 +13,7 @@ import { ticketFor } from './admit.ts';
 import type { Guarded, WithHistory } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { GuardedRequest } from './guarded-request.ts';
+import { cachePolicyOf } from './read-cache.ts';
 import type { Step } from './step.ts';
 
 export const guardPrompt: Step<WithHistory, Guarded> = {
@@ -57,7 +58,9 @@ async function guardedRequest(
  * that they let pass. @throws Refusal (429)
  */
 function holdLimits(context: WithHistory, deps: ExchangeDependencies): () => void {
-  const ticket = ticketFor(context, deps);
+  // A hit of the cache is free of budgets; without one, `admit` checks them.
+  const checksBudgets = context.policy.checksBudgets && cachePolicyOf(context, deps) === undefined;
+  const ticket = ticketFor(context, deps, { checksBudgets });
   let counts = true;
   context.exchange.scope.atEnd(() => ticket.settle(false, counts));
   return () => {
@@ -89,7 +92,7 @@ async function evaluated(
     await record.flush('written');
     throw refusal;
   }
-  const json = isObject(outcome.body) ? outcome.body : given;
+  const json = isObject(outcome.body) ? withRouting(outcome.body, given) : given;
   return {
     guard,
     endpoint,
@@ -101,6 +104,19 @@ async function evaluated(
     history: merged === undefined ? history : merged.history,
     answer: outcome.decision.action === 'respond' ? outcome.decision.text : undefined,
   };
+}
+
+/** Members that routing has read: guardrails may hide values in them, and never select another model. */
+const routingMembers = ['model', 'provider', 'stream'] as const;
+
+function withRouting(changed: Record<string, unknown>, given: Readonly<Record<string, unknown>>) {
+  if (routingMembers.every((name) => changed[name] === given[name])) return changed;
+  const restored = { ...changed };
+  for (const name of routingMembers) {
+    if (name in given) restored[name] = given[name];
+    else delete restored[name];
+  }
+  return restored;
 }
 
 function guardOf(
@@ -117,6 +133,7 @@ function guardOf(
     keepBodies: policy.capture === 'full',
     facts: {
       requestId,
+      exchangeId: record.id,
       userPath: caller.userPath ?? '/',
       model: first?.model ?? parsedRequest.model,
       provider: first?.provider.name ?? '',

@@ -3,6 +3,7 @@
  * gateway.
  */
 import { modelResolved, requestReceived } from '../../../events/catalogue/exchange.ts';
+import { pluginApplied } from '../../../events/catalogue/plugin.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Governed, Recorded } from './context.ts';
@@ -29,7 +30,7 @@ export function noteReceived(
   parsedRequest: ParsedRequest | undefined,
   policy: ExchangePolicy,
 ): void {
-  const { dialect, request, record } = exchange;
+  const { dialect, request, record, beforePlugins } = exchange;
   if (record.isReceived) return;
   const { capture, workflow } = policy;
   const { method, path, headers, clientIp, caller, labels, sessionId, body } = request;
@@ -37,8 +38,8 @@ export function noteReceived(
     dialect: dialect.name,
     method,
     path,
-    headers,
-    model: parsedRequest?.model || undefined,
+    headers: beforePlugins?.headers ?? headers,
+    model: (beforePlugins?.model ?? parsedRequest?.model) || undefined,
     stream: parsedRequest?.stream ?? false,
     clientIp,
     authMethod: caller.authMethod,
@@ -50,13 +51,16 @@ export function noteReceived(
   };
   const isKept = capture === 'full' && (dialect.take === undefined || body.length > 0);
   record.noteReceived(requestReceived.create(facts, record.context, isKept ? body : undefined));
+  for (const one of beforePlugins?.applied ?? []) record.note(pluginApplied.create(one, record.context));
 }
 
-function noteResolved({ exchange, parsedRequest, route: { candidates, through } }: Governed): void {
+function noteResolved({ exchange, parsedRequest, route }: Governed): void {
+  const { candidates, through, selections } = route;
   const [first] = candidates;
   if (first === undefined) return;
   const { provider, model } = first;
   const facts = { requested: parsedRequest.model, provider: provider.name, providerType: provider.type, model };
   const { record } = exchange;
-  record.note(modelResolved.create(through.length === 0 ? facts : { ...facts, through }, record.context));
+  const chain = through.length === 0 ? facts : { ...facts, through };
+  record.note(modelResolved.create(selections === undefined ? chain : { ...chain, selections }, record.context));
 }

@@ -22,8 +22,8 @@ export function runExchange(
   client: Client,
   deps: ExchangeDependencies,
 ): Promise<void> {
-  const { caller, requestId, traceparent } = request;
-  const context = { actor: caller.actor, userPath: caller.userPath, requestId, traceparent };
+  const { caller, requestId, causationId, traceparent } = request;
+  const context = { actor: caller.actor, userPath: caller.userPath, requestId, causationId, traceparent };
   const record = new ExchangeRecord(deps.log, deps.newId(), context);
   deps.open.begun(record.stream);
   return runPipeline(new RunningExchange({ dialect, request, record, client }), deps);
@@ -67,21 +67,29 @@ function notStored(delivered: DeliveredAnswer, { dialect }: RunningExchange, dep
 }
 
 function summaryOf(
-  { dialect, record, target }: RunningExchange,
+  { dialect, record, request, target, hasMissedCache, cachePlace }: RunningExchange,
   parsedRequest: ParsedRequest | undefined,
   delivered: DeliveredAnswer | undefined,
   status: number,
 ) {
   const outcome = delivered?.source === 'provider' ? delivered.outcome : undefined;
+  const hit = delivered?.source === 'cache' ? delivered.answer : undefined;
   const answered = outcome === undefined || outcome.kind === 'refused' ? undefined : outcome;
   return {
+    exchangeId: record.id,
+    requestId: request.requestId,
+    userPath: request.caller.userPath ?? '/',
+    labels: request.labels ?? [],
+    cost: Number.isNaN(record.cost) ? undefined : record.cost,
     endpoint: dialect.endpoint,
-    provider: target?.provider.name,
-    model: target?.model || undefined,
+    provider: (target ?? hit?.target)?.provider.name,
+    model: (target ?? hit?.target)?.model || undefined,
     status,
     stream: parsedRequest?.stream ?? false,
     durationMs: record.elapsed(),
     firstByteMs: answered?.received.firstByteMs,
     usage: answered?.relay.usage(),
+    cache: hit?.cacheType ?? (hasMissedCache ? ('miss' as const) : undefined),
+    isStored: cachePlace?.isKept === true,
   };
 }

@@ -4,14 +4,19 @@ import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { PendingResponse } from '../background/announce-pending-response.ts';
 import type { NewExchange, Resumed } from '../background/resumable-exchange.ts';
+import type { CachePlace } from '../caching/store-answer.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
+import type { BeforePlugins } from '../plugin-changes.ts';
 import { ExchangeScope } from '../scope.ts';
 import type { GuardedRequest } from './guarded-request.ts';
 
 export class RunningExchange {
   readonly dialect: ExchangeDialect;
-  readonly request: ModelRequest;
+  /** Replaced when plugins change it. */
+  request: ModelRequest;
+  /** The client's values of what plugins changed; undefined when no plugin ran. */
+  beforePlugins: BeforePlugins | undefined;
   readonly record: ExchangeRecord;
   readonly resumed: Resumed | undefined;
   readonly scope = new ExchangeScope();
@@ -21,6 +26,10 @@ export class RunningExchange {
   pendingResponse: PendingResponse | undefined;
   /** The request as its guardrails let it pass; undefined when none runs. */
   guarded: GuardedRequest | undefined;
+  /** Whether the answer was looked for in the response cache, and not found. */
+  hasMissedCache = false;
+  /** Where the answer may be cached; undefined where it must not be. */
+  cachePlace: CachePlace | undefined;
   /** The target that was called last. */
   target: Target | undefined;
 

@@ -30,12 +30,14 @@ export interface AnyStep {
 
 type Steps = readonly [
   Step<Arrived, RequestParsed>,
+  Step<RequestParsed, RequestParsed>,
   Step<RequestParsed, KeyLookedUp>,
   Step<KeyLookedUp, Routed>,
   Step<Routed, Governed>,
   Step<Governed, Recorded>,
   Step<Recorded, WithHistory>,
   Step<WithHistory, Guarded>,
+  Step<Guarded, Guarded>,
   Step<Guarded, Admitted>,
   Step<Admitted, ProviderAnswer | GuardrailAnswer>,
 ];

@@ -6,6 +6,7 @@ import type { EventContext, NewEvent } from '../../../events/event.ts';
 import { streamName } from '../../../events/event.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
+import { usdOf } from '../../budgets/money.ts';
 import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
 import type { PricedUsage, UsageCost } from '../../pricing/pricing.ts';
@@ -108,6 +109,7 @@ export function noteUsage(
   account: UsageAccount,
   failedAttempt?: number,
 ): void {
+  record.cost = (record.cost ?? 0) + (cost.totalCost === null ? Number.NaN : usdOf(Number(cost.totalCost)));
   record.note(usageEvent(record.context, spent, cost, account, failedAttempt));
 }
 

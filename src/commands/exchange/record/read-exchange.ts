@@ -3,6 +3,7 @@
  * again.
  */
 import { z } from 'zod';
+import { cacheHit } from '../../../events/catalogue/cache.ts';
 import {
   answerReplayed,
   attemptStarted,
@@ -14,6 +15,7 @@ import {
   usageRecorded,
 } from '../../../events/catalogue/exchange.ts';
 import { frameDelivered, placeholdersAssigned } from '../../../events/catalogue/guarded-exchange.ts';
+import { pluginApplied } from '../../../events/catalogue/plugin.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
@@ -22,6 +24,7 @@ import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
+import type { AppliedPlugin } from '../plugin-changes.ts';
 import type { Relay } from '../relay.ts';
 
 export type Dialects = ReadonlyMap<string, ExchangeDialect>;
@@ -40,6 +43,8 @@ export interface RecordedExchange {
   readonly delivered: readonly RecordedEvent[];
   /** The values that guardrails kept from providers. */
   readonly placeholders: RecordedEvent | undefined;
+  /** What plugins changed in the request. */
+  readonly plugins: readonly AppliedPlugin[];
   /** Whether earlier turns were put in front of the input, in the last attempt. */
   readonly historyReplayed: boolean;
   /**
@@ -49,6 +54,8 @@ export interface RecordedExchange {
   readonly replayedSince: boolean;
   /** The exchange whose recorded answer was sent instead of a new one. */
   readonly answerOf: string | undefined;
+  /** The cached answer that was sent; undefined for other answers. */
+  readonly hit: z.infer<typeof cacheHit.data> | undefined;
   /** The event that ended the exchange; undefined while it has not ended. */
   readonly end: RecordedEvent | undefined;
   readonly last: RecordedEvent;
@@ -66,7 +73,15 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
   if (event.type === requestReceived.type) {
     const request = event.data as RecordedExchange['request'];
     const id = idOf(event.stream);
-    const nothing = { attempt: undefined, chunks: [], delivered: [], answerOf: undefined, end: undefined };
+    const nothing = {
+      attempt: undefined,
+      chunks: [],
+      delivered: [],
+      plugins: [],
+      answerOf: undefined,
+      hit: undefined,
+      end: undefined,
+    };
     const notReplayed = { historyReplayed: false, replayedSince: false, placeholders: undefined };
     return { ...nothing, ...notReplayed, id, received: event, request, last: event };
   }
@@ -78,6 +93,8 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
       return { ...recorded, delivered: appended(recorded.delivered, event), last: event };
     case placeholdersAssigned.type:
       return { ...recorded, placeholders: event, last: event };
+    case pluginApplied.type:
+      return { ...recorded, plugins: [...recorded.plugins, event.data as AppliedPlugin], last: event };
     case attemptStarted.type: {
       const attempt = event.data as Attempt;
       // Each provider gets the turns that it does not have; those sent to the previous provider do not count for this
@@ -90,6 +107,8 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
       return { ...recorded, historyReplayed: true, replayedSince: true, last: event };
     case answerReplayed.type:
       return { ...recorded, answerOf: (event.data as z.infer<typeof answerReplayed.data>).exchangeId, last: event };
+    case cacheHit.type:
+      return { ...recorded, hit: event.data as RecordedExchange['hit'], last: event };
     case usageRecorded.type:
       return { ...recorded, last: event };
     default:

@@ -13,6 +13,7 @@ import { earlyEnd } from '../../model-request/stream-refusals.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { everything } from '../../visibility.ts';
+import { type AnswerTemplate, templateOf } from '../reissuing/reissued-answer.ts';
 import type { Relay } from '../relay.ts';
 import {
   type Dialects,
@@ -70,6 +71,11 @@ export async function* replayAnswer(
     }
     if (recorded.end === undefined) continue;
     const complete = recorded.end.type === exchangeCompleted.type;
+    if (recorded.hit !== undefined) {
+      if (complete) yield* copyOf(recorded, recorded.hit.exchangeId, deps, signal);
+      yield { kind: 'end', complete, exchange: recorded };
+      return;
+    }
     const final = await finalJson(recorded, deps.archive);
     const last =
       stream !== undefined
@@ -81,6 +87,36 @@ export async function* replayAnswer(
     yield { kind: 'end', complete, exchange: recorded };
     return;
   }
+}
+
+/** A whole recorded answer, ready to be sent again under other ids; undefined when it cannot be. */
+export async function recordedTemplate(
+  exchangeId: string,
+  deps: ReplayDependencies,
+  signal: AbortSignal,
+): Promise<AnswerTemplate | undefined> {
+  const pieces: Buffer[] = [];
+  for await (const part of replayAnswer(exchangeId, deps, signal)) {
+    if (part.kind === 'bytes') {
+      pieces.push(part.bytes);
+      continue;
+    }
+    const { dialect, stream } = part.exchange.request;
+    return part.complete ? templateOf(dialect, stream, Buffer.concat(pieces)) : undefined;
+  }
+  return undefined;
+}
+
+/** The copy of an earlier answer that the response cache gave this client. */
+async function* copyOf(
+  { id, received }: RecordedExchange,
+  earlier: string,
+  deps: ReplayDependencies,
+  signal: AbortSignal,
+): AsyncGenerator<AnswerPart> {
+  const template = await recordedTemplate(earlier, deps, signal);
+  const bytes = template?.render({ exchangeId: id, createdAt: Math.floor(received.at / 1000) });
+  if (bytes !== undefined) yield { kind: 'bytes', bytes };
 }
 
 /** The events of an exchange up to its end, as they are recorded. */

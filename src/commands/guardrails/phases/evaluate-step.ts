@@ -1,6 +1,6 @@
 /** One run of one guardrail with its time limit. */
 import type { TextPart } from '../guarded-text.ts';
-import type { EvaluationContext, GuardrailPhase, GuardrailResult } from '../guardrail-type.ts';
+import type { CompiledGuardrail, EvaluationContext, GuardrailPhase, GuardrailResult } from '../guardrail-type.ts';
 import type { GuardrailRun, GuardrailStep } from './guardrail-step.ts';
 
 export interface GuardrailOutcome {
@@ -56,9 +56,14 @@ function evaluation(
   parts: readonly TextPart[],
   context: EvaluationContext,
 ): GuardrailResult | Promise<GuardrailResult> {
-  const result = phase === 'prompt' ? guardrail.prompt?.(parts, context) : guardrail.response?.(parts, context);
+  const result = guardrail[hookOf(phase, guardrail)]?.(parts, context);
   if (result === undefined) throw new Error(`the guardrail '${name}' cannot run in the ${phase} phase`);
   return result;
+}
+
+/** A collected stream is a whole answer, unless the guardrail has rules of its own for streams. */
+function hookOf(phase: GuardrailPhase, { stream }: CompiledGuardrail): GuardrailPhase {
+  return phase === 'stream' && stream === undefined ? 'response' : phase;
 }
 
 /** Rejects when the time is over. What the guardrail calls is aborted; a result that comes later is ignored. */

@@ -21,12 +21,16 @@ export interface PatternFinder extends Finder<PatternMatch> {
   readonly groupCount: number;
 }
 
-/** @throws GuardrailConfigError when the pattern is invalid, too large, or matches the empty text */
+/** @throws GuardrailConfigError when the pattern is invalid, too large, matches the empty text, or no character */
 export function patternFinder(pattern: string, ignoreCase: boolean): PatternFinder {
   const compiled = compile(pattern, ignoreCase);
+  const longest = longestMatch(compiled);
+  if (longest === 0) {
+    throw new GuardrailConfigError(`the pattern '${pattern}' cannot match any character`);
+  }
   const groupCount = compiled.groupCount();
   return {
-    longest: longestMatch(compiled),
+    longest,
     groupCount,
     scan(text) {
       const matcher = compiled.matcher(text);
@@ -42,7 +46,7 @@ export function patternFinder(pattern: string, ignoreCase: boolean): PatternFind
             const groups = Array.from({ length: groupCount + 1 }, (_, group) => matcher.group(group) ?? '');
             return { start, end, groups };
           }
-          // Empty matches are not reported. Patterns that match the empty text alone are refused; `\b` is not.
+          // Empty matches are not reported. A pattern such as `\b|a` may have them besides others.
           at = end + 1;
         }
         return undefined;

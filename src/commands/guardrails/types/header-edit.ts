@@ -1,6 +1,6 @@
 /** `header_edit`: changes headers of requests and answers. Credentials and framing cannot be changed. */
 import { z } from 'zod';
-import { isCredentialHeader } from '../../credential-names.ts';
+import { headerNameProblem, isHeaderValue } from '../../changed-headers.ts';
 import { allowed } from '../guardrail-decision.ts';
 import {
   GuardrailConfigError,
@@ -93,16 +93,6 @@ function changesOf(given: Config): HeaderChanges {
   };
 }
 
-const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** Visible ASCII, spaces and tabs, and obsolete text (RFC 9110 §5.5). */
-const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
-
-/** Headers that describe the message itself, which the gateway writes. */
-const framing: ReadonlySet<string> = new Set([
-  ...['connection', 'content-encoding', 'content-length', 'content-type', 'expect', 'host', 'keep-alive'],
-  ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
-]);
-
 function headersIn(key: string, text: string): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const { line, number } of linesOf(text)) {
@@ -110,7 +100,7 @@ function headersIn(key: string, text: string): Record<string, string> {
     if (at === -1) throw new GuardrailConfigError(`${key}, line ${number}: ':' and a value are missing`);
     const name = checkedName(key, number, line.slice(0, at).trim());
     const value = line.slice(at + 1).trim();
-    if (!headerValue.test(value))
+    if (!isHeaderValue(value))
       throw new GuardrailConfigError(`${key}, line ${number}: the value has an invalid character`);
     headers[name] = value;
   }
@@ -129,10 +119,7 @@ function linesOf(text: string): { readonly line: string; readonly number: number
 }
 
 function checkedName(key: string, number: number, given: string): string {
-  const name = given.toLowerCase();
-  if (!headerName.test(name)) throw new GuardrailConfigError(`${key}, line ${number}: '${given}' is no header name`);
-  if (isCredentialHeader(name) || framing.has(name)) {
-    throw new GuardrailConfigError(`${key}, line ${number}: the header '${name}' cannot be changed`);
-  }
-  return name;
+  const problem = headerNameProblem(given);
+  if (problem !== undefined) throw new GuardrailConfigError(`${key}, line ${number}: ${problem}`);
+  return given.toLowerCase();
 }

@@ -21,9 +21,9 @@ export interface KnownGuardrailType extends UsableType {
 }
 
 function known<Config extends Readonly<Record<string, unknown>>>(type: GuardrailType<Config>): KnownGuardrailType {
-  const { label, description, phases, mutating, calls, defaults, fields } = type;
+  const { label, description, phases, mutating, calls, serverAddress, defaults, fields } = type;
   return {
-    ...{ type: type.type, label, description, phases, mutating, calls, defaults, fields },
+    ...{ type: type.type, label, description, phases, mutating, calls, serverAddress, defaults, fields },
     read(given) {
       const parsed = type.config.safeParse(given ?? {});
       if (!parsed.success) return { ok: false, ...problemOf(parsed.error) };
@@ -39,8 +39,9 @@ function known<Config extends Readonly<Record<string, unknown>>>(type: Guardrail
           compile: (services) => type.compile(config, services),
         };
       } catch (error) {
-        if (error instanceof GuardrailConfigError) return { ok: false, problem: error.message };
-        throw error;
+        if (!(error instanceof GuardrailConfigError)) throw error;
+        const { message: problem, key } = error;
+        return key === undefined ? { ok: false, problem } : { ok: false, problem, key };
       }
     },
   };

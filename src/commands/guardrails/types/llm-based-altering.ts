@@ -88,6 +88,7 @@ function compiled(given: Config, services: GuardrailServices): CompiledGuardrail
       async (text) => {
         const { text: answer, isCut } = await services.callModel({
           requestId: context.requestId,
+          exchangeId: context.exchangeId,
           model,
           ...(provider !== '' && { provider }),
           userPath: auxiliaryPath(services, context),

@@ -126,6 +126,7 @@ function compiled(given: Config, services: GuardrailServices): CompiledGuardrail
     const userPath = given.user_path === '' ? services.userPath : given.user_path;
     const { text: answer } = await services.callModel({
       requestId: context.requestId,
+      exchangeId: context.exchangeId,
       model: given.model,
       userPath: auxiliaryPath({ ...services, userPath }, context),
       messages: [

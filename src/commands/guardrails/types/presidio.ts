@@ -58,6 +58,7 @@ export const presidio: GuardrailType<Config> = {
   phases: ['prompt', 'response', 'stream'],
   mutating: true,
   calls: 'server',
+  serverAddress: 'analyzer_url',
   config,
   defaults: {
     language: 'en',

@@ -34,8 +34,9 @@ export function replacementRules(text: string, options: RuleOptions): Replacemen
     if (line === '' || line.startsWith('#')) continue;
     rules.push(ruleOf(line, index + 1, options));
   }
-  if (rules.length === 0) throw new GuardrailConfigError('rules: there is no rule');
-  if (rules.length > mostRules) throw new GuardrailConfigError(`rules: there are more than ${mostRules} rules`);
+  if (rules.length === 0) throw new GuardrailConfigError('rules: there is no rule', 'rules');
+  if (rules.length > mostRules)
+    throw new GuardrailConfigError(`rules: there are more than ${mostRules} rules`, 'rules');
   return rules;
 }
 
@@ -43,17 +44,20 @@ function ruleOf(line: string, number: number, { mode, ignoreCase, replaces }: Ru
   const at = line.indexOf(arrow);
   const find = (at === -1 ? line : line.slice(0, at)).trim();
   const replacement = at === -1 ? '' : line.slice(at + arrow.length).trim();
-  if (find === '') throw new GuardrailConfigError(`rules, line ${number}: there is nothing to find before '=>'`);
-  if (replaces && at === -1)
-    throw new GuardrailConfigError(`rules, line ${number}: '=>' and a replacement are missing`);
+  if (find === '') throw badLine(number, "there is nothing to find before '=>'");
+  if (replaces && at === -1) throw badLine(number, "'=>' and a replacement are missing");
   try {
     if (mode === 'literal') return rule(line, literalFinder(find, ignoreCase), () => replacement);
     const finder = patternFinder(find, ignoreCase);
     return rule(line, finder, template(replacement, finder.groupCount));
   } catch (error) {
     if (!(error instanceof GuardrailConfigError)) throw error;
-    throw new GuardrailConfigError(`rules, line ${number}: ${error.message}`);
+    throw badLine(number, error.message);
   }
+}
+
+function badLine(number: number, problem: string): GuardrailConfigError {
+  return new GuardrailConfigError(`rules, line ${number}: ${problem}`, 'rules');
 }
 
 function rule<Match extends Found>(

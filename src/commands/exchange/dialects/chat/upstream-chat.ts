@@ -8,6 +8,7 @@ import type { ChatAnswerFacts, ChatReader } from '../../../../providers/translat
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import type { TranslationRefusal } from '../../../../providers/translate/refusal.ts';
 import { providerType } from '../../../../providers/types.ts';
+import { completionIdOf } from '../../../chat/completion-id.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { refusedInTranslation } from '../../../refusal.ts';
@@ -52,7 +53,7 @@ export function chatReader(dialect: string, facts: ChatAnswerFacts): ChatReader 
 
 /** The facts of an answer recorded in this exchange; they are the same each time the record is read. */
 export function chatAnswerFacts(exchangeId: string, model: string, createdAt: number): ChatAnswerFacts {
-  return { id: `chatcmpl-${exchangeId.replaceAll('-', '')}`, model, createdAt };
+  return { id: completionIdOf(exchangeId), model, createdAt };
 }
 
 class PlainChatReader implements ChatReader {

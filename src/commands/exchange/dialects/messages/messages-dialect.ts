@@ -1,10 +1,12 @@
 /** `POST /v1/messages`: native where the provider speaks it, otherwise translated to chat completions and back. */
+
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { MessageShell } from '../../../../providers/translate/messages-to-chat/message-object.ts';
 import { chatRequestFromMessages } from '../../../../providers/translate/messages-to-chat/request.ts';
 import { anthropicMessages, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../../../providers/types.ts';
+import { messageIdOf } from '../../../messages/message-id.ts';
 import { parseMessagesRequest } from '../../../messages/messages-request.ts';
 import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
@@ -105,7 +107,7 @@ function unchanged(provider: Answering): Relay {
 function shellOf({ json }: ParsedRequest, exchangeId: string, model: string): MessageShell {
   const { stop_sequences: sequences } = json;
   return {
-    id: `msg_${exchangeId.replaceAll('-', '')}`,
+    id: messageIdOf(exchangeId),
     model,
     stopSequences: Array.isArray(sequences) ? sequences : [],
     thoughts: thoughtsFor(json),

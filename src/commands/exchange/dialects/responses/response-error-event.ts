@@ -1,9 +1,13 @@
 /** The `error` event of a Responses stream: flat as in OpenAI's API, nested as in Open Responses. */
+import { failureForClients } from '../../../../providers/translate/chat-to-responses/failure.ts';
 import { DONE } from '../../../../providers/translate/chat-to-responses/response-events.ts';
 import type { Refusal } from '../../../refusal.ts';
 
-export function responseErrorEvent(sequenceNumber: number, refusal: Refusal, message = refusal.message): Buffer {
-  const { type, code, param, provider } = refusal;
+/** The code is never null: without one of its own, an error has that of its type, as in translated streams. */
+export function responseErrorEvent(sequenceNumber: number, refusal: Refusal, note = ''): Buffer {
+  const { type, param, provider } = refusal;
+  const { code, message: reason } = failureForClients(refusal);
+  const message = `${reason}${note}`;
   const error = { type, code, message, param, ...(provider === undefined ? {} : { provider }) };
   return responseEvent({ type: 'error', sequence_number: sequenceNumber, code, message, param, error });
 }
@@ -13,8 +17,8 @@ export function responseErrorEvent(sequenceNumber: number, refusal: Refusal, mes
  * event sent, so that a client that resumes from there misses nothing.
  */
 export function streamEndsEarly(lastNumber: number, refusal: Refusal): Buffer {
-  const message = `${refusal.message} The provider continues the response: retrieve it by its id.`;
-  return Buffer.concat([responseErrorEvent(Math.max(0, lastNumber), refusal, message), DONE]);
+  const note = ' The provider continues the response: retrieve it by its id.';
+  return Buffer.concat([responseErrorEvent(Math.max(0, lastNumber), refusal, note), DONE]);
 }
 
 /** One whole server-sent event, named by its `type`. */

@@ -1,5 +1,6 @@
 /** Writes Responses events for a client of the Responses API. */
 import { isObject } from '../../../../json/is-object.ts';
+import { failureForClients } from '../../../../providers/translate/chat-to-responses/failure.ts';
 import { DONE } from '../../../../providers/translate/chat-to-responses/response-events.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { type EarlyEnd, streamIncomplete } from '../../../model-request/stream-refusals.ts';
@@ -59,10 +60,9 @@ export class ResponsesWriter implements AnswerWriter<JsonObject> {
     if (facts.ended) return undefined;
     if (facts.reported !== undefined) return this.#endAs(status, facts.reported);
     if (facts.deferredWork() !== undefined) return streamEndsEarly(this.#response.sequence, refusal);
-    const { code, message, type } = refusal;
     this.#response.sequence += 1;
     const error = responseErrorEvent(this.#response.sequence, refusal);
-    return Buffer.concat([error, this.#endAs(status, { code: code ?? 'provider_error', message, type })]);
+    return Buffer.concat([error, this.#endAs(status, { type: refusal.type, ...failureForClients(refusal) })]);
   }
 
   filtered(): Buffer | undefined {

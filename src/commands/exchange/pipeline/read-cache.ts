@@ -1,0 +1,221 @@
+/**
+ * Answers the request from the response cache, when an answer to an equal or similar request is on record. A hit costs nothing:
+ * it precedes limits and budgets. Of equal requests at the same time, one is sent to a provider.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { earlyEnd } from '../../model-request/stream-refusals.ts';
+import { refusals } from '../../refusal.ts';
+import type { CachedAnswer, CachedContent, RecordedAnswer } from '../answer-source.ts';
+import { type CacheDirectives, cacheDirectives } from '../caching/cache-directives.ts';
+import type { CacheEntry } from '../caching/cache-index.ts';
+import { cacheScopeOf } from '../caching/cache-scope.ts';
+import type { FlightEnd } from '../caching/flights.ts';
+import type { DigestedRequest } from '../caching/request-digest.ts';
+import type { ResponseCache } from '../caching/response-cache.ts';
+import type { CachePlace } from '../caching/store-answer.ts';
+import { WatchedClient } from '../caching/watched-client.ts';
+import type { CachePolicy } from '../policy.ts';
+import type { Guarded } from './context.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import { makeClaim } from './make-claim.ts';
+import { type SimilarSearch, searchableQuestion, searchSimilar } from './search-similar.ts';
+import type { Step } from './step.ts';
+
+export const readCache: Step<Guarded, Guarded> = {
+  name: 'readCache',
+  run(context, deps) {
+    const { exchange } = context;
+    if (!cachedEndpoints.has(exchange.dialect.endpoint) || exchange.resumed !== undefined) return context;
+    const { cache } = deps;
+    // Read also where nothing is cached, so that `only-if-cached` never calls a provider.
+    const directives = cacheDirectives(exchange.request.headers, cache?.settings ?? withoutCache);
+    const policy = cachePolicyOf(context, deps);
+    const applies = cache !== undefined && policy !== undefined && (directives.reads || directives.stores);
+    const request = applies ? digestedRequest(context, policy) : undefined;
+    if (applies && request !== undefined) {
+      const digest = cache.digests.of(request);
+      if (digest !== undefined) return lookedUp({ context, deps, cache, policy, directives, request, digest });
+    }
+    if (directives.onlyIfCached) throw refusals.notCached();
+    return context;
+  },
+};
+
+const withoutCache = { maxTtlSeconds: Number.POSITIVE_INFINITY };
+
+const cachedEndpoints: ReadonlySet<string> = new Set([
+  '/v1/chat/completions',
+  '/v1/responses',
+  '/v1/messages',
+  '/v1/embeddings',
+]);
+
+/** Undefined for a request whose answer must not be shared, or is not recorded with its bytes. */
+export function cachePolicyOf(
+  { exchange, parsedRequest, policy, history, guarded }: Guarded,
+  { cache }: Pick<ExchangeDependencies, 'cache'>,
+): CachePolicy | undefined {
+  const { dialect, request, resumed } = exchange;
+  if (cache === undefined || policy.cache === undefined) return undefined;
+  if (!cachedEndpoints.has(dialect.endpoint) || resumed !== undefined || request.caller.origin !== undefined)
+    return undefined;
+  if (guarded?.answer !== undefined || parsedRequest.json['background'] === true) return undefined;
+  if (history === undefined) return policy.cache;
+  // The chain of a cached response is replayed from the record, so the response before it has to be there.
+  return history.kind === 'response' && history.head !== undefined ? policy.cache : undefined;
+}
+
+function digestedRequest(
+  { exchange, parsedRequest, policy, route, guarded }: Guarded,
+  { scope, guardrails }: CachePolicy,
+): DigestedRequest | undefined {
+  const { dialect, request } = exchange;
+  const [target] = route.candidates;
+  if (target === undefined) return undefined;
+  return {
+    scope: cacheScopeOf(request.caller, scope),
+    endpoint: dialect.endpoint,
+    target,
+    policy: `${policy.workflow?.id ?? ''} ${guardrails}`,
+    headers: guarded?.headers ?? request.headers,
+    body: request.body,
+    json: parsedRequest.json,
+    guarded: guarded?.parsedRequest.json,
+  };
+}
+
+interface Lookup {
+  readonly context: Guarded;
+  readonly deps: ExchangeDependencies;
+  readonly cache: ResponseCache;
+  readonly policy: CachePolicy;
+  readonly directives: CacheDirectives;
+  readonly request: DigestedRequest;
+  readonly digest: string;
+}
+
+type Looked = Guarded | CachedAnswer | RecordedAnswer;
+
+/** Without a wait when the answer is ready in memory, or when there is none. */
+function lookedUp(lookup: Lookup): Looked | Promise<Looked> {
+  const { cache, directives, digest, context } = lookup;
+  const entry = directives.reads && directives.exact ? cache.find(digest, directives.maxAgeSeconds) : undefined;
+  if (entry !== undefined) {
+    const content = cache.answerOf(entry);
+    if (content instanceof Promise) return content.then((loaded) => hitOrMiss(loaded, entry, lookup));
+    return hitOrMiss(content, entry, lookup);
+  }
+  const follows = directives.reads && directives.exact && directives.maxAgeSeconds !== 0;
+  const flight = follows ? cache.flights.of(digest) : undefined;
+  if (flight !== undefined) return afterFlight(flight.landed, lookup);
+  return missed(context, lookup);
+}
+
+function hitOrMiss(content: CachedContent | undefined, entry: CacheEntry, lookup: Lookup): Looked | Promise<Looked> {
+  const { context, policy, deps } = lookup;
+  if (content === undefined || !isAllowed(content, policy)) return missed(context, lookup);
+  return claimed(cachedAnswer({ cacheType: 'exact', content, entry }, context), context, deps);
+}
+
+function claimed(
+  answer: CachedAnswer,
+  { claim, exchange }: Guarded,
+  deps: ExchangeDependencies,
+): Looked | Promise<Looked> {
+  if (claim === undefined) return answer;
+  return makeClaim(exchange, claim, deps).then((earlier) => earlier ?? answer);
+}
+
+function isAllowed({ template: { facts } }: CachedContent, { toolCalls }: CachePolicy): boolean {
+  // The provider that encrypted it checks the id of its item, which a hit replaces.
+  return !facts.hasEncryptedContent && (toolCalls || !facts.hasToolCalls);
+}
+
+function cachedAnswer(
+  found: Pick<CachedAnswer, 'cacheType' | 'content' | 'entry' | 'similarity'>,
+  { parsedRequest, policy, route }: Guarded,
+): CachedAnswer {
+  const [target] = route.candidates;
+  if (target === undefined) throw new Error('a request without a target has no digest');
+  return { source: 'cache', ...found, target, parsedRequest, policy };
+}
+
+/** Longest wait for the answer to an equal request. */
+const FOLLOW_MS = 5 * 60_000;
+
+async function afterFlight(landed: Promise<FlightEnd>, lookup: Lookup): Promise<Looked> {
+  const { context } = lookup;
+  const { ended } = context.exchange.client;
+  const over = new AbortController();
+  const gone = () => over.abort();
+  ended.addEventListener('abort', gone, { once: true });
+  const timeout = sleep(FOLLOW_MS, 'not_cached' as const, { signal: over.signal, ref: false }).catch(
+    () => 'not_cached' as const,
+  );
+  const end = ended.aborted ? 'not_cached' : await Promise.race([landed, timeout]);
+  ended.removeEventListener('abort', gone);
+  over.abort();
+  if (ended.aborted) throw earlyEnd(ended.reason).refusal;
+  return end === 'not_cached' ? missed(context, { ...lookup, follows: false }) : lookedUp(lookup);
+}
+
+/** No answer to an equal request: that to a similar one is next, where such answers are served. */
+function missed(context: Guarded, lookup: Lookup & { readonly follows?: boolean }): Looked | Promise<Looked> {
+  const { request, cache, directives } = lookup;
+  const question = searchableQuestion(context, request, cache, directives);
+  if (question === undefined) return goesOn(context, lookup, undefined);
+  const place = directives.onlyIfCached ? undefined : placeOf(context, lookup);
+  return afterSearch(searchSimilar(context, question, cache, directives, lookup.policy), place, lookup);
+}
+
+async function afterSearch(
+  search: Promise<SimilarSearch>,
+  place: CachePlace | undefined,
+  lookup: Lookup,
+): Promise<Looked> {
+  const { context, policy, deps } = lookup;
+  const { question, found } = await search;
+  if (found === undefined || !isAllowed(found.content, policy)) {
+    if (place !== undefined) place.question = question;
+    return goesOn(context, lookup, place);
+  }
+  context.exchange.cachePlace = undefined;
+  place?.flight?.land('not_cached');
+  return claimed(cachedAnswer({ cacheType: 'semantic', ...found }, context), context, deps);
+}
+
+/** The request goes on to a provider, whose answer may be cached. @throws Refusal 504 under `only-if-cached` */
+function goesOn(
+  context: Guarded,
+  lookup: Lookup & { readonly follows?: boolean },
+  place: CachePlace | undefined,
+): Guarded {
+  if (lookup.directives.onlyIfCached) throw refusals.notCached();
+  context.exchange.hasMissedCache = true;
+  if (place === undefined) placeOf(context, lookup);
+  return context;
+}
+
+/** Where the answer may be kept; equal requests wait for it from now on. */
+function placeOf(
+  { exchange, route }: Guarded,
+  { cache, directives, digest, policy, follows = true }: Lookup & { readonly follows?: boolean },
+): CachePlace | undefined {
+  const [first] = route.candidates;
+  if (!directives.stores || first === undefined) return undefined;
+  const flight = follows && cache.flights.of(digest) === undefined ? cache.flights.begin(digest) : undefined;
+  const ttlSeconds = Math.min(directives.ttlSeconds ?? policy.ttlSeconds, policy.longestTtlSeconds);
+  const place: CachePlace = {
+    ...{ digest, flight, ttlSeconds, first, purges: cache.purges, allowsToolCalls: policy.toolCalls },
+    ...{ question: undefined, isKept: false },
+  };
+  exchange.cachePlace = place;
+  if (flight !== undefined) {
+    exchange.client = new WatchedClient(exchange.client, () => flight.land('not_cached'));
+  }
+  exchange.scope.atEnd((isRecorded) => {
+    if (isRecorded && place.isKept) return;
+    flight?.land(exchange.client.ended.aborted ? 'ended_early' : 'not_cached');
+  });
+  return place;
+}

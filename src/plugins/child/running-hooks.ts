@@ -1,0 +1,109 @@
+/** The hooks of one plugin, and the calls of them that have not ended. */
+import type { ChatAnswer, ChatCall, HookContext, Plugin } from '../api/plugin.ts';
+import { FrameError } from '../protocol/frames.ts';
+import type { CallMessage, FromPlugin, ToPlugin } from '../protocol/messages.ts';
+import { ConfigReader, InvalidConfig } from './config-reader.ts';
+import { manifestOf, pluginIn } from './manifest-of.ts';
+
+interface Call {
+  readonly controller: AbortController;
+  readonly chats: Map<number, PromiseWithResolvers<ChatAnswer>>;
+}
+
+type AnyHook = (input: unknown, context: HookContext) => unknown;
+
+export class RunningHooks {
+  readonly manifest: object;
+  readonly #plugin: Plugin;
+  readonly #configs: ConfigReader;
+  readonly #send: (message: FromPlugin) => void;
+  readonly #calls = new Map<number, Call>();
+  #lastChat = 0;
+
+  /** @throws Error when the module cannot be loaded or is no plugin */
+  static async of(entry: string, send: (message: FromPlugin) => void): Promise<RunningHooks> {
+    const module: unknown = await import(entry);
+    return new RunningHooks(pluginIn(module), send);
+  }
+
+  private constructor(plugin: Plugin, send: (message: FromPlugin) => void) {
+    this.#plugin = plugin;
+    this.#send = send;
+    this.#configs = new ConfigReader(plugin);
+    this.manifest = manifestOf(plugin);
+  }
+
+  take(message: ToPlugin): void {
+    if (message.t === 'call') void this.#run(message);
+    else if (message.t === 'cancel') this.#cancel(message.id);
+    else this.#answerChat(message);
+  }
+
+  async #run({ id, hook, input, context, config }: CallMessage): Promise<void> {
+    const call: Call = { controller: new AbortController(), chats: new Map() };
+    this.#calls.set(id, call);
+    let answer: FromPlugin;
+    try {
+      const run = this.#plugin.hooks[hook] as AnyHook | undefined;
+      const given = this.#configs.read(config, hook) as HookContext['config'];
+      if (run === undefined) throw new Error(`the plugin has no hook '${hook}'`);
+      const value = await Reflect.apply(run, this.#plugin.hooks, [
+        input,
+        { ...context, config: given, signal: call.controller.signal, models: this.#models(id, call) },
+      ]);
+      answer = { t: 'result', id, value };
+    } catch (error) {
+      // The message may repeat texts of the request. The gateway shows it to operators only, as output of the plugin.
+      const isConfig = error instanceof InvalidConfig;
+      if (!isConfig) console.error(error);
+      const name = error instanceof Error ? error.name : typeof error;
+      answer = {
+        t: 'error',
+        id,
+        message: isConfig ? error.message.slice(0, 2000) : `the hook '${hook}' threw ${name.slice(0, 100)}`,
+      };
+    }
+    if (!this.#calls.delete(id)) return;
+    try {
+      this.#send(answer);
+    } catch (error) {
+      const why = error instanceof FrameError ? `the result is too large: ${error.message}` : textOf(error);
+      this.#send({ t: 'error', id, message: why });
+    }
+  }
+
+  #cancel(id: number): void {
+    const call = this.#calls.get(id);
+    if (call === undefined) return;
+    this.#calls.delete(id);
+    this.#send({ t: 'cancelled', id });
+    call.controller.abort();
+    for (const chat of call.chats.values()) chat.reject(new Error('the call of the hook was cancelled'));
+  }
+
+  #models(id: number, call: Call): HookContext['models'] {
+    return {
+      chat: (request: ChatCall) => {
+        if (!this.#calls.has(id)) return Promise.reject(new Error('the call of the hook has ended'));
+        this.#lastChat += 1;
+        const pending = Promise.withResolvers<ChatAnswer>();
+        call.chats.set(this.#lastChat, pending);
+        this.#send({ t: 'chat', id, chat: this.#lastChat, request });
+        return pending.promise;
+      },
+    };
+  }
+
+  #answerChat(message: Extract<ToPlugin, { t: 'chat' }>): void {
+    const call = this.#calls.get(message.id);
+    const pending = call?.chats.get(message.chat);
+    if (call === undefined || pending === undefined) return;
+    call.chats.delete(message.chat);
+    if ('answer' in message) pending.resolve(message.answer);
+    else pending.reject(new Error(message.error));
+  }
+}
+
+function textOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, 2000);
+}

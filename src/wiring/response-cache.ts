@@ -1,0 +1,69 @@
+/** Wiring of the response cache. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type PurgeSelection, purgeCache } from '../commands/exchange/caching/purge-cache.ts';
+import { ResponseCache } from '../commands/exchange/caching/response-cache.ts';
+import type { ReplayDependencies } from '../commands/exchange/record/replay-answer.ts';
+import type { Config } from '../config/config.ts';
+import type { EventContext, Position } from '../events/event.ts';
+import { wallClock } from '../events/wall-clock.ts';
+import { cachedAnswersView, selected } from '../projections/cached-answers.ts';
+import type { ProjectionRunner } from '../projections/runner.ts';
+import type { GatewaySemanticCache } from './semantic-cache.ts';
+
+export interface GatewayCacheOptions extends ReplayDependencies {
+  readonly config: Pick<Config, 'responseCache'>;
+  readonly projections: ProjectionRunner;
+  /** Undefined when answers to similar requests are not served. */
+  readonly semantic: Pick<GatewaySemanticCache, 'cache' | 'read'> | undefined;
+  /** Called when vectors could not be read back. */
+  failed(error: unknown): void;
+}
+
+const LONGEST_START_MS = 1000;
+
+/** Undefined when the configuration does not turn it on: no index is built then. */
+export function createResponseCache({ config, projections, semantic, failed, ...parts }: GatewayCacheOptions) {
+  const { enabled, maxEntries, ...settings } = config.responseCache;
+  if (!enabled) return undefined;
+  const view = projections.run(cachedAnswersView(maxEntries));
+  let isCaughtUp = false;
+  const caughtUp = view.caughtUp.then(
+    () => {
+      isCaughtUp = true;
+    },
+    // The runner reports it.
+    () => {},
+  );
+  const index = {
+    // Before the end of the log is reached, a purge may not be known yet.
+    find: (digest: string) => (isCaughtUp ? view.state.entries.get(digest) : undefined),
+    get isCaughtUp() {
+      return isCaughtUp;
+    },
+    get purges() {
+      return view.state.purges;
+    },
+    whenProcessed: (position: Position) => view.whenProcessed(position),
+  };
+  const cache = new ResponseCache({ ...parts, index, settings, semantic: semantic?.cache, now: wallClock });
+  void caughtUp.then(() => semantic?.read(parts.log, (digest) => index.find(digest) !== undefined)).catch(failed);
+  /** Resolves when the index is complete, and at the latest after a second: a long log is read beside the requests. */
+  const begun = Promise.race([caughtUp, sleep(LONGEST_START_MS, undefined, { ref: false })]);
+  const { caughtUp: complete } = view;
+  const digestsOf = (selection: PurgeSelection) => selected(view.state, selection).map(({ digest }) => digest);
+  const matching = (selection: PurgeSelection) => digestsOf(selection).length;
+  const purgedIndex = { caughtUp: complete, matching, whenProcessed: index.whenProcessed };
+  return {
+    view,
+    cache,
+    begun,
+    /** @returns how many answers were removed. @throws Refusal 503 */
+    async purge(selection: PurgeSelection, context: EventContext) {
+      const digests = semantic === undefined ? [] : digestsOf(selection);
+      const removed = await purgeCache(selection, context, { log: parts.log, index: purgedIndex });
+      // A vector without an answer serves nobody, so the purge does not wait for a server.
+      semantic?.cache.forget(digests).catch(failed);
+      return removed;
+    },
+  };
+}

@@ -1,0 +1,6 @@
+/** Client libraries with the response cache on, every test twice. */
+import { twiceThroughCache } from '../../support/twice-through-cache.ts';
+
+twiceThroughCache(async () => {
+  await import('../langchain.test.ts');
+});
