@@ -1,0 +1,32 @@
+import { useEffect } from 'preact/hooks';
+import { access, accessError, followAccess, readAccessAgain } from '../api/access.ts';
+import { sessionKey } from '../api/session-key.ts';
+import { ErrorPanel, Pending } from '../ui/states.tsx';
+import { followKeys } from './keys.ts';
+import { LockScreen } from './lock-screen.tsx';
+import { followLinks } from './router.ts';
+import { Shell } from './shell.tsx';
+
+export function App() {
+  useEffect(() => followAccess(), []);
+  useEffect(() => followKeys(), []);
+  useEffect(() => followLinks(document.body), []);
+  if (sessionKey.value === '') return <LockScreen />;
+  if (accessError.value !== undefined) {
+    return (
+      <main class="shell-main">
+        <h1>Chancery</h1>
+        <ErrorPanel error={accessError.value} onRetry={readAccessAgain} />
+      </main>
+    );
+  }
+  if (access.value === undefined) {
+    return (
+      <main class="shell-main">
+        <h1 class="visually-hidden">Chancery</h1>
+        <Pending since={performance.now()} />
+      </main>
+    );
+  }
+  return <Shell />;
+}

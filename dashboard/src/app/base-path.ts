@@ -1,0 +1,24 @@
+/** Where the gateway is: the page is at `<base>/admin/dashboard` and below, at any base path. */
+const MARK = '/admin/dashboard';
+
+/** The path before `/admin/dashboard`, without a slash at the end. */
+export function basePathOf(pathname: string): string {
+  const at = pathname.lastIndexOf(MARK);
+  return at === -1 ? '' : pathname.slice(0, at);
+}
+
+export const basePath = basePathOf(location.pathname);
+
+/** The URL of the gateway, as a client of its API uses it. */
+export const gatewayUrl = `${location.origin}${basePath}`;
+
+/** The address of a page within the dashboard; `path` begins with a slash. */
+export function addressOf(path: string): string {
+  return `${basePath}${MARK}${path === '/' ? '' : path}`;
+}
+
+/** The page's own path of an address. */
+export function pathOf(pathname: string): string {
+  const path = pathname.slice(basePath.length + MARK.length);
+  return path === '' ? '/' : path.replace(/(?<=.)\/+$/, '');
+}

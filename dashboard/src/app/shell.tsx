@@ -1,0 +1,103 @@
+import './shell.css';
+import type { ComponentType } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { isGlobal } from '../api/access.ts';
+import { EmptyState } from '../ui/states.tsx';
+import { Help } from './help.tsx';
+import { overlay } from './keys.ts';
+import { type PageEntry, type PageProps, pageOf, pages } from './pages.ts';
+import { Palette } from './palette.tsx';
+import { hrefOf, route } from './router.ts';
+import { Settings } from './settings.tsx';
+
+/** Navigation, settings, and the page of the address. */
+export function Shell() {
+  const shown = pageOf(route.value.path);
+  return (
+    <div class="shell">
+      <a class="shell-skip" href="#content">
+        Skip to content
+      </a>
+      <header class="shell-side">
+        <p class="shell-name">Chancery</p>
+        <nav aria-label="Pages">
+          <ul>
+            {pages.filter(isOffered).map(({ name, title, path, letter }) => (
+              <li key={name}>
+                <a
+                  href={hrefOf(path)}
+                  aria-current={shown?.page.name === name ? 'page' : undefined}
+                  aria-keyshortcuts={letter === undefined ? undefined : `g ${letter}`}
+                >
+                  {title}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <Settings />
+      </header>
+      <main class="shell-main" id="content" tabIndex={-1}>
+        {shown === undefined ? <UnknownPage /> : <LazyPage key={shown.page.name} page={shown.page} id={shown.id} />}
+      </main>
+      {overlay.value === 'palette' && <Palette />}
+      {overlay.value === 'help' && <Help />}
+    </div>
+  );
+}
+
+function isOffered({ inNavigation, globalOnly }: PageEntry): boolean {
+  return inNavigation && (globalOnly !== true || isGlobal.value);
+}
+
+const loaded = new Map<string, ComponentType<PageProps>>();
+
+function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string }) {
+  const [component, setComponent] = useState(() => loaded.get(page.name));
+  const [failed, setFailed] = useState(false);
+  useEffect(() => {
+    page.load().then(
+      ({ default: Page }) => {
+        loaded.set(page.name, Page);
+        setComponent(() => Page);
+      },
+      () => setFailed(true),
+    );
+  }, [page]);
+  useFocusOnNavigation(component !== undefined);
+  if (failed) {
+    return (
+      <EmptyState title="This page could not be loaded.">
+        <p>The gateway may have been updated. Load the document again.</p>
+      </EmptyState>
+    );
+  }
+  const Page = component;
+  return Page === undefined ? <h1 class="visually-hidden">{page.title}</h1> : <Page id={id} />;
+}
+
+let isFirstPage = true;
+
+/** After a navigation the focus is on the heading of the new page, so that screen readers announce it. */
+function useFocusOnNavigation(isShown: boolean): void {
+  const done = useRef(false);
+  useEffect(() => {
+    if (!isShown || done.current) return;
+    done.current = true;
+    if (isFirstPage) isFirstPage = false;
+    else document.querySelector<HTMLElement>('#content h1')?.focus();
+  }, [isShown]);
+}
+
+function UnknownPage() {
+  return (
+    <>
+      <h1>No such page</h1>
+      <EmptyState title="This address has no page.">
+        <p>
+          <a href={hrefOf('/')}>Overview</a>
+        </p>
+      </EmptyState>
+    </>
+  );
+}

@@ -1,0 +1,52 @@
+import './dialog.css';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+import { Button } from './button.tsx';
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+  /** Default `middle`; `side` is a drawer. */
+  readonly place?: 'middle' | 'side';
+}
+
+/** A modal dialog of the browser: it keeps the focus, closes with Escape and returns the focus when it closes. */
+export function Dialog({ title, onClose, children, place = 'middle' }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const opener = document.activeElement;
+    const element = dialog.current;
+    element?.showModal();
+    return () => {
+      element?.close();
+      if (opener instanceof HTMLElement) opener.focus();
+    };
+  }, []);
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes the dialog, too
+    <dialog
+      ref={dialog}
+      class={`dialog dialog-${place}`}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onClick={(event) => {
+        if (event.target === dialog.current) onClose();
+      }}
+    >
+      <div class="dialog-content">
+        <div class="dialog-head">
+          <h2 id={id}>{title}</h2>
+          <Button look="quiet" label="Close" onClick={onClose}>
+            <span aria-hidden="true">✕</span>
+          </Button>
+        </div>
+        {children}
+      </div>
+    </dialog>
+  );
+}

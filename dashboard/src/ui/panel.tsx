@@ -1,0 +1,29 @@
+import './panel.css';
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+
+interface PanelProps {
+  readonly title: string;
+  /** The title is read out and not shown. */
+  readonly hideTitle?: boolean;
+  /** Beside the title. */
+  readonly actions?: ComponentChildren;
+  readonly children: ComponentChildren;
+  readonly class?: string;
+}
+
+/** A titled region of a page. */
+export function Panel({ title, hideTitle, actions, children, class: name }: PanelProps) {
+  const id = useId();
+  return (
+    <section class={`panel ${name ?? ''}`} aria-labelledby={id}>
+      <div class={hideTitle && actions === undefined ? 'visually-hidden' : 'panel-head'}>
+        <h2 id={id} class={hideTitle ? 'visually-hidden' : undefined}>
+          {title}
+        </h2>
+        {actions}
+      </div>
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,86 @@
+import './range-picker.css';
+import { useState } from 'preact/hooks';
+import { dayText, offsetOfZone, startOfDay } from '../format/times.ts';
+import { timeZone } from '../settings/time-zone.ts';
+import { Button } from './button.tsx';
+import { type Choice, SelectField, TextField } from './fields.tsx';
+import { chooseInstants, chooseRange, type RangeName, ranges, type TimeRange } from './range.ts';
+
+/** Chooses the time range of the page; the choice is in the address. */
+export function RangePicker({ range }: { readonly range: TimeRange }) {
+  const [isOpen, setOpen] = useState(range.name === 'custom');
+  const choices: Choice<RangeName>[] = [
+    ...ranges.map(({ name, title }) => ({ value: name, title })),
+    { value: 'custom', title: 'From … to …' },
+  ];
+  return (
+    <div class="range-picker">
+      <SelectField
+        label="Time range"
+        hideLabel
+        value={isOpen ? 'custom' : range.name}
+        choices={choices}
+        onChange={(name) => {
+          setOpen(name === 'custom');
+          if (name !== 'custom') chooseRange(name);
+        }}
+      />
+      {isOpen && <CustomRange key={`${range.from} ${range.to} ${timeZone.value}`} range={range} />}
+    </div>
+  );
+}
+
+function CustomRange({ range }: { readonly range: TimeRange }) {
+  const zone = timeZone.value;
+  const [from, setFrom] = useState(localText(range.from, zone));
+  const [to, setTo] = useState(localText(range.to, zone));
+  const start = instantOfLocal(from, zone);
+  const end = instantOfLocal(to, zone);
+  const isValid = start !== undefined && end !== undefined && start < end;
+  return (
+    <form
+      class="range-picker-custom"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (isValid) chooseInstants(new Date(start).toISOString(), new Date(end).toISOString());
+      }}
+    >
+      <TextField label="From" hideLabel type="datetime-local" step={1} value={from} onInput={setFrom} />
+      <span aria-hidden="true">–</span>
+      <TextField
+        label="To"
+        hideLabel
+        type="datetime-local"
+        step={1}
+        value={to}
+        onInput={setTo}
+        problem={isValid ? undefined : 'The end must be after the beginning.'}
+      />
+      <Button type="submit" disabled={!isValid}>
+        Apply
+      </Button>
+    </form>
+  );
+}
+
+/** As a field for local times has it, in the zone. */
+function localText(instant: string, zone: string): string {
+  const at = Date.parse(instant);
+  return new Date(at + offsetOfZone(at, zone)).toISOString().slice(0, 19);
+}
+
+function instantOfLocal(text: string, zone: string): number | undefined {
+  const local = Date.parse(`${text}Z`);
+  if (Number.isNaN(local)) return undefined;
+  const guess = local - offsetOfZone(local, zone);
+  return local - offsetOfZone(guess, zone);
+}
+
+/** The address parameters of one day, `YYYY-MM-DD` in the zone. */
+export function dayRange(day: string, zone: string): { readonly from: string; readonly to: string } | undefined {
+  const noon = Date.parse(`${day}T12:00:00Z`);
+  if (Number.isNaN(noon)) return undefined;
+  const at = noon - offsetOfZone(noon, zone);
+  if (dayText(at, zone) !== day) return undefined;
+  return { from: new Date(startOfDay(at, zone)).toISOString(), to: new Date(startOfDay(at, zone, 1)).toISOString() };
+}
