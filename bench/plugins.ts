@@ -74,7 +74,7 @@ const without: Window[] = [];
 const beside: Window[] = [];
 const failures = new Map<string, number>();
 
-/** Sends at the rate, whatever the answers take; a time is from the moment at which the request was due. */
+/** Sends at the rate, independent of the time of the answers; a time is from the moment at which the request was due. */
 async function measure(): Promise<Window> {
   const window: Window = { times: [], failed: 0 };
   const started = performance.now();

@@ -23,7 +23,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const nodeFlags = [
   // A no-op on the pinned Node; another Node 24 may warn that node:sqlite or type stripping is experimental.
   '--disable-warning=ExperimentalWarning',
-  // SIGUSR1 opens no debugger: whoever connects to it could read the keys.
+  // SIGUSR1 opens no debugger: a process that connects to it could read the keys.
   '--disable-sigusr1',
 ];
 

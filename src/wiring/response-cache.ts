@@ -61,7 +61,7 @@ export function createResponseCache({ config, projections, semantic, failed, ...
     async purge(selection: PurgeSelection, context: EventContext) {
       const digests = semantic === undefined ? [] : digestsOf(selection);
       const removed = await purgeCache(selection, context, { log: parts.log, index: purgedIndex });
-      // A vector without an answer serves nobody, so the purge does not wait for a server.
+      // A vector without an answer is never used, so the purge does not wait for a server.
       semantic?.cache.forget(digests).catch(failed);
       return removed;
     },

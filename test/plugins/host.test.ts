@@ -232,7 +232,7 @@ describe('a failing plugin', () => {
     [
       'answers another call',
       "const m = Buffer.from(JSON.stringify({ t: 'result', id: 999 })); const h = Buffer.alloc(4); h.writeUInt32BE(m.length); writeSync(3, Buffer.concat([h, m])); await new Promise(() => {})",
-      /answered a call that nobody made/,
+      /answered a call that was not made/,
     ],
     [
       'sends an unknown message',

@@ -136,7 +136,7 @@ describe('a gateway with its vectors in pgvector', () => {
     }
   });
 
-  it('gives no request an answer of another partition, whatever the server returns', async () => {
+  it('gives no request an answer of another partition, for any answer of the server', async () => {
     await db.query('DELETE FROM chancery_semantic_cache');
     const running = await startTestGateway({
       env: {

@@ -11,7 +11,7 @@ interface Command {
   run(): void;
 }
 
-/** Goes to a page, or to whatever an id belongs to. */
+/** Goes to a page, or to the requests that an id belongs to. */
 export function Palette() {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);

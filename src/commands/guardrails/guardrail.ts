@@ -24,7 +24,7 @@ export interface UsableType {
   readonly source?: string | undefined;
   /** Of a plugin: changes with its code. */
   readonly digest?: string | undefined;
-  /** Whether it protects somebody. Default true. */
+  /** Whether its verdicts are a protection. Default true. */
   readonly isGuardrail?: boolean | undefined;
   read(config: unknown): ReadConfig;
 }

@@ -168,7 +168,7 @@ export interface Plugin<Schema extends z.ZodType | JsonSchema = JsonSchema> {
   readonly fields?: readonly Field[];
   /** Whether guardrail hooks change texts. Default false. */
   readonly mutates?: boolean;
-  /** Whether its verdicts protect somebody. Shown to administrators. Default: true with a guardrail hook. */
+  /** Whether its verdicts are a protection. Shown to administrators. Default: true with a guardrail hook. */
   readonly guardrail?: boolean;
   readonly hooks: Hooks<ConfigOf<Schema>>;
 }

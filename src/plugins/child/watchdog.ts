@@ -26,7 +26,7 @@ setInterval(() => {
   const bytes = process.memoryUsage.rss();
   if (bytes <= memoryBytes) return;
   gateway.write(`memory ${bytes}\n`, end);
-  // When nobody reads it.
+  // When it is not read.
   setTimeout(end, INTERVAL_MS);
 }, INTERVAL_MS);
 

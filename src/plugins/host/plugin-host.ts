@@ -292,7 +292,7 @@ export class PluginHost {
   /** A result may cross the message that cancels its call. */
   #acknowledged(id: number): string | undefined {
     const timer = this.#cancelled.get(id);
-    if (timer === undefined) return 'it broke the protocol: it answered a call that nobody made';
+    if (timer === undefined) return 'it broke the protocol: it answered a call that was not made';
     clearTimeout(timer);
     this.#cancelled.delete(id);
     return undefined;
@@ -303,7 +303,7 @@ export class PluginHost {
     if (pending === undefined) {
       return this.#cancelled.has(id)
         ? undefined
-        : 'it broke the protocol: it called a model for a call that nobody made';
+        : 'it broke the protocol: it called a model for a call that was not made';
     }
     pending.chatCount += 1;
     if (pending.chatCount > MAX_CHATS) return `it called models more than ${MAX_CHATS} times in one call`;

@@ -111,7 +111,7 @@ export class PluginProcess {
     return true;
   }
 
-  /** Ends the process, whatever it does. */
+  /** Ends the process with SIGKILL. */
   kill(reason: string): void {
     this.#reason ??= reason;
     this.#child.kill('SIGKILL');

@@ -1,6 +1,6 @@
 /**
  * Bounds of the JSON that a plugin sends, besides its size: without them parsing and validating 4 MiB of brackets takes
- * seconds, in which the gateway serves nobody.
+ * seconds, in which the gateway serves no request.
  */
 
 export interface JsonBounds {

@@ -89,7 +89,7 @@ const cases = models.flatMap((model) =>
 );
 
 describe.each(cases)('$path from $model, streamed: $stream', ({ model, path, body, stream }) => {
-  it('is equal but for ids and timestamps, whatever its text', async () => {
+  it('is equal but for ids and timestamps, with any text', async () => {
     await fc.assert(
       fc.asyncProperty(said, async (text) => {
         // No other case of this test sends it.

@@ -88,7 +88,7 @@ describe('the directives of a request', () => {
     expect(read({ 'x-cache-ttl': value })).toEqual({ ...usual, ...expected });
   });
 
-  it('do not store what the client forbids to store, whatever its time to live', () => {
+  it('do not store what the client forbids to store, with any time to live', () => {
     expect(read({ 'x-cache-ttl': '30', 'cache-control': 'no-store' })).toMatchObject({ stores: false });
   });
 

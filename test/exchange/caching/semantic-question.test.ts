@@ -9,7 +9,7 @@ describe('thresholdOf', () => {
     [0.5, 'user_path', 0.5],
     [0.5, 'key', 0.5],
     [0.95, 'shared', 0.95],
-    // Otherwise a request could read the answers of other callers, whatever they are about.
+    // Otherwise a request could read the answers of other callers, on any subject.
     [0, 'shared', 0.9],
   ] as const)('of a request with %j in the scope %s is %d', (given, scope, threshold) => {
     expect(thresholdOf(given, settings, { scope })).toBe(threshold);

@@ -4,7 +4,7 @@ import type { CachePolicy } from '../policy.ts';
 
 /**
  * Callers with the same text share answers. `user_path`: the keys bound to exactly the same path; a caller without a
- * bound key, which may choose its path with a header, shares with nobody but itself at the same path.
+ * bound key, which may choose its path with a header, shares only with itself at the same path.
  */
 export function cacheScopeOf({ actor, userPath, key }: Caller, scope: CachePolicy['scope']): string {
   if (scope === 'shared') return 'shared';

@@ -18,7 +18,7 @@ export interface DigestedRequest {
   readonly scope: string;
   readonly endpoint: string;
   readonly target: Target;
-  /** Whatever evaluates the request or its answer: id of the workflow and the hashes of its guardrails. */
+  /** What evaluates the request or its answer: id of the workflow and the hashes of its guardrails. */
   readonly policy: string;
   readonly headers: Readonly<Record<string, string>>;
   /** The client's bytes, and the JSON they contain. */

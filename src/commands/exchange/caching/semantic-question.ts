@@ -34,7 +34,7 @@ export function semanticQuestion(
 
 /**
  * The least similarity of an answer. Where callers share answers that cannot see each other's, a request can only raise it:
- * otherwise one with a threshold of 0 would get the answers of others, whatever they are about.
+ * otherwise one with a threshold of 0 would get the answers of others, on any subject.
  */
 export function thresholdOf(
   given: number | undefined,
