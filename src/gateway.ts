@@ -22,6 +22,7 @@ import { modelDialects } from './wiring/dialects.ts';
 import { createGuardrailReplay } from './wiring/guardrail-replay.ts';
 import { createGuardrailServices } from './wiring/guardrail-types.ts';
 import { registerClientRoutes } from './wiring/http/client-routes.ts';
+import { type DashboardState, registerDashboardRoutes } from './wiring/http/dashboard.ts';
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
 import { registerPassthroughRoutes } from './wiring/http/passthrough-routes.ts';
 import { createGatewayServer } from './wiring/http/server.ts';
@@ -44,6 +45,7 @@ export interface Gateway {
   /** For example `http://127.0.0.1:8080`. */
   readonly url: string;
   readonly demo: boolean;
+  readonly dashboard: DashboardState;
   /** Resolves when this query by a user of the ClickHouse interface is on disk in the log. */
   readonly recordQuery: RecordQuery;
   /**
@@ -53,16 +55,19 @@ export interface Gateway {
   stop(reason: string): Promise<void>;
 }
 
-/** A process beside the gateway, whose queries and state the gateway shows. */
+/** What the gateway has beside its configuration. */
 export interface GatewayCompanions {
+  /** A process beside the gateway, whose queries and state the gateway shows. */
   readonly analytics?: AnalyticsQueries | undefined;
+  /** Folder of the built dashboard; default: that of this project. */
+  readonly dashboardFolder?: string | undefined;
 }
 
 export async function startGateway(
   config: Config,
   masterKey: string | undefined,
   logger: Logger,
-  { analytics }: GatewayCompanions = {},
+  { analytics, dashboardFolder }: GatewayCompanions = {},
 ): Promise<Gateway> {
   const onError = (error: unknown) => logger.error(error);
   const warn = (message: string) => logger.warn(message);
@@ -277,6 +282,7 @@ export async function startGateway(
     metrics,
     purgeCache: responseCache?.purge,
   });
+  const dashboard = registerDashboardRoutes(app, { config, folder: dashboardFolder, logger });
   registerMetricsRoute(app, {
     config,
     metrics,
@@ -301,6 +307,7 @@ export async function startGateway(
   return {
     url,
     demo: providers.demo(),
+    dashboard,
     recordQuery: recordQueriesIn(audit),
     async stop(reason) {
       stopping = true;

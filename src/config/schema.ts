@@ -488,7 +488,7 @@ const settings = {
     endpoints_enabled: setting(toggle(), true, { env: 'ADMIN_ENDPOINTS_ENABLED' }),
     ui_enabled: setting(toggle(), true, {
       env: 'ADMIN_UI_ENABLED',
-      describe: 'the dashboard; no effect yet: not implemented',
+      describe: 'the dashboard at /admin/dashboard; requires the admin endpoints',
     }),
   }),
   models: section({

@@ -32,7 +32,6 @@ describe('the runtime configuration', () => {
       expect(answer.headers.get('link')).toBe('</admin/>; rel="successor-version"');
       expect(await json(answer)).toEqual(now);
     }
-    await errorOf(await gateway.fetch('/admin/dashboard/config'), 404);
   });
 
   it('has no setting that could be changed', async () => {

@@ -27,6 +27,8 @@ export interface TestGatewayOptions {
   readonly dataDir?: string;
   /** The analytics that it queries for reports. */
   readonly analytics?: AnalyticsQueries;
+  /** Folder of the built dashboard; default: that of this project. */
+  readonly dashboardFolder?: string;
 }
 
 export interface TestGateway {
@@ -59,6 +61,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const config = { ...loaded.config, server: { ...loaded.config.server, port: 0 } };
   const gateway = await startGateway(config, config.unsafeOpen ? undefined : MASTER_KEY, pino({ level: 'silent' }), {
     analytics: options.analytics,
+    dashboardFolder: options.dashboardFolder,
   });
   const countHits = await cacheStarted((path, init) =>
     fetch(`${gateway.url}${path}`, {

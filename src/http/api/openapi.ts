@@ -20,7 +20,7 @@ const tags: Readonly<Record<Tag, string>> = {
   files: 'Files and batches, stored at their providers',
   passthrough: "A provider's own API",
   admin: 'Administration, reports and the record',
-  operations: 'Health, metrics and this document',
+  operations: 'Health, metrics, the dashboard and this document',
 };
 
 /** Header of every request: its id in the answer, in the record and at the provider. */

@@ -137,6 +137,7 @@ export function switches(
     SEMANTIC_CACHE_ENABLED: config.semanticCache !== undefined,
     MCP_ENABLED: false,
     FAILOVER_ENABLED: config.failover.enabled,
+    ADMIN_UI_ENABLED: config.admin.uiEnabled,
     DASHBOARD_LIVE_LOGS_ENABLED: config.liveLogs.enabled,
     USER_PATH_HEADER: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     VIRTUAL_MODEL_STRATEGIES: selectable.join(','),
