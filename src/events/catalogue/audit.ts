@@ -21,6 +21,8 @@ export const auditRead = defineEvent({
         'batch_list',
         'audit_entry',
         'audit_conversation',
+        'audit_events',
+        'audit_provider_request',
         'audit_export',
         'sql',
       ])

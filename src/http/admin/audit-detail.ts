@@ -26,7 +26,7 @@ export interface AuditDetails extends AuditReports {
 
 const TURNS = { usual: 40, most: 200 };
 
-const logId: QueryParameter<string> = {
+export const logId: QueryParameter<string> = {
   description: 'Required: `id` of an entry',
   schema: { type: 'string' },
   read(query, name) {
@@ -79,22 +79,22 @@ export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
 
   admin.get('/audit/detail', getDetail, async (request) => {
     const { log_id: id } = request.query;
-    const stream = streamOf(id);
+    const stream = streamOfEntry(id);
     if (!deps.isKept) throw refusals.featureUnavailable('Requests are not kept for queries: LOGGING_ENABLED=false.');
     const facts = stream === undefined ? undefined : await rowInLog(stream, recorded.log);
-    if (stream === undefined || facts === undefined || !isVisibleTo(request, facts)) throw unknown(id);
+    if (stream === undefined || facts === undefined || !isVisibleTo(request, facts)) throw unknownEntry(id);
     await audit.stored('audit_entry', stream, callerOf(request), eventContextOf(request));
     const found = await recordedRequest(stream, recorded);
-    if (found === undefined) throw unknown(id);
+    if (found === undefined) throw unknownEntry(id);
     return fullEntry(found.row, found, found);
   });
 
   admin.get('/audit/conversation', getConversation, async (request) => {
     const { log_id: id, limit } = request.query;
-    const stream = streamOf(id);
+    const stream = streamOfEntry(id);
     const anchor = stream === undefined || !deps.isKept ? undefined : await rowInLog(stream, recorded.log);
     if (stream === undefined || anchor === undefined || !isVisibleTo(request, anchor)) {
-      if (deps.isKept && scopeOf(request) !== undefined) throw unknown(id);
+      if (deps.isKept && scopeOf(request) !== undefined) throw unknownEntry(id);
       return { anchor_id: id, entries: [], truncated: false };
     }
     await audit.question('audit_conversation', { log_id: id }, eventContextOf(request));
@@ -162,10 +162,10 @@ function isVisibleTo(request: FastifyRequest, { user_path }: ExchangeRow): boole
 }
 
 /** Undefined when no request can have this id. */
-function streamOf(id: string): StreamName | undefined {
+export function streamOfEntry(id: string): StreamName | undefined {
   return /^[\w.-]{1,128}$/.test(id) ? streamName('exchange', id) : undefined;
 }
 
-function unknown(id: string) {
+export function unknownEntry(id: string) {
   return refusals.notFound('audit entry', id.slice(0, 128));
 }

@@ -238,6 +238,51 @@ export async function idOfResponse(
   return row?.id;
 }
 
+export interface StoredAfter {
+  readonly exchange: string;
+  readonly response: string;
+  /** The response that it continues. */
+  readonly previous: string;
+}
+
+/** Responses that are read in search of those that continue one another. */
+const MOST_STORED = 20_000;
+
+/** Responses of the user path that continue another one, stored in the month after the given time, oldest first. */
+export async function storedAfter(
+  db: AnalyticsDb,
+  { at, userPath }: Pick<AuditSession, 'at' | 'userPath'>,
+  signal?: AbortSignal,
+): Promise<StoredAfter[]> {
+  const { sql, parameters } = allOf([
+    between('at', at, at + SESSION_REACH_MS),
+    ["ifNull(user_path, '/') = {user_path: String}", { user_path: userPath }],
+  ]);
+  return db.rows<StoredAfter>(
+    `SELECT JSONExtractString(data, 'exchangeId') AS exchange, substring(stream, length('response-') + 1) AS response,
+      JSONExtractString(data, 'previousResponseId') AS previous
+    FROM $db.events WHERE type = 'response.stored' AND ${sql} AND previous != ''
+    ORDER BY position LIMIT {limit: UInt64}`,
+    { ...parameters, limit: MOST_STORED },
+    signal,
+  );
+}
+
+/** The rows of these requests, searched some months before and a month after the given time. */
+export function rowsOfRequests(
+  db: AnalyticsDb,
+  ids: readonly string[],
+  at: number,
+  signal?: AbortSignal,
+): Promise<ExchangeRow[]> {
+  const { sql, parameters } = allOf([between('at', at - 3 * SESSION_REACH_MS, at + SESSION_REACH_MS)]);
+  return db.rows<ExchangeRow>(
+    `SELECT ${exchangeColumns} FROM $db.exchanges WHERE ${sql} AND id IN {ids: Array(String)} LIMIT {limit: UInt64}`,
+    { ...parameters, ids, limit: ids.length },
+    signal,
+  );
+}
+
 /** The sums of the usage that providers reported for a request. */
 export interface RequestTokens {
   readonly input: number;

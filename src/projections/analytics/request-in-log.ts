@@ -33,9 +33,18 @@ type Reader = Pick<EventLog, 'readStream'>;
 
 /** Its row alone; undefined when there is no such request. */
 export async function rowInLog(stream: StreamName, log: Reader): Promise<ExchangeRow | undefined> {
+  return (await summaryInLog(stream, log))?.row;
+}
+
+/** Its row and its usage; undefined when there is no such request. */
+export async function summaryInLog(
+  stream: StreamName,
+  log: Reader,
+): Promise<Pick<RequestInLog, 'row' | 'usage'> | undefined> {
   const events: RecordedEvent[] = [];
   for await (const event of log.readStream(stream)) if (!isPieceOfAnswer(event)) events.push(event);
-  return exchangeRowOf(events);
+  const row = exchangeRowOf(events);
+  return row === undefined ? undefined : { row, usage: usageOf(events) };
 }
 
 /** Undefined when there is no such request. */

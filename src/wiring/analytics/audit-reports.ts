@@ -1,7 +1,9 @@
 /** Wiring of the audit log's routes: lists and figures from analytics, request and response bodies from the log. */
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
+import { registerAuditChain } from '../../http/admin/audit-chain.ts';
 import { registerAuditDetail } from '../../http/admin/audit-detail.ts';
+import { registerAuditEvents } from '../../http/admin/audit-events.ts';
 import { registerAuditExport } from '../../http/admin/audit-export.ts';
 import { registerAuditLog } from '../../http/admin/audit-log.ts';
 import { registerAuditStats } from '../../http/admin/audit-stats.ts';
@@ -37,6 +39,8 @@ export function registerAuditReports(admin: Routes, wiring: AuditReportsWiring):
   registerAuditLog(admin, reports);
   registerAuditStats(admin, reports);
   registerAuditDetail(admin, { ...reports, audit, recorded });
+  registerAuditChain(admin, { ...reports, recorded });
+  registerAuditEvents(admin, { ...reports, audit, recorded });
   registerAuditExport(admin, { ...reports, audit, files, isOn: () => state() !== 'off' });
   registerSql(admin, { audit, address: administrator, isServer, whyNot: whyNoSql });
 }

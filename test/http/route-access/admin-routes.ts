@@ -112,6 +112,16 @@ export const adminRoutes: readonly Row[] = [
     path: () => '/admin/audit/conversation?log_id=none',
     answers: [401, 403, 403, 403, 404, 200, 200],
   },
+  {
+    route: 'GET /admin/audit/chain',
+    path: () => '/admin/audit/chain?log_id=none',
+    answers: [401, 403, 403, 403, 404, 404, 404],
+  },
+  {
+    route: 'GET /admin/audit/events',
+    path: () => '/admin/audit/events?log_id=none',
+    answers: [401, 403, 403, 403, 404, 404, 404],
+  },
   { route: 'GET /admin/audit/export', answers: [401, 403, 403, 403, 503, 503, 503] },
   { route: 'POST /admin/sql', body: () => ({ query: 'SELECT 1' }), answers: [401, 403, 403, 403, 403, 503, 503] },
 
@@ -557,6 +567,34 @@ export const adminRoutes: readonly Row[] = [
     about: 'of another tenant',
     make: exchangeBy('/third'),
     path: (id) => `/admin/audit/detail?log_id=${id}`,
+    answers: [401, 403, 403, 403, 404, 200, 200],
+  },
+  {
+    route: 'GET /admin/audit/chain',
+    about: 'of a tenant',
+    make: exchangeBy('/team/a'),
+    path: (id) => `/admin/audit/chain?log_id=${id}`,
+    answers: [401, 403, 403, 403, 200, 200, 200],
+  },
+  {
+    route: 'GET /admin/audit/chain',
+    about: 'of another tenant',
+    make: exchangeBy('/third'),
+    path: (id) => `/admin/audit/chain?log_id=${id}`,
+    answers: [401, 403, 403, 403, 404, 200, 200],
+  },
+  {
+    route: 'GET /admin/audit/events',
+    about: 'of a tenant',
+    make: exchangeBy('/team/a'),
+    path: (id) => `/admin/audit/events?log_id=${id}`,
+    answers: [401, 403, 403, 403, 200, 200, 200],
+  },
+  {
+    route: 'GET /admin/audit/events',
+    about: 'of another tenant',
+    make: exchangeBy('/third'),
+    path: (id) => `/admin/audit/events?log_id=${id}`,
     answers: [401, 403, 403, 403, 404, 200, 200],
   },
   {
