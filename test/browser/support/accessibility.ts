@@ -1,0 +1,42 @@
+/** Rules of WCAG 2.2, levels A and AA, checked by axe in the light and in the dark theme. */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+
+const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+
+interface AxeResults {
+  readonly violations: readonly {
+    readonly id: string;
+    readonly help: string;
+    readonly nodes: readonly { readonly target: readonly unknown[]; readonly failureSummary?: string }[];
+  }[];
+}
+
+declare const axe: { run(context: unknown, options: object): Promise<AxeResults> };
+declare const document: unknown;
+
+/** Each violation in one sentence: theme, rule, help and the first elements; empty when there are none. */
+export async function accessibilityViolations(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    found.push(...(await violationsNow(page)).map((text) => `${colorScheme}: ${text}`));
+  }
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
+  return found;
+}
+
+async function violationsNow(page: Page): Promise<string[]> {
+  // In the debugger's name: the page's policy allows no inline script, and axe must not need an exception from it.
+  await page.evaluate(source);
+  const { violations } = await page.evaluate((options) => axe.run(document, options), {
+    runOnly: { type: 'tag', values: tags },
+    resultTypes: ['violations'],
+  });
+  return violations.map(({ id, help, nodes }) => {
+    const first = nodes.slice(0, 3).map(({ target, failureSummary }) => `${target.join(' ')}: ${failureSummary ?? ''}`);
+    return `${id}: ${help} (${nodes.length} elements) ${first.join(' | ')}`;
+  });
+}

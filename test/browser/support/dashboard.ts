@@ -1,0 +1,104 @@
+/** A gateway as `npm start` runs it, and pages of its dashboard in Chromium, for the length of one test file. */
+import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { type GatewayProcess, MASTER_KEY, root, type ServeOptions, serve } from '../../e2e/gateway-process.ts';
+import { type WatchedPage, watchedPage } from './watched-page.ts';
+
+export interface DashboardGateway {
+  readonly url: string;
+  readonly process: GatewayProcess;
+  stop(): Promise<void>;
+}
+
+/** The gateway with the embedded log and the analytics process. */
+export async function serveDashboard(options: ServeOptions): Promise<DashboardGateway> {
+  const { url, process } = await serve({
+    ...options,
+    command: [globalThis.process.execPath, `${root}/scripts/run.mjs`, 'src/main.ts', 'serve'],
+    env: { ANALYTICS_ENABLED: 'true', ANALYTICS_SANDBOX: 'off', ...options.env },
+  });
+  return {
+    url,
+    process,
+    async stop() {
+      process.kill('SIGTERM');
+      await process.exited;
+    },
+  };
+}
+
+export interface OpenPage extends WatchedPage {
+  readonly context: BrowserContext;
+  /** Opens a page of the dashboard, such as `/audit`, and waits until it shows its data. */
+  visit(path: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface OpenOptions {
+  /** The key to log in with; the master key unless given; `null`: nobody logs in. */
+  readonly key?: string | null;
+  readonly context?: BrowserContextOptions;
+}
+
+/** A context of its own, logged in through the dialog, on the Overview. */
+export async function openDashboard(
+  browser: Browser,
+  url: string,
+  { key = MASTER_KEY, context: given }: OpenOptions = {},
+): Promise<OpenPage> {
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    locale: 'en-GB',
+    timezoneId: 'UTC',
+    ...given,
+  });
+  const watched = await watchedPage(context, new URL(url).origin);
+  await watched.page.goto(`${url}/admin/dashboard`);
+  if (key !== null) await logIn(watched.page, key);
+  return {
+    ...watched,
+    get findings() {
+      return watched.findings;
+    },
+    context,
+    async visit(path) {
+      await watched.page.goto(`${url}/admin/dashboard${path}`);
+      await settled(watched.page);
+    },
+    close: () => context.close(),
+  };
+}
+
+/** Enters a key in the dialog that asks for it. */
+export async function logIn(page: Page, key: string): Promise<void> {
+  const field = keyField(page);
+  await field.fill(key);
+  await field.press('Enter');
+  await field.waitFor({ state: 'detached' });
+  await settled(page);
+}
+
+export function keyField(page: Page): Locator {
+  return page.getByLabel(/key/i).and(page.locator('input')).first();
+}
+
+/** Resolves once the page has a heading and nothing in it is marked as busy. */
+export async function settled(page: Page): Promise<void> {
+  await page.getByRole('heading', { level: 1 }).first().waitFor();
+  await page.waitForFunction(() => document.querySelector('main [aria-busy="true"]') === null);
+}
+
+declare const document: {
+  querySelector(selector: string): object | null;
+  readonly documentElement: { readonly scrollWidth: number; readonly clientWidth: number };
+};
+
+/** How many pixels the page is wider than the window. */
+export function overflowOf(page: Page): Promise<number> {
+  return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+}
+
+/** Fails with every finding of a page. */
+export function expectClean({ findings }: WatchedPage): void {
+  expect(findings).toEqual([]);
+}
