@@ -1,7 +1,7 @@
 /** A gateway as `npm start` runs it, and pages of its dashboard in Chromium, for the length of one test file. */
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { expect } from 'vitest';
-import { type GatewayProcess, MASTER_KEY, root, type ServeOptions, serve } from '../../e2e/gateway-process.ts';
+import { expect, vi } from 'vitest';
+import { ask, type GatewayProcess, MASTER_KEY, root, type ServeOptions, serve } from '../../e2e/gateway-process.ts';
 import { type WatchedPage, watchedPage } from './watched-page.ts';
 
 export interface DashboardGateway {
@@ -10,13 +10,15 @@ export interface DashboardGateway {
   stop(): Promise<void>;
 }
 
-/** The gateway with the embedded log and the analytics process. */
+/** The gateway with the embedded log and the analytics process; resolves once both answer the master key. */
 export async function serveDashboard(options: ServeOptions): Promise<DashboardGateway> {
   const { url, process } = await serve({
     ...options,
     command: [globalThis.process.execPath, `${root}/scripts/run.mjs`, 'src/main.ts', 'serve'],
     env: { ANALYTICS_ENABLED: 'true', ANALYTICS_SANDBOX: 'off', ...options.env },
   });
+  // The first answer of analytics comes when ClickHouse has started.
+  await vi.waitFor(async () => expect((await ask(url, '/admin/usage/summary')).status).toBe(200), 30_000);
   return {
     url,
     process,
@@ -79,13 +81,13 @@ export async function logIn(page: Page, key: string): Promise<void> {
 }
 
 export function keyField(page: Page): Locator {
-  return page.getByLabel(/key/i).and(page.locator('input')).first();
+  return page.getByLabel('Key', { exact: true });
 }
 
-/** Resolves once the page has a heading and nothing in it is marked as busy. */
+/** Resolves once the page of the address is loaded and shows no loading state. */
 export async function settled(page: Page): Promise<void> {
-  await page.getByRole('heading', { level: 1 }).first().waitFor();
-  await page.waitForFunction(() => document.querySelector('main [aria-busy="true"]') === null);
+  await page.locator('main h1:not(.visually-hidden)').first().waitFor();
+  await page.waitForFunction(() => document.querySelector('.pending') === null);
 }
 
 declare const document: {

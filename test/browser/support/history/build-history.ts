@@ -313,7 +313,7 @@ function specialMoments({ history, providers, shown, today, url }: Happenings): 
         providers.anthropic.control.always({ status: 529, message: 'Overloaded', type: 'overloaded_error' });
         for (let n = 0; n < 12; n++) {
           const sent = await history.send('website', chat, { model: 'assistant', messages: user(questions[n]) });
-          shown.failover = sent.exchange;
+          shown.failover ??= sent.exchange;
         }
         providers.anthropic.control.clear();
       },
@@ -361,14 +361,12 @@ function specialMoments({ history, providers, shown, today, url }: Happenings): 
         shown.cacheHit = (await history.send('website', chat, equal)).exchange;
         shown.tools = await toolCall(history, seededRandom(1));
         shown.picture = await pictureQuestion(history, seededRandom(1));
-        const stream = {
-          model: 'openai/gpt-5-mini',
-          stream: true,
-          messages: user('Explain event sourcing. Write 80 words.'),
-        };
-        shown.stream = (await history.send('research', chat, stream)).exchange;
+        const stream = { model: 'openai/gpt-5-mini', stream: true };
+        const essay = user('Explain event sourcing. Write 80 words.');
+        shown.stream = (await history.send('research', chat, { ...stream, messages: essay })).exchange;
         providers.openai.control.next({ cutAfterChunks: 4 });
-        shown.brokenStream = (await history.send('research', chat, stream)).exchange;
+        const other = user('Explain projections. Write 80 words.');
+        shown.brokenStream = (await history.send('research', chat, { ...stream, messages: other })).exchange;
       },
     },
   ];

@@ -22,7 +22,7 @@ import { ask, root, serve } from '../../../e2e/gateway-process.ts';
 import { buildHistory, type HistoryFacts } from './build-history.ts';
 
 const prefix = 'chancery-history-';
-const DAY_MS = 24 * 3_600_000;
+const KEPT_MS = 6 * 3_600_000;
 /** How long the first start may take to write the history to analytics. */
 const ANALYTICS_PATIENCE_MS = 120_000;
 
@@ -78,7 +78,7 @@ async function keepHistory(kept: string): Promise<void> {
 function removeOld(): void {
   for (const name of globSync(`${prefix}*`, { cwd: tmpdir() })) {
     const path = join(tmpdir(), name);
-    if (Date.now() - statSync(path).mtimeMs > DAY_MS) rmSync(path, { recursive: true, force: true });
+    if (Date.now() - statSync(path).mtimeMs > KEPT_MS) rmSync(path, { recursive: true, force: true });
   }
 }
 
