@@ -246,7 +246,13 @@ export async function startGateway(
   });
   const { app, recorder } = server;
   const audit = createReadAudit(log);
-  const reports = createAnalytics({ config, analytics, audit, recorded });
+  const reports = createAnalytics({
+    config,
+    analytics,
+    audit,
+    recorded,
+    keys: { byId: (id) => knownKeys.keys.state.byId.get(id) },
+  });
   registerClientRoutes(app, {
     config,
     recorded,

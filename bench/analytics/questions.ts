@@ -19,6 +19,9 @@ export const questions = [
   `audit/log?days=${DAYS}&search=request-1234`,
   `audit/sessions?days=${DAYS}`,
   `audit/stats?days=${DAYS}`,
+  `audit/histogram?days=${DAYS}`,
+  `audit/facets?days=${DAYS}`,
+  'audit/log?id=request-1234',
   `/v1/usage?days=${DAYS}`,
 ] as const;
 

@@ -93,6 +93,35 @@ export function reportRange({ days, start_date, end_date }: RequestedDays, timeZ
   };
 }
 
+export interface RequestedInstants {
+  /** Milliseconds since the epoch: inclusive. */
+  readonly from?: number | undefined;
+  /** Exclusive. */
+  readonly to?: number | undefined;
+}
+
+/**
+ * The range of a report between two instants. Without a beginning it is thirty days before the end, without an end it
+ * reaches to now. `startDate` and `endDate` are the days in which it begins and ends.
+ * @param now milliseconds since the epoch
+ * @throws Refusal 400 with `param`
+ */
+export function instantRange({ from, to }: RequestedInstants, timeZone: string, now: number): ReportRange {
+  const until = to ?? Math.max(now, from ?? 0) + 1;
+  const begin = from !== undefined ? Math.max(from, 0) : until - (DAYS_BEFORE_END + 1) * DAY_MS;
+  if (begin >= until) throw refusals.invalidRequest("'from' must be before 'to'.", 'from');
+  if (until - begin > MOST_DAYS * DAY_MS) {
+    throw refusals.invalidRequest(`At most ${MOST_DAYS} days can be requested at once.`, 'from');
+  }
+  return rangeBetween(begin, until, timeZone);
+}
+
+/** The range from a time to a later one, exclusive. */
+export function rangeBetween(from: number, until: number, timeZone: string): ReportRange {
+  const [startDate, endDate] = [dayText(dayAt(from, timeZone)), dayText(dayAt(until - 1, timeZone))];
+  return { from, until, startDate, endDate, timeZone };
+}
+
 /** When the days of the range begin, in milliseconds since the epoch. Days after `now` are omitted. */
 export function dayStarts({ startDate, endDate, timeZone }: ReportRange, now: number): number[] {
   const starts: number[] = [];
@@ -118,19 +147,19 @@ function dayText(day: number): string {
 }
 
 /** The day in the zone, as the time at which it begins in UTC. */
-function dayAt(at: number, timeZone: string): number {
+export function dayAt(at: number, timeZone: string): number {
   const local = at + offsetAt(at, timeZone);
   return local - (((local % DAY_MS) + DAY_MS) % DAY_MS);
 }
 
 /** When the day begins in the zone. The offset is read twice, since it may change between guess and result. */
-function startOf(day: number, timeZone: string): number {
+export function startOf(day: number, timeZone: string): number {
   const approximate = day - offsetAt(day, timeZone);
   return day - offsetAt(approximate, timeZone);
 }
 
 /** By how many milliseconds the zone is ahead of UTC. */
-function offsetAt(at: number, timeZone: string): number {
+export function offsetAt(at: number, timeZone: string): number {
   if (timeZone === 'UTC') return 0;
   const parts = clockIn(timeZone).formatToParts(at);
   const of = (type: Intl.DateTimeFormatPartTypes) => Number(parts.find((part) => part.type === type)?.value);

@@ -45,3 +45,13 @@ export function dayOrTime(text: string, param: string, suffix = ''): number {
     param,
   );
 }
+
+/**
+ * A time as `timeOf` reads it, to the millisecond. The text is a query parameter, as above.
+ * @throws Refusal 400 `invalid_value`
+ */
+export function instantOf(text: string, param: string): number {
+  const at = timeOf(text.replace(/ (?=\d\d:\d\d$)/, '+'));
+  if (at !== undefined) return at;
+  throw refusals.invalidRequest(`'${param}' must be a time with its zone, such as 2026-03-01T09:00:00.250Z.`, param);
+}

@@ -7,6 +7,8 @@ import { isA } from './known-event.ts';
 export interface HeldItem {
   readonly kind: 'response' | 'conversation';
   readonly id: string;
+  /** Of the request that stored the item. */
+  readonly requestId: string | undefined;
   /** Of the holder. */
   readonly owner: { readonly userPath: UserPath | undefined; readonly createdBy: Actor };
 }
@@ -26,7 +28,8 @@ export function createItemIndex(log: EventLog): ItemIndex {
       for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: MAX_EVENTS })) {
         if (!isA(event, itemStored)) continue;
         const { holder, holderId, createdBy = event.context.actor } = event.data;
-        yield { kind: holder, id: holderId, owner: { userPath: event.context.userPath, createdBy } };
+        const { requestId } = event.context;
+        yield { kind: holder, id: holderId, requestId, owner: { userPath: event.context.userPath, createdBy } };
       }
     },
   };

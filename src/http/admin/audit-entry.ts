@@ -95,7 +95,7 @@ export const auditEntry = z.object({
   auth_method: z.enum(['api_key', 'master_key', 'no_key']),
   client_ip: z.string().optional(),
   method: z.string().optional().describe('Absent for requests that were counted together'),
-  path: z.string(),
+  path: z.string().optional().describe('Absent for requests that were counted together without their endpoint'),
   user_path: z.string(),
   session_id: z.string().optional(),
   stream: z.boolean(),

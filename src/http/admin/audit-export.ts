@@ -4,21 +4,18 @@ import type { FastifyReply } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsDb, AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
+import type { AuditFilter } from '../../projections/analytics/audit-filter.ts';
 import { auditParquet, MOST_PARQUET_ROWS } from '../../projections/analytics/audit-parquet.ts';
-import {
-  type AuditFilter,
-  allOfAudit,
-  auditTotal,
-  usageOfRequests,
-} from '../../projections/analytics/audit-queries.ts';
+import { allOfAudit, auditTotal, usageOfRequests } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { scopedAdmin } from '../api/declare.ts';
 import { parameterWithDefault, queryOfParameters, wordParameter } from '../api/parameters.ts';
 import type { Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
+import { auditById } from './audit-by-id.ts';
 import type { AuditReports } from './audit-log.ts';
-import { auditFilterOf, auditParameters, filterInAudit, sessionParameter } from './audit-request.ts';
+import { auditParameters, filterInAudit, requestedAudit } from './audit-request.ts';
 import { slimEntries } from './audit-rows.ts';
 import { csvLine } from './csv.ts';
 import { untilGone } from './report-db.ts';
@@ -52,7 +49,6 @@ const getExport = scopedAdmin('adminAuditExport', 'Export all requests that matc
     'text that a spreadsheet would read as a formula. Every export is recorded.',
   querystring: queryOfParameters({
     ...auditParameters,
-    session_id: sessionParameter,
     format: parameterWithDefault(wordParameter(formats, 'Format of the file'), 'csv'),
   }),
   requestHeaders: reportHeaders,
@@ -71,12 +67,13 @@ const getExport = scopedAdmin('adminAuditExport', 'Export all requests that matc
 export function registerAuditExport(admin: Routes, deps: AuditExport): void {
   const { db, audit, files, isKept, isOn, now } = deps;
   admin.get('/audit/export', getExport, async (request, reply) => {
-    const filter = auditFilterOf(request.query, reportContext(request, now()));
+    const requested = requestedAudit(request.query, reportContext(request, now()));
     const { format } = request.query;
     if (!isKept && format !== 'parquet') return send(reply, format, 0, nothing(format));
     // A file that only looks complete would be taken for the whole.
     if (!isKept || !isOn()) throw refusals.featureUnavailable(whyNothing(format, isKept));
     const gone = untilGone(reply);
+    const { filter } = await auditById(request.query, requested, deps, gone);
     const total = await auditTotal(db, filter, gone);
     const most = format === 'parquet' ? MOST_PARQUET_ROWS : MOST_ROWS;
     if (total > most) {

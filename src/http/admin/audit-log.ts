@@ -1,34 +1,40 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
 import { z } from 'zod';
-import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { auditPage, auditThreads, auditTotal, cursorOf } from '../../projections/analytics/audit-queries.ts';
 import { scopedAdmin } from '../api/declare.ts';
-import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
+import { booleanParameter, parameterWithDefault, type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { auditCursorIn, auditCursorText } from '../paging.ts';
+import { auditById, type IdSearch, idKinds } from './audit-by-id.ts';
 import { auditEntry } from './audit-entry.ts';
-import { auditFilterOf, auditParameters, sessionParameter } from './audit-request.ts';
+import { auditParameters, requestedAudit } from './audit-request.ts';
 import { slimEntries } from './audit-rows.ts';
 import { offsetPageAnswer, offsetPageParameters } from './parameters.ts';
 import { untilGone } from './report-db.ts';
 import { reportContext, reportHeaders } from './report-request.ts';
 
-export interface AuditReports {
-  /** Finds nothing while analytics is off. */
-  readonly db: AnalyticsDb;
+export interface AuditReports extends IdSearch {
   /** Whether requests are kept for reading; otherwise the answers are empty. */
   readonly isKept: boolean;
   /** Milliseconds since the epoch. */
   now(): number;
 }
 
-const pages = offsetPageParameters({ usual: 25, most: 100 });
+const pages = {
+  ...offsetPageParameters({ usual: 25, most: 100 }),
+  total: parameterWithDefault(booleanParameter('Whether to count all entries of the filter'), true),
+};
+
+const pageAnswer = {
+  ...offsetPageAnswer,
+  total: z.int().optional().describe('Absent with `total=false`'),
+  found_by: z.array(z.enum(idKinds)).optional().describe('With `id`: of what it is the id; empty when nothing has it'),
+};
 
 const getLog = scopedAdmin('adminAuditLog', 'List requests, newest first', {
   description: 'Without bodies. A page by `cursor` costs the same at any depth.',
   querystring: queryOfParameters({
     ...auditParameters,
-    session_id: sessionParameter,
     ...pages,
     cursor: {
       description: '`next_cursor` of the page before; `offset` is then ignored',
@@ -40,7 +46,7 @@ const getLog = scopedAdmin('adminAuditLog', 'List requests, newest first', {
   response: {
     200: jsonAnswer(
       'A page of entries',
-      z.object({ entries: z.array(auditEntry), ...offsetPageAnswer, next_cursor: z.string().optional() }),
+      z.object({ entries: z.array(auditEntry), ...pageAnswer, next_cursor: z.string().optional() }),
     ),
   },
 });
@@ -52,44 +58,50 @@ const getSessions = scopedAdmin('adminAuditSessions', 'List sessions with their 
   response: {
     200: jsonAnswer(
       'A page of sessions',
-      z.object({ sessions: z.array(z.object({ latest: auditEntry, request_count: z.int() })), ...offsetPageAnswer }),
+      z.object({ sessions: z.array(z.object({ latest: auditEntry, request_count: z.int() })), ...pageAnswer }),
     ),
   },
 });
 
-export function registerAuditLog(admin: Routes, { db, isKept, now }: AuditReports): void {
+export function registerAuditLog(admin: Routes, reports: AuditReports): void {
+  const { db, isKept, now } = reports;
+
   admin.get('/audit/log', getLog, async (request, reply) => {
-    const filter = auditFilterOf(request.query, reportContext(request, now()));
-    const { limit, offset, cursor: after } = request.query;
-    if (!isKept) return { entries: [], total: 0, limit, offset };
+    const requested = requestedAudit(request.query, reportContext(request, now()));
+    const { limit, offset, cursor: after, total: isCounted } = request.query;
+    if (!isKept) return { entries: [], total: isCounted ? 0 : undefined, limit, offset };
     const gone = untilGone(reply);
+    const { filter, foundBy } = await auditById(request.query, requested, reports, gone);
     const [rows, total] = await Promise.all([
       auditPage(db, filter, { limit, offset, after }, gone),
-      auditTotal(db, filter, gone),
+      isCounted ? auditTotal(db, filter, gone) : undefined,
     ]);
-    const entries = await slimEntries(db, rows, gone);
     const last = rows.at(-1);
     return {
-      entries,
+      entries: await slimEntries(db, rows, gone),
       total,
       limit,
       offset,
-      ...(last === undefined || rows.length < limit ? {} : { next_cursor: auditCursorText(cursorOf(last)) }),
+      found_by: foundBy,
+      next_cursor: last === undefined || rows.length < limit ? undefined : auditCursorText(cursorOf(last)),
     };
   });
 
   admin.get('/audit/sessions', getSessions, async (request, reply) => {
-    const filter = auditFilterOf(request.query, reportContext(request, now()));
-    const page = { limit: request.query.limit, offset: request.query.offset };
-    if (!isKept) return { sessions: [], total: 0, ...page };
+    const requested = requestedAudit(request.query, reportContext(request, now()));
+    const { limit, offset, total: isCounted } = request.query;
+    if (!isKept) return { sessions: [], total: isCounted ? 0 : undefined, limit, offset };
     const gone = untilGone(reply);
-    const { threads, total } = await auditThreads(db, filter, page, gone);
+    const { filter, foundBy } = await auditById(request.query, requested, reports, gone);
+    const { threads, total } = await auditThreads(db, filter, { limit, offset }, gone);
     const newest = threads.map(({ latest }) => latest);
     const entries = await slimEntries(db, newest, gone);
     return {
       sessions: threads.map(({ requests }, index) => ({ latest: entries[index], request_count: requests })),
-      total,
-      ...page,
+      total: isCounted ? total : undefined,
+      limit,
+      offset,
+      found_by: foundBy,
     };
   });
 }

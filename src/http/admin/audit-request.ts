@@ -1,51 +1,145 @@
 /** Query parameters of the request reports. */
-import type { AuditFilter } from '../../projections/analytics/audit-queries.ts';
-import { booleanParameter, numberParameter, textParameter, type Values } from '../api/parameters.ts';
-import { type ReportContext, reportParameters, requestedReport } from './report-request.ts';
+import { refusals } from '../../commands/refusal.ts';
+import { type AuditFilter, statusClasses } from '../../projections/analytics/audit-filter.ts';
+import {
+  booleanParameter,
+  numberParameter,
+  numbersParameter,
+  type QueryParameter,
+  textParameter,
+  textsParameter,
+  type Values,
+  wordsParameter,
+} from '../api/parameters.ts';
+import { instantRange, type ReportRange } from '../date-range.ts';
+import { instantOf } from '../dates.ts';
+import { single } from '../query.ts';
+import { timeText } from '../time-text.ts';
+import { type ReportContext, type RequestedReport, reportParameters, requestedReport } from './report-request.ts';
+
+const instantParameter = (description: string): QueryParameter<number | undefined> => ({
+  description: `${description}: a time with its zone, to the millisecond`,
+  schema: { type: 'string', format: 'date-time' },
+  read(query, name) {
+    const text = single(query[name]);
+    return text === undefined ? undefined : instantOf(text, name);
+  },
+});
+
+/** In filters, `none` stands for requests without the value. */
+const NONE = 'none';
 
 /** The parameters that restrict a report to a part of the requests. */
 export const auditParameters = {
   ...reportParameters,
+  from: instantParameter('Begin of the range, instead of days. Default with `to`: thirty days before it'),
+  to: instantParameter('End of the range, exclusive. Default with `from`: now'),
+  id: textParameter(
+    'Exact id of an exchange, a request, a response, an item, a session or a key. Finds requests at any time, unless ' +
+      'the range is given with `from` or `to`',
+  ),
+  outcome: wordsParameter(['completed', 'failed', 'refused', 'disconnected'], 'Outcome'),
+  status_class: wordsParameter(statusClasses, 'Class of the status of the answer'),
+  status_code: numbersParameter({ least: 0, most: 999 }, 'Status of the answer'),
+  error_code: textsParameter('Code of the error'),
+  error_type: textParameter('Part of the type of the error'),
+  auth_key_id: textsParameter('Id of the key'),
+  session_id: textsParameter('Session of the requests'),
+  label: textsParameter('Label of the request'),
   requested_model: textParameter('Part of the requested model, in any case'),
   model: textParameter('Older name of `requested_model`'),
+  requested_model_is: textsParameter('Requested model'),
   provider: textParameter('Part of the name or type of the provider'),
-  method: textParameter('HTTP method, in any case'),
+  provider_name: textsParameter('Name of the provider'),
+  provider_model: textsParameter("The provider's model id"),
+  method: textsParameter('HTTP method, in any case'),
+  endpoint: textsParameter('Path without its query'),
   path: textParameter('Part of path and query'),
-  error_type: textParameter('Part of the type of the error'),
-  status_code: numberParameter({ least: 0, most: 999 }, 'Status of the answer'),
   stream: booleanParameter('Whether the client requested a stream'),
+  cache_type: wordsParameter(['exact', 'semantic', NONE], 'Kind of the cache that answered'),
+  workflow: textParameter('Id of the version of the workflow, or its scope, such as `path:/team`'),
+  guardrail: textsParameter('Name of a guardrail that changed something, or whose verdict was not `allow`'),
+  guardrail_verdict: wordsParameter(
+    ['block', 'failure', 'respond', 'warn', 'allow', NONE],
+    'Strongest verdict of the guardrails',
+  ),
+  guardrails_edited: booleanParameter('Whether guardrails changed the request or the answer'),
+  min_duration_ms: numberParameter({ least: 0, most: 86_400_000 }, 'Least duration in milliseconds'),
+  user_agent: textParameter('Part of the user agent'),
   search: textParameter('Part of an id, model, provider, method, path, user path, error or session'),
 };
 
-export const sessionParameter = textParameter('Session of the requests');
+export type AuditQuery = Values<typeof auditParameters>;
 
-export type AuditQuery = Values<typeof auditParameters> & { readonly session_id?: string | undefined };
+export interface RequestedAudit extends RequestedReport {
+  readonly filter: AuditFilter;
+}
 
 /**
- * The filter of a request; for an administrator of a subtree, it is restricted to that subtree.
+ * The range and the filter of a request, without its `id`; for an administrator of a subtree, it is restricted to that
+ * subtree.
  * @throws Refusal 400 with `param`, 403
  */
-export function auditFilterOf(query: AuditQuery, context: ReportContext): AuditFilter {
-  const { from, until, subtree } = requestedReport(query, context);
-  return {
+export function requestedAudit(query: AuditQuery, context: ReportContext): RequestedAudit {
+  const report = requestedReport(query, context);
+  const range = { ...report, ...(hasInstants(query) ? exactRange(query, context) : {}) };
+  const { from, until, subtree } = range;
+  const filter: AuditFilter = {
     from,
     until,
     subtree,
-    sessionId: query.session_id,
-    method: query.method?.toUpperCase(),
-    statusCode: query.status_code,
-    stream: query.stream,
-    requestedModel: query.requested_model ?? query.model,
-    provider: query.provider,
-    path: query.path,
+    outcomes: query.outcome,
+    statusClasses: query.status_class,
+    statusCodes: query.status_code,
+    errorCodes: query.error_code,
     errorType: query.error_type,
+    authKeyIds: query.auth_key_id,
+    sessionIds: query.session_id,
+    labels: query.label,
+    requestedModel: query.requested_model ?? query.model,
+    requestedModels: query.requested_model_is,
+    provider: query.provider,
+    providerNames: query.provider_name,
+    providerModels: query.provider_model,
+    methods: query.method?.map((method) => method.toUpperCase()),
+    endpoints: query.endpoint,
+    path: query.path,
+    stream: query.stream,
+    cacheTypes: query.cache_type?.map(orEmpty),
+    workflow: query.workflow,
+    guardrails: query.guardrail,
+    guardrailVerdicts: query.guardrail_verdict?.map(orEmpty),
+    guardrailsEdited: query.guardrails_edited,
+    minDurationMs: query.min_duration_ms,
+    userAgent: query.user_agent,
     search: query.search,
   };
+  return { ...range, filter };
+}
+
+function exactRange(query: AuditQuery, { timeZone, now }: ReportContext): ReportRange {
+  if (query.start_date !== undefined || query.end_date !== undefined) {
+    const param = query.from === undefined ? 'to' : 'from';
+    throw refusals.invalidRequest(`Give either '${param}' or dates, not both.`, param);
+  }
+  return instantRange(query, timeZone, now);
+}
+
+/** Whether the request names its range itself. */
+export function hasInstants({ from, to }: AuditQuery): boolean {
+  return from !== undefined || to !== undefined;
+}
+
+function orEmpty(word: string): string {
+  return word === NONE ? '' : word;
 }
 
 /** The filter as it is recorded: the parameters of the request, not its result. */
-export function filterInAudit(query: object): Record<string, string> {
+export function filterInAudit({ from, to, ...query }: AuditQuery & object): Record<string, string> {
+  const instants = { from: from && timeText(from), to: to && timeText(to) };
   return Object.fromEntries(
-    Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+    Object.entries({ ...query, ...instants }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)]],
+    ),
   );
 }

@@ -11,17 +11,19 @@ import {
 import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { dayStarts, type ReportRange } from '../date-range.ts';
+import { DAY_MS, dayStarts, offsetAt, type ReportRange } from '../date-range.ts';
 import { timeText } from '../time-text.ts';
+import { auditById } from './audit-by-id.ts';
 import type { AuditReports } from './audit-log.ts';
+import { auditParameters, hasInstants, requestedAudit } from './audit-request.ts';
 import { untilGone } from './report-db.ts';
-import { reportContext, reportHeaders, reportParameters, requestedReport } from './report-request.ts';
+import { reportContext, reportHeaders } from './report-request.ts';
 
 const HOUR_MS = 3_600_000;
 /** Ranges of up to this many days have hourly buckets. */
 const DAYS_BY_HOUR = 3;
 
-const counters = {
+export const statusCounters = {
   requests: z.int(),
   status_2xx: z.int(),
   status_4xx: z.int(),
@@ -30,8 +32,8 @@ const counters = {
 };
 const stats = z.object({
   interval: z.enum(['hour', 'day']),
-  buckets: z.array(z.object({ start: z.iso.datetime(), ...counters })),
-  summary: z.object({ ...counters, success_rate: z.number(), avg_duration_ms: z.number() }),
+  buckets: z.array(z.object({ start: z.iso.datetime(), ...statusCounters })),
+  summary: z.object({ ...statusCounters, success_rate: z.number(), avg_duration_ms: z.number() }),
   provider_latency: z
     .array(
       z.object({ provider: z.string(), requests: z.array(z.int()), avg_duration_ms: z.array(z.number().nullable()) }),
@@ -41,28 +43,42 @@ const stats = z.object({
 
 const getStats = scopedAdmin('adminAuditStats', 'Count requests by outcome, by hour or day', {
   description: `Ranges of up to ${DAYS_BY_HOUR} days have hourly buckets, longer ones daily buckets, up to the current time.`,
-  querystring: queryOfParameters(reportParameters),
+  querystring: queryOfParameters(auditParameters),
   requestHeaders: reportHeaders,
   response: { 200: jsonAnswer('The counts', stats) },
 });
 
-export function registerAuditStats(admin: Routes, { db, isKept, now }: AuditReports): void {
+export function registerAuditStats(admin: Routes, reports: AuditReports): void {
+  const { db, isKept, now } = reports;
   admin.get('/audit/stats', getStats, async (request, reply) => {
     const at = now();
-    const range = requestedReport(request.query, reportContext(request, at));
-    const byHour = (Date.parse(range.endDate) - Date.parse(range.startDate)) / (24 * HOUR_MS) < DAYS_BY_HOUR;
-    const interval = byHour ? 'hour' : 'day';
-    if (!isKept) return answer(interval, [], { buckets: new Map(), providers: new Map() });
-    const starts = (byHour ? hourStarts(range, at) : dayStarts(range, at)).map((start) => Math.floor(start / 1000));
-    const until = Math.min(range.until, at + 1);
-    return answer(interval, starts, await auditStats(db, { starts, until, subtree: range.subtree }, untilGone(reply)));
+    const { query } = request;
+    const requested = requestedAudit(query, reportContext(request, at));
+    if (!isKept)
+      return answer(intervalOf(requested, hasInstants(query)), [], { buckets: new Map(), providers: new Map() });
+    const gone = untilGone(reply);
+    const range = await auditById(query, requested, reports, gone);
+    const interval = intervalOf(range, hasInstants(query) || query.id !== undefined);
+    const starts = (interval === 'hour' ? hourStarts(range, at) : dayStarts(range, at)).map((start) =>
+      Math.floor(start / 1000),
+    );
+    const filter = { ...range.filter, until: Math.min(range.until, at + 1) };
+    return answer(interval, starts, await auditStats(db, { starts, filter }, gone));
   });
 }
 
+/** @param isExact whether the range has instants instead of days */
+function intervalOf({ from, until, startDate, endDate }: ReportRange, isExact: boolean): 'hour' | 'day' {
+  // Where the clock is set back, a day has 25 hours.
+  const days = isExact ? (until - from) / DAY_MS : (Date.parse(endDate) - Date.parse(startDate)) / DAY_MS + 1;
+  return days <= DAYS_BY_HOUR ? 'hour' : 'day';
+}
+
 /** Starts of the hours, up to and including the current hour. */
-function hourStarts({ from, until }: ReportRange, now: number): number[] {
+function hourStarts({ from, until, timeZone }: ReportRange, now: number): number[] {
   const starts: number[] = [];
-  for (let start = from; start < until && start <= now; start += HOUR_MS) starts.push(start);
+  const intoHour = (from + offsetAt(from, timeZone)) % HOUR_MS;
+  for (let start = from - intoHour; start < until && start <= now; start += HOUR_MS) starts.push(start);
   return starts;
 }
 
@@ -81,7 +97,7 @@ function answer(interval: 'hour' | 'day', starts: readonly number[], { buckets, 
   };
 }
 
-function countersOf({ requests, ok, clientErrors, serverErrors, other }: Counts) {
+export function countersOf({ requests, ok, clientErrors, serverErrors, other }: Counts) {
   return { requests, status_2xx: ok, status_4xx: clientErrors, status_5xx: serverErrors, status_other: other };
 }
 

@@ -3,6 +3,7 @@
  * wrong value with 400 and the name of the parameter as `param`; a parameter that is absent or empty is undefined.
  */
 import { z } from 'zod';
+import { refusals } from '../../commands/refusal.ts';
 import { booleanIn, oneOf, type Query, textIn, type WholeNumberRange, wholeNumber } from '../query.ts';
 import type { JsonSchema } from './route-schema.ts';
 
@@ -75,3 +76,54 @@ export const parameterWithDefault = <Value>(
   schema: { ...parameter.schema, default: value },
   read: (query, name) => parameter.read(query, name) ?? value,
 });
+
+/** Most values of a parameter that is a list. */
+const MOST_VALUES = 50;
+
+/** Texts of at most 1,024 characters, one for each repetition of the parameter. Undefined without any. */
+export const textsParameter = (description: string): QueryParameter<readonly string[] | undefined> => ({
+  description: `${description}. Several by repetition`,
+  schema: { type: 'array', items: { type: 'string', maxLength: 1024 }, maxItems: MOST_VALUES },
+  read: (query, name) => listIn(query, name, textIn),
+});
+
+/** Words, by repetition or separated by commas. Undefined without any. */
+export const wordsParameter = <Word extends string>(
+  words: readonly Word[],
+  description: string,
+): QueryParameter<readonly Word[] | undefined> => ({
+  description: `${description}. Several by repetition or with commas`,
+  schema: { type: 'array', items: { type: 'string', enum: words }, maxItems: MOST_VALUES },
+  read: (query, name) => listIn(separated(query, name), name, (one) => oneOf(one, name, words)),
+});
+
+/** Whole numbers in the inclusive range, by repetition or separated by commas. Undefined without any. */
+export const numbersParameter = (
+  range: WholeNumberRange,
+  description: string,
+): QueryParameter<readonly number[] | undefined> => ({
+  description: `${description}. Several by repetition or with commas`,
+  schema: {
+    type: 'array',
+    items: { type: 'integer', minimum: range.least, maximum: range.most },
+    maxItems: MOST_VALUES,
+  },
+  read: (query, name) => listIn(separated(query, name), name, (one) => wholeNumber(one, name, range)),
+});
+
+function separated(query: Query, name: string): Query {
+  return { [name]: [query[name] ?? []].flat().flatMap((value) => value.split(',')) };
+}
+
+/** @param read reads one value; undefined for an empty one, which is left out */
+function listIn<Value>(
+  query: Query,
+  name: string,
+  read: (query: Query, name: string) => Value | undefined,
+): readonly Value[] | undefined {
+  const values = [query[name] ?? []].flat().flatMap((value) => read({ [name]: value }, name) ?? []);
+  if (values.length > MOST_VALUES) {
+    throw refusals.invalidRequest(`'${name}' has more than ${MOST_VALUES} values.`, name);
+  }
+  return values.length === 0 ? undefined : [...new Set(values)];
+}

@@ -41,6 +41,8 @@ export interface ClickHouseHttpOptions {
 
 const MIB = 1024 * 1024;
 const SILENT_MS = 150_000;
+/** Clients send parameters in the address: the gateway's own exports send lists of 2,000 ids. */
+const LONGEST_HEAD = 256 * 1024;
 
 async function cannotRecord(): Promise<never> {
   throw new Error('this process has no log to write to');
@@ -160,7 +162,7 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     }
   }
 
-  const server = createServer((request, reply) => {
+  const server = createServer({ maxHeaderSize: LONGEST_HEAD }, (request, reply) => {
     answer(request, reply).catch((error: unknown) => {
       if (!(error instanceof ClickHouseException)) onError(error);
       refuse(reply, exceptionOf(error));

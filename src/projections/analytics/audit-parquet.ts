@@ -1,6 +1,6 @@
 /** The requests that a filter finds as one Parquet file, which ClickHouse writes. */
 import type { AnalyticsFiles } from './analytics-db.ts';
-import { type AuditFilter, auditConditions } from './audit-queries.ts';
+import { type AuditFilter, auditConditions } from './audit-filter.ts';
 
 /** Most rows of one file. A file is held in memory before it is sent; clients fetch larger exports in parts. */
 export const MOST_PARQUET_ROWS = 200_000;

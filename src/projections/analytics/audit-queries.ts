@@ -1,26 +1,8 @@
 /** Queries for the audit log: requests in ClickHouse, newest first. */
-import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from './analytics-db.ts';
-import { allOf, between, type Conditions, equal, inSubtree, searchFunction } from './conditions.ts';
+import { type AuditFilter, auditConditions } from './audit-filter.ts';
+import { allOf, between, equal } from './conditions.ts';
 import { type ExchangeRow, exchangeColumns } from './exchange-row.ts';
-
-export interface AuditFilter {
-  /** Milliseconds since the epoch; `to` is exclusive. */
-  readonly from: number;
-  readonly until: number;
-  readonly subtree?: UserPath | undefined;
-  readonly sessionId?: string | undefined;
-  readonly method?: string | undefined;
-  readonly statusCode?: number | undefined;
-  readonly stream?: boolean | undefined;
-  /** These match any part, in upper or lower case. */
-  readonly requestedModel?: string | undefined;
-  /** Name or type of the provider. */
-  readonly provider?: string | undefined;
-  readonly path?: string | undefined;
-  readonly errorType?: string | undefined;
-  readonly search?: string | undefined;
-}
 
 /** The row after which a page begins. */
 export interface AuditCursor {
@@ -35,35 +17,7 @@ export interface AuditPageOf {
   readonly after?: AuditCursor | undefined;
 }
 
-const searched = [
-  ...['request_id', 'auth_key_id', 'requested_model', 'provider_type', 'provider', 'method', 'path'],
-  ...['user_path', 'error_type', 'error_message', 'session_id'],
-];
-
-export function auditConditions(filter: AuditFilter): Conditions {
-  const { stream, statusCode } = filter;
-  return allOf([
-    between('at', filter.from, filter.until),
-    inSubtree('user_path', filter.subtree),
-    equal('session_id', 'session_id', filter.sessionId),
-    equal('method', 'method', filter.method),
-    statusCode === undefined ? undefined : ['status = {status: UInt16}', { status: statusCode }],
-    stream === undefined ? undefined : ['stream = {stream: UInt8}', { stream: Number(stream) }],
-    containing(['requested_model'], 'requested_model', filter.requestedModel),
-    containing(['provider', 'provider_type'], 'provider', filter.provider),
-    containing(['path'], 'path', filter.path),
-    containing(['error_type'], 'error_type', filter.errorType),
-    containing(searched, 'search', filter.search),
-  ]);
-}
-
-function containing(columns: readonly string[], name: string, part: string | undefined) {
-  if (part === undefined) return undefined;
-  const found = columns.map((column) => `${searchFunction(part)}(${column}, {${name}: String}) > 0`);
-  return [found.join(' OR '), { [name]: part }] as const;
-}
-
-const NEWEST_FIRST = 'ORDER BY at DESC, position DESC';
+export const NEWEST_FIRST = 'ORDER BY at DESC, position DESC';
 
 /**
  * One page. The rows are selected with the narrow columns alone; the other columns are read for these rows only.

@@ -1,14 +1,14 @@
-/** Requests counted by hour or day, and response times of providers. */
-import type { UserPath } from '../../events/event.ts';
+/** Requests counted in buckets of time, and response times of providers. */
 import type { AnalyticsDb } from './analytics-db.ts';
-import { allOf, between, inSubtree } from './conditions.ts';
+import { type AuditFilter, auditConditions, ofStatusClass } from './audit-filter.ts';
 
 export interface StatsOf {
-  /** When each bucket begins, in seconds since the epoch, ascending. Each ends where the next begins. */
+  /**
+   * When each bucket begins, in seconds since the epoch, ascending. Each ends where the next begins; the last one ends
+   * with the range of the filter.
+   */
   readonly starts: readonly number[];
-  /** Milliseconds since the epoch at which the last one ends. */
-  readonly until: number;
-  readonly subtree: UserPath | undefined;
+  readonly filter: AuditFilter;
 }
 
 export interface Counts {
@@ -36,27 +36,43 @@ export interface AuditStats {
   readonly providers: ReadonlyMap<number, readonly ProviderCount[]>;
 }
 
-type StatRow = Record<'requests' | 'ok' | 'client' | 'server' | 'reached', string> & {
+type CountRow = Record<'requests' | 'ok' | 'client' | 'server', string> & {
   readonly bucket: number;
-  readonly provider: string;
   readonly duration: number;
-  readonly reached_duration: number;
 };
+type StatRow = CountRow & { readonly provider: string; readonly reached: string; readonly reached_duration: number };
+
+const BUCKET = 'roundDown(toUnixTimestamp(at), {starts: Array(UInt32)}) AS bucket';
+const COUNTS = `sum(e.requests) AS requests, sumIf(e.requests, ${ofStatusClass['2xx']}) AS ok,
+      sumIf(e.requests, ${ofStatusClass['4xx']}) AS client, sumIf(e.requests, ${ofStatusClass['5xx']}) AS server,
+      sum(duration_ms * e.requests) AS duration`;
+
+/** Requests of the filter by the start of their bucket; buckets without requests are left out. */
+export async function auditHistogram(
+  db: AnalyticsDb,
+  { starts, filter }: StatsOf,
+  signal?: AbortSignal,
+): Promise<ReadonlyMap<number, Counts>> {
+  if (starts.length === 0) return new Map();
+  const { sql, parameters } = auditConditions(filter);
+  const rows = await db.rows<CountRow>(
+    `SELECT ${BUCKET}, ${COUNTS} FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket`,
+    { ...parameters, starts: [...starts] },
+    signal,
+  );
+  return new Map(rows.map((row) => [Number(row.bucket), countsOf(row)]));
+}
 
 /** In one pass: requests by provider, and how many of them a provider answered successfully. */
 export async function auditStats(
   db: AnalyticsDb,
-  { starts, until, subtree }: StatsOf,
+  { starts, filter }: StatsOf,
   signal?: AbortSignal,
 ): Promise<AuditStats> {
-  const [first] = starts;
-  if (first === undefined) return { buckets: new Map(), providers: new Map() };
-  const { sql, parameters } = allOf([between('at', first * 1000, until), inSubtree('user_path', subtree)]);
+  if (starts.length === 0) return { buckets: new Map(), providers: new Map() };
+  const { sql, parameters } = auditConditions(filter);
   const rows = await db.rows<StatRow>(
-    `SELECT roundDown(toUnixTimestamp(at), {starts: Array(UInt32)}) AS bucket, provider,
-      sum(e.requests) AS requests, sumIf(e.requests, status BETWEEN 200 AND 299) AS ok,
-      sumIf(e.requests, status BETWEEN 400 AND 499) AS client, sumIf(e.requests, status BETWEEN 500 AND 599) AS server,
-      sum(duration_ms * e.requests) AS duration,
+    `SELECT ${BUCKET}, provider, ${COUNTS},
       countIf(${reached}) AS reached, sumIf(duration_ms, ${reached}) AS reached_duration
     FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket, provider`,
     { ...parameters, starts: [...starts] },
@@ -75,9 +91,9 @@ export async function auditStats(
   return { buckets, providers };
 }
 
-const reached = "status BETWEEN 200 AND 299 AND attempt_count > 0 AND cache_type = '' AND replayed_from = ''";
+const reached = `${ofStatusClass['2xx']} AND attempt_count > 0 AND cache_type = '' AND replayed_from = ''`;
 
-function countsOf({ requests, ok, client, server, duration }: StatRow): Counts {
+function countsOf({ requests, ok, client, server, duration }: CountRow): Counts {
   const counted = { requests: Number(requests), ok: Number(ok), client: Number(client), server: Number(server) };
   return {
     requests: counted.requests,

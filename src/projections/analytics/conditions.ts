@@ -6,9 +6,12 @@ export interface Conditions {
   /** For after WHERE. */
   readonly sql: string;
   readonly parameters: Readonly<Record<string, unknown>>;
+  /** One by one, without those that were left out. */
+  readonly conditions: readonly Condition[];
 }
 
-type Condition = readonly [sql: string, parameters: Readonly<Record<string, unknown>>];
+/** SQL and the values of its parameters. */
+export type Condition = readonly [sql: string, parameters: Readonly<Record<string, unknown>>];
 
 /** Undefined conditions are left out. The names of parameters must differ. */
 export function allOf(conditions: readonly (Condition | undefined)[]): Conditions {
@@ -16,7 +19,17 @@ export function allOf(conditions: readonly (Condition | undefined)[]): Condition
   return {
     sql: given.length === 0 ? 'true' : given.map(([sql]) => `(${sql})`).join(' AND '),
     parameters: Object.assign({}, ...given.map(([, parameters]) => parameters)),
+    conditions: given,
   };
+}
+
+/** Conditions of which one must hold. Undefined conditions are left out; without any, nothing holds. */
+export function anyOf(conditions: readonly (Condition | undefined)[]): Condition {
+  const given = conditions.filter((condition) => condition !== undefined);
+  return [
+    given.length === 0 ? 'false' : given.map(([sql]) => sql).join(' OR '),
+    Object.assign({}, ...given.map(([, parameters]) => parameters)),
+  ];
 }
 
 /** No row is later. */
@@ -27,11 +40,15 @@ export function sqlTime(ms: number): string {
   return new Date(Math.min(Math.max(ms, 0), LAST_TIME)).toISOString().replace('T', ' ').slice(0, -1);
 }
 
-/** From a time (inclusive) to a time (exclusive). @param expression of the time, such as `u.at` */
-export function between(expression: string, from: number, until: number): Condition {
+/**
+ * From a time (inclusive) to a time (exclusive).
+ * @param expression of the time, such as `u.at`
+ * @param prefix of the names of the parameters, where a query has several ranges
+ */
+export function between(expression: string, from: number, until: number, prefix = ''): Condition {
   return [
-    `${expression} >= {from: DateTime64(6, 'UTC')} AND ${expression} < {until: DateTime64(6, 'UTC')}`,
-    { from: sqlTime(from), until: sqlTime(until) },
+    `${expression} >= {${prefix}from: DateTime64(6, 'UTC')} AND ${expression} < {${prefix}until: DateTime64(6, 'UTC')}`,
+    { [`${prefix}from`]: sqlTime(from), [`${prefix}until`]: sqlTime(until) },
   ];
 }
 
@@ -47,6 +64,21 @@ export function inSubtree(expression: string, path: UserPath | undefined): Condi
 /** @param name of the parameter */
 export function equal(expression: string, name: string, value: string | undefined): Condition | undefined {
   return value === undefined ? undefined : [`${expression} = {${name}: String}`, { [name]: value }];
+}
+
+/** One of the values; everything without any. @param name of the parameter */
+export function oneOfTexts(
+  expression: string,
+  name: string,
+  values: readonly string[] | undefined,
+): Condition | undefined {
+  if (values === undefined || values.length === 0) return undefined;
+  return [`${expression} IN {${name}: Array(String)}`, { [name]: values }];
+}
+
+/** @param name of the parameter */
+export function atLeast(expression: string, name: string, value: number | undefined): Condition | undefined {
+  return value === undefined ? undefined : [`${expression} >= {${name}: Float64}`, { [name]: value }];
 }
 
 /** The SQL function that finds a part of a text in upper or lower case: for ASCII there is a much faster one. */

@@ -1,4 +1,5 @@
 /** The statements that create a table, and that add its missing parts. They never remove or change anything. */
+import { quoted } from './sql-literal.ts';
 import type { Column, Table } from './tables.ts';
 import type { View } from './views.ts';
 
@@ -63,8 +64,4 @@ function declaration({ name, type, codec, madeOf, before, about }: Column): stri
   const made = madeOf === undefined ? '' : ` MATERIALIZED ${madeOf}`;
   const otherwise = before === undefined ? '' : ` DEFAULT ${before}`;
   return `\`${name}\` ${type}${made}${otherwise} COMMENT ${quoted(about)}${codec === undefined ? '' : ` CODEC(${codec})`}`;
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }

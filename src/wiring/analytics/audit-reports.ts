@@ -5,17 +5,23 @@ import { registerAuditChain } from '../../http/admin/audit-chain.ts';
 import { registerAuditDetail } from '../../http/admin/audit-detail.ts';
 import { registerAuditEvents } from '../../http/admin/audit-events.ts';
 import { registerAuditExport } from '../../http/admin/audit-export.ts';
+import { type AuditFacets, registerAuditFacets } from '../../http/admin/audit-facets.ts';
+import { registerAuditHistogram } from '../../http/admin/audit-histogram.ts';
 import { registerAuditLog } from '../../http/admin/audit-log.ts';
+import { registerAuditSql } from '../../http/admin/audit-sql.ts';
 import { registerAuditStats } from '../../http/admin/audit-stats.ts';
 import type { AnalyticsState } from '../../http/admin/report-db.ts';
 import { registerSql } from '../../http/admin/sql.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { AnalyticsAddress, AnalyticsDb, AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
+import { createItemIndex } from '../../projections/items.ts';
 
 export interface AuditRecords {
   readonly audit: ReadAudit;
   /** Reads requests with their bodies. */
   readonly recorded: ReplayDependencies;
+  /** The keys in force, for their names. */
+  readonly keys: AuditFacets['keys'];
 }
 
 export interface AuditReportsWiring extends AuditRecords {
@@ -34,10 +40,13 @@ export interface AuditReportsWiring extends AuditRecords {
 }
 
 export function registerAuditReports(admin: Routes, wiring: AuditReportsWiring): void {
-  const { audit, recorded, db, files, isKept, state, administrator, isServer, whyNoSql, now } = wiring;
-  const reports = { db, isKept, now };
+  const { audit, recorded, keys, db, files, isKept, state, administrator, isServer, whyNoSql, now } = wiring;
+  const reports = { db, items: createItemIndex(recorded.log), isKept, now };
   registerAuditLog(admin, reports);
   registerAuditStats(admin, reports);
+  registerAuditHistogram(admin, reports);
+  registerAuditFacets(admin, { ...reports, keys });
+  registerAuditSql(admin, reports);
   registerAuditDetail(admin, { ...reports, audit, recorded });
   registerAuditChain(admin, { ...reports, recorded });
   registerAuditEvents(admin, { ...reports, audit, recorded });

@@ -22,7 +22,7 @@ export type Analytics = ReturnType<typeof createAnalytics>;
 
 const now = Date.now;
 
-export function createAnalytics({ config, analytics, audit, recorded }: AnalyticsWiring) {
+export function createAnalytics({ config, analytics, audit, recorded, keys }: AnalyticsWiring) {
   const analyticsDb = createAnalyticsDb({ address: () => analytics?.address() });
   const state = () => stateOf(analytics);
   const db = createReportDb({ db: analyticsDb, state });
@@ -39,6 +39,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
       registerAuditReports(admin, {
         audit,
         recorded,
+        keys,
         db,
         files: createReportFiles(analyticsDb),
         isKept: config.logging.enabled,

@@ -102,6 +102,9 @@ export const adminRoutes: readonly Row[] = [
   { route: 'GET /admin/audit/log', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/audit/sessions', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/audit/stats', answers: [401, 403, 403, 403, 200, 200, 200] },
+  { route: 'GET /admin/audit/histogram', answers: [401, 403, 403, 403, 200, 200, 200] },
+  { route: 'GET /admin/audit/facets', answers: [401, 403, 403, 403, 200, 200, 200] },
+  { route: 'GET /admin/audit/sql', answers: [401, 403, 403, 403, 200, 200, 200] },
   {
     route: 'GET /admin/audit/detail',
     path: () => '/admin/audit/detail?log_id=none',

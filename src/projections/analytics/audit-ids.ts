@@ -1,0 +1,50 @@
+/** Finds requests by an exact id, at any time: the time of most ids is not known, but every id column has an index. */
+import type { UserPath } from '../../events/event.ts';
+import type { AnalyticsDb } from './analytics-db.ts';
+import { type IdColumn, type IdMatches, idColumns } from './audit-filter.ts';
+import { allOf, inSubtree, oneOfTexts } from './conditions.ts';
+
+/** The requests that an id finds, and the range of time in which they are. */
+export interface FoundById {
+  readonly ids: IdMatches;
+  /** Milliseconds since the epoch; `until` is exclusive. */
+  readonly from: number;
+  readonly until: number;
+}
+
+interface Found {
+  readonly column: IdColumn;
+  readonly requests: string;
+  readonly first: string;
+  readonly last: string;
+}
+
+/** Undefined when no request in the subtree has one of the ids. @param wanted ids by column */
+export async function findByIds(
+  db: AnalyticsDb,
+  wanted: IdMatches,
+  subtree: UserPath | undefined,
+  signal?: AbortSignal,
+): Promise<FoundById | undefined> {
+  const scope = inSubtree('user_path', subtree);
+  const parts = idColumns.flatMap((column) => {
+    const condition = oneOfTexts(column, `ids_${column}`, wanted[column]);
+    if (condition === undefined) return [];
+    const { sql, parameters } = allOf([condition, scope]);
+    const select = `SELECT '${column}' AS column, count() AS requests, toUnixTimestamp64Milli(min(at)) AS first,
+      toUnixTimestamp64Milli(max(at)) AS last FROM $db.exchanges WHERE ${sql}`;
+    return [{ select, parameters }];
+  });
+  const rows = await db.rows<Found>(
+    parts.map(({ select }) => select).join(' UNION ALL '),
+    Object.assign({}, ...parts.map(({ parameters }) => parameters)),
+    signal,
+  );
+  const found = rows.filter(({ requests }) => Number(requests) > 0);
+  if (found.length === 0) return undefined;
+  return {
+    ids: Object.fromEntries(found.map(({ column }) => [column, wanted[column]])),
+    from: Math.min(...found.map(({ first }) => Number(first))),
+    until: Math.max(...found.map(({ last }) => Number(last))) + 1,
+  };
+}
