@@ -1,0 +1,133 @@
+/** Every page with the seeded history: no error, WCAG 2.2 AA, 360 pixels, keyboard, permalinks. */
+import type { Page } from 'playwright-core';
+import { describe, expect, it } from 'vitest';
+import { accessibilityViolations } from './support/accessibility.ts';
+import { expectClean, overflowOf, settled } from './support/dashboard.ts';
+import { tabStops } from './support/keyboard.ts';
+import { dashboardPages } from './support/page-list.ts';
+import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
+
+const narrow = { viewport: { width: 360, height: 740 } };
+
+/** Runs `check` for the page and then for each of its tabs. */
+async function inEachTab(page: Page, check: (tab: string) => Promise<void>): Promise<void> {
+  const tabs = page.locator('main').getByRole('tab');
+  const count = await tabs.count();
+  if (count === 0) return check('');
+  for (let at = 0; at < count; at++) {
+    await tabs.nth(at).click();
+    await settled(page);
+    await check((await tabs.nth(at).textContent()) ?? String(at));
+  }
+}
+
+describeInChromium('dashboard pages', () => {
+  const dashboard = withDashboard();
+
+  describe.each(dashboardPages)('$name', ({ address }) => {
+    it('has no error and no violation of WCAG 2.2 AA, light and dark', async () => {
+      const opened = await dashboard.open();
+      await opened.visit(address(dashboard.facts));
+      const violations: string[] = [];
+      await inEachTab(opened.page, async (tab) => {
+        violations.push(...(await accessibilityViolations(opened.page)).map((text) => `${tab} ${text}`));
+      });
+      expect(violations).toEqual([]);
+      expectClean(opened);
+    });
+
+    it('does not scroll sideways in a window of 360 pixels', async () => {
+      const opened = await dashboard.open({ context: narrow });
+      await opened.visit(address(dashboard.facts));
+      const wide: Record<string, number> = {};
+      await inEachTab(opened.page, async (tab) => {
+        const pixels = await overflowOf(opened.page);
+        if (pixels > 0) wide[tab] = pixels;
+      });
+      expect(wide).toEqual({});
+      expectClean(opened);
+    });
+
+    it('reaches every control with the Tab key, with a visible focus', async () => {
+      const opened = await dashboard.open();
+      await opened.visit(address(dashboard.facts));
+      expect(await tabStops(opened.page)).toEqual({ missed: [], invisible: [] });
+      expectClean(opened);
+    });
+
+    it('is the same after a reload', async () => {
+      const opened = await dashboard.open();
+      const { page } = opened;
+      await opened.visit(address(dashboard.facts));
+      const heading = await page.locator('h1').textContent();
+      const before = page.url();
+      await page.reload();
+      await settled(page);
+      expect(page.url()).toBe(before);
+      expect(await page.locator('h1').textContent()).toBe(heading);
+      expectClean(opened);
+    });
+  });
+
+  it('are loaded without a new document, and back and forward show them again', async () => {
+    const opened = await dashboard.open();
+    const { page } = opened;
+    let documents = 0;
+    page.on('request', (request) => {
+      if (request.resourceType() === 'document') documents += 1;
+    });
+    const navigation = page.getByRole('navigation', { name: 'Pages' });
+    for (const title of ['Audit', 'Usage', 'Sessions']) {
+      await navigation.getByRole('link', { name: title }).click();
+      await page.getByRole('heading', { level: 1, name: title }).waitFor();
+    }
+    await page.goBack();
+    await page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
+    await page.goBack();
+    await page.getByRole('heading', { level: 1, name: 'Audit' }).waitFor();
+    await page.goForward();
+    await page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
+    await settled(page);
+    expect(documents).toBe(0);
+    expectClean(opened);
+  });
+
+  it('open with g and a letter, with the palette, and list their keys', async () => {
+    const opened = await dashboard.open();
+    const { page } = opened;
+    const shows = (title: string) => page.getByRole('heading', { level: 1, name: title }).waitFor();
+    for (const [letter, title] of [
+      ['l', 'Live'],
+      ['a', 'Audit'],
+      ['s', 'Sessions'],
+      ['u', 'Usage'],
+      ['o', 'Overview'],
+    ] as const) {
+      await page.keyboard.press('g');
+      await page.keyboard.press(letter);
+      await shows(title);
+    }
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog', { name: 'Go to' }).getByRole('textbox').fill('usa');
+    await page.keyboard.press('Enter');
+    await shows('Usage');
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await settled(page);
+    expectClean(opened);
+  });
+
+  it('keep the address and the key out of each other', async () => {
+    const opened = await dashboard.open();
+    await opened.visit('/audit');
+    expect(opened.page.url()).not.toMatch(/process-test-key/);
+    for (const { path } of opened.answers) expect(path).not.toMatch(/process-test-key/);
+    const second = await opened.context.newPage();
+    await second.goto(`${dashboard.url}/admin/dashboard`);
+    // The key is in the session storage of the first tab only.
+    await second.getByLabel('Key', { exact: true }).waitFor();
+    await second.close();
+  });
+});

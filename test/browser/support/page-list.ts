@@ -1,0 +1,16 @@
+/** The pages of the dashboard, with the address of each in the seeded history. */
+import type { HistoryFacts } from './history/build-history.ts';
+
+export interface DashboardPage {
+  readonly name: string;
+  readonly address: (facts: HistoryFacts) => string;
+}
+
+export const dashboardPages: readonly DashboardPage[] = [
+  { name: 'overview', address: () => '/' },
+  { name: 'live', address: () => '/live' },
+  { name: 'audit', address: () => '/audit' },
+  { name: 'sessions', address: () => '/sessions' },
+  { name: 'usage', address: () => '/usage' },
+  { name: 'exchange', address: ({ shown }) => `/exchange/${shown.changedYesterday}` },
+];
