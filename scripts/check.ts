@@ -1,12 +1,14 @@
 /**
- * `npm run check`: types, lint and format, the house rules about imports and exported names, generated documents, and no
- * tracked file that .gitignore excludes.
+ * `npm run check`: types of the gateway and of the dashboard, lint and format, the house rules about imports and exported
+ * names, generated documents, and no tracked file that .gitignore excludes.
  * `--write` (`npm run format`) corrects what a tool can correct.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { apiDocumentPath, apiReference, servedApiDocument } from './api-document.ts';
+import { installDashboardPackages } from './dashboard-build.mjs';
+import { writeDashboardTypes } from './dashboard-types.ts';
 import { eventsDocument, eventsDocumentPath } from './events-document.ts';
 import { sharedNameViolations } from './exported-names.ts';
 import { houseRuleViolations } from './import-rules.ts';
@@ -22,6 +24,7 @@ interface Step {
 
 const steps: readonly Step[] = [
   { name: 'types', run: () => tool('node_modules/typescript/bin/tsc', ['--project', '.']) },
+  { name: 'types of the dashboard', run: dashboardTypes },
   { name: 'lint and format', run: () => tool('node_modules/@biomejs/biome/bin/biome', biomeArguments()) },
   { name: 'imports', run: async () => houseRuleViolations(root).join('\n') },
   { name: 'exported names', run: async () => sharedNameViolations(root).join('\n') },
@@ -32,6 +35,17 @@ const steps: readonly Step[] = [
   },
   { name: 'tracked files', run: async () => ignoredButTracked() },
 ];
+
+/** With the types of the API as the gateway now serves it. */
+async function dashboardTypes(): Promise<string> {
+  try {
+    await installDashboardPackages(root);
+  } catch (error) {
+    return `the dashboard was not checked: ${error instanceof Error ? error.message : String(error)}`;
+  }
+  await writeDashboardTypes(root);
+  return tool('node_modules/typescript/bin/tsc', ['--project', 'dashboard']);
+}
 
 function biomeArguments(): string[] {
   return ['check', ...(write ? ['--write'] : []), '--error-on-warnings', '--colors=off'];

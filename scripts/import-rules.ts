@@ -130,8 +130,8 @@ interface Edge {
 const besideSrc = ['infra', 'scripts', 'bench', 'test/support'];
 
 /**
- * Every violation of the house rules in `root`/src, and the import cycles in the folders beside it, one
- * sentence each.
+ * Every violation of the house rules in `root`/src and in the dashboard, and the import cycles in the folders beside
+ * src, one sentence each.
  */
 export function houseRuleViolations(root: string, exceptions = temporaryExceptions): string[] {
   const files = sourcesIn(root, 'src');
@@ -145,12 +145,29 @@ export function houseRuleViolations(root: string, exceptions = temporaryExceptio
     ...endedExceptions(files, edges, exceptions),
     ...cycles([...edges, ...edgesBesideSrc]),
     ...files.flatMap(emptyName),
+    ...dashboardViolations(root),
     ...inexact.map((file) => `${file} calls JSON.parse, which rounds integers past 2^53: use parseExactly`),
   ];
 }
 
+/**
+ * The dashboard is a program of its own, which knows the gateway only by its API. It is built without the generated
+ * files, so only their types may be imported.
+ */
+function dashboardViolations(root: string): string[] {
+  const files = sourcesIn(root, 'dashboard/src');
+  const wrong = files
+    .flatMap((file) => edgesOf(root, file))
+    .flatMap(({ from, to, typeOnly }) => {
+      if (to.startsWith('dashboard/src/') || (to.startsWith('dashboard/generated/') && typeOnly)) return [];
+      const mayOnly = 'the dashboard may import its own sources and types of dashboard/generated';
+      return [`${from} imports ${to}: ${mayOnly}`];
+    });
+  return [...wrong, ...files.flatMap(emptyName)];
+}
+
 function sourcesIn(root: string, folder: string): string[] {
-  return globSync(`${folder}/**/*.{ts,mts,js,mjs}`, { cwd: root, exclude: ['**/node_modules/**'] })
+  return globSync(`${folder}/**/*.{ts,tsx,mts,js,mjs}`, { cwd: root, exclude: ['**/node_modules/**'] })
     .map((file) => file.split(sep).join('/'))
     .sort();
 }

@@ -5,14 +5,16 @@
  * A marker file in node_modules records the hash of the installed package-lock.json, whether the development
  * dependencies are installed, and which Node to run. Nothing is installed while the marker matches.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, join, resolve, sep } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { withLock } from './install-lock.mjs';
+import { npm, run } from './run-npm.mjs';
+import { say } from './say.mjs';
 
 /** The oldest Node that runs TypeScript without a build step and has every API that the gateway uses. */
-const oldestUsableNode = 24;
+export const oldestUsableNode = 24;
 const nodeOfProject = join('node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
 /** The message is printed on the terminal: it states what failed, and what to do. */
@@ -67,8 +69,11 @@ export async function install(root, file) {
   });
 }
 
-/** Whether the packages of package-lock.json are installed. @param development whether the development ones count */
-function npmHasInstalled(root, development) {
+/**
+ * Whether the packages of `root`/package-lock.json are installed.
+ * @param development whether the development ones count
+ */
+export function npmHasInstalled(root, development) {
   const wanted = readJson(join(root, 'package-lock.json'))?.packages;
   const present = readJson(join(root, 'node_modules', '.package-lock.json'))?.packages;
   if (wanted === undefined || present === undefined) return false;
@@ -86,7 +91,7 @@ function npmHasInstalled(root, development) {
 async function installAll(root, development) {
   const command = withScope(existsSync(join(root, 'package-lock.json')) ? ['ci'] : ['install'], development);
   say(`installing dependencies with "npm ${command.shown}" (only needed once; this may take a minute)`);
-  const outcome = await npm(root, command);
+  const outcome = await npm(root, command.words);
   if (command.words[0] === 'ci' && outcome.output.includes('EUSAGE')) {
     say('package-lock.json does not agree with package.json; installing with "npm install" instead');
     return succeed(root, withScope(['install', '--no-save'], development));
@@ -108,7 +113,7 @@ function withScope(words, development) {
 }
 
 async function succeed(root, command) {
-  check(root, command, await npm(root, command));
+  check(root, command, await npm(root, command.words));
 }
 
 function check(root, { shown }, { code, output }) {
@@ -146,47 +151,8 @@ function nodeRuns(node) {
   return status === 0 && majorOf(stdout) >= oldestUsableNode;
 }
 
-function majorOf(version) {
+export function majorOf(version) {
   return Number.parseInt(version, 10);
-}
-
-/** Runs the npm that started this process, else the one on the PATH. */
-function npm(root, { words }) {
-  const args = [...words, '--no-audit', '--no-fund', '--loglevel=error'];
-  const ours = process.env.npm_execpath;
-  const isNpm = ours !== undefined && /^npm(-cli)?\.[cm]?js$/.test(basename(ours)) && existsSync(ours);
-  return isNpm ? run(process.execPath, [ours, ...args], root) : run('npm', args, root);
-}
-
-/** Runs a command to its end, also when this process gets a signal, and collects its output. */
-function run(command, args, cwd) {
-  return new Promise((done) => {
-    const child = spawn(command, args, {
-      cwd,
-      env: environmentFor(cwd),
-      stdio: ['ignore', 'pipe', 'pipe'],
-      shell: process.platform === 'win32' && command === 'npm',
-    });
-    const output = [];
-    const stop = (signal) => child.kill(signal);
-    process.on('SIGINT', stop).on('SIGTERM', stop).on('SIGHUP', stop);
-    child.stdout.on('data', (piece) => output.push(piece));
-    child.stderr.on('data', (piece) => output.push(piece));
-    const end = (code, more) => {
-      process.off('SIGINT', stop).off('SIGTERM', stop).off('SIGHUP', stop);
-      done({ code, output: Buffer.concat(output).toString() + more });
-    };
-    child.on('error', (error) => end(1, `${command} could not be started: ${error.message}`));
-    child.on('close', (code, signal) => end(code, signal === null ? '' : `stopped by ${signal}`));
-  });
-}
-
-/** The environment without the variables of an outer `npm run`, which describe another package. */
-function environmentFor(cwd) {
-  const kept = Object.entries(process.env).filter(
-    ([name]) => !/^npm_(package|lifecycle|command|config_local_prefix)/.test(name) && name !== 'INIT_CWD',
-  );
-  return { ...Object.fromEntries(kept), INIT_CWD: cwd };
 }
 
 /** Replaces the file as a whole: other processes read it without the lock. */
@@ -217,8 +183,4 @@ function readJson(path) {
   } catch {
     return undefined;
   }
-}
-
-function say(message) {
-  process.stderr.write(`chancery: ${message}\n`);
 }

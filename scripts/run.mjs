@@ -16,6 +16,7 @@ import { realpathSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { prepareDashboard } from './dashboard-build.mjs';
 import { gatewayEnvironment, gatewayFlags } from './gateway-node.mjs';
 import { forgetInstallation, InstallFailed, install, installedNode } from './install.mjs';
 
@@ -36,6 +37,7 @@ async function main(target, args) {
   const node = installedNode(root, file) ?? (await install(root, file));
   const startedByNpm = process.env.npm_lifecycle_event !== undefined;
   const isGateway = file === join(root, 'src', 'main.ts') && args[0] === 'serve';
+  if (isGateway && !args.includes('--help')) await prepareDashboard(root, node);
   const flags = isGateway ? [...nodeFlags, ...gatewayFlags] : nodeFlags;
   const env = { ...(isGateway && gatewayEnvironment), ...process.env, NODE_COMPILE_CACHE: compileCache() };
   delete env.CHANCERY_SUPERVISED;

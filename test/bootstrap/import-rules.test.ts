@@ -33,6 +33,42 @@ describe('JSON.parse, which rounds integers', () => {
   });
 });
 
+describe('the dashboard', () => {
+  const only = 'the dashboard may import its own sources and types of dashboard/generated';
+
+  test.each([
+    ["import { a } from '../../../src/json/exact.ts';", 'src/json/exact.ts'],
+    ["import type { A } from '../../../src/http/server.ts';", 'src/http/server.ts'],
+    ["import document from '../../generated/openapi.json';", 'dashboard/generated/openapi.json'],
+    ["const vite = import('../../vite.config.ts');", 'dashboard/vite.config.ts'],
+  ])('may not %s', (source, to) => {
+    expect(violations({ 'dashboard/src/pages/a.tsx': source })).toEqual([
+      `dashboard/src/pages/a.tsx imports ${to}: ${only}`,
+    ]);
+  });
+
+  test.each([
+    "import { a } from '../ui/a.tsx';",
+    "import '../ui/a.css';",
+    "import type { paths } from '../../generated/api.d.ts';",
+    "import { render } from 'preact';",
+  ])('may %s', (source) => {
+    expect(violations({ 'dashboard/src/pages/a.tsx': source })).toEqual([]);
+  });
+
+  test('may not be imported by the gateway', () => {
+    expect(violations({ 'src/http/a.ts': "import { a } from '../../dashboard/src/a.ts';" })).toEqual([
+      'src/http/a.ts imports dashboard/src/a.ts, which is outside src',
+    ]);
+  });
+
+  test('has files that say what they hold', () => {
+    expect(violations({ 'dashboard/src/utils.ts': '' })).toEqual([
+      'dashboard/src/utils.ts: "utils" does not say what it holds',
+    ]);
+  });
+});
+
 describe('the rules of imports', () => {
   test('this project keeps its own rules', () => {
     expect(houseRuleViolations(join(import.meta.dirname, '..', '..'))).toEqual([]);

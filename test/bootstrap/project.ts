@@ -82,10 +82,15 @@ export class Project {
     this.write('node_modules/.package-lock.json', '{"packages":{}}');
   }
 
+  /** The environment of its scripts: npm is the stand-in. */
+  env(): Record<string, string> {
+    return { PATH: process.env['PATH'] ?? '', npm_execpath: join(this.root, 'npm-cli.cjs') };
+  }
+
   start(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
     return spawn(process.execPath, ['scripts/run.mjs', ...args], {
       cwd: this.root,
-      env: { PATH: process.env['PATH'], npm_execpath: join(this.root, 'npm-cli.cjs'), ...env },
+      env: { ...this.env(), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
   }
