@@ -39,6 +39,12 @@ export class AnswerText {
     return this.#unreadBytes + this.#text.length + this.#wholeBytes;
   }
 
+  /** The text of a stream, up to the limit; '' for an answer that is not a stream. */
+  text(): string {
+    this.#read();
+    return this.#text;
+  }
+
   soFar(): AnswerSoFar | undefined {
     this.#read();
     if (this.#whole !== undefined) return { value: this.#whole, tooBig: false };

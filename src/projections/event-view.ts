@@ -1,7 +1,7 @@
 /** The raw view of the live tail: every recorded event of the log. */
 import { LRUCache } from 'lru-cache';
 import { requestReceived } from '../events/catalogue/exchange.ts';
-import { categoryOf, idOf, type RecordedEvent, type StreamName } from '../events/event.ts';
+import { categoryOf, idOf, managedKeyId, type RecordedEvent, type StreamName } from '../events/event.ts';
 import { eventToJson } from '../events/event-json.ts';
 import type { EventLog } from '../events/log.ts';
 import { isA } from './known-event.ts';
@@ -57,6 +57,7 @@ function frameOf(event: RecordedEvent, path: string | undefined): LiveFrame {
     requestId: event.context.requestId,
     userPath: event.context.userPath,
     path,
+    keyId: managedKeyId(event.context.actor),
     data: { toJSON: () => eventToJson(event) },
     weight: 500 + (event.body?.length ?? 0),
   };

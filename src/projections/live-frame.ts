@@ -17,8 +17,12 @@ export interface LiveFrame {
   readonly userPath: string | undefined;
   /** Of the request; undefined for what belongs to no request. */
   readonly path: string | undefined;
+  /** Of the managed key that sent the request, or made the change. */
+  readonly keyId: string | undefined;
   /** A value to be written as JSON, by way of `toJSON` where that takes work. It does not change any more. */
   readonly data: unknown;
+  /** Shorter data, for clients that show a row for each request. Undefined when it is the same. */
+  readonly row?: object;
   /** About how many bytes it keeps alive. */
   readonly weight: number;
 }
@@ -37,6 +41,8 @@ export interface LiveFilter {
   readonly stream?: string;
   /** A user path: it and all below it. */
   readonly userPath?: string;
+  /** The id of a managed key. */
+  readonly keyId?: string;
   /** Only what belongs to exchanges. */
   readonly exchangesOnly?: boolean;
 }
@@ -44,7 +50,7 @@ export interface LiveFilter {
 /** Compiles the filter to a function, since it is applied to many frames. */
 export function matchesFilter(filter: LiveFilter): (frame: LiveFrame) => boolean {
   const tests: ((frame: LiveFrame) => boolean)[] = [];
-  const { types, request, path, stream, userPath, exchangesOnly = false } = filter;
+  const { types, request, path, stream, userPath, keyId, exchangesOnly = false } = filter;
   if (types !== undefined) {
     tests.push(({ type, alias }) =>
       types.some((word) => isNamed(type, word) || (alias !== undefined && isNamed(alias, word))),
@@ -54,6 +60,7 @@ export function matchesFilter(filter: LiveFilter): (frame: LiveFrame) => boolean
   if (request !== undefined) tests.push((frame) => frame.requestId === request || frame.exchangeId === request);
   if (path !== undefined) tests.push((frame) => frame.path?.startsWith(path) === true);
   if (stream !== undefined) tests.push((frame) => frame.stream.startsWith(stream));
+  if (keyId !== undefined) tests.push((frame) => frame.keyId === keyId);
   if (userPath !== undefined) {
     const root = userPath === '/' ? '/' : `${userPath}/`;
     tests.push((frame) => frame.userPath === userPath || frame.userPath?.startsWith(root) === true);
@@ -75,14 +82,17 @@ export function narrowed(view: EventFilter, { stream }: LiveFilter): EventFilter
   return { ...view, streams };
 }
 
-const rendered = new WeakMap<LiveFrame, Buffer>();
+/** `whole` frames have bodies and headers, `rows` what a list shows. */
+export type FrameForm = 'whole' | 'rows';
 
-/** The frame as server-sent event bytes: made once, however many listeners get it. */
-export function frameBytes(frame: LiveFrame): Buffer {
-  let bytes = rendered.get(frame);
+const rendered = { whole: new WeakMap<LiveFrame, Buffer>(), rows: new WeakMap<LiveFrame, Buffer>() };
+
+/** The frame as server-sent event bytes: made once for each form, however many listeners get it. */
+export function frameBytes(frame: LiveFrame, form: FrameForm): Buffer {
+  let bytes = rendered[form].get(frame);
   if (bytes === undefined) {
-    bytes = eventBytes(frame.type, envelope(frame), frame.position);
-    rendered.set(frame, bytes);
+    bytes = eventBytes(frame.type, envelope(frame, form), frame.position);
+    rendered[form].set(frame, bytes);
   }
   return bytes;
 }
@@ -91,8 +101,8 @@ export function frameBytes(frame: LiveFrame): Buffer {
  * A frame about an event before the listener connected. It carries no `id:`, so that a listener that loses its
  * connection between two of them gets all of them again.
  */
-export function snapshotBytes(frame: LiveFrame): Buffer {
-  return eventBytes(frame.type, envelope(frame), undefined);
+export function snapshotBytes(frame: LiveFrame, form: FrameForm): Buffer {
+  return eventBytes(frame.type, envelope(frame, form), undefined);
 }
 
 /** `heartbeat` or `reset`: carries only the position up to which the listener has got everything. */
@@ -100,8 +110,9 @@ export function controlBytes(type: 'heartbeat' | 'reset', position: Position, at
   return eventBytes(type, { seq: position, type, timestamp: new Date(at).toISOString() }, position);
 }
 
-function envelope({ position, type, requestId, at, data }: LiveFrame): object {
-  return { seq: position, type, request_id: requestId, timestamp: new Date(at).toISOString(), data };
+function envelope({ position, type, requestId, at, data, row }: LiveFrame, form: FrameForm): object {
+  const timestamp = new Date(at).toISOString();
+  return { seq: position, type, request_id: requestId, timestamp, data: form === 'rows' ? (row ?? data) : data };
 }
 
 function eventBytes(type: string, data: object, id: Position | undefined): Buffer {

@@ -8,7 +8,7 @@
 import { cacheHit } from '../events/catalogue/cache.ts';
 import * as events from '../events/catalogue/exchange.ts';
 import { frameDelivered, guardrailApplied } from '../events/catalogue/guarded-exchange.ts';
-import { idOf, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
+import { idOf, managedKeyId, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { AnswerText } from './answer-text.ts';
 import { withApplied } from './guardrail-summary.ts';
@@ -18,6 +18,7 @@ import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
 import { isPieceOfAnswer } from './piece-of-answer.ts';
 import * as preview from './request-preview.ts';
+import { requestRow, snapshotRow, usageRow } from './row-preview.ts';
 import { usagePreview } from './usage-preview.ts';
 import { verdictsOf } from './verdicts.ts';
 
@@ -72,7 +73,9 @@ export function snapshotFrames(
       requestId: exchange.requestId,
       userPath: exchange.userPath,
       path: exchange.path,
+      keyId: managedKeyId(exchange.actor),
       data: preview.snapshotPreview(exchange, type),
+      row: snapshotRow(exchange, type),
       weight: 2_000,
     };
   });
@@ -125,7 +128,8 @@ class PreviewFold implements LiveFold {
     if (type === undefined) return undefined;
     if (isA(event, events.usageRecorded)) {
       const data = usagePreview(event, idOf(stream));
-      return { ...placeOf(request, stream), type, alias: event.type, position, at, data, weight: 2_000 };
+      const row = usageRow(event, idOf(stream));
+      return { ...placeOf(request, stream), type, alias: event.type, position, at, data, row, weight: 2_000 };
     }
     if (isPieceOfAnswer(event)) {
       learn(request, event);
@@ -201,17 +205,24 @@ function endAttempt(
 
 function endingOf(event: RecordedEvent): preview.Ending | undefined {
   if (isA(event, events.exchangeCompleted)) {
-    return { status: event.data.status, durationMs: event.data.durationMs, answer: event.body };
+    return { outcome: 'completed', status: event.data.status, durationMs: event.data.durationMs, answer: event.body };
   }
   if (isA(event, events.requestRefused) || isA(event, events.exchangeFailed)) {
     const { status, durationMs, type, code, message } = event.data;
     const answer = event.body;
-    return { status, durationMs, errorType: type, errorCode: code, errorMessage: message, answer };
+    const outcome = isA(event, events.requestRefused) ? 'refused' : 'failed';
+    return { outcome, status, durationMs, errorType: type, errorCode: code, errorMessage: message, answer };
   }
   if (isA(event, events.clientDisconnected)) {
     const message = 'The client left before its answer was complete.';
     // No status reached the client: such a request counts as 499.
-    return { status: 499, durationMs: event.data.durationMs, errorType: 'client_disconnected', errorMessage: message };
+    return {
+      outcome: 'disconnected',
+      status: 499,
+      durationMs: event.data.durationMs,
+      errorType: 'client_disconnected',
+      errorMessage: message,
+    };
   }
   return undefined;
 }
@@ -231,6 +242,7 @@ function frameOf(
     position,
     at,
     data: preview.auditPreview(idOf(stream), request, options),
+    row: requestRow(idOf(stream), request, options),
     weight: preview.weightOf(request, options),
   };
 }
@@ -244,5 +256,6 @@ function placeOf(request: preview.RequestSoFar, stream: StreamName) {
     requestId: context.requestId,
     userPath: context.userPath,
     path: data.path,
+    keyId: managedKeyId(context.actor),
   };
 }

@@ -62,6 +62,7 @@ export function beginPreview(received: RequestSoFar['received']): RequestSoFar {
 }
 
 export interface Ending {
+  readonly outcome: 'completed' | 'failed' | 'refused' | 'disconnected';
   readonly status: number;
   readonly durationMs: number;
   readonly errorType?: string;

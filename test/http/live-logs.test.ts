@@ -140,6 +140,60 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(completed?.data.data).not.toHaveProperty('response_body_partial');
     });
 
+    test('with view=rows is sent without headers and bodies, with the end of its answer', async () => {
+      await start();
+      const listener = await tuneIn({ view: 'rows' });
+      const exchange = exchangeOf('1', { body: JSON.stringify({ prompt: 'a secret plan' }) });
+      await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt());
+      await append(log, exchange.stream, exchange.words(0, '\u{1F600}'.repeat(3000)));
+      await append(log, exchange.stream, exchange.words(1, ' the end'), exchange.usage, exchange.completed);
+      const events = await listener.atLeast(6);
+      expect(names(events)).toEqual([
+        'audit.started',
+        'audit.updated',
+        'audit.updated',
+        'audit.stream',
+        'usage.completed',
+        'audit.completed',
+      ]);
+      const [started, , attempted, stream, usage, completed] = events.map(({ data }) => data.data);
+      expect(started).toMatchObject({ id: '1', request_id: 'req-1', path: '/v1/chat/completions', attempts: 0 });
+      expect(attempted).toMatchObject({ resolved_model: 'local/tiny', attempts: 1, _live_pending: true });
+      expect(stream).toMatchObject({ answer_tail: '\u{1F600}'.repeat(2048), answer_length: 6000 });
+      expect(usage).toMatchObject({ exchange_id: '1', input_tokens: 10, output_tokens: 5 });
+      expect(completed).toMatchObject({
+        ...{ outcome: 'completed', status_code: 200, duration_ns: 12_500_000, answer_length: 6008 },
+        _live_pending: false,
+      });
+      // 4096 characters end in the middle of one.
+      expect(completed?.answer_tail).toBe(`${'\u{1F600}'.repeat(2044)} the end`);
+      expect(JSON.stringify(events)).not.toMatch(/secret plan|REDACTED|raw_data/);
+    });
+
+    test('with view=rows has its outcome', async () => {
+      await start();
+      const listener = await tuneIn({ view: 'rows', types: 'audit.failed,audit.completed' });
+      const one = exchangeOf('1');
+      await append(log, one.stream, one.received, one.refused);
+      const two = exchangeOf('2');
+      await append(log, two.stream, two.received, two.failed);
+      const three = exchangeOf('3');
+      await append(log, three.stream, three.received, three.left);
+      const events = await listener.atLeast(3);
+      expect(events.map(({ data }) => data.data.outcome)).toEqual(['refused', 'failed', 'disconnected']);
+    });
+
+    test('in flight at a connection with view=rows is sent in the same form', async () => {
+      await start();
+      const exchange = exchangeOf('1');
+      await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt());
+      const listener = await tuneIn({ view: 'rows' });
+      const [first] = await listener.atLeast(1);
+      expect(first?.id).toBeUndefined();
+      expect(first?.data.data).toMatchObject({ id: '1', resolved_model: 'local/tiny', attempts: 1 });
+      expect(first?.data.data).not.toHaveProperty('data');
+    });
+
     test('with guardrails shows its workflow, their verdicts, and what the client receives', async () => {
       await start();
       const listener = await tuneIn();
@@ -475,7 +529,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
   describe('filters', () => {
     const all = async () => {
       const [chat, responses] = [
-        exchangeOf('c', { userPath: '/team/a/bob' }),
+        exchangeOf('c', { userPath: '/team/a/bob', actor: 'key:k-1' }),
         exchangeOf('r', { path: '/v1/responses', userPath: '/team/ab', requestId: 'mine' }),
       ];
       await appendWhole(log, chat, 'x');
@@ -495,6 +549,8 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       ['the path', { path: '/v1/resp', types: 'usage,audit.completed' }, ['usage.completed r', 'audit.completed r']],
       ['the stream', { stream: 'exchange-c', types: 'usage' }, ['usage.completed c']],
       ['the user path, as a subtree', { user_path: '/team/a', types: 'usage' }, ['usage.completed c']],
+      ['the key', { auth_key_id: 'k-1', types: 'audit.started,usage' }, ['audit.started c', 'usage.completed c']],
+      ['a part of the key', { auth_key_id: 'k-' }, []],
       ['an unknown type', { types: 'nonsense' }, []],
       ['an empty list', { types: '' }, []],
       ['another stream', { stream: 'provider-x' }, []],

@@ -19,12 +19,12 @@ async function ask(userPath: string | undefined, requestId: string): Promise<voi
 const requestsIn = (listener: LiveListener) => new Set(listener.news().map(({ data }) => data.request_id ?? 'none'));
 
 describe('live logs for an administrator of a subtree', () => {
-  it.each<Record<string, string>>([{}, { view: 'events' }])(
+  it.each<Record<string, string>>([{}, { view: 'events' }, { view: 'rows' }])(
     'hold the exchanges of that subtree and nothing else: %o',
     async (view) => {
       const scoped = await newKey(gateway, { user_path: '/team', dashboard_access: true });
       const headers = { authorization: `Bearer ${scoped.value}` };
-      const name = Object.keys(view).length;
+      const name = ['previews', 'events', 'rows'].indexOf(view['view'] ?? 'previews');
       const own = [`a${name}`, `b${name}`, `c${name}`];
       await ask('/team/a', own[0] ?? '');
       await ask('/rival', `rival${name}`);
@@ -38,13 +38,13 @@ describe('live logs for an administrator of a subtree', () => {
       await ask('/team', own[1] ?? '');
       await ask('/rival/x', `rival-x${name}`);
       await ask('/team/a/b', own[2] ?? '');
-      const end = name === 0 ? 'audit.completed' : 'exchange.completed';
+      const end = view['view'] === 'events' ? 'exchange.completed' : 'audit.completed';
       for (const listener of [live, replay]) await listener.until(end, own[2]);
       const seen = [...requestsIn(replay)].filter((id) => /\d$/.test(id) && id.endsWith(String(name)));
       expect(seen.sort()).toEqual([...own].sort());
       expect([...requestsIn(live)].sort()).toEqual(own.slice(1).sort());
       const others = [...live.events, ...replay.events].filter(
-        ({ event, data }) => event !== 'heartbeat' && !/^[abc][01]$/.test(data.request_id ?? ''),
+        ({ event, data }) => event !== 'heartbeat' && !/^[abc][012]$/.test(data.request_id ?? ''),
       );
       expect(others).toEqual([]);
       live.leave();

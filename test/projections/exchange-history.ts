@@ -18,7 +18,7 @@ import {
   guardrailApplied,
   type guardrailVerdicts,
 } from '../../src/events/catalogue/guarded-exchange.ts';
-import { type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
+import { type Actor, type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import type { Appended, EventLog } from '../../src/events/log.ts';
 
 export interface ExchangeInput {
@@ -28,6 +28,7 @@ export interface ExchangeInput {
   readonly body?: string;
   readonly userPath?: string;
   readonly requestId?: string;
+  readonly actor?: Actor;
   readonly workflow?: z.infer<typeof requestReceived.data>['workflow'];
 }
 
@@ -35,7 +36,7 @@ export interface ExchangeInput {
 export function exchangeOf(id: string, input: ExchangeInput = {}) {
   const { path = '/v1/chat/completions', model = 'local/tiny', stream = true, body = '{"model":"local/tiny"}' } = input;
   const context: EventContext = {
-    actor: 'master',
+    actor: input.actor ?? 'master',
     requestId: input.requestId ?? `req-${id}`,
     userPath: input.userPath as UserPath | undefined,
   };

@@ -2,8 +2,8 @@
  * Reads the live logs until it is stopped: connects, reads, and connects again from the last position after any end.
  * Every event is applied once and in order, also when the gateway is killed and started again.
  */
-import { type LiveEvent, liveEvent, type LogPosition } from './live-event.ts';
-import { askedDelay, retryDelay } from './retry-delay.ts';
+import { type LiveEvent, type LogPosition, liveEvent } from './live-event.ts';
+import { retryDelay } from './retry-delay.ts';
 import { ServerSentEvents } from './server-sent-events.ts';
 
 export type ConnectionStatus =
@@ -24,8 +24,20 @@ export type StopReason =
   /** Any other status that a repetition would not change, such as 400 for a filter. */
   | 'request_refused';
 
+/** What an error has that was made from the gateway's answer. */
+export interface Refused {
+  /** 0 when there was no answer. */
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+  readonly retryAfterSeconds?: number | undefined;
+}
+
 export interface FollowLogOptions {
-  /** `GET /admin/live/logs` with the key and the filter. */
+  /**
+   * `GET /admin/live/logs` with the key and the filter.
+   * @throws an error with the members of `Refused` when the gateway refuses
+   */
   open(cursor: LogPosition | undefined, signal: AbortSignal): Promise<Response>;
   /** Where the next connection resumes; undefined begins anew. */
   position(): LogPosition | undefined;
@@ -47,23 +59,8 @@ const SLICE_MS = 8;
 /** A connection that lasted this long counts as a success: the pauses start from the shortest again. */
 const STABLE_MS = 5_000;
 
-/** An answer that a repetition would not change. */
-class Stopped extends Error {
-  readonly reason: StopReason;
-  constructor(reason: StopReason, message: string) {
-    super(message);
-    this.reason = reason;
-  }
-}
-
-/** An answer that asks to wait, or a break of the connection. */
-class Interrupted extends Error {
-  readonly askedMs: number | undefined;
-  constructor(message: string, askedMs?: number) {
-    super(message);
-    this.askedMs = askedMs;
-  }
-}
+/** The connection ended. */
+class Interrupted extends Error {}
 
 export class LogFollower {
   readonly #options: FollowLogOptions;
@@ -101,18 +98,18 @@ export class LogFollower {
         await this.#readConnection();
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof Stopped) {
+        const reason = stopReason(error);
+        const message = error instanceof Error ? error.message : String(error);
+        if (reason !== undefined) {
           failures = 0;
-          this.#setStatus({ state: 'stopped', reason: error.reason, message: error.message });
+          this.#setStatus({ state: 'stopped', reason, message });
           await this.#sleep(undefined);
-        } else {
-          failures = this.#options.now() - connectedAt >= STABLE_MS ? 1 : failures + 1;
-          const askedMs = error instanceof Interrupted ? error.askedMs : undefined;
-          const delay = retryDelay(failures, askedMs, this.#options.random());
-          const message = error instanceof Error ? error.message : String(error);
-          this.#setStatus({ state: 'waiting', until: this.#options.now() + delay, message });
-          await this.#sleep(delay);
+          continue;
         }
+        failures = this.#options.now() - connectedAt >= STABLE_MS ? 1 : failures + 1;
+        const delay = retryDelay(failures, askedDelay(error), this.#options.random());
+        this.#setStatus({ state: 'waiting', until: this.#options.now() + delay, message });
+        await this.#sleep(delay);
       }
     }
   }
@@ -133,7 +130,6 @@ export class LogFollower {
     try {
       const cursor = this.#options.position();
       const response = await this.#options.open(cursor, signal);
-      if (response.status !== 200) throw await refusalOf(response, this.#options.now());
       const reader = response.body?.getReader();
       if (reader === undefined) throw new Interrupted('The gateway sent no stream.');
       this.#options.onConnected(cursor);
@@ -199,29 +195,25 @@ export class LogFollower {
   }
 }
 
-async function refusalOf(response: Response, now: number): Promise<Error> {
-  const { status } = response;
-  const { code, message } = await errorOf(response);
-  if (status === 401) return new Stopped('key_refused', message);
-  if (status === 403) return new Stopped('access_denied', message);
-  if (code === 'feature_unavailable') return new Stopped('switched_off', message);
-  const isTemporary = status >= 500 || status === 408 || status === 425 || status === 429;
-  if (!isTemporary) return new Stopped('request_refused', message);
-  return new Interrupted(message, askedDelay(response.headers.get('retry-after'), now));
+/** Undefined when a later connection may succeed. */
+function stopReason(error: unknown): StopReason | undefined {
+  if (!isRefused(error)) return undefined;
+  const { status, code } = error;
+  if (status === 401) return 'key_refused';
+  if (status === 403) return 'access_denied';
+  if (code === 'feature_unavailable') return 'switched_off';
+  const isTemporary = status === 0 || status >= 500 || status === 408 || status === 425 || status === 429;
+  return isTemporary ? undefined : 'request_refused';
 }
 
-/** The gateway's error; of any other server, the status. */
-async function errorOf(response: Response): Promise<{ readonly code?: string; readonly message: string }> {
-  const fallback = `The server answered with status ${response.status}.`;
-  try {
-    const { error } = (await response.json()) as { error?: { code?: unknown; message?: unknown } };
-    return {
-      code: typeof error?.code === 'string' ? error.code : undefined,
-      message: typeof error?.message === 'string' ? error.message : fallback,
-    };
-  } catch {
-    return { message: fallback };
-  }
+/** Milliseconds. */
+function askedDelay(error: unknown): number | undefined {
+  if (!isRefused(error) || error.retryAfterSeconds === undefined) return undefined;
+  return error.retryAfterSeconds * 1000;
+}
+
+function isRefused(error: unknown): error is Refused {
+  return error instanceof Error && 'status' in error && 'code' in error && typeof error.status === 'number';
 }
 
 function sentence(text: string): string {

@@ -1,5 +1,12 @@
 /** One request in the list: what its events say so far. Pure: the same events give the same row. */
-import { isBefore, type LogPosition, type Outcome, type RequestPreview, type UsageEntry, type UsageTotals } from './live-event.ts';
+import {
+  isBefore,
+  type LogPosition,
+  type Outcome,
+  type RequestPreview,
+  type UsageEntry,
+  type UsageTotals,
+} from './live-event.ts';
 
 export type RowState =
   | 'in_flight'
@@ -67,7 +74,9 @@ export function recordedRow(
   position: LogPosition,
 ): LiveRow {
   const hasEnded = row !== undefined && !isOpen(row) && row.state !== 'missed';
-  const ended = hasEnded ? row : advanceRow(row === undefined ? undefined : { ...row, position: '0' }, request, position);
+  const ended = hasEnded
+    ? row
+    : advanceRow(row === undefined ? undefined : { ...row, position: '0' }, request, position);
   return usage === undefined ? ended : { ...ended, recordedUsage: usage };
 }
 

@@ -6,7 +6,14 @@
  * any more has ended in the gap; its end comes from the audit log.
  */
 import { addEvents, type EventRate, noEvents } from './event-rate.ts';
-import { isBefore, type LiveEvent, type LogPosition, type RequestPreview, type UsageEntry, type UsageTotals } from './live-event.ts';
+import {
+  isBefore,
+  type LiveEvent,
+  type LogPosition,
+  type RequestPreview,
+  type UsageEntry,
+  type UsageTotals,
+} from './live-event.ts';
 import { addUsage, advanceRow, isOpen, type LiveRow, recordedRow } from './live-row.ts';
 import { RowList } from './row-list.ts';
 

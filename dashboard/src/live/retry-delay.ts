@@ -14,11 +14,3 @@ export function retryDelay(failures: number, askedMs: number | undefined, random
   const jittered = longest / 2 + (longest / 2) * random;
   return askedMs === undefined ? jittered : Math.min(LONGEST_ASKED_MS, askedMs) + jittered - longest / 2;
 }
-
-/** Milliseconds of a `Retry-After`: seconds, or a date. */
-export function askedDelay(header: string | null, now: number): number | undefined {
-  if (header === null) return undefined;
-  if (/^\d{1,9}$/.test(header.trim())) return Number(header) * 1000;
-  const date = Date.parse(header);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
-}

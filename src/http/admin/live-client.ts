@@ -9,6 +9,7 @@ import type { ServerResponse } from 'node:http';
 import type { Position } from '../../events/event.ts';
 import {
   controlBytes,
+  type FrameForm,
   frameBytes,
   type LiveFilter,
   type LiveFrame,
@@ -25,6 +26,7 @@ const CLOSE_TIMEOUT_MS = 1_000;
 export interface LiveClientOptions {
   readonly tail: LiveTail;
   readonly filter: LiveFilter;
+  readonly form: FrameForm;
   readonly byteCap: number;
   readonly stallMs: number;
   readonly heartbeatMs: number;
@@ -108,7 +110,7 @@ export class LiveClient {
     await this.#drained();
     for await (const { frame, position } of tail.catchUp(this.#cursor, narrowed(tail.view.filter, filter), signal)) {
       this.#cursor = position;
-      if (frame !== undefined && this.#isWanted(frame)) this.#put(frameBytes(frame));
+      if (frame !== undefined && this.#isWanted(frame)) this.#put(frameBytes(frame, this.#options.form));
       if (this.#waitingBytes >= WRITE_BYTES) await this.#drained();
       if (signal.aborted) return;
     }
@@ -154,7 +156,7 @@ export class LiveClient {
         return false;
       }
       this.#cursor = frame.position;
-      if (isWanted) this.#put(frameBytes(frame));
+      if (isWanted) this.#put(frameBytes(frame, this.#options.form));
     }
     this.#flush();
     return true;

@@ -16,7 +16,13 @@ import { type Position, streamName, type UserPath } from '../../events/event.ts'
 import type { EventLog } from '../../events/log.ts';
 import { eventView } from '../../projections/event-view.ts';
 import type { InFlight } from '../../projections/in-flight.ts';
-import { controlBytes, type LiveFilter, matchesFilter, snapshotBytes } from '../../projections/live-frame.ts';
+import {
+  controlBytes,
+  type FrameForm,
+  type LiveFilter,
+  matchesFilter,
+  snapshotBytes,
+} from '../../projections/live-frame.ts';
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
@@ -65,13 +71,15 @@ export interface LiveLogs {
   unsentBytes(): number;
 }
 
-const view: QueryParameter<'previews' | 'events'> = {
-  description: 'Previews of requests, or the recorded events',
-  schema: { type: 'string', enum: ['previews', 'events'], default: 'previews' },
+const view: QueryParameter<'previews' | 'rows' | 'events'> = {
+  description:
+    'Previews of requests; `rows`: previews without headers and bodies, with the last 4096 characters of a streamed ' +
+    'answer; or the recorded events',
+  schema: { type: 'string', enum: ['previews', 'rows', 'events'], default: 'previews' },
   read: (query) => {
     const given = single(query['view']) ?? 'previews';
-    if (given === 'previews' || given === 'events') return given;
-    throw refusals.invalidRequest(`'view' must be previews or events.`, 'view');
+    if (given === 'previews' || given === 'rows' || given === 'events') return given;
+    throw refusals.invalidRequest(`'view' must be previews, rows or events.`, 'view');
   },
 };
 
@@ -98,6 +106,7 @@ const liveQuery = queryOfParameters({
   request: textParameter('Other name of `request_id`'),
   path: textParameter('Prefix of the request path'),
   stream: textParameter('Prefix of the stream name'),
+  auth_key_id: textParameter('Id of the managed key that sent the request'),
   user_path: {
     description: 'A user path, with all paths below it',
     schema: { type: 'string', maxLength: 512 },
@@ -164,7 +173,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
     // cases the client must discard its state.
     const reset = cursor === undefined ? [] : [controlBytes('reset', beginning.position, Date.now())];
     const isWanted = matchesFilter(query.filter);
-    const snapshots = beginning.frames.filter(isWanted).map(snapshotBytes);
+    const snapshots = beginning.frames.filter(isWanted).map((frame) => snapshotBytes(frame, query.form));
     listen(beginning.position, [...reset, ...snapshots]);
 
     function listen(from: Position, first: Buffer[]): void {
@@ -172,6 +181,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
       const client: LiveClient = new LiveClient(out, from, {
         tail: query.raw ? events : previews,
         filter: query.filter,
+        form: query.form,
         byteCap: clientByteCap,
         stallMs: stallSeconds * 1000,
         heartbeatMs: heartbeatSeconds * 1000,
@@ -238,6 +248,7 @@ function scopedTo(scope: UserPath | undefined, query: LiveLogQuery): LiveLogQuer
 interface LiveLogQuery {
   readonly cursor: string | undefined;
   readonly raw: boolean;
+  readonly form: FrameForm;
   readonly filter: LiveFilter;
 }
 
@@ -246,12 +257,14 @@ function readQuery(query: z.output<typeof liveQuery>, lastEventId: string | stri
     // A browser that reconnects repeats its first URL, and sends its position in the header.
     cursor: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : query.cursor,
     raw: query.raw || query.view === 'events',
+    form: query.view === 'rows' ? 'rows' : 'whole',
     filter: {
       types: query.types,
       request: query.request_id ?? query.request,
       path: query.path,
       stream: query.stream,
       userPath: query.user_path,
+      keyId: query.auth_key_id,
     },
   };
 }
