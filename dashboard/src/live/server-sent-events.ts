@@ -21,7 +21,9 @@ const MAX_LINE = 16 * 1024 * 1024;
 export class ServerSentEvents {
   /** Removes a byte order mark. */
   readonly #decoder = new TextDecoder();
-  #rest = '';
+  /** The beginning of a line that is not complete. */
+  #parts: string[] = [];
+  #partsLength = 0;
   #afterReturn = false;
   #id: string | undefined;
   #type = '';
@@ -32,30 +34,34 @@ export class ServerSentEvents {
    * @throws when a line is longer than 16 Mi characters
    */
   *read(bytes: Uint8Array): Generator<ServerSentEvent | Comment> {
-    let added = this.#decoder.decode(bytes, { stream: true });
-    if (added === '') return;
-    if (this.#afterReturn && added.startsWith('\n')) added = added.slice(1);
-    if (added === '') {
-      this.#afterReturn = false;
-      return;
-    }
-    this.#afterReturn = added.endsWith('\r');
-    const text = this.#rest + added;
-    let searched = this.#rest.length;
-    let start = 0;
-    let nextReturn = indexOrEnd(text, '\r', searched);
+    const text = this.#decoder.decode(bytes, { stream: true });
+    if (text === '') return;
+    let start = this.#afterReturn && text.startsWith('\n') ? 1 : 0;
+    this.#afterReturn = text.endsWith('\r');
+    let nextReturn = indexOrEnd(text, '\r', start);
     while (true) {
-      if (nextReturn < searched) nextReturn = indexOrEnd(text, '\r', searched);
-      const end = Math.min(indexOrEnd(text, '\n', searched), nextReturn);
+      if (nextReturn < start) nextReturn = indexOrEnd(text, '\r', start);
+      const end = Math.min(indexOrEnd(text, '\n', start), nextReturn);
       if (end === text.length) break;
-      const line = text.slice(start, end);
+      const line = this.#parts.length === 0 ? text.slice(start, end) : this.#takeParts() + text.slice(start, end);
       start = end + (text.startsWith('\r\n', end) ? 2 : 1);
-      searched = start;
       const complete = this.#readLine(line);
       if (complete !== undefined) yield complete;
     }
-    this.#rest = text.slice(start);
-    if (this.#rest.length > MAX_LINE) throw new Error('The gateway sent a line of more than 16 MiB.');
+    if (start < text.length) this.#keepPart(text.slice(start));
+  }
+
+  #keepPart(part: string): void {
+    this.#parts.push(part);
+    this.#partsLength += part.length;
+    if (this.#partsLength > MAX_LINE) throw new Error('The gateway sent a line of more than 16 MiB.');
+  }
+
+  #takeParts(): string {
+    const line = this.#parts.join('');
+    this.#parts = [];
+    this.#partsLength = 0;
+    return line;
   }
 
   #readLine(line: string): ServerSentEvent | Comment | undefined {
