@@ -17,6 +17,7 @@ export function Settings() {
         Go to…
       </Button>
       <Button look="quiet" onClick={() => setOpen(true)} title={`Times are in ${timeZone.value}`}>
+        <span aria-hidden="true">⚙</span>
         <span class="settings-zone">{timeZone.value.replaceAll('_', ' ')}</span>
         <span class="visually-hidden">: time zone and other settings</span>
       </Button>
