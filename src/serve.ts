@@ -4,7 +4,8 @@ import { print, printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
 import { createDiagnostics } from './diagnostics.ts';
-import { startGateway } from './gateway.ts';
+import { type Gateway, startGateway } from './gateway.ts';
+import { DASHBOARD_NOT_BUILT } from './http/dashboard/dashboard.ts';
 import { loadOrCreateMasterKey } from './master-key.ts';
 import { providerTypes } from './providers/types.ts';
 import { watchUnexpectedErrors } from './unexpected-errors.ts';
@@ -56,7 +57,10 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
         'set LLAMACPP_BASE_URL=http://HOST:PORT/v1, OPENAI_API_KEY=… or another variable to add a real provider.',
     );
   }
-  if (created && masterKey !== undefined) printFirstStart(gateway.url, masterKey, gateway.demo);
+  if (gateway.dashboard === 'not built') print(DASHBOARD_NOT_BUILT);
+  const dashboard = gateway.dashboard === 'on' ? `${gateway.url}/admin/dashboard` : undefined;
+  if (created && masterKey !== undefined) printFirstStart(gateway, masterKey, dashboard);
+  else if (dashboard !== undefined) print(`The dashboard is at ${dashboard}`);
   analytics?.start(gateway.recordQuery);
 
   const reason = await Promise.race([first, unexpected.first]);
@@ -83,12 +87,13 @@ const durability = {
   relaxed: 'synced every 100 ms: a power cut may lose the last events',
 };
 
-function printFirstStart(url: string, masterKey: string, demo: boolean): void {
+function printFirstStart({ url, demo }: Gateway, masterKey: string, dashboard: string | undefined): void {
   const model = demo ? 'demo/simulated-small' : 'PROVIDER/MODEL';
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] });
   print(
     `\nThis is the first start. The master key, shown only once and stored in the data folder:\n\n  ${masterKey}\n`,
   );
+  if (dashboard !== undefined) print(`The dashboard, which needs this key:\n\n  ${dashboard}\n`);
   print(
     `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
       `-H 'Content-Type: application/json' -d '${body}'\n`,

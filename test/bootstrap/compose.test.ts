@@ -52,12 +52,24 @@ test.each(['gateway', 'analytics-setup'])('the variables that compose sets are t
 });
 
 test('all files that the image runs are copied into it', () => {
-  const copied = [...read('Dockerfile').matchAll(/^COPY (.+) \S+$/gm)].flatMap(([, from = '']) => from.split(' '));
+  const copies = read('Dockerfile').matchAll(/^COPY (?!--from)(.+) \S+$/gm);
+  const copied = [...new Set([...copies].flatMap(([, from = '']) => from.split(' ')))];
   for (const path of copied) expect(existsSync(join(infra, '..', path)), path).toBe(true);
   const kept = read('Dockerfile.dockerignore')
     .match(/^!.+$/gm)
     ?.map((line) => line.slice(1));
   expect(kept?.toSorted()).toEqual(copied.toSorted());
+});
+
+test('the image has the built dashboard, without its sources and packages', () => {
+  const [build = '', image = ''] = read('Dockerfile')
+    .split(/^FROM /m)
+    .slice(1);
+  expect(build).toContain('COPY dashboard dashboard\nRUN node scripts/dashboard.mjs');
+  expect(image.match(/^.*dashboard.*$/gm)).toEqual(['COPY --from=dashboard /app/dashboard/dist dashboard/dist']);
+  for (const folder of ['node_modules', 'dist', 'generated']) {
+    expect(read('Dockerfile.dockerignore').split('\n')).toContain(`dashboard/${folder}`);
+  }
 });
 
 test('the data sources are those of the dashboards', () => {

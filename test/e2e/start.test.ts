@@ -4,6 +4,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
+import { isDashboardCurrent } from '../../scripts/dashboard-build.mjs';
+import { DASHBOARD_NOT_BUILT } from '../../src/http/dashboard/dashboard.ts';
 import { ask, killAll, root, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const run = promisify(execFile);
@@ -51,6 +53,14 @@ describe('a start without configuration', async () => {
     expect((file.mode & 0o777).toString(8)).toBe('600');
     expect(file.size).toBe(key.length + 1);
 
+    // The start has built it, unless its packages cannot be installed here.
+    const dashboard = `${url}/admin/dashboard`;
+    const isBuilt = isDashboardCurrent(root);
+    expect(gateway.stdout).toContain(
+      isBuilt ? `The dashboard, which needs this key:\n\n  ${dashboard}\n\nTry it:` : DASHBOARD_NOT_BUILT,
+    );
+    expect((await fetch(dashboard)).status).toBe(isBuilt ? 200 : 503);
+
     const command = gateway.stdout.split('\n').find((line) => line.trim().startsWith('curl ')) ?? '';
     if (!curl) test.skip('there is no curl to run the printed command with');
     const { stdout } = await run('/bin/sh', ['-c', command]);
@@ -68,9 +78,28 @@ describe('a start without configuration', async () => {
     await expect.poll(() => again.stdout).toContain('demo/');
     expect(`${again.stdout}${again.stderr}`).not.toMatch(keyPattern);
     expect(again.stdout).not.toContain('curl');
+    expect(again.stdout).toContain(
+      isDashboardCurrent(root) ? `\nThe dashboard is at ${url}/admin/dashboard\n` : DASHBOARD_NOT_BUILT,
+    );
     expect((await ask(url, '/v1/models', { key: 'another' })).status).toBe(401);
     again.kill('SIGTERM');
     expect(await again.exited).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe('a start without the dashboard', () => {
+  it.each(['ADMIN_UI_ENABLED', 'ADMIN_ENDPOINTS_ENABLED'])('does not print its address: %s=false', async (name) => {
+    const gateway = startProcess({
+      env: { DATA_DIR: join(folder.path, 'off'), GATEWAY_MASTER_KEY: 'a-key-of-16-characters', [name]: 'false' },
+    });
+    await gateway.listening;
+    await expect.poll(() => gateway.stdout).toContain('demo/');
+    gateway.kill('SIGTERM');
+    await gateway.exited;
+    expect(gateway.stdout).not.toContain('ashboard');
+    expect(gateway.stderr.includes('the dashboard is off because it requires the admin endpoints')).toBe(
+      name === 'ADMIN_ENDPOINTS_ENABLED',
+    );
   });
 });
 

@@ -14,7 +14,9 @@ import type { Bundle } from './bundle.ts';
 import { preferredCoding } from './content-coding.ts';
 
 const PAGE = '/admin/dashboard';
-const NOT_BUILT = 'The dashboard was not built. Build it with "npm run dashboard" and restart the gateway.\n';
+/** The answer in place of the page. */
+export const DASHBOARD_NOT_BUILT =
+  'The dashboard was not built. Build it with "npm run dashboard" and restart the gateway.';
 
 /** Also on assets: a worker has the policy of its own script. */
 const securityHeaders = {
@@ -69,7 +71,11 @@ export function registerDashboard(app: Routes, bundle: Bundle | undefined): void
   const sendPage = (request: FastifyRequest, reply: FastifyReply) => {
     reply.headers(securityHeaders);
     if (bundle === undefined) {
-      return reply.code(503).headers({ 'cache-control': 'no-store' }).type('text/plain; charset=utf-8').send(NOT_BUILT);
+      return reply
+        .code(503)
+        .headers({ 'cache-control': 'no-store' })
+        .type('text/plain; charset=utf-8')
+        .send(`${DASHBOARD_NOT_BUILT}\n`);
     }
     const up = '../'.repeat(depthOf(request.url));
     const etag = `"${bundle.version}-${up.length}"`;
