@@ -4,12 +4,13 @@ import { sessionKey } from '../api/session-key.ts';
 import { ErrorPanel, Pending } from '../ui/states.tsx';
 import { followKeys } from './keys.ts';
 import { LockScreen } from './lock-screen.tsx';
+import { pages } from './pages.ts';
 import { followLinks } from './router.ts';
 import { Shell } from './shell.tsx';
 
 export function App() {
   useEffect(() => followAccess(), []);
-  useEffect(() => followKeys(), []);
+  useEffect(() => followKeys(pages), []);
   useEffect(() => followLinks(document.body), []);
   if (sessionKey.value === '') return <LockScreen />;
   if (accessError.value !== undefined) {

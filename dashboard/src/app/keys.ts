@@ -3,7 +3,7 @@
  * Escape, which the browser gives to the dialog.
  */
 import { signal } from '@preact/signals';
-import { pages } from './pages.ts';
+import type { PageEntry } from './pages.ts';
 import { hrefOf, navigate } from './router.ts';
 
 /** Which overlay is open. */
@@ -37,7 +37,8 @@ export function followPageKey(key: string, run: () => void): () => void {
 /** Milliseconds in which a letter after `g` selects a page. */
 const SEQUENCE_MS = 1500;
 
-export function followKeys(): () => void {
+/** @param pages with letters that select them; given, since pages import this file */
+export function followKeys(pages: readonly Pick<PageEntry, 'letter' | 'path'>[]): () => void {
   let pressedG = 0;
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.defaultPrevented || event.isComposing) return;
