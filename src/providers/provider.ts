@@ -148,6 +148,8 @@ export interface Provider {
   /** Where its requests are sent: origin, base path and query, without credentials. */
   readonly address: string;
   readonly capabilities: ProviderCapabilities;
+  /** The path on its server to which requests in this dialect are sent, without query; undefined when it has none. */
+  pathOf(dialect: Dialect): string | undefined;
   /** The type's extra settings by option name, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;
   /** For an answer that is not a stream, from its headers to its end. */

@@ -34,6 +34,7 @@ class Listed implements Provider {
   } as const;
   readonly answerLimit = { ms: 1000, setting: 'HTTP_TIMEOUT' };
   requestCount = 0;
+  pathOf = () => undefined;
   answer: (signal: AbortSignal) => Promise<ProviderModel[]>;
 
   constructor(name: string, models: readonly string[] | undefined, type = name.split('-')[0] ?? name) {

@@ -63,6 +63,7 @@ export function target(provider: string, model: string): Target {
       },
       options: {},
       answerLimit: { ms: 1000, setting: 'HTTP_TIMEOUT' },
+      pathOf: unused,
       listModels: unused,
       send: unused,
       forward: unused,

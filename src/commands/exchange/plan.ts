@@ -31,6 +31,8 @@ export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R
   readonly body: Uint8Array | Upload | undefined;
   /** Whether the gateway may send the request twice. */
   readonly repeatable: boolean;
+  /** The record keeps size and digest of the body instead of the bytes: files in a form. */
+  readonly digestOfBody?: true;
   /** The record keeps the number and the digest of the answer's bytes instead of the bytes. */
   readonly digestOnly?: boolean;
   /** The relay reads a JSON answer whole, however long it is, before any of it is passed on. */
@@ -43,6 +45,13 @@ export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R
 
 /** One request as it is sent to one provider. A dialect makes one with plain relays; guardrails make guarded ones of it. */
 export type Plan<R extends LiveRelay = LiveRelay> = ModelPlan<R> | ForwardPlan<R>;
+
+/** The content type of the request to the provider; undefined for `application/json`. */
+export function sentContentType(plan: Plan): string | undefined {
+  if (plan.kind === 'model' || plan.body === undefined) return undefined;
+  const contentType = plan.call.headers['content-type'];
+  return contentType === 'application/json' ? undefined : contentType;
+}
 
 /** A request body that is streamed to the provider. */
 export interface Upload extends AsyncIterable<Buffer> {

@@ -180,9 +180,37 @@ export const answerReplayed = defineEvent({
   data: z.object({ exchangeId: z.string().describe('the exchange that made the answer') }),
 });
 
+/** A body on record: the client's, that of `guardrail.applied`, or that of an earlier attempt of the exchange. */
+const attemptRequestBase = z.union([z.enum(['client', 'guardrails']), z.templateLiteral(['attempt:', z.number()])]);
+
+const attemptRequest = z.object({
+  path: z.string().optional().describe("on the provider's server, without query; absent for forwarded requests"),
+  contentType: z.string().optional().describe('absent: application/json'),
+  bytes: z.number().int().optional().describe('size of the body that is sent; absent when it is streamed'),
+  base: attemptRequestBase
+    .optional()
+    .describe(
+      'the recorded body that it is compared with: `client` (`request.received`), `guardrails` (the last ' +
+        '`guardrail.applied` with a body before) or `attempt:<number>`; absent: the body of this event is all of it',
+    ),
+  prefixBytes: z.number().int().optional().describe('bytes at the beginning of the base with which it begins'),
+  suffixBytes: z.number().int().optional().describe('bytes at the end of the base with which it ends'),
+  sha256: z.string().optional().describe('of the body, hexadecimal, where its bytes are not kept'),
+  streamed: z
+    .literal(true)
+    .optional()
+    .describe('the body is sent as it arrives: `request.body_received` and `request.part_received` have its pieces'),
+});
+
+export type AttemptRequest = z.infer<typeof attemptRequest>;
+export type AttemptRequestBase = z.infer<typeof attemptRequestBase>;
+
 export const attemptStarted = defineEvent({
   type: 'attempt.started',
   when: 'A provider is about to be called.',
+  body:
+    "the bytes of the provider's request that are not in `request.base`: the request is the first `prefixBytes` of the " +
+    'base, these bytes, and the last `suffixBytes` of the base',
   data: z.object({
     attempt,
     kind: z.enum(['primary', 'retry', 'translation', 'failover']).describe('why this attempt is made'),
@@ -194,6 +222,7 @@ export const attemptStarted = defineEvent({
       .literal(true)
       .optional()
       .describe('guardrails evaluate the answer: the client gets the bytes of `frame.delivered`, or of the end event'),
+    request: attemptRequest.optional().describe('what is sent to the provider; absent in events of earlier versions'),
   }),
 });
 

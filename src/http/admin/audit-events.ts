@@ -38,7 +38,7 @@ const offset = numberParameter(
 );
 const after = numberParameter({ least: 0, most: Number.MAX_SAFE_INTEGER }, 'Only events with a greater revision');
 
-const recordedBody = {
+export const recordedBody = {
   body: z.string().optional().describe('The body, or its returned part, when that is valid UTF-8'),
   body_base64: z.string().optional().describe('When it is not'),
   body_bytes: z.int().optional().describe('Size of the recorded body; absent when the event has none'),

@@ -101,10 +101,13 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       }
       return answer;
     });
+  const paths = new Map<Dialect, string>();
   const urls = new Map<Dialect, string>();
   for (const dialect of dialects) {
     const path = (row.paths ?? openAiPaths)[dialect];
-    if (path !== undefined) urls.set(dialect, withQuery(base.path + path, base.query));
+    if (path === undefined) continue;
+    paths.set(dialect, base.path + path);
+    urls.set(dialect, withQuery(base.path + path, base.query));
   }
   const secrets = [...config.apiKeys, base.basicAuth ?? ''].filter((secret) => secret.length >= 4);
   /** Milliseconds since the epoch until which `/v1/responses` is not tried. */
@@ -157,6 +160,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     },
     redact,
     address: `${base.origin}${base.path}?${base.query}`,
+    pathOf: (dialect) => paths.get(dialect),
     pausedMs: (model) => paused.waitMs(model),
     async listModels(signal) {
       if (differences.listModels !== undefined) return differences.listModels(readJson, base, signal);

@@ -8,6 +8,7 @@ import { registerAuditExport } from '../../http/admin/audit-export.ts';
 import { type AuditFacets, registerAuditFacets } from '../../http/admin/audit-facets.ts';
 import { registerAuditHistogram } from '../../http/admin/audit-histogram.ts';
 import { registerAuditLog } from '../../http/admin/audit-log.ts';
+import { registerAuditProviderRequest } from '../../http/admin/audit-provider-request.ts';
 import { registerAuditSql } from '../../http/admin/audit-sql.ts';
 import { registerAuditStats } from '../../http/admin/audit-stats.ts';
 import type { AnalyticsState } from '../../http/admin/report-db.ts';
@@ -50,6 +51,7 @@ export function registerAuditReports(admin: Routes, wiring: AuditReportsWiring):
   registerAuditDetail(admin, { ...reports, audit, recorded });
   registerAuditChain(admin, { ...reports, recorded });
   registerAuditEvents(admin, { ...reports, audit, recorded });
+  registerAuditProviderRequest(admin, { ...reports, audit, recorded });
   registerAuditExport(admin, { ...reports, audit, files, isOn: () => state() !== 'off' });
   registerSql(admin, { audit, address: administrator, isServer, whyNot: whyNoSql });
 }

@@ -125,6 +125,11 @@ export const adminRoutes: readonly Row[] = [
     path: () => '/admin/audit/events?log_id=none',
     answers: [401, 403, 403, 403, 404, 404, 404],
   },
+  {
+    route: 'GET /admin/audit/provider-request',
+    path: () => '/admin/audit/provider-request?log_id=none',
+    answers: [401, 403, 403, 403, 404, 404, 404],
+  },
   { route: 'GET /admin/audit/export', answers: [401, 403, 403, 403, 503, 503, 503] },
   { route: 'POST /admin/sql', body: () => ({ query: 'SELECT 1' }), answers: [401, 403, 403, 403, 403, 503, 503] },
 
@@ -598,6 +603,20 @@ export const adminRoutes: readonly Row[] = [
     about: 'of another tenant',
     make: exchangeBy('/third'),
     path: (id) => `/admin/audit/events?log_id=${id}`,
+    answers: [401, 403, 403, 403, 404, 200, 200],
+  },
+  {
+    route: 'GET /admin/audit/provider-request',
+    about: 'of a tenant',
+    make: exchangeBy('/team/a'),
+    path: (id) => `/admin/audit/provider-request?log_id=${id}`,
+    answers: [401, 403, 403, 403, 200, 200, 200],
+  },
+  {
+    route: 'GET /admin/audit/provider-request',
+    about: 'of another tenant',
+    make: exchangeBy('/third'),
+    path: (id) => `/admin/audit/provider-request?log_id=${id}`,
     answers: [401, 403, 403, 403, 404, 200, 200],
   },
   {

@@ -1,4 +1,5 @@
 /** The objects in the requests of the table: created by a key of a tenant, or by the master key. */
+import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
 import type { TestGateway } from '../../support/gateway.ts';
 import { exchangeOf, json, user } from '../../support/with-gateway.ts';
@@ -90,11 +91,11 @@ export const batchOf =
       }),
     );
 
-/** A request to a model; the id of its exchange. */
+/** A request to a model, which a provider answers and not the cache; the id of its exchange. */
 export const exchangeBy =
   (path: string): StoredObjectMaker =>
   async (world) =>
-    exchangeOf(await post(world, path, '/v1/chat/completions', { model: MODEL, messages: user('hi') }));
+    exchangeOf(await post(world, path, '/v1/chat/completions', { model: MODEL, messages: user(randomUUID()) }));
 
 /** A key that is bound to the path, created by the master key. */
 export const keyOf =

@@ -10,6 +10,7 @@ import { callProvider } from './call-provider.ts';
 import { verdictOf } from './call-verdict.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { type RetryPolicy, retryDelay } from './retry-policy.ts';
+import type { SentRequests } from './sent-requests.ts';
 
 export interface AttemptsOptions extends AttemptOptions {
   readonly plan: Plan;
@@ -26,6 +27,8 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
+  /** Of the exchange. */
+  readonly sent: SentRequests;
   /** Called with the relay of a failed attempt that has spent tokens. */
   spent(relay: LiveRelay, attempt: number): void;
   /** `durable` when the provider may be called only after the request is on disk. */
@@ -86,6 +89,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
   let tries = 0;
   for (let attempt = options.attemptsBefore + 1; ; attempt++) {
     tries += 1;
+    const path = plan.kind === 'model' ? provider.pathOf(plan.dialect) : undefined;
+    const { request, body: sentBody } = options.sent.next(attempt, plan, path);
     record.note(
       attemptStarted.create(
         {
@@ -96,8 +101,10 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
           model: target.model || undefined,
           dialect: plan.dialect,
           guarded: plan.isGuarded,
+          request,
         },
         record.context,
+        sentBody,
       ),
     );
     await record.flush(options.recordBeforeCall);

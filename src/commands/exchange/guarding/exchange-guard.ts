@@ -47,6 +47,8 @@ export class ExchangeGuard {
   readonly #headers: HeaderChanges[] = [];
   /** Whether the request was changed. */
   #isChanged = false;
+  /** The request as the prompt phase changed it, in the bytes on record. */
+  changedBody: Buffer | undefined;
   /** Whether a guardrail warned about the answer, or changed its headers. */
   hasAnswerEffects = false;
 
@@ -74,6 +76,7 @@ export class ExchangeGuard {
     const outcome = await this.#run('prompt', this.steps.prompt, body, of);
     this.#isChanged = outcome.body !== body;
     const changed = outcome.body === body || !this.keepBodies ? undefined : Buffer.from(JSON.stringify(outcome.body));
+    this.changedBody = changed;
     this.#note({ ...outcome, phase: 'prompt', body: changed });
     const { size } = this.placeholders;
     if (size > 0) {

@@ -4,6 +4,7 @@ import { refusals } from '../../refusal.ts';
 import type { GuardrailAnswer, ProviderAnswer } from '../answer-source.ts';
 import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
 import { callTarget } from '../attempts/retry-loop.ts';
+import { SentRequests } from '../attempts/sent-requests.ts';
 import { announcePendingResponse, newPendingResponse } from '../background/announce-pending-response.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
@@ -56,6 +57,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     record,
     client: exchange.client,
     scope,
+    sent: sentRequests(context),
     attemptsBefore: call.attemptsBefore,
     kind: call.kind,
     movesOn: call.movesOn,
@@ -71,6 +73,15 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     answerHeaders: (reply) => answerHeaders(spender, reply),
     spent: (relay, failedAttempt) => noteSpending(spender, target, relay, { isPartial: false, failedAttempt }),
   });
+}
+
+function sentRequests({ exchange, policy, guarded }: Admitted): SentRequests {
+  exchange.sent ??= new SentRequests({
+    keepBodies: policy.capture === 'full',
+    client: exchange.request.body,
+    guardrails: guarded?.guard.changedBody,
+  });
+  return exchange.sent;
 }
 
 /**

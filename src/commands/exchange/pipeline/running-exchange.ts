@@ -2,6 +2,7 @@
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/target.ts';
+import type { SentRequests } from '../attempts/sent-requests.ts';
 import type { PendingResponse } from '../background/announce-pending-response.ts';
 import type { NewExchange, Resumed } from '../background/resumable-exchange.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
@@ -30,6 +31,8 @@ export class RunningExchange {
   hasMissedCache = false;
   /** Where the answer may be cached; undefined where it must not be. */
   cachePlace: CachePlace | undefined;
+  /** The requests to providers, once one was called. */
+  sent: SentRequests | undefined;
   /** The target that was called last. */
   target: Target | undefined;
 

@@ -99,7 +99,7 @@ export function formUpload(
     readonly keepText: boolean;
     readonly keepFiles: boolean;
   },
-): Pick<ForwardPlan, 'body' | 'repeatable'> & { readonly headers: Record<string, string> } {
+): Pick<ForwardPlan, 'body' | 'repeatable' | 'digestOfBody'> & { readonly headers: Record<string, string> } {
   const upload = new FormUpload(form, {
     ...options,
     record,
@@ -110,7 +110,8 @@ export function formUpload(
     },
   });
   const repeatable = form.rest === undefined;
-  return { headers: { 'content-type': upload.contentType }, body: repeatable ? upload.held() : upload, repeatable };
+  const headers = { 'content-type': upload.contentType };
+  return { headers, body: repeatable ? upload.held() : upload, repeatable, digestOfBody: true };
 }
 
 /** @throws Refusal for a late field that would have selected another target */
