@@ -42,6 +42,8 @@ export interface AnalyticsStatus {
   readonly health: 'ok' | 'behind' | 'down' | 'off';
   /** Events that are not stored yet, by its last report; undefined before the first. */
   readonly lagEvents: number | undefined;
+  /** For how long the oldest of them has been in the log, in milliseconds. */
+  readonly lagMs?: number | undefined;
   readonly error?: string;
 }
 
@@ -286,13 +288,14 @@ class Supervised implements AnalyticsProcess {
   status(): AnalyticsStatus {
     const report = this.#report;
     const lagEvents = report?.lagEvents;
+    const lagMs = report?.lagMs;
     const error = report?.error;
     if (this.#off) return { health: 'off', lagEvents: undefined };
     const silentMs = this.#watchdog?.silentMs ?? 0;
-    if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, error };
-    if (report === undefined) return { health: 'ok', lagEvents };
-    if (report.state === 'waiting' || report.state === 'stopped') return { health: 'down', lagEvents, error };
-    return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents };
+    if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, lagMs, error };
+    if (report === undefined) return { health: 'ok', lagEvents, lagMs };
+    if (report.state === 'waiting' || report.state === 'stopped') return { health: 'down', lagEvents, lagMs, error };
+    return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents, lagMs };
   }
 
   address(username: ClickHouseReader = 'gateway'): AnalyticsAddress | undefined {

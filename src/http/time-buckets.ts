@@ -22,9 +22,16 @@ export interface TimeBuckets {
   readonly starts: readonly number[];
 }
 
-/** The shortest interval with at most that many buckets. Each bucket ends where the next begins. */
-export function timeBuckets({ from, until, timeZone }: ReportRange, most: number): TimeBuckets {
-  for (const interval of intervals) {
+/**
+ * The shortest interval with at most that many buckets. Each bucket ends where the next begins.
+ * @param among intervals, ascending, the last of them `P3M`. Default: all
+ */
+export function timeBuckets(
+  { from, until, timeZone }: ReportRange,
+  most: number,
+  among: readonly BucketInterval[] = intervals,
+): TimeBuckets {
+  for (const interval of among) {
     if (interval !== 'P3M' && (until - from) / bucketIntervals[interval] > most) continue;
     const starts = startsOf(interval, from, until, timeZone, most);
     if (starts.length <= most || interval === 'P3M') return { interval, starts };

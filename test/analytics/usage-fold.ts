@@ -7,7 +7,9 @@ export interface Used {
   readonly id: string;
   readonly at: number;
   readonly requestId: string;
+  /** Empty without a managed key. */
   readonly keyId: string;
+  readonly actor: string;
   readonly userPath: string;
   readonly model: string;
   readonly provider: string;
@@ -44,6 +46,7 @@ export async function usedOf(log: EventLog): Promise<Used[]> {
         at: event.at,
         requestId,
         keyId: actor.startsWith('key:') ? actor.slice(4) : '',
+        actor,
         userPath,
         model: data.model,
         provider: data.provider,
@@ -155,9 +158,16 @@ export function summaryOf(used: readonly Used[]) {
 /** A row for each group, with cached answers apart. */
 export function breakdownOf(used: readonly Used[], mode: string) {
   const cached = inMode(used, 'cached');
+  const answered = inMode(used, 'uncached');
+  const { requests, input_tokens, output_tokens } = figuresOf(cached);
+  const saved = cached.flatMap((one) => one.saved ?? []);
+  const unpriced = figuresOf(answered).requests - answered.filter(({ costs }) => costs.total !== null).length;
   return {
     ...figuresOf(inMode(used, mode)),
-    local_cached_input_tokens: figuresOf(cached).input_tokens,
-    local_cached_output_tokens: figuresOf(cached).output_tokens,
+    local_cached_input_tokens: input_tokens,
+    local_cached_output_tokens: output_tokens,
+    cache_hits: requests,
+    saved_cost: requests > 0 && saved.length === 0 ? null : Number(saved.reduce((sum, one) => sum + one, 0n)) / 1e9,
+    unpriced_requests: Math.max(0, unpriced),
   };
 }

@@ -32,6 +32,8 @@ interface Off {
   readonly analytics?: AnalyticsQueries;
 }
 
+const asking = { analytics: { address: send, status: () => ({ health: 'ok' as const, lagEvents: 0 }) } };
+
 const off: readonly Off[] = [
   { why: 'analytics is off' },
   {
@@ -41,7 +43,7 @@ const off: readonly Off[] = [
   {
     why: 'usage is not tracked',
     env: { USAGE_ENABLED: 'false' },
-    analytics: { address: send, status: () => ({ health: 'ok', lagEvents: 0 }) },
+    ...asking,
   },
 ];
 
@@ -55,7 +57,7 @@ describe.each(off)('while $why', ({ env = {}, analytics }) => {
 
   test('reports are empty or zero', async () => {
     expect(await report('summary')).toEqual(nothing);
-    for (const list of ['daily', 'models', 'user-paths', 'labels']) expect(await report(list)).toEqual([]);
+    for (const list of ['daily', 'models', 'user-paths', 'labels', 'keys']) expect(await report(list)).toEqual([]);
     expect(await report('sessions?limit=7&offset=3')).toEqual({ entries: [], total: 0, limit: 7, offset: 3 });
     expect(await report('log?limit=8&offset=4')).toEqual({ entries: [], total: 0, limit: 8, offset: 4 });
     const { buckets } = await report('throughput?granularity=hour');
@@ -77,6 +79,41 @@ describe.each(off)('while $why', ({ env = {}, analytics }) => {
     await errorOf(await gateway.fetch('/admin/cache/overview?end_date=x'), 400);
     const error = await errorOf(await gateway.fetch('/admin/cache/overview'), 503);
     expect(error.code).toBe('feature_unavailable');
+  });
+});
+
+describe.each([
+  ...off.slice(0, 2),
+  { why: 'neither usage nor requests are kept', env: { USAGE_ENABLED: 'false', LOGGING_ENABLED: 'false' }, ...asking },
+])('GET /admin/overview while $why', ({ env = {}, analytics }) => {
+  test('has every bucket, without figures', async () => {
+    const gateway = await startTestGateway({
+      env,
+      simulated: false,
+      ...(analytics === undefined ? {} : { analytics }),
+    });
+    try {
+      const figures = {
+        requests: 0,
+        p50_ms: null,
+        total_tokens: 0,
+        total_cost: null,
+        cache_hits_exact: 0,
+        saved_cost: 0,
+      };
+      const { summary, buckets, models, analytics: state } = await json(await gateway.fetch('/admin/overview?days=2'));
+      expect(summary).toMatchObject({ ...figures, success_rate: null });
+      expect(buckets.length).toBeGreaterThan(20);
+      for (const bucket of buckets) expect(bucket).toMatchObject(figures);
+      expect(models).toEqual([]);
+      expect(state).toEqual({
+        state: analytics === asking.analytics ? 'ok' : 'off',
+        lag_events: analytics === asking.analytics ? 0 : null,
+        lag_seconds: null,
+      });
+    } finally {
+      await gateway.close();
+    }
   });
 });
 

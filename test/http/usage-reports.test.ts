@@ -10,6 +10,7 @@ import { parsePosition } from '../../src/events/sequence-position.ts';
 import { overviewOf } from '../../src/http/admin/cache-overview.ts';
 import { createAnalyticsDb } from '../../src/projections/analytics/analytics-db.ts';
 import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
+import { usageByTime } from '../../src/projections/analytics/overview-queries.ts';
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
 import {
   cacheByDay,
@@ -159,8 +160,11 @@ describe.skipIf(!hasChdb)('usage reports', () => {
         expect(await report('summary', query, headers)).toEqual(summaryOf(counted));
         const periods = { daily: 10, monthly: 7, yearly: 4 };
         for (const [interval, length] of Object.entries(periods)) {
-          const grouped = Map.groupBy(counted, ({ at }) => localDay(at, of.timeZone).slice(0, length));
-          const rows = [...grouped].map(([date, some]) => ({ date, ...figuresOf(some) }));
+          // Days of which every answer is of the other mode are left out.
+          const days = new Set(counted.map(({ at }) => localDay(at, of.timeZone)));
+          const inDays = match.filter(({ at }) => days.has(localDay(at, of.timeZone)));
+          const grouped = Map.groupBy(inDays, ({ at }) => localDay(at, of.timeZone).slice(0, length));
+          const rows = [...grouped].map(([date, some]) => ({ date, ...breakdownOf(some, mode) }));
           rows.sort((one, other) => (one.date < other.date ? -1 : 1));
           expect(await report('daily', { ...query, interval }, headers)).toEqual(rows);
         }
@@ -181,6 +185,16 @@ describe.skipIf(!hasChdb)('usage reports', () => {
               user_path,
               { user_path, ...breakdownOf(some, mode) },
             ]),
+          ),
+        );
+        const keys = byName(await report('keys', query, headers), (row) => row.auth_key_id ?? row.caller);
+        expect(keys).toEqual(
+          Object.fromEntries(
+            [...Map.groupBy(match, ({ keyId }) => keyId || 'master')].map(([name, some]) => {
+              const caller = name === 'master' ? 'master' : 'key';
+              const named = { caller, auth_key_id: name === 'master' ? null : name, name: null };
+              return [name, { ...named, ...breakdownOf(some, mode) }];
+            }),
           ),
         );
         const labels = byName(await report('labels', query, headers), (row) => row.label);
@@ -244,7 +258,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
       .map((some) => ({
         session_id: some[0]?.sessionId,
         user_path: some[0]?.userPath || '/',
-        ...figuresOf(some),
+        ...breakdownOf(some, 'all'),
       }));
     const page = await report('sessions', { ...allOfIt, limit: '500' });
     expect(page).toMatchObject({ total: wanted.length, limit: 200, offset: 0 });
@@ -284,6 +298,19 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     const some = used.find(({ requestId }) => requestId === 'request-77') ?? used[0];
     const found = await report('log', { ...allOfIt, cache_mode: 'all', search: some?.requestId.toUpperCase() });
     expect(found.entries.map(({ request_id }: Answered) => request_id)).toContain(some?.requestId);
+  });
+
+  test('count the requests between two instants, to the millisecond', async () => {
+    const [first, last] = [used[100], used[300]];
+    if (first === undefined || last === undefined) throw new Error('the history is too short');
+    const [from, to] = [first, last].map(({ at }) => new Date(Math.ceil(at)).toISOString()) as [string, string];
+    const between = used.filter(({ at }) => at >= Date.parse(from) && at < Date.parse(to));
+    const query = { from, to, cache_mode: 'all' };
+    expect(await report('summary', query)).toEqual(summaryOf(between));
+    const models = await report('models', query);
+    expect(models.reduce((sum: number, { requests }: Answered) => sum + requests, 0)).toBe(requestsOf(between));
+    const answer = await gateway.fetch(`/admin/usage/summary?from=${from}&start_date=2026-01-01`);
+    expect((await errorOf(answer, 400)).param).toBe('from');
   });
 
   test('refuse invalid parameters', async () => {
@@ -331,13 +358,21 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     const db = createAnalyticsDb({
       address: () => ({ url: embedded.url, username: 'gateway', password: 'asks', database }),
     });
-    const filter = { from: began, until: Date.now(), subtree: '/sales' as UserPath, model: 'tiny', provider: 'local' };
+    const quarterHour = (at: number) => Math.floor(at / 900_000) * 900_000;
+    const times = { from: quarterHour(began), until: quarterHour(Date.now()) };
+    const filter = { ...times, subtree: '/sales' as UserPath, model: 'tiny', provider: 'local' };
     for (const { sql, parameters } of [
       usageTotals(filter, 'all'),
       usageByDay(filter, 'uncached', 'Europe/Berlin'),
       usageByModel(filter, 'cached'),
       usageByUserPath(filter, 'uncached'),
       cacheByDay(filter, 'UTC'),
+      usageByTime({
+        ...times,
+        before: times.from - 900_000,
+        starts: [times.from / 1000],
+        subtree: '/sales' as UserPath,
+      }),
     ]) {
       const plan = await db.rows<{ explain: string }>(`EXPLAIN ${sql}`, parameters);
       expect(plan.map(({ explain }) => explain).join('\n')).toContain('ReadFromMergeTree (sums_by_quarter_hour)');
@@ -377,6 +412,39 @@ describe.skipIf(!hasChdb)('usage reports', () => {
       const error = await errorOf(await gateway.fetch(`/admin/${path}`, { headers }), 403);
       expect(error.code).toBe('admin_scope_denied');
     }
+  });
+
+  test('are CSV when the query or Accept says so, with the columns and rows of the JSON', async () => {
+    const read = async (path: string, headers = {}) => {
+      const answer = await gateway.fetch(`/admin/usage/${path}`, { headers });
+      expect(answer.status).toBe(200);
+      const [head = '', ...lines] = (await answer.text()).trimEnd().split('\r\n');
+      return { answer, columns: head.split(','), lines };
+    };
+    const range = new URLSearchParams({ ...allOfIt, cache_mode: 'all' });
+    for (const path of ['summary', 'daily', 'models', 'user-paths', 'labels', 'keys', 'sessions', 'log']) {
+      const whole = await report(path, { ...allOfIt, cache_mode: 'all', ...(path === 'log' ? { limit: '200' } : {}) });
+      const rows = [Array.isArray(whole) ? whole : (whole.entries ?? whole)].flat();
+      const { answer, columns, lines } = await read(`${path}?${range}&format=csv`);
+      expect(answer.headers.get('content-type')).toBe('text/csv; charset=utf-8');
+      expect(answer.headers.get('content-disposition')).toMatch(/^attachment; filename="usage-[a-z-]+\.csv"$/);
+      expect(Number(answer.headers.get('x-total-count')), path).toBe(whole.total ?? rows.length);
+      expect(lines.length, path).toBeGreaterThanOrEqual(rows.length);
+      for (const name of Object.keys(rows[0])) expect(columns, path).toContain(name);
+    }
+    const { columns, lines } = await read(`models?${range}`, { accept: 'text/csv, application/json;q=0.5' });
+    const models = await report('models', { ...allOfIt, cache_mode: 'all' });
+    const cells = lines.map((line) => line.split(','));
+    const column = (name: string) => cells.map((row) => row[columns.indexOf(name)]);
+    expect(column('model')).toEqual(models.map(({ model }: Answered) => model));
+    expect(column('total_cost')).toEqual(
+      models.map(({ total_cost: cost }: Answered) => (cost === null ? '' : cost.toFixed(9))),
+    );
+    const json = await gateway.fetch(`/admin/usage/models?${range}`, {
+      headers: { accept: 'application/json, text/csv' },
+    });
+    expect(json.headers.get('content-type')).toMatch('application/json');
+    expect((await errorOf(await gateway.fetch('/admin/usage/models?format=xlsx'), 400)).param).toBe('format');
   });
 
   test('count the cached answers of the gateway, and the cost that they saved', async () => {
@@ -510,5 +578,16 @@ describe.skipIf(!hasChdb)('usage reports', () => {
       }
       expect((await gateway.fetch('/admin/usage/summary')).status).toBe(200);
     });
+  });
+
+  test('no cell of CSV begins a formula', async () => {
+    const answer = await gateway.fetch('/v1/chat/completions', {
+      json: { model: 'llamacpp/simulated-small', messages: user('Hello') },
+      headers: { 'x-session-id': '=HYPERLINK("http://example.com")' },
+    });
+    await answer.text();
+    await projector.whenStored(parsePosition(await log.head()));
+    const sessions = await (await gateway.fetch('/admin/usage/sessions?days=1&format=csv')).text();
+    expect(sessions).toContain(`"'=HYPERLINK(""http://example.com"")"`);
   });
 });

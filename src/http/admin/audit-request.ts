@@ -117,7 +117,11 @@ export function requestedAudit(query: AuditQuery, context: ReportContext): Reque
   return { ...range, filter };
 }
 
-function exactRange(query: AuditQuery, { timeZone, now }: ReportContext): ReportRange {
+/** The range of a request that has instants. @throws Refusal 400 with `param` */
+export function exactRange(
+  query: Pick<AuditQuery, 'from' | 'to' | 'start_date' | 'end_date'>,
+  { timeZone, now }: Pick<ReportContext, 'timeZone' | 'now'>,
+): ReportRange {
   if (query.start_date !== undefined || query.end_date !== undefined) {
     const param = query.from === undefined ? 'to' : 'from';
     throw refusals.invalidRequest(`Give either '${param}' or dates, not both.`, param);
@@ -126,7 +130,7 @@ function exactRange(query: AuditQuery, { timeZone, now }: ReportContext): Report
 }
 
 /** Whether the request names its range itself. */
-export function hasInstants({ from, to }: AuditQuery): boolean {
+export function hasInstants({ from, to }: Pick<AuditQuery, 'from' | 'to'>): boolean {
   return from !== undefined || to !== undefined;
 }
 

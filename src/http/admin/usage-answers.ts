@@ -4,6 +4,7 @@ import { parseExactly } from '../../json/exact-json.ts';
 import type { CorrectionRow, UsageRow } from '../../projections/analytics/usage-log-queries.ts';
 import type {
   DaySums,
+  KeySums,
   LabelSums,
   ModelSums,
   SessionSums,
@@ -28,11 +29,24 @@ const sums = {
   total_tokens: z.int(),
   ...costs,
 };
-const breakdown = { ...sums, local_cached_input_tokens: z.int(), local_cached_output_tokens: z.int() };
+/** Of answers from the response cache; in every mode. */
+const ofCache = {
+  local_cached_input_tokens: z.int(),
+  local_cached_output_tokens: z.int(),
+  cache_hits: z.int(),
+  saved_cost: usd.describe('US dollars that answers from the response cache saved; null is unknown'),
+  unpriced_requests: z.int().describe('Requests that a provider answered and whose cost is unknown'),
+};
+const breakdown = { ...sums, ...ofCache };
 
 /** US dollars, from nano-dollars in decimal text. @param priced number of requests with a known price */
 export function costOf(nano: string | bigint, priced: string | number | bigint): number | null {
   return Number(priced) > 0 ? Number(nano) / 1e9 : null;
+}
+
+/** Without hits nothing was saved; the saved cost of hits without a known price is unknown. */
+export function savedCost(nano: bigint, priced: bigint, hits: bigint): number | null {
+  return hits === 0n && priced === 0n ? 0 : costOf(nano, priced);
 }
 
 /** Usage by column name; all values are sums of whole numbers. */
@@ -53,6 +67,10 @@ const none: Figures = {
   priced: 0n,
   local_cached_input_tokens: 0n,
   local_cached_output_tokens: 0n,
+  cache_hits: 0n,
+  saved_cost: 0n,
+  saved_priced: 0n,
+  unpriced_requests: 0n,
 };
 const columns = Object.keys(none) as readonly (keyof Sums)[];
 
@@ -100,13 +118,13 @@ export type Interval = (typeof intervals)[number];
 
 export const usageOfPeriod = z.object({
   date: z.string().describe('`YYYY-MM-DD`, `YYYY-Www`, `YYYY-MM` or `YYYY`'),
-  ...sums,
+  ...breakdown,
 });
 
 /** A row for each period with usage; oldest first. */
 export function periodsOf(days: readonly DaySums[], interval: Interval) {
   const periods = Map.groupBy(days, ({ day }) => periodOf(day, interval));
-  return [...periods].map(([date, rows]) => ({ date, ...tokensAndCosts(figuresOf(rows)) }));
+  return [...periods].map(([date, rows]) => ({ date, ...breakdownOf(rows) }));
 }
 
 /** @param day `YYYY-MM-DD` @returns that, `YYYY-Www` (the week of ISO 8601), `YYYY-MM` or `YYYY` */
@@ -140,32 +158,49 @@ export const usageOfUserPath = z.object({
   user_path: z.string().describe('`/` for requests without one'),
   ...breakdown,
 });
+export const usageOfKey = z.object({
+  caller: z
+    .enum(['key', 'master', 'gateway'])
+    .describe("`master`: the master key, or no key while the gateway accepts all; `gateway`: the gateway's own calls"),
+  auth_key_id: z.string().nullable().describe('null unless it is a managed key'),
+  name: z.string().nullable().describe('null for a key that the caller may not see'),
+  ...breakdown,
+});
 export const usageOfLabel = z.object({ label: z.string(), ...breakdown });
-export const usageOfSession = z.object({ session_id: z.string(), user_path: z.string(), ...sums });
+export const usageOfSession = z.object({ session_id: z.string(), user_path: z.string(), ...breakdown });
 
 export function modelOf(row: ModelSums) {
-  return { model: row.model, provider: row.provider_type, provider_name: row.provider, ...breakdownOf(row) };
+  return { model: row.model, provider: row.provider_type, provider_name: row.provider, ...breakdownOf([row]) };
 }
 
 export function userPathOf(row: UserPathSums) {
-  return { user_path: row.user_path, ...breakdownOf(row) };
+  return { user_path: row.user_path, ...breakdownOf([row]) };
+}
+
+/** @param name of the key, when the caller may see it */
+export function keyOf(row: KeySums, name: string | undefined) {
+  const caller = row.auth_key_id !== '' ? 'key' : row.actor === 'master' ? 'master' : 'gateway';
+  return { caller, auth_key_id: row.auth_key_id || null, name: name ?? null, ...breakdownOf([row]) };
 }
 
 export function labelOf(row: LabelSums) {
-  return { label: row.label, ...breakdownOf(row) };
+  return { label: row.label, ...breakdownOf([row]) };
 }
 
 export function sessionOf(row: SessionSums) {
-  const figures = figuresOf([row]);
-  return { session_id: row.session_id, user_path: row.user_path, ...tokensAndCosts(figures) };
+  return { session_id: row.session_id, user_path: row.user_path, ...breakdownOf([row]) };
 }
 
-function breakdownOf(row: Sums) {
-  const figures = figuresOf([row]);
+function breakdownOf(rows: readonly Sums[]) {
+  const figures = figuresOf(rows);
   return {
     ...tokensAndCosts(figures),
     local_cached_input_tokens: Number(figures.local_cached_input_tokens),
     local_cached_output_tokens: Number(figures.local_cached_output_tokens),
+    cache_hits: Number(figures.cache_hits),
+    saved_cost: savedCost(figures.saved_cost, figures.saved_priced, figures.cache_hits),
+    // Failed attempts have costs, and are no requests.
+    unpriced_requests: Math.max(0, Number(figures.unpriced_requests)),
   };
 }
 
@@ -301,7 +336,7 @@ export function throughputTimes(granularity: Granularity, now: number) {
   return { seconds, from: until - buckets * seconds * 1000, until };
 }
 
-const throughputBucket = z.object({
+export const throughputBucket = z.object({
   start: z.string(),
   input_tokens: z.int(),
   output_tokens: z.int(),

@@ -10,12 +10,18 @@ import {
   wordParameter,
 } from '../api/parameters.ts';
 import { oneOf, single } from '../query.ts';
-import { type ReportContext, reportParameters, requestedReport } from './report-request.ts';
+import { auditParameters, exactRange, hasInstants } from './audit-request.ts';
+import { formatParameter } from './report-csv.ts';
+import { type ReportContext, type RequestedReport, reportParameters, requestedReport } from './report-request.ts';
 import { type Granularity, granularities, type Interval, intervals } from './usage-answers.ts';
+
+/** The parameters of a report's range: days, or instants as in the audit log. */
+export const rangeParameters = { ...reportParameters, from: auditParameters.from, to: auditParameters.to };
 
 /** The parameters that restrict a report to a part of the usage. */
 export const usageParameters = {
-  ...reportParameters,
+  ...rangeParameters,
+  auth_key_id: textParameter('Id of a managed key'),
   model: textParameter('Id of a model at its provider'),
   provider: textParameter('Name or type of a provider'),
   label: textParameter('Label of the requests'),
@@ -30,7 +36,7 @@ export const filteredUsage = {
   ),
 };
 
-export const usageQuery = queryOfParameters(filteredUsage);
+export const usageQuery = queryOfParameters({ ...filteredUsage, format: formatParameter });
 
 export const intervalParameter: QueryParameter<Interval> = {
   description: 'Length of a period. An unknown word counts as absent',
@@ -53,7 +59,13 @@ export type UsageQuery = Values<typeof usageParameters>;
 
 /** @throws Refusal 400, 403 */
 export function filterOf(query: UsageQuery, context: ReportContext): UsageFilter {
-  const { from, until, subtree } = requestedReport(query, context);
-  const { model, provider, label, session_id: sessionId } = query;
-  return { from, until, subtree, model, provider, label, sessionId };
+  const { from, until, subtree } = requestedRange(query, context);
+  const { model, provider, label, session_id: sessionId, auth_key_id: keyId } = query;
+  return { from, until, subtree, keyId, model, provider, label, sessionId };
+}
+
+/** @throws Refusal 400 with `param`, 403 */
+export function requestedRange(query: Values<typeof rangeParameters>, context: ReportContext): RequestedReport {
+  const report = requestedReport(query, context);
+  return hasInstants(query) ? { ...report, ...exactRange(query, context) } : report;
 }

@@ -32,6 +32,13 @@ export function anyOf(conditions: readonly (Condition | undefined)[]): Condition
   ];
 }
 
+const QUARTER_HOUR_MS = 900_000;
+
+/** Whether sums by quarters of an hour can be cut at this time. @param ms milliseconds since the epoch */
+export function isAtQuarterHour(ms: number): boolean {
+  return ms % QUARTER_HOUR_MS === 0;
+}
+
 /** No row is later. */
 const LAST_TIME = Date.UTC(2200, 0);
 

@@ -7,7 +7,7 @@ export const cacheModes = ['uncached', 'cached', 'all'] as const;
 export type CacheMode = (typeof cacheModes)[number];
 
 export interface UsageFilter {
-  /** Milliseconds since the epoch, at a quarter of an hour; `to` is exclusive. */
+  /** Milliseconds since the epoch; `until` is exclusive. */
   readonly from: number;
   readonly until: number;
   readonly subtree?: UserPath | undefined;

@@ -1,5 +1,5 @@
 /** SQL queries of the usage reports. Costs are nano-dollars, and every 64-bit number comes as text. */
-import { between } from './conditions.ts';
+import { between, isAtQuarterHour } from './conditions.ts';
 import {
   type CacheMode,
   counted,
@@ -21,9 +21,11 @@ const saved = ['saved_cost', 'saved_priced'] as const;
  * Sums. Costs are those of providers' answers: answers from a cache cost nothing. `…priced` is the number of requests
  * with a known cost.
  */
-export type Sums = Readonly<
-  Record<(typeof summed)[number] | 'local_cached_input_tokens' | 'local_cached_output_tokens', string>
->;
+export type Sums = Readonly<Record<(typeof summed)[number] | (typeof ofCache)[number] | 'unpriced_requests', string>>;
+/** Of answers from the cache, in every mode. */
+const ofCache = [
+  ...(['local_cached_input_tokens', 'local_cached_output_tokens', 'cache_hits', 'saved_cost', 'saved_priced'] as const),
+];
 const isCost = (column: string) => column.endsWith('_cost') || column.endsWith('priced');
 
 /** Columns of the answer, computed from the sums by kind of cache. */
@@ -35,6 +37,9 @@ function sums(mode: CacheMode): string {
     }),
     `${cached[0]} AS local_cached_input_tokens`,
     `${cached[1]} AS local_cached_output_tokens`,
+    `sumIf(u.requests, ${counted.cached}) AS cache_hits`,
+    ...saved.map((column) => `sumIf(u.${column}, ${counted.cached}) AS ${column}`),
+    `sumIf(u.requests, ${counted.uncached}) - sumIf(u.priced, ${counted.uncached}) AS unpriced_requests`,
   ].join(', ');
 }
 
@@ -56,12 +61,13 @@ const quarterHour = 'toStartOfFifteenMinutes(u.at)';
 
 /**
  * Sums by group and by kind of cache. ClickHouse answers it from the sums by quarters of an hour (see `tables.ts`)
- * unless the filter or the groups need a column that those sums lack (label, session).
+ * unless the filter or the groups need a column that those sums lack (label, session), or other times.
  * @param by names of groups, with their expressions
  */
 function inner(filter: UsageFilter, by: Readonly<Record<string, string>>): Question {
-  const { label, sessionId } = filter;
-  const isSummed = label === undefined && sessionId === undefined && by['label_set'] === undefined;
+  const { label, sessionId, search } = filter;
+  const lacks = label !== undefined || sessionId !== undefined || search !== undefined || by['label_set'] !== undefined;
+  const isSummed = !lacks && isAtQuarterHour(filter.from) && isAtQuarterHour(filter.until);
   const where = usageConditions(filter, isSummed ? quarterHour : 'u.at');
   const groups = Object.entries(by).map(([name, expression]) => `${expression} AS ${name}`);
   return {
@@ -84,7 +90,8 @@ export type DaySums = Sums & { readonly day: string };
 export function usageByDay(filter: UsageFilter, mode: CacheMode, timeZone: string): Question {
   const { sql, parameters } = inner(filter, { date: dateIn });
   return {
-    sql: `SELECT toString(u.date) AS day, ${sums(mode)} FROM (${sql}) AS u WHERE ${counted[mode]} GROUP BY day ORDER BY day`,
+    sql: `SELECT toString(u.date) AS day, ${sums(mode)} FROM (${sql}) AS u GROUP BY day
+      HAVING countIf(${counted[mode]}) > 0 ORDER BY day`,
     parameters: { ...parameters, time_zone: timeZone },
   };
 }
@@ -102,6 +109,19 @@ export type UserPathSums = Sums & { readonly user_path: string };
 /** Callers without a user path count at `/`. */
 export function usageByUserPath(filter: UsageFilter, mode: CacheMode): Question {
   return grouped(filter, mode, { user_path: 'u.user_path' });
+}
+
+/** `actor` is empty for managed keys. */
+export type KeySums = Sums & { readonly auth_key_id: string; readonly actor: string };
+
+/** Requests without a managed key count by their actor. The sums inside the table lack it, so rows are read. */
+export function usageByKey(filter: UsageFilter, mode: CacheMode): Question {
+  const { sql, parameters } = ofRows(filter);
+  return {
+    sql: `SELECT u.auth_key_id AS auth_key_id, if(auth_key_id = '', toString(u.actor), '') AS actor, ${sums(mode)}
+      ${sql} GROUP BY auth_key_id, actor ORDER BY total_tokens DESC, auth_key_id, actor LIMIT ${MOST_GROUPS}`,
+    parameters,
+  };
 }
 
 export type LabelSums = Sums & { readonly label: string };

@@ -2,8 +2,10 @@
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { Config } from '../../config/config.ts';
 import { registerCacheOverview } from '../../http/admin/cache-overview.ts';
+import { registerOverview } from '../../http/admin/overview.ts';
 import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/report-db.ts';
 import { registerUsageReports } from '../../http/admin/usage-reports.ts';
+import { visibleKeys } from '../../http/admin/visible-keys.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import { createAnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type AuditRecords, registerAuditReports } from './audit-reports.ts';
@@ -27,6 +29,7 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
   const state = () => stateOf(analytics);
   const db = createReportDb({ db: analyticsDb, state });
   const enabled = config.usageEnabled;
+  const names = visibleKeys((id) => keys.byId(id));
   return {
     /** The database for reports. */
     db,
@@ -34,7 +37,15 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
     usageFigures: createUsageFigures({ db: createReportDb({ db: analyticsDb, state, waitMs: 0 }), enabled, now }),
     /** Called once for each prefix of the admin API. */
     register(admin: Routes) {
-      registerUsageReports(admin, { db, enabled, now });
+      registerOverview(admin, {
+        db,
+        isKept: config.logging.enabled,
+        usageEnabled: enabled,
+        keys: names,
+        analytics: () => analytics?.status() ?? { health: 'off', lagEvents: undefined },
+        now,
+      });
+      registerUsageReports(admin, { db, enabled, keys: names, now });
       registerCacheOverview(admin, { db, enabled: enabled && config.responseCache.enabled, now });
       registerAuditReports(admin, {
         audit,

@@ -171,6 +171,8 @@ export const adminRoutes: readonly Row[] = [
   { route: 'GET /admin/usage/daily', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/usage/models', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/usage/user-paths', answers: [401, 403, 403, 403, 200, 200, 200] },
+  { route: 'GET /admin/overview', answers: [401, 403, 403, 403, 200, 200, 200] },
+  { route: 'GET /admin/usage/keys', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/usage/labels', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/usage/sessions', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/usage/log', answers: [401, 403, 403, 403, 200, 200, 200] },
