@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { formatJson } from '../../../dashboard/src/content/json/format-json.ts';
 import {
   beginningOf,
   childCountOf,
@@ -192,6 +193,25 @@ describe('searchJson', () => {
 
   it('returns at most the given number of matches and says that there are more', () => {
     const document = readJson(JSON.stringify(Array.from({ length: 100 }, () => 'a')));
-    expect(runNow(searchJson(document, 'a', 10))).toMatchObject({ more: true, matches: { length: 10 } });
+    expect(runNow(searchJson(document, 'a', 0, 10))).toMatchObject({ more: true, matches: { length: 10 } });
+  });
+});
+
+describe('formatJson', () => {
+  it('formats as JSON.stringify does, with the digits and escapes of the text', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const text = JSON.stringify(value);
+        expect(runNow(formatJson(readJson(text)))).toBe(JSON.stringify(JSON.parse(text), undefined, 2));
+      }),
+    );
+    expect(runNow(formatJson(readJson('{"a":[1.0,"\\u0041"],"a":{}}')))).toBe(
+      '{\n  "a": [\n    1.0,\n    "\\u0041"\n  ],\n  "a": {}\n}',
+    );
+  });
+
+  it('grows in proportion to the text, however deep it is', () => {
+    const text = `${'['.repeat(100_000)}1${']'.repeat(100_000)}`;
+    expect(runNow(formatJson(readJson(text))).length).toBeLessThan(text.length * 100);
   });
 });

@@ -16,11 +16,13 @@ export interface JsonMatches {
 
 const VALUES_BETWEEN_YIELDS = 500;
 
-export function* searchJson(document: JsonDocument, query: string, max = 1_000): Sliced<JsonMatches> {
+/** @param top only this value and what is in it */
+export function* searchJson(document: JsonDocument, query: string, top = 0, max = 1_000): Sliced<JsonMatches> {
   const matches: JsonMatch[] = [];
   if (query === '') return { matches, more: false };
   const pattern = searchPattern(query);
-  for (let index = 0; index < document.count; index += 1) {
+  const end = document.nexts[top] ?? 0;
+  for (let index = top; index < end; index += 1) {
     if (index % VALUES_BETWEEN_YIELDS === VALUES_BETWEEN_YIELDS - 1) yield;
     const node = { document, index };
     const name = nameOf(node);

@@ -52,8 +52,8 @@ const MAX_ROWS = 3_000;
 /** How many levels above a revealed value stay visible. */
 const REVEALED_LEVELS = 60;
 
-export function initialTree(document: JsonDocument): TreeState {
-  return { top: 0, expanded: new Set(document.count > 0 ? [0] : []), windows: new Map() };
+export function initialTree(document: JsonDocument, top = 0): TreeState {
+  return { top, expanded: new Set(document.count > 0 ? [top] : []), windows: new Map() };
 }
 
 export function rowsOf(document: JsonDocument, state: TreeState, maxRows = MAX_ROWS): TreeRow[] {
@@ -140,8 +140,8 @@ export function expandBelow(document: JsonDocument, state: TreeState, index: num
   return { ...state, expanded };
 }
 
-export function collapseAll(state: TreeState): TreeState {
-  return { top: 0, expanded: new Set([0]), windows: state.windows };
+export function collapseAll(state: TreeState, top = 0): TreeState {
+  return { top, expanded: new Set([top]), windows: state.windows };
 }
 
 /** Makes a value visible: its ancestors are expanded, and the windows of long ones moved to it. */

@@ -1,0 +1,50 @@
+import './pieces.css';
+import { useMemo } from 'preact/hooks';
+import { splitPlaceholders } from '../conversation/placeholders.ts';
+import { piecesOf } from './hidden-characters.ts';
+
+interface PiecesProps {
+  readonly text: string;
+  /** Whether placeholders of guardrails, such as `<EMAIL_1>`, are marked. */
+  readonly placeholders?: boolean;
+}
+
+/**
+ * Recorded text of at most some ten thousand characters. Hidden characters are marks; nothing of the text is markup, and
+ * its direction does not reach beyond it.
+ */
+export function Pieces({ text, placeholders = false }: PiecesProps) {
+  const pieces = useMemo(() => piecesOf(text), [text]);
+  return (
+    <bdi class="pieces">
+      {pieces.map((piece, index) =>
+        piece.kind === 'mark' ? (
+          <span key={index} class="hidden-mark" role="img" aria-label={piece.title} title={piece.title}>
+            {piece.label}
+          </span>
+        ) : placeholders ? (
+          <WithPlaceholders key={index} text={piece.text} />
+        ) : (
+          piece.text
+        ),
+      )}
+    </bdi>
+  );
+}
+
+function WithPlaceholders({ text }: { readonly text: string }) {
+  const spans = splitPlaceholders(text);
+  return (
+    <>
+      {spans.map((span, index) =>
+        span.isPlaceholder ? (
+          <span key={index} class="placeholder-mark" title="Placeholder: a guardrail put it in the place of a value">
+            {span.text}
+          </span>
+        ) : (
+          span.text
+        ),
+      )}
+    </>
+  );
+}
