@@ -66,7 +66,7 @@ export function addUsage(row: LiveRow, usage: UsageEntry): LiveRow {
   return { ...row, usages: [...row.usages, usage] };
 }
 
-/** The row with the end that the audit log has. */
+/** The row with the end and the usage that the audit log has. The same row when it has no more. */
 export function recordedRow(
   row: LiveRow | undefined,
   request: RequestPreview,
@@ -77,7 +77,8 @@ export function recordedRow(
   const ended = hasEnded
     ? row
     : advanceRow(row === undefined ? undefined : { ...row, position: '0' }, request, position);
-  return usage === undefined ? ended : { ...ended, recordedUsage: usage };
+  const hasMore = usage !== undefined && usage.entries > (ended.recordedUsage?.entries ?? 0);
+  return hasMore ? { ...ended, recordedUsage: usage } : ended;
 }
 
 /** Tokens and cost. Null is unknown; undefined when nothing is known yet. */

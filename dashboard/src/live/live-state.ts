@@ -195,13 +195,13 @@ export class LiveState {
     return this.#list.rows.filter(({ state }) => state === 'missed');
   }
 
-  /** Adds an ended request of the audit log. Returns whether it changed anything. */
+  /** Adds an ended request of the audit log. Returns whether its end was not known before. */
   record(request: RequestPreview, usage: UsageTotals | undefined): boolean {
     const row = this.#list.get(request.id);
-    if (row !== undefined && !isOpen(row) && row.state !== 'missed') return false;
     const recorded = recordedRow(row, request, usage, row?.position ?? '0');
+    if (recorded === row) return false;
     this.#put(row === undefined ? this.#withWaitingUsages(recorded) : recorded);
-    return true;
+    return row === undefined || row.state !== recorded.state;
   }
 
   updateGap(id: string, change: Partial<Pick<Gap, 'state' | 'found' | 'message'>>): void {

@@ -63,7 +63,7 @@ async function readGap(gap: Gap, { readLog, filter, state, signal }: ReadMissedO
   const from = gap.from - MARGIN_MS;
   const take = (entry: unknown): number => {
     const request = requestOfEntry(entry);
-    const isOfGap = request.startedAt >= from || state.get(request.id)?.state === 'missed';
+    const isOfGap = request.startedAt >= from || state.get(request.id) !== undefined;
     if (isOfGap && isInFilter(filter, request) && state.record(request, usageOfEntry(entry))) found += 1;
     return request.startedAt;
   };
