@@ -132,9 +132,16 @@ describe('the rows of the live list', () => {
           from += portion;
           const changes = leader.takeChanges();
           if (!hasJoined && turn < joins % (portions.length + 1)) continue;
-          const { position, rate, lastAt } = leader;
+          const { position, rate, lastAt, clockAhead } = leader;
           const posted = hasJoined ? changes : { rows: leader.rows, gaps: leader.gaps };
-          const reached = { position, rate, lastAt, status: { state: 'live' }, isLeaderVisible: true } as const;
+          const reached = {
+            position,
+            rate,
+            lastAt,
+            clockAhead,
+            status: { state: 'live' },
+            isLeaderVisible: true,
+          } as const;
           for (const message of changesMessages(posted, reached, !hasJoined)) {
             tab.putChanges(structuredClone({ rows: message.rows, gaps: message.gaps }));
             if (message.reached !== undefined) tab.putReached(message.reached);

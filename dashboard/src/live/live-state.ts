@@ -61,6 +61,7 @@ export class LiveState {
   #rate: EventRate = noEvents;
   /** Time of the newest event, by the gateway's clock. */
   #lastAt = 0;
+  #clockAhead = 0;
   #beginning: Beginning | undefined;
 
   constructor(capacity = DEFAULT_CAPACITY) {
@@ -89,6 +90,11 @@ export class LiveState {
     return this.#lastAt;
   }
 
+  /** Milliseconds by which this computer's clock is ahead of the gateway's, as of the last heartbeat. */
+  get clockAhead(): number {
+    return this.#clockAhead;
+  }
+
   get(id: string): LiveRow | undefined {
     return this.#list.get(id);
   }
@@ -101,7 +107,11 @@ export class LiveState {
   /** @param now milliseconds since the epoch, by this computer's clock: for the rate */
   apply(events: readonly LiveEvent[], now: number): void {
     let count = 0;
-    for (const event of events) if (this.#applyEvent(event)) count += 1;
+    for (const event of events) {
+      // Other events may be older.
+      if (event.kind === 'heartbeat') this.#clockAhead = now - event.at;
+      if (this.#applyEvent(event)) count += 1;
+    }
     if (count > 0) this.#rate = addEvents(this.#rate, count, now);
   }
 
@@ -229,22 +239,10 @@ export class LiveState {
   }
 
   /** Sets what is certain after the changes of another tab. */
-  putReached(reached: Pick<LiveState, 'position' | 'rate' | 'lastAt'>): void {
+  putReached(reached: Pick<LiveState, 'position' | 'rate' | 'lastAt' | 'clockAhead'>): void {
     this.#position = reached.position;
     this.#rate = reached.rate;
     this.#lastAt = reached.lastAt;
-  }
-
-  /** Rows of another stream, or of a tab that may have missed changes. */
-  clear(): void {
-    this.#list.clear();
-    this.#changed.clear();
-    this.#waitingUsages.clear();
-    this.#gaps = [];
-    this.#gapsChanged = false;
-    this.#position = undefined;
-    this.#beginning = undefined;
-    this.#lastAt = 0;
-    this.#rate = noEvents;
+    this.#clockAhead = reached.clockAhead;
   }
 }

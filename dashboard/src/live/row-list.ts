@@ -41,12 +41,6 @@ export class RowList {
     return true;
   }
 
-  clear(): void {
-    this.#byId.clear();
-    this.#places.length = 0;
-    this.#rows = [];
-  }
-
   /** Nearly every new row is the newest: searched from the end. */
   #indexFor(place: RowPlace): number {
     let index = this.#places.length;

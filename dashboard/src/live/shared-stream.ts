@@ -341,8 +341,8 @@ class Leading {
   }
 
   #reached(): Reached {
-    const { position, rate, lastAt } = this.#state;
-    return { position, rate, lastAt, status: this.#status, isLeaderVisible: this.#options.isVisible() };
+    const { position, rate, lastAt, clockAhead } = this.#state;
+    return { position, rate, lastAt, clockAhead, status: this.#status, isLeaderVisible: this.#options.isVisible() };
   }
 
   #readGaps(): void {

@@ -10,6 +10,7 @@ export interface Reached {
   readonly position: LogPosition | undefined;
   readonly rate: EventRate;
   readonly lastAt: number;
+  readonly clockAhead: number;
   readonly status: ConnectionStatus;
   readonly isLeaderVisible: boolean;
 }
