@@ -71,6 +71,9 @@ export class LogFollower {
 
   constructor(options: FollowLogOptions) {
     this.#options = options;
+  }
+
+  start(): void {
     void this.#run();
   }
 

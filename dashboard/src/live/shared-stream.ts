@@ -150,6 +150,7 @@ export class SharedStream {
     });
     this.#leading = leading;
     this.#isSynced = false;
+    leading.start();
     await leading.ended;
     this.#leading = undefined;
   }
@@ -256,8 +257,6 @@ class Leading {
     this.#context = context;
     this.#status = context.initial;
     this.ended = new Promise((resolve) => this.#ending.signal.addEventListener('abort', () => resolve()));
-    // Other tabs may have messages of the leader before that this tab did not get, or lack some that it got.
-    void this.postAll();
     this.follower = new LogFollower({
       open: options.open,
       position: () => state.position,
@@ -278,6 +277,12 @@ class Leading {
       random: Math.random,
       silenceMs: options.silenceMs ?? SILENCE_MS,
     });
+  }
+
+  start(): void {
+    // Other tabs may have messages of the leader before that this tab did not get, or lack some that it got.
+    void this.postAll();
+    this.follower.start();
   }
 
   get status(): ConnectionStatus {

@@ -56,7 +56,7 @@ function OtherCells({ row }: { readonly row: LiveRow }) {
   return (
     <>
       <td data-column="request">
-        <Text text={`${row.method ?? ''} ${row.path ?? ''}`.trim()} />
+        <Text text={row.method === 'POST' ? (row.path ?? '') : `${row.method ?? ''} ${row.path ?? ''}`.trim()} />
       </td>
       <td data-column="model">
         <Text text={row.resolvedModel ?? row.requestedModel ?? '–'} />
