@@ -4,7 +4,7 @@ import { Button } from './button.tsx';
 interface CopyButtonProps {
   /** A function when the text is long. */
   readonly text: string | (() => string);
-  /** What is copied, when several buttons are near each other: `Copy <what>`. */
+  /** What is copied, where several buttons are near each other: `Copy <what>`. */
   readonly what?: string;
 }
 
@@ -19,8 +19,14 @@ export function CopyButton({ text, what }: CopyButtonProps) {
     setState((await copyText(typeof text === 'string' ? text : text())) ? 'copied' : 'failed');
   };
   return (
-    <Button onClick={copy} label={what === undefined ? undefined : `Copy ${what}`}>
-      <span aria-live="polite">{state === 'copied' ? 'Copied' : state === 'failed' ? 'Not copied' : 'Copy'}</span>
+    <Button onClick={copy}>
+      <span aria-live="polite">
+        {state === 'copied'
+          ? 'Copied'
+          : state === 'failed'
+            ? 'Not copied'
+            : `Copy${what === undefined ? '' : ` ${what}`}`}
+      </span>
     </Button>
   );
 }

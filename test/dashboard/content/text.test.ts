@@ -57,9 +57,9 @@ describe('piecesOf', () => {
       title: 'Invisible character U+202E, right-to-left override',
       source: '\u202e',
     });
-    expect(visibleText('\u001b[2J\u001b]0;x\u0007')).toBe('⟨␛[2J⟩⟨␛⟩]0;x⟨␇⟩');
+    expect(visibleText('\u001b[2J\u001b]0;x\u0007')).toBe('⟨ESC[2J⟩⟨ESC⟩]0;x⟨BEL⟩');
     expect(visibleText('\u200b\u200b\u200b')).toBe('⟨U+200B ×3⟩');
-    expect(visibleText('a\rb\r\nc')).toBe('a⟨␍⟩b\r\nc');
+    expect(visibleText('a\rb\r\nc')).toBe('a⟨CR⟩b\r\nc');
     expect(visibleText('\ud83d!')).toBe('⟨U+D83D⟩!');
   });
 

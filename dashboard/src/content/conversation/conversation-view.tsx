@@ -190,9 +190,13 @@ export function PartView({ part }: { readonly part: Part }) {
             </>
           }
         >
-          {part.parts.map((one, index) => (
-            <PartView key={index} part={one} />
-          ))}
+          {part.parts.map((one, index) =>
+            one.kind === 'text' ? (
+              <JsonOrText key={index} text={one.text} label="Result" />
+            ) : (
+              <PartView key={index} part={one} />
+            ),
+          )}
         </Fold>
       );
     case 'image':
@@ -233,7 +237,7 @@ function IdText({ id }: { readonly id: string }) {
 /** Longer texts are not read as JSON here: that would happen within one task. */
 const MAX_INLINE_JSON = 500_000;
 
-/** Arguments of a tool are a text that usually is JSON. */
+/** Arguments and results of a tool are texts that usually are JSON. */
 function JsonOrText({ text, label }: { readonly text: string; readonly label: string }) {
   const document = useMemo(() => (text.length > MAX_INLINE_JSON ? undefined : readJson(text)), [text]);
   if (

@@ -72,12 +72,14 @@ function RecordedData({
       )}
       <DownloadData base64={base64} fileName={name ?? `${kind}.${extensionOf(mediaType)}`} />
       {shown && !failed && (
-        <img
-          class="media-image"
-          src={`data:${mediaType.toLowerCase()};base64,${base64}`}
-          alt="Recorded in this exchange"
-          onError={() => setFailed(true)}
-        />
+        <div class="media-frame">
+          <img
+            class="media-image"
+            src={`data:${mediaType.toLowerCase()};base64,${base64}`}
+            alt="Recorded in this exchange"
+            onError={() => setFailed(true)}
+          />
+        </div>
       )}
       {shown && failed && <p>The browser cannot display this image.</p>}
     </div>

@@ -223,7 +223,7 @@ function Spans({ spans, sign }: { readonly spans: readonly DiffSpan[]; readonly 
 
 /** A changed line break is shown: otherwise nothing of the change would be visible. */
 function visibleLineEnd(text: string): string {
-  return text === '\n' ? '⏎\n' : text === '\r\n' ? '␍⏎\n' : text;
+  return text === '\n' ? '⏎\n' : text === '\r\n' ? 'CR ⏎\n' : text;
 }
 
 interface LinesProps {

@@ -91,7 +91,7 @@ export function StreamPlayer({ chunks, dialect }: StreamPlayerProps) {
       </div>
       <p class="stream-note">
         {gap === undefined ? (
-          timeline.gaps.length > 0 && `${formatCount(timeline.gaps.length)} pauses over 5 s are shortened to 5 s.`
+          timeline.gaps.length > 0 && `Pauses over 5 s are shortened to 5 s: ${formatCount(timeline.gaps.length)}.`
         ) : (
           <>The provider paused for {formatDuration(gap.recordedMs)}. The player waits 5 s.</>
         )}
@@ -129,6 +129,7 @@ interface AssembledProps {
 
 interface KeptAssembly {
   readonly chunks: unknown;
+  readonly dialect: Dialect;
   readonly assembly: StreamAssembly;
   /** Chunks whose frames have been added. */
   read: number;
@@ -146,9 +147,7 @@ function Assembled({ chunks, visible, dialect }: AssembledProps) {
 }
 
 function emptyConversation(): Conversation {
-  return { turns: [], tools: [], settings: [], answer: [], problems: [] } as Parameters<
-    typeof Turns
-  >[0]['conversation'];
+  return { turns: [], tools: [], settings: [], answer: [], problems: [] };
 }
 
 /** The frames that each chunk completes: a frame can be split between two chunks. */
@@ -180,9 +179,9 @@ function* assembledUntil(
   if (frames === undefined) return emptyConversation();
   const known = kept.current;
   const current =
-    known !== undefined && known.chunks === chunks && known.read <= visible
+    known !== undefined && known.chunks === chunks && known.dialect === dialect && known.read <= visible
       ? known
-      : { chunks, assembly: assembleStream(dialect), read: 0 };
+      : { chunks, dialect, assembly: assembleStream(dialect), read: 0 };
   kept.current = current;
   while (current.read < visible) {
     for (const frame of frames[current.read] ?? []) current.assembly.add(frame);

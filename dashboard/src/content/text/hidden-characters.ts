@@ -6,7 +6,7 @@ export type TextPiece =
   | { readonly kind: 'text'; readonly text: string }
   | {
       readonly kind: 'mark';
-      /** Short and visible: `␛[31m`, `U+202E`, `U+200B ×12`. */
+      /** Short and visible: `ESC[31m`, `U+202E`, `U+200B ×12`. */
       readonly label: string;
       /** A sentence for people and screen readers. */
       readonly title: string;
@@ -37,6 +37,14 @@ const hidden = new RegExp(
 
 /** Format characters that are visible: signs before numbers and verses. */
 const visibleFormat = /[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}]/u;
+
+/** ISO 646: the usual abbreviations. Fonts often lack the symbols of Unicode's block for them. */
+const abbreviations: Readonly<Record<number, string>> = Object.fromEntries([
+  ...'NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US'
+    .split(' ')
+    .map((abbreviation, code) => [code, abbreviation]),
+  [0x7f, 'DEL'],
+]);
 
 const names: Readonly<Record<number, string>> = {
   0: 'NUL',
@@ -162,8 +170,8 @@ function describe(source: string, found: string): { label: string; title: string
   const code = found.codePointAt(0) ?? 0;
   if (code === 0x1b) {
     const rest = found.slice(1);
-    if (rest !== '') return { label: `␛${rest}`, title: `Terminal escape sequence: ESC ${rest}` };
-    return repeated('␛', 'Control character U+001B, escape', source.length);
+    if (rest !== '') return { label: `ESC${rest}`, title: `Terminal escape sequence: ESC ${rest}` };
+    return repeated('ESC', 'Control character U+001B, escape', source.length);
   }
   if (code >= 0xe0000 && code <= 0xe0fff) return describeTags(source);
   if (code >= 0xfe00 && code <= 0xfe0f) {
@@ -179,8 +187,8 @@ function describe(source: string, found: string): { label: string; title: string
   const name = names[code];
   const count = source.length / found.length;
   const called = `${hexadecimal(code)}${name === undefined ? '' : `, ${name}`}`;
-  if (code < 0x20) return repeated(String.fromCharCode(0x2400 + code), `Control character ${called}`, count);
-  if (code === 0x7f) return repeated('␡', `Control character ${called}`, count);
+  const control = abbreviations[code];
+  if (control !== undefined) return repeated(control, `Control character ${called}`, count);
   if (code >= 0xd800 && code <= 0xdfff) return repeated(hexadecimal(code), `Half of a character: ${called}`, count);
   return repeated(hexadecimal(code), `Invisible character ${called}`, count);
 }

@@ -55,7 +55,7 @@ export function RawView({ text, label, bytes, fileName }: RawViewProps) {
         <Button pressed={wrap} onClick={() => setWrap(!wrap)}>
           Wrap lines
         </Button>
-        <CopyButton text={text} what={label} />
+        <CopyButton text={text} what="text" />
         <DownloadButton parts={[bytes ?? text]} fileName={fileName} />
         <span class="content-size">{formatCount(text.length)} characters</span>
       </div>
