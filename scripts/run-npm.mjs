@@ -31,13 +31,6 @@ export function run(command, args, cwd, { timeoutMs, env = {} } = {}) {
       received = signal;
       child.kill(signal);
     };
-    let late = '';
-    const limit =
-      timeoutMs &&
-      setTimeout(() => {
-        late = `stopped after ${Math.round(timeoutMs / 1000)} s`;
-        child.kill('SIGKILL');
-      }, timeoutMs);
     process.on('SIGINT', stop).on('SIGTERM', stop).on('SIGHUP', stop);
     child.stdout.on('data', (piece) => output.push(piece));
     child.stderr.on('data', (piece) => output.push(piece));
@@ -47,7 +40,15 @@ export function run(command, args, cwd, { timeoutMs, env = {} } = {}) {
       done({ code, output: Buffer.concat(output).toString() + more, signal: received });
     };
     child.on('error', (error) => end(1, `${command} could not be started: ${error.message}`));
-    child.on('close', (code, signal) => end(code, signal === null ? '' : late || `stopped by ${signal}`));
+    child.on('close', (code, signal) => end(code, signal === null ? '' : `stopped by ${signal}`));
+    const stopLate = () => {
+      child.kill('SIGKILL');
+      // A process that the command started may hold its output open.
+      child.stdout.destroy();
+      child.stderr.destroy();
+      end(1, `It was stopped after ${timeoutMs / 1000} s.`);
+    };
+    const limit = timeoutMs === undefined ? undefined : setTimeout(stopLate, timeoutMs);
   });
 }
 
