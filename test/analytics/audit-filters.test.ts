@@ -94,6 +94,11 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
     ],
     ['auth_key_id=key-3&auth_key_id=key-4', ({ auth_key_id: id }) => id === 'key-3' || id === 'key-4'],
     ['session_id=session-3&session_id=session-4', ({ session_id: id }) => id === 'session-3' || id === 'session-4'],
+    ['has_session=true', ({ session_id: id }) => id !== undefined],
+    [
+      'has_session=false&outcome=completed',
+      ({ session_id: id, outcome }) => id === undefined && outcome === 'completed',
+    ],
     ["label=it's", ({ data }) => data.labels?.includes("it's") === true],
     ['label=team-0&label=team-1', ({ data }) => data.labels?.some((one: string) => /^team-[01]$/.test(one)) === true],
     ['label=team', () => false],
@@ -215,6 +220,24 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
       expect([byItem.found_by, idsOf(byItem.entries)]).toEqual([['item'], [made.response]]);
       const inConversation = await ask(`log?id=${made.turnItem}`);
       expect([inConversation.found_by, idsOf(inConversation.entries)]).toEqual([['item'], [made.turn]]);
+    });
+
+    test('of a session finds it by the name that the client gave it, under every path', async () => {
+      const ids: string[] = [];
+      for (const key of [keys.sales, keys.plain]) {
+        const answer = await it.gateway.fetch('/v1/chat/completions', {
+          json: { model: 'llamacpp/simulated-small', messages: user('Again') },
+          headers: { authorization: `Bearer ${key}`, 'x-session-id': 'of the client' },
+        });
+        await answer.text();
+        ids.unshift(exchangeOf(answer));
+      }
+      await it.caughtUp();
+      const page = await ask(`log?id=${encodeURIComponent('of the client')}`);
+      expect([page.found_by, idsOf(page.entries)]).toEqual([['session'], ids]);
+      const inScope = await ask(`log?id=${encodeURIComponent('of the client')}`, keys.sales);
+      expect([inScope.found_by, idsOf(inScope.entries)]).toEqual([['session'], ids.slice(1)]);
+      all = await everyEntry();
     });
 
     test('is combined with the other filters and with an explicit range', async () => {
@@ -374,6 +397,20 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
       const mine = all.filter(({ user_path: at }) => at === '/sales' || at.startsWith('/sales/'));
       expect(await run(sql)).toEqual(idsOf(mine));
     });
+  });
+
+  test('sessions have their number of failures and their first request', async () => {
+    const { sessions } = await ask('sessions?days=9&has_session=true&limit=100');
+    expect(sessions.length).toBeGreaterThan(20);
+    for (const { latest, request_count, failed_count, first_at } of sessions) {
+      const ofIt = all.filter((one) => one.session_id === latest.session_id && one.user_path === latest.user_path);
+      expect(ofIt[0]?.id).toBe(latest.id);
+      expect({ request_count, failed_count, first_at }).toEqual({
+        request_count: ofIt.length,
+        failed_count: ofIt.filter(({ status_code: status }) => status === 0 || status >= 400).length,
+        first_at: ofIt.at(-1)?.timestamp,
+      });
+    }
   });
 
   test('with total=false nothing is counted', async () => {

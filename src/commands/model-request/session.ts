@@ -70,13 +70,13 @@ export function createSessions({ enabled, builtinRules, autoDetect, headers: own
         const value = headers[header];
         if (typeof value !== 'string') continue;
         const id = usable(transform === undefined ? value : sessionUuid(value));
-        if (id !== undefined) return scoped(id, userPath);
+        if (id !== undefined) return scopedSession(id, userPath);
       }
       return undefined;
     },
     inBody(json, userPath) {
       const id = builtinRules ? named(json) : undefined;
-      if (id !== undefined) return scoped(id, userPath);
+      if (id !== undefined) return scopedSession(id, userPath);
       return autoDetect ? ofOpening(json, userPath) : undefined;
     },
   };
@@ -110,7 +110,7 @@ function usable(value: unknown): string | undefined {
  * under a path is identified by a digest of both. Without a path the name is unchanged, unless it looks like such a
  * digest.
  */
-function scoped(id: string, userPath: UserPath | undefined): string {
+export function scopedSession(id: string, userPath: UserPath | undefined): string {
   if (userPath === undefined && !id.startsWith('scoped-')) return id;
   return `scoped-${hash('sha256', `${userPath ?? ''}\n${id}`).slice(0, 32)}`;
 }

@@ -1,9 +1,11 @@
 /** Requests by any of their ids: of the exchange, the request, the response, an item, the session or the key. */
+import { scopedSession } from '../../commands/model-request/session.ts';
 import { responseOfItem } from '../../commands/responses/item-ids.ts';
 import { isIndexable } from '../../commands/responses/item-index.ts';
+import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import type { IdColumn, IdMatches } from '../../projections/analytics/audit-filter.ts';
-import { findByIds } from '../../projections/analytics/audit-ids.ts';
+import { type FoundById, findByIds, pathsOfRequests } from '../../projections/analytics/audit-ids.ts';
 import type { ItemIndex } from '../../projections/items.ts';
 import { rangeBetween } from '../date-range.ts';
 import { type AuditQuery, hasInstants, type RequestedAudit } from './audit-request.ts';
@@ -35,9 +37,9 @@ export async function auditById(
 ): Promise<AuditById> {
   const { id } = query;
   if (id === undefined) return { ...requested, foundBy: undefined };
-  const ofItem = await requestsOfItem(id, items);
-  const wanted = matchesOf(id, ofItem);
-  const found = await findByIds(db, wanted, requested.subtree, signal);
+  const { subtree } = requested;
+  const wanted = matchesOf(id, await requestsOfItem(id, items));
+  const found = (await findByIds(db, wanted, subtree, signal)) ?? (await findSession(id, subtree, db, signal));
   if (found === undefined) return { ...requested, filter: { ...requested.filter, ids: wanted }, foundBy: [] };
   const range = hasInstants(query) ? requested : rangeBetween(found.from, found.until, requested.timeZone);
   const { from, until } = range;
@@ -47,6 +49,21 @@ export async function auditById(
     filter: { ...requested.filter, from, until, ids: found.ids },
     foundBy: kindsOf(id, found.ids),
   };
+}
+
+/** Most user paths under which a session is searched. */
+const MOST_PATHS = 2000;
+
+/** A session by the id that the client sent: under a user path it is recorded as a digest of both. */
+async function findSession(
+  id: string,
+  subtree: UserPath | undefined,
+  db: AnalyticsDb,
+  signal: AbortSignal | undefined,
+): Promise<FoundById | undefined> {
+  const paths = await pathsOfRequests(db, subtree, MOST_PATHS, signal);
+  if (paths.length === 0) return undefined;
+  return findByIds(db, { session_id: paths.map((path) => scopedSession(id, path)) }, subtree, signal);
 }
 
 /** @param ofItem the requests that stored the item with this id */
@@ -89,8 +106,9 @@ const kindOfColumn: Readonly<Record<IdColumn, IdKind>> = {
 /** The kinds of the columns in which something was found. An item is found by its request or its response. */
 function kindsOf(id: string, found: IdMatches): IdKind[] {
   const columns = Object.entries(found) as readonly (readonly [IdColumn, readonly string[]])[];
-  const kinds = columns.map(([column, values]) =>
-    values.some((value) => value !== id) ? 'item' : kindOfColumn[column],
-  );
+  const kinds = columns.map(([column, values]) => {
+    const isOfItem = column !== 'session_id' && values.some((value) => value !== id);
+    return isOfItem ? 'item' : kindOfColumn[column];
+  });
   return [...new Set(kinds)];
 }

@@ -1,10 +1,17 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
 import { z } from 'zod';
-import { auditPage, auditThreads, auditTotal, cursorOf } from '../../projections/analytics/audit-queries.ts';
+import {
+  auditPage,
+  auditThreads,
+  auditThreadTotal,
+  auditTotal,
+  cursorOf,
+} from '../../projections/analytics/audit-queries.ts';
 import { scopedAdmin } from '../api/declare.ts';
 import { booleanParameter, parameterWithDefault, type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { auditCursorIn, auditCursorText } from '../paging.ts';
+import { timeText } from '../time-text.ts';
 import { auditById, type IdSearch, idKinds } from './audit-by-id.ts';
 import { auditEntry } from './audit-entry.ts';
 import { auditParameters, requestedAudit } from './audit-request.ts';
@@ -51,15 +58,19 @@ const getLog = scopedAdmin('adminAuditLog', 'List requests, newest first', {
   },
 });
 
+const session = z.object({
+  latest: auditEntry,
+  request_count: z.int(),
+  failed_count: z.int().describe('Requests that were refused, failed, or got no status'),
+  first_at: z.iso.datetime().describe('When the first request of the filter was received'),
+});
+
 const getSessions = scopedAdmin('adminAuditSessions', 'List sessions with their newest request, the newest first', {
   description: 'A request without a session is listed as a session of its own.',
   querystring: queryOfParameters({ ...auditParameters, ...pages }),
   requestHeaders: reportHeaders,
   response: {
-    200: jsonAnswer(
-      'A page of sessions',
-      z.object({ sessions: z.array(z.object({ latest: auditEntry, request_count: z.int() })), ...pageAnswer }),
-    ),
+    200: jsonAnswer('A page of sessions', z.object({ sessions: z.array(session), ...pageAnswer })),
   },
 });
 
@@ -93,12 +104,20 @@ export function registerAuditLog(admin: Routes, reports: AuditReports): void {
     if (!isKept) return { sessions: [], total: isCounted ? 0 : undefined, limit, offset };
     const gone = untilGone(reply);
     const { filter, foundBy } = await auditById(request.query, requested, reports, gone);
-    const { threads, total } = await auditThreads(db, filter, { limit, offset }, gone);
+    const [threads, total] = await Promise.all([
+      auditThreads(db, filter, { limit, offset }, gone),
+      isCounted ? auditThreadTotal(db, filter, gone) : undefined,
+    ]);
     const newest = threads.map(({ latest }) => latest);
     const entries = await slimEntries(db, newest, gone);
     return {
-      sessions: threads.map(({ requests }, index) => ({ latest: entries[index], request_count: requests })),
-      total: isCounted ? total : undefined,
+      sessions: threads.map(({ requests, failed, firstAtUs }, index) => ({
+        latest: entries[index],
+        request_count: requests,
+        failed_count: failed,
+        first_at: timeText(Math.floor(Number(firstAtUs) / 1000)),
+      })),
+      total,
       limit,
       offset,
       found_by: foundBy,

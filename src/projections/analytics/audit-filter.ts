@@ -40,6 +40,8 @@ export interface AuditFilter {
   readonly ids?: IdMatches | undefined;
   readonly authKeyIds?: readonly string[] | undefined;
   readonly sessionIds?: readonly string[] | undefined;
+  /** Whether the request belongs to a session. */
+  readonly hasSession?: boolean | undefined;
   readonly labels?: readonly string[] | undefined;
   readonly outcomes?: readonly string[] | undefined;
   readonly statusClasses?: readonly StatusClass[] | undefined;
@@ -84,6 +86,7 @@ export function auditConditions(filter: AuditFilter): Conditions {
     filter.ids && idConditions(filter.ids),
     oneOfTexts('auth_key_id', 'auth_key_ids', filter.authKeyIds),
     oneOfTexts('session_id', 'session_ids', filter.sessionIds),
+    filter.hasSession === undefined ? undefined : [`session_id ${filter.hasSession ? '!=' : '='} ''`, {}],
     anyLabel(filter.labels),
     oneOfTexts('outcome', 'outcomes', filter.outcomes),
     classes.length === 0 ? undefined : [classes.map((one) => ofStatusClass[one]).join(' OR '), {}],

@@ -48,3 +48,19 @@ export async function findByIds(
     until: Math.max(...found.map(({ last }) => Number(last))) + 1,
   };
 }
+
+/** The user paths of requests, without `/`. @param most at the most */
+export async function pathsOfRequests(
+  db: AnalyticsDb,
+  subtree: UserPath | undefined,
+  most: number,
+  signal?: AbortSignal,
+): Promise<UserPath[]> {
+  const { sql, parameters } = allOf([["user_path != '/'", {}], inSubtree('user_path', subtree)]);
+  const rows = await db.rows<{ user_path: UserPath }>(
+    `SELECT DISTINCT user_path FROM $db.exchanges WHERE ${sql} LIMIT {most: UInt64}`,
+    { ...parameters, most },
+    signal,
+  );
+  return rows.map(({ user_path }) => user_path);
+}

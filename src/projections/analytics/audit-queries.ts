@@ -69,55 +69,74 @@ export async function auditTotal(db: AnalyticsDb, filter: AuditFilter, signal?: 
 export interface AuditThread {
   readonly latest: ExchangeRow;
   readonly requests: number;
+  /** Of these, those that were refused or failed. */
+  readonly failed: number;
+  /** Microseconds since the epoch. */
+  readonly firstAtUs: string;
 }
 
+/** Of a session, which is not the same as one of equal name under another path. */
+const THREAD = "user_path, session_id, if(session_id = '', position, 0)";
+
 /**
- * Threads by their latest request, newest first, and their number. Requests of one session are one thread; a request
- * without a session is a thread of its own, of which only as many are read as the page needs.
+ * Threads by their latest request, newest first. Requests of one session are one thread; a request without a session is
+ * a thread of its own. The table is read from its newest row on, as far as the page needs.
  */
 export async function auditThreads(
   db: AnalyticsDb,
   filter: AuditFilter,
   { limit, offset }: AuditPageOf,
   signal?: AbortSignal,
-): Promise<{ readonly threads: readonly AuditThread[]; readonly total: number }> {
+): Promise<AuditThread[]> {
   const { sql, parameters } = auditConditions(filter);
-  const [found, alone] = await Promise.all([
-    db.rows<{ newest_position: string; requests: string; sessions: string }>(
-      `SELECT newest.2 AS newest_position, requests, max(sessions) OVER () AS sessions FROM (
-        SELECT max((at, position)) AS newest, sum(e.requests) AS requests, count() OVER () AS sessions FROM $db.exchanges AS e
-        WHERE ${sql} AND session_id != '' GROUP BY user_path, session_id
-        UNION ALL
-        SELECT (at, position) AS newest, toUInt64(e.requests) AS requests, 0 AS sessions FROM $db.exchanges AS e
-        WHERE ${sql} AND session_id = '' ${NEWEST_FIRST} LIMIT {reach: UInt64}
-      ) ORDER BY newest DESC LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
-      { ...parameters, limit, offset, reach: limit + offset },
-      signal,
-    ),
-    one<{ total: string }>(db, `SELECT countIf(session_id = '') AS total FROM $db.exchanges WHERE ${sql}`),
-  ]);
-  // A page behind the last one has no row that carries the count.
-  const sessions =
-    found[0] ??
-    (await one<{ sessions: string }>(
-      db,
-      `SELECT uniqExactIf((user_path, session_id), session_id != '') AS sessions FROM $db.exchanges WHERE ${sql}`,
-    ));
-  const rows = await rowsAt(
-    db,
-    filter,
-    found.map(({ newest_position }) => newest_position),
+  const found = await db.rows<{ place: string; thread: string; session: string }>(
+    `SELECT toString(position) AS place, session_id AS session, toString(tuple(user_path, session_id)) AS thread FROM $db.exchanges
+    WHERE ${sql} ${NEWEST_FIRST} LIMIT 1 BY ${THREAD} LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
+    { ...parameters, limit, offset },
     signal,
   );
-  const threads = found.flatMap(({ newest_position, requests }) => {
-    const latest = rows.get(newest_position);
-    return latest === undefined ? [] : [{ latest, requests: Number(requests) }];
+  const sessions = [...new Set(found.map(({ session }) => session))].filter((session) => session !== '');
+  const positions = found.map(({ place }) => place);
+  const [rows, counts] = await Promise.all([rowsAt(db, filter, positions, signal), countsOf(sessions)]);
+  return found.flatMap(({ place, session, thread }) => {
+    const latest = rows.get(place);
+    if (latest === undefined) return [];
+    const alone = { requests: latest.requests, failed: failedOf(latest), firstAtUs: latest.at_us };
+    return [{ latest, ...(session === '' ? alone : (counts.get(thread) ?? alone)) }];
   });
-  return { threads, total: Number(sessions?.sessions ?? 0) + Number(alone?.total ?? 0) };
 
-  async function one<Row>(from: AnalyticsDb, query: string): Promise<Row | undefined> {
-    return (await from.rows<Row>(query, parameters, signal))[0];
+  async function countsOf(of: readonly string[]): Promise<Map<string, Omit<AuditThread, 'latest'>>> {
+    if (of.length === 0) return new Map();
+    const counted = await db.rows<{ thread: string; total: string; failed: string; first: string }>(
+      `SELECT toString(tuple(user_path, session_id)) AS thread, sum(e.requests) AS total,
+        sumIf(e.requests, status = 0 OR status >= 400) AS failed, toUnixTimestamp64Micro(min(at)) AS first
+      FROM $db.exchanges AS e WHERE ${sql} AND session_id IN {threads: Array(String)} GROUP BY user_path, session_id`,
+      { ...parameters, threads: of },
+      signal,
+    );
+    return new Map(
+      counted.map(({ thread, total, failed, first }) => [
+        thread,
+        { requests: Number(total), failed: Number(failed), firstAtUs: first },
+      ]),
+    );
   }
+}
+
+function failedOf({ status, requests }: ExchangeRow): number {
+  return status === 0 || status >= 400 ? requests : 0;
+}
+
+/** The number of threads of the filter. */
+export async function auditThreadTotal(db: AnalyticsDb, filter: AuditFilter, signal?: AbortSignal): Promise<number> {
+  const { sql, parameters } = auditConditions(filter);
+  const [row] = await db.rows<{ total: string }>(
+    `SELECT uniqExactIf((user_path, session_id), session_id != '') + countIf(session_id = '') AS total
+    FROM $db.exchanges WHERE ${sql}`,
+    parameters,
+    signal,
+  );
+  return Number(row?.total ?? 0);
 }
 
 async function rowsAt(
