@@ -1,5 +1,39 @@
+import './sessions.css';
+import '../audit/audit.css';
+import type { PageProps } from '../../app/pages.ts';
+import { route, setQuery } from '../../app/router.ts';
+import { CheckField } from '../../ui/fields.tsx';
 import { PageHeader } from '../../ui/page-header.tsx';
+import { currentRange } from '../../ui/range.ts';
+import { RangePicker } from '../../ui/range-picker.tsx';
+import { activeFilters, filterIn } from '../audit/filter.ts';
+import { FilterBar } from '../audit/filter-bar.tsx';
+import { changeFilter, requestQuery } from '../audit/request-query.ts';
+import { ChainView } from './chain-view.tsx';
+import { SessionList } from './session-list.tsx';
 
-export default function SessionsPage() {
-  return <PageHeader title="Sessions" />;
+/** Without an id all sessions; with the id of an exchange, the requests that belong together with it. */
+export default function SessionsPage({ id }: PageProps) {
+  return id === '' ? <Sessions /> : <ChainView id={id} />;
+}
+
+function Sessions() {
+  const { query } = route.value;
+  const filter = filterIn(query);
+  const withSingle = query.get('single') === 'true';
+  const sent = { ...requestQuery(filter, query), has_session: withSingle ? undefined : true };
+  return (
+    <>
+      <PageHeader title="Sessions">
+        <RangePicker range={currentRange()} />
+      </PageHeader>
+      <FilterBar filter={filter} keyNames={new Map()} onChange={changeFilter} />
+      <CheckField
+        label="Also requests without a session"
+        checked={withSingle}
+        onChange={(isSet) => setQuery({ single: isSet || undefined }, { push: true })}
+      />
+      <SessionList query={sent} isFiltered={activeFilters(filter).length > 0} />
+    </>
+  );
 }

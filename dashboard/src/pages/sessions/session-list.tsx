@@ -1,0 +1,85 @@
+import { type Answer, getAnswer } from '../../api/client.ts';
+import { hrefOf, type QueryValue } from '../../app/router.ts';
+import { Recorded } from '../../content/text/recorded.tsx';
+import { formatCount } from '../../format/numbers.ts';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { Count, Time } from '../../ui/facts.tsx';
+import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { Badge, StatusBadge } from '../../ui/status-badge.tsx';
+import { NoRequests } from '../audit/no-requests.tsx';
+import { usePages } from '../audit/use-pages.ts';
+
+type Session = Answer<'/admin/audit/sessions'>['sessions'][number];
+
+const PAGE_ROWS = 100;
+
+function sessionHref({ latest }: Session): string | undefined {
+  return latest.requests === undefined ? hrefOf(`/sessions/${encodeURIComponent(latest.id)}`) : undefined;
+}
+
+const columns: readonly Column<Session>[] = [
+  {
+    ...{ name: 'session', title: 'Session', width: 14 },
+    cell(session) {
+      const { session_id: id } = session.latest;
+      const href = sessionHref(session);
+      const name = id === undefined ? 'without a session' : <Recorded text={id} />;
+      return href === undefined ? name : <a href={href}>{name}</a>;
+    },
+  },
+  {
+    ...{ name: 'requests', title: 'Requests', width: 6, align: 'end' },
+    cell: ({ request_count: count }) => <Count count={count} />,
+  },
+  {
+    ...{ name: 'failed', title: 'Failed', width: 5.5, align: 'end' },
+    cell: ({ failed_count: count }) => (count === 0 ? '–' : <Badge tone="warn">{formatCount(count)}</Badge>),
+  },
+  { ...{ name: 'first', title: 'First request', width: 13 }, cell: ({ first_at: at }) => <Time at={at} /> },
+  { ...{ name: 'newest', title: 'Newest request', width: 13 }, cell: ({ latest }) => <Time at={latest.timestamp} /> },
+  {
+    ...{ name: 'outcome', title: 'Its outcome', width: 10.5 },
+    cell: ({ latest }) => <StatusBadge status={latest.status_code} outcome={latest.outcome} />,
+  },
+  {
+    ...{ name: 'model', title: 'Its model', width: 13 },
+    cell: ({ latest }) => <Recorded text={latest.requested_model ?? '–'} />,
+  },
+  {
+    ...{ name: 'user_path', title: 'User path', width: 12 },
+    cell: ({ latest }) => <Recorded text={latest.user_path} />,
+  },
+];
+
+interface SessionListProps {
+  /** Filter and time range as the gateway reads them. */
+  readonly query: Readonly<Record<string, QueryValue>>;
+  readonly isFiltered: boolean;
+}
+
+/** Sessions by their newest request, the newest first. */
+export function SessionList({ query, isFiltered }: SessionListProps) {
+  const pages = usePages<Session, number>(async (offset = 0, signal) => {
+    const page = { limit: PAGE_ROWS, total: false, offset };
+    const { sessions } = await getAnswer('/admin/audit/sessions', { query: { ...query, ...page }, signal });
+    return { rows: sessions, next: sessions.length < PAGE_ROWS ? undefined : offset + PAGE_ROWS };
+  }, JSON.stringify(query));
+  const { rows, isLoading, isComplete, error, since, cancel, more, reload } = pages;
+  return (
+    <>
+      {rows.length > 0 && (
+        <DataTable
+          label="Sessions"
+          columns={columns}
+          rows={rows}
+          rowKey={({ latest }) => latest.id}
+          rowHref={sessionHref}
+          onEndNear={more}
+        />
+      )}
+      {isLoading && <Pending since={since} onCancel={cancel} />}
+      {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
+      {rows.length === 0 && isComplete && <NoRequests isFiltered={isFiltered} />}
+    </>
+  );
+}
