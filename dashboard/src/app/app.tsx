@@ -5,6 +5,7 @@ import { ErrorPanel, Pending } from '../ui/states.tsx';
 import { followKeys } from './keys.ts';
 import { LockScreen } from './lock-screen.tsx';
 import { pages } from './pages.ts';
+import { followRecentExchanges } from './recent-exchanges.ts';
 import { followLinks } from './router.ts';
 import { Shell } from './shell.tsx';
 
@@ -12,6 +13,7 @@ export function App() {
   useEffect(() => followAccess(), []);
   useEffect(() => followKeys(pages), []);
   useEffect(() => followLinks(document.body), []);
+  useEffect(() => followRecentExchanges(), []);
   if (sessionKey.value === '') return <LockScreen />;
   if (accessError.value !== undefined) {
     return (

@@ -1,8 +1,10 @@
 /**
  * Keys of the whole page. Keys without a modifier act only outside of fields, and not while a dialog is open, except
- * Escape, which the browser gives to the dialog.
+ * Escape, which the browser gives to the dialog. Letters and signs act only while `letterKeys` is on. An element with
+ * `data-own-keys`, such as a region that scrolls, keeps the arrow keys, Enter and Space for itself.
  */
 import { signal } from '@preact/signals';
+import { letterKeys } from '../settings/letter-keys.ts';
 import type { PageEntry } from './pages.ts';
 import { hrefOf, navigate } from './router.ts';
 
@@ -48,6 +50,7 @@ export function followKeys(pages: readonly Pick<PageEntry, 'letter' | 'path'>[])
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || isDialogOpen()) return;
+    if (event.key.length === 1 && event.key !== ' ' && !letterKeys.value) return;
     if (performance.now() - pressedG < SEQUENCE_MS) {
       pressedG = 0;
       const page = pages.find(({ letter }) => letter === event.key);
@@ -78,7 +81,8 @@ function actionOf(event: KeyboardEvent): (() => void) | undefined {
   }
   const ofPage = pageKeys.get(event.key);
   const onControl =
-    event.target instanceof Element && event.target.closest('a, button, summary, [role=tab], [role=tree]');
+    event.target instanceof Element &&
+    event.target.closest('a, button, summary, [role=tab], [role=tree], [data-own-keys]');
   if (ofPage !== undefined && !(onControl && event.key === ' ')) return ofPage;
   const rows = rowKeys.at(-1);
   if (rows === undefined) return undefined;
@@ -97,5 +101,5 @@ function isTyping({ target }: KeyboardEvent): boolean {
 }
 
 function isDialogOpen(): boolean {
-  return document.querySelector('dialog[open]') !== null;
+  return overlay.value !== 'none' || document.querySelector('dialog[open]') !== null;
 }

@@ -64,7 +64,7 @@ function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string 
       () => setFailed(true),
     );
   }, [page]);
-  useFocusOnNavigation(component !== undefined);
+  useFocusOnNavigation(component !== undefined, id);
   if (failed) {
     return (
       <EmptyState title="This page could not be loaded.">
@@ -78,15 +78,18 @@ function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string 
 
 let isFirstPage = true;
 
-/** After a navigation the focus is on the heading of the new page, so that screen readers announce it. */
-function useFocusOnNavigation(isShown: boolean): void {
-  const done = useRef(false);
+/**
+ * After a navigation to another page, or to another record of the same page, the focus is on its heading, so that
+ * screen readers announce it. A change of the query leaves the focus where it is.
+ */
+function useFocusOnNavigation(isShown: boolean, id: string): void {
+  const focused = useRef<string | undefined>(undefined);
   useEffect(() => {
-    if (!isShown || done.current) return;
-    done.current = true;
+    if (!isShown || focused.current === id) return;
+    focused.current = id;
     if (isFirstPage) isFirstPage = false;
     else document.querySelector<HTMLElement>('#content h1')?.focus();
-  }, [isShown]);
+  }, [isShown, id]);
 }
 
 function UnknownPage() {

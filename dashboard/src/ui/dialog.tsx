@@ -1,6 +1,6 @@
 import './dialog.css';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { Button } from './button.tsx';
 
 interface DialogProps {
@@ -15,7 +15,8 @@ interface DialogProps {
 export function Dialog({ title, onClose, children, place = 'middle' }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Before the next key is pressed: what is typed at once belongs to the dialog.
+  useLayoutEffect(() => {
     const opener = document.activeElement;
     const element = dialog.current;
     element?.showModal();
