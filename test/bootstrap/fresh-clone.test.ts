@@ -78,6 +78,9 @@ describe.skipIf(!requested)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
     expect(await health(first)).toBe(200);
     expect(first.stderr).toContain('"npm ci --omit=dev"');
     expect(hasRunner()).toBe(false);
+    const dashboard = `${await first.listening}/admin/dashboard`;
+    await expect.poll(() => first.stdout).toContain(dashboard);
+    expect((await fetch(dashboard)).status).toBe(200);
 
     expect(npm(['test', '--', 'test/bootstrap/lockfile.test.ts'])).toContain('3 passed');
     expect(hasRunner()).toBe(true);
