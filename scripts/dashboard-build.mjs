@@ -21,6 +21,9 @@ const BUILD_MS = 120_000;
 const RETRY_MS = 3_600_000;
 /** Part of the hash: increase it to build again after a change of this file. */
 const FORMAT = 1;
+/** One quick retry: a start without a registry waits for a few seconds. */
+const retries = ['--fetch-retries=1', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=1000'];
+const ciWords = ['ci', '--include=dev', '--ignore-scripts', ...retries, '--fetch-timeout=30000'];
 const builderPath = join('node_modules', 'vite', 'bin', 'vite.js');
 
 /** The message is printed on the terminal: it states what failed, and what to do. */
@@ -106,8 +109,7 @@ async function build(folder, node) {
 async function installPackages(folder) {
   if (npmHasInstalled(folder, true)) return;
   say('installing the packages of the dashboard with "npm ci" (only needed for a build)');
-  const words = ['ci', '--include=dev', '--ignore-scripts', '--fetch-retries=1', '--fetch-timeout=30000'];
-  check('"npm ci"', await npm(folder, words, { timeoutMs: INSTALL_MS }));
+  check('"npm ci"', await npm(folder, ciWords, { timeoutMs: INSTALL_MS }));
 }
 
 function check(what, { code, output, signal }) {

@@ -7,7 +7,8 @@ import { ended, Project } from './project.ts';
 
 const gateway = 'src/main.ts';
 const ci =
-  'ci --include=dev --ignore-scripts --fetch-retries=1 --fetch-timeout=30000 --no-audit --no-fund --loglevel=error';
+  'ci --include=dev --ignore-scripts --fetch-retries=1 --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=1000 ' +
+  '--fetch-timeout=30000 --no-audit --no-fund --loglevel=error';
 
 /** Builds as Vite does: writes the page and an asset into the folder that `--outDir` names. */
 const vite = `
