@@ -119,14 +119,13 @@ export function mostActive(of: OverviewOf): Question {
       ${['total_tokens', ...costs].map((column) => `u.${column} AS ${column}`).join(', ')}, u.cache_hits AS cache_hits,
       u.answered AS answered
       FROM (
-        SELECT ${ranked}, ${['requests', 'ok'].map(sum).join(', ')} FROM (
-          SELECT e.user_path AS path, e.auth_key_id AS key, e.provider AS prov, e.model AS model,
-            sum(e.requests) AS requests, sumIf(e.requests, ${isOk}) AS ok
-          FROM $db.exchanges AS e WHERE ${exchanges.sql} GROUP BY path, key, prov, model
-        ) GROUP BY ${rankings} HAVING ranking != 'model' OR name != ''
-        ORDER BY requests DESC, name, provider LIMIT ${RANKED} BY ranking
+        SELECT ${ranked('e.user_path', 'e.auth_key_id', 'e.provider', 'e.model')},
+          sum(e.requests) AS requests, sumIf(e.requests, ${isOk}) AS ok
+        FROM $db.exchanges AS e WHERE ${exchanges.sql}
+        GROUP BY ${rankings('e.user_path', 'e.auth_key_id', 'e.provider', 'e.model')}
+        HAVING ranking != 'model' OR name != '' ORDER BY requests DESC, name, provider LIMIT ${RANKED} BY ranking
       ) AS e LEFT JOIN (
-        SELECT ${ranked}, ${['total_tokens', ...costs, 'cache_hits', 'answered'].map(sum).join(', ')} FROM (
+        SELECT ${ranked('path', 'key', 'prov', 'model')}, ${['total_tokens', ...costs, 'cache_hits', 'answered'].map(sum).join(', ')} FROM (
           SELECT u.user_path AS path, u.auth_key_id AS key, u.provider AS prov, u.model AS model,
             sumIf(u.requests, u.cache_type != '') AS cache_hits, sumIf(u.requests, u.cache_type = '') AS answered,
             sumIf(u.priced, u.cache_type = '') AS priced, sumIf(u.total_tokens, u.cache_type = '') AS total_tokens,
@@ -136,17 +135,25 @@ export function mostActive(of: OverviewOf): Question {
               u.cache_type AS cache_type, ${['requests', 'total_tokens', ...costs].map(sumOf).join(', ')}
             FROM $db.usage AS u WHERE ${usage.sql} GROUP BY user_path, auth_key_id, provider, model, cache_type
           ) AS u GROUP BY path, key, prov, model
-        ) GROUP BY ${rankings}
+        ) GROUP BY ${rankings('path', 'key', 'prov', 'model')}
       ) AS u ON e.ranking = u.ranking AND e.name = u.name AND e.provider = u.provider
       ORDER BY e.requests DESC, e.name, e.provider`,
     parameters: { ...usage.parameters, ...exchanges.parameters },
   };
 }
 
-const rankings = 'GROUPING SETS ((path), (key), (prov, model))';
-const ranked = `multiIf(grouping(path) = 0, 'user_path', grouping(key) = 0, 'key', 'model') AS ranking,
-  multiIf(ranking = 'user_path', toString(path), ranking = 'key', toString(key), toString(model)) AS name,
-  if(ranking = 'model', toString(prov), '') AS provider`;
+/** The columns by which rows are grouped, each way apart. */
+type RankedColumns = readonly [path: string, key: string, provider: string, model: string];
+
+function rankings(...[path, key, provider, model]: RankedColumns): string {
+  return `GROUPING SETS ((${path}), (${key}), (${provider}, ${model}))`;
+}
+
+function ranked(...[path, key, provider, model]: RankedColumns): string {
+  return `multiIf(grouping(${path}) = 0, 'user_path', grouping(${key}) = 0, 'key', 'model') AS ranking,
+  multiIf(ranking = 'user_path', toString(${path}), ranking = 'key', toString(${key}), toString(${model})) AS name,
+  if(ranking = 'model', toString(${provider}), '') AS provider`;
+}
 
 /** Of a row of usage: by quarters of an hour the sums inside the table answer, which only fit between such times. */
 function usageTime({ from, until, before, starts }: OverviewOf): string {
