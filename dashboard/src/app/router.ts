@@ -66,8 +66,9 @@ export function followLinks(root: HTMLElement): () => void {
     if (event.defaultPrevented || event.button !== 0) return;
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const link = event.target instanceof Element ? event.target.closest('a') : null;
-    if (link === null || link.target !== '' || link.hasAttribute('download')) return;
-    const url = new URL(link.href, location.href);
+    // Links in charts are SVG elements, which have no text in `href` and `target`.
+    if (link === null || link.getAttribute('target') || link.hasAttribute('download')) return;
+    const url = new URL(link.getAttribute('href') ?? '', location.href);
     if (url.origin !== location.origin || !isOfDashboard(url.pathname) || url.hash !== '') return;
     event.preventDefault();
     navigate(url.pathname + url.search);
