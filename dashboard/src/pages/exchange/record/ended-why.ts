@@ -22,7 +22,11 @@ export interface EndedWhy {
   readonly message: string | undefined;
   readonly advice: string;
   /** A page of the API or the dashboard with the facts of the decision. */
-  readonly facts?: { readonly path: string; readonly query: Readonly<Record<string, QueryValue>>; readonly title: string };
+  readonly facts?: {
+    readonly path: string;
+    readonly query: Readonly<Record<string, QueryValue>>;
+    readonly title: string;
+  };
 }
 
 /** Undefined while the request is running, and when it was answered without an error. */
@@ -33,7 +37,8 @@ export function endedWhy(facts: ExchangeFacts): EndedWhy | undefined {
     return {
       ...{ decidedBy: 'client', decision: 'The client disconnected before its answer was complete.' },
       ...{ status: 499, code: undefined, message: undefined },
-      advice: 'Compare the duration with the time limit of the client. What the provider had sent until then is recorded.',
+      advice:
+        'Compare the duration with the time limit of the client. What the provider had sent until then is recorded.',
     };
   }
   const code = textOf(end.data, 'code');
@@ -47,7 +52,8 @@ export function endedWhy(facts: ExchangeFacts): EndedWhy | undefined {
     const failed = textOf(plugin.data, 'error');
     return {
       ...{ ...head, decidedBy: 'plugin' },
-      decision: failed === undefined ? `The plugin ${name} refused the request.` : `The plugin ${name} failed: ${failed}`,
+      decision:
+        failed === undefined ? `The plugin ${name} refused the request.` : `The plugin ${name} failed: ${failed}`,
       advice: 'Change the request as the message says, or the plugin and its settings.',
     };
   }

@@ -68,7 +68,9 @@ export function providerAnswer(events: readonly RecordedEvent[]): string | undef
 }
 
 /** The error that the provider of an attempt sent. */
-export function errorBodies(events: readonly RecordedEvent[]): readonly (RecordedBody & { readonly attempt: number })[] {
+export function errorBodies(
+  events: readonly RecordedEvent[],
+): readonly (RecordedBody & { readonly attempt: number })[] {
   return events.flatMap((event) => {
     const body = event.type === 'attempt.failed' ? bodyOf(event) : undefined;
     return body === undefined ? [] : [{ ...body, attempt: numberOf(event.data, 'attempt') ?? 0 }];

@@ -38,7 +38,16 @@ export function timelineOf(
   const since = (event: Pick<RecordedEvent, 'at'>) => Math.max(0, timeOf(event) - facts.receivedAt);
   const moment = (event: RecordedEvent, title: string, details: readonly string[], tone: Tone = 'plain') => {
     const at = since(event);
-    steps.push({ key: event.revision, title, details, startMs: at, endMs: at, tone, depth: 0, revision: event.revision });
+    steps.push({
+      key: event.revision,
+      title,
+      details,
+      startMs: at,
+      endMs: at,
+      tone,
+      depth: 0,
+      revision: event.revision,
+    });
   };
 
   moment(facts.received, 'Received', receivedDetails(facts));
@@ -53,7 +62,13 @@ export function timelineOf(
           const { scope, version } = facts.workflow;
           steps.push({
             ...{ key: 'workflow', title: 'Workflow', details: [`${scope}, version ${version}`] },
-            ...{ startMs: since(event), endMs: since(event), tone: 'plain', depth: 0, revision: facts.received.revision },
+            ...{
+              startMs: since(event),
+              endMs: since(event),
+              tone: 'plain',
+              depth: 0,
+              revision: facts.received.revision,
+            },
           });
         }
         break;
@@ -109,7 +124,12 @@ export function timelineOf(
     if (relation !== 'caused') continue;
     const startMs = Math.max(0, timeOf({ at }) - facts.receivedAt);
     steps.push({
-      ...{ key: `caused ${position}`, title: 'Request of a guardrail or the semantic cache', details: [], tone: 'plain' },
+      ...{
+        key: `caused ${position}`,
+        title: 'Request of a guardrail or the semantic cache',
+        details: [],
+        tone: 'plain',
+      },
       ...{ depth: 1, startMs, endMs: startMs, revision: undefined, exchange: id },
     });
   }
@@ -235,7 +255,13 @@ function guardrailSteps(event: RecordedEvent, at: number): TimelineStep[] {
 }
 
 function runDetails({ type, verdict, code, message, error, edited, findings }: GuardrailRun): string[] {
-  return [type, verdict, ...[code, message, error].filter((one) => one !== undefined), ...(edited ? ['edited'] : []), ...findings];
+  return [
+    type,
+    verdict,
+    ...[code, message, error].filter((one) => one !== undefined),
+    ...(edited ? ['edited'] : []),
+    ...findings,
+  ];
 }
 
 function attemptSteps(
@@ -270,7 +296,13 @@ function attemptSteps(
     const lastMs = timeOfPiece(lastPiece, since);
     if (pieces > 1 && lastMs !== undefined) {
       steps.push({
-        ...{ key: `${started.revision} stream`, title: 'Stream', details: [`${pieces} pieces`], depth: 1, tone: 'plain' },
+        ...{
+          key: `${started.revision} stream`,
+          title: 'Stream',
+          details: [`${pieces} pieces`],
+          depth: 1,
+          tone: 'plain',
+        },
         ...{ startMs: firstMs, endMs: endMs === undefined ? undefined : Math.max(firstMs, lastMs) },
         revision: lastPiece?.revision,
       });
@@ -279,7 +311,13 @@ function attemptSteps(
   const wait = failed === undefined ? undefined : numberOf(failed.data, 'retryInMs');
   if (wait !== undefined && failedMs !== undefined) {
     steps.push({
-      ...{ key: `${started.revision} retry`, title: 'Wait before the next attempt', details: [], depth: 1, tone: 'plain' },
+      ...{
+        key: `${started.revision} retry`,
+        title: 'Wait before the next attempt',
+        details: [],
+        depth: 1,
+        tone: 'plain',
+      },
       ...{ startMs: failedMs, endMs: failedMs + wait, revision: failed?.revision },
     });
   }
