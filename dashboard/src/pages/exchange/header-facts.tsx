@@ -36,7 +36,7 @@ export function HeaderFacts({ id, facts }: { readonly id: string; readonly facts
             <Pieces text={requestedModel} />
           </a>
         )}
-        {model !== undefined && (
+        {model !== undefined && requestedModel !== `${provider ?? ''}/${model}` && (
           <span class="exchange-muted">
             {' '}
             <Pieces text={`${provider ?? ''}/${model}`} />
@@ -70,9 +70,7 @@ export function HeaderFacts({ id, facts }: { readonly id: string; readonly facts
         </Fact>
       )}
       <Fact title="Tokens">{isKnown ? `${inputTokens} in, ${outputTokens} out` : '–'}</Fact>
-      <Fact title="Cost">
-        <Money dollars={dollars} />
-      </Fact>
+      <Fact title="Cost">{facts.usage.length === 0 ? '–' : <Money dollars={dollars} />}</Fact>
       {facts.answerOf !== undefined && (
         <Fact title={facts.cacheHit === undefined ? 'Answer on record of' : 'Cached answer of'}>
           <a href={hrefOf(`/exchange/${encodeURIComponent(facts.answerOf)}`)}>{facts.answerOf}</a>

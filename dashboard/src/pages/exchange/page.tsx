@@ -61,9 +61,9 @@ function Exchange({ id }: PageProps) {
         <a class="button button-plain" href={hrefOf('/audit', { id })}>
           Show in Audit
         </a>
-        {facts?.sessionId !== undefined && (
-          <a class="button button-plain" href={hrefOf('/sessions', { exchange: id })}>
-            Show the session
+        {facts !== undefined && (
+          <a class="button button-plain" href={hrefOf(`/sessions/${encodeURIComponent(id)}`)}>
+            Show the chain
           </a>
         )}
       </PageHeader>

@@ -66,7 +66,7 @@ interface RowProps {
 }
 
 function Row({ id, step, totalMs }: RowProps) {
-  const { title, details, startMs, endMs, tone, depth, revision, exchange } = step;
+  const { title, details, startMs, endMs, tone, depth, revision, exchange, word = toneWords[tone] } = step;
   const end = endMs ?? totalMs;
   const scale = totalMs === 0 ? 0 : 100 / totalMs;
   const isMoment = end <= startMs;
@@ -80,7 +80,7 @@ function Row({ id, step, totalMs }: RowProps) {
             <Pieces text={title} />
           </a>
         )}
-        {tone !== 'plain' && <Badge tone={tone}>{toneWords[tone]}</Badge>}
+        {tone !== 'plain' && <Badge tone={tone}>{word}</Badge>}
         {(details.length > 0 || exchange !== undefined) && (
           <span class="timeline-details">
             <Pieces text={details.join(' · ')} />
@@ -91,14 +91,16 @@ function Row({ id, step, totalMs }: RowProps) {
       <td data-align="end">{formatDuration(startMs)}</td>
       <td data-align="end">{endMs === undefined ? 'running' : isMoment ? '–' : formatDuration(end - startMs)}</td>
       <td class="timeline-bar">
-        <span
-          class={isMoment ? 'timeline-moment' : 'timeline-span'}
-          data-tone={tone}
-          style={{
-            insetInlineStart: `${Math.min(100, startMs * scale)}%`,
-            width: isMoment ? undefined : `${Math.max(0.3, (end - startMs) * scale)}%`,
-          }}
-        />
+        <span class="timeline-track">
+          <span
+            class={isMoment ? 'timeline-moment' : 'timeline-span'}
+            data-tone={tone}
+            style={{
+              insetInlineStart: `${Math.min(100, startMs * scale)}%`,
+              width: isMoment ? undefined : `${(end - startMs) * scale}%`,
+            }}
+          />
+        </span>
       </td>
     </tr>
   );

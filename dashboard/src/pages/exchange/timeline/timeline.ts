@@ -13,6 +13,8 @@ export interface TimelineStep {
   /** Equal to the start for a moment; undefined while the step is running. */
   readonly endMs: number | undefined;
   readonly tone: Tone;
+  /** The tone in a word, where it is not plain. */
+  readonly word?: string;
   /** 0 for a step of the pipeline, 1 for a part of one. */
   readonly depth: 0 | 1;
   /** Revision of the event that records it. */
@@ -82,7 +84,7 @@ export function timelineOf(
         break;
       case 'placeholders.assigned':
         moment(event, 'Placeholders', [
-          `${numberOf(event.data, 'count') ?? 0} values were replaced before a provider was called.`,
+          `Values replaced before a provider was called: ${numberOf(event.data, 'count') ?? 0}.`,
         ]);
         break;
       case 'cache.hit':
@@ -133,10 +135,7 @@ export function timelineOf(
       ...{ depth: 1, startMs, endMs: startMs, revision: undefined, exchange: id },
     });
   }
-  const ordered = steps
-    .map((step, place) => ({ step, place }))
-    .sort((one, other) => groupStart(steps, one.place) - groupStart(steps, other.place) || one.place - other.place)
-    .map(({ step }) => step);
+  const ordered = withMomentsInOrder(steps);
   const isRunning = facts.end === undefined;
   const totalMs = Math.max(
     isRunning ? now - facts.receivedAt : 0,
@@ -145,13 +144,20 @@ export function timelineOf(
   return { steps: ordered, totalMs };
 }
 
-/** A part of a step stays with it. */
-function groupStart(steps: readonly TimelineStep[], place: number): number {
-  for (let at = place; at >= 0; at--) {
-    const step = steps[at];
-    if (step?.depth === 0 || step?.key.startsWith('caused ')) return step.startMs;
+/**
+ * Events are in the order of the pipeline, and carry the time at which they were appended together: a moment is not later
+ * than the step that follows it.
+ */
+function withMomentsInOrder(steps: readonly TimelineStep[]): TimelineStep[] {
+  const ordered: TimelineStep[] = [];
+  let next = Number.POSITIVE_INFINITY;
+  for (const step of steps.toReversed()) {
+    const isMoment = step.endMs === step.startMs;
+    const startMs = isMoment && step.depth === 0 ? Math.min(step.startMs, next) : step.startMs;
+    if (step.depth === 0) next = startMs;
+    ordered.push(isMoment ? { ...step, startMs, endMs: startMs } : step);
   }
-  return 0;
+  return ordered.reverse();
 }
 
 function withExchange(id: string | undefined): Pick<TimelineStep, 'exchange'> {
@@ -231,10 +237,10 @@ function guardrailSteps(event: RecordedEvent, at: number): TimelineStep[] {
   const phase: TimelineStep = {
     ...{ key: revision, title: phaseTitles[textOf(data, 'phase') ?? ''] ?? 'Guardrails', depth: 0, revision },
     details: [
-      decidedBy === undefined ? verdict : `${verdict} by ${decidedBy}`,
+      ...(decidedBy === undefined ? [] : [`decided by ${decidedBy}`]),
       ...(data['edited'] === true ? ['content was changed'] : []),
     ],
-    ...{ startMs, endMs: startMs + total, tone: verdictTones[verdict] ?? 'plain' },
+    ...{ startMs, endMs: startMs + total, tone: verdictTones[verdict] ?? 'plain', word: verdict },
   };
   let begin = startMs;
   const starts = new Map<number, number>();
@@ -249,15 +255,15 @@ function guardrailSteps(event: RecordedEvent, at: number): TimelineStep[] {
       return {
         ...{ key: `${revision} ${place}`, title: run.guardrail, details: runDetails(run), depth: 1, revision },
         ...{ startMs: from, endMs: from + run.durationMs, tone: verdictTones[run.verdict] ?? 'plain' },
+        word: run.verdict,
       };
     }),
   ];
 }
 
-function runDetails({ type, verdict, code, message, error, edited, findings }: GuardrailRun): string[] {
+function runDetails({ type, code, message, error, edited, findings }: GuardrailRun): string[] {
   return [
     type,
-    verdict,
     ...[code, message, error].filter((one) => one !== undefined),
     ...(edited ? ['edited'] : []),
     ...findings,
@@ -353,10 +359,20 @@ function endStep(event: RecordedEvent, facts: ExchangeFacts, at: number): Timeli
   const ms = facts.durationMs ?? at;
   const bytes = numberOf(data, 'bytes');
   const details = [
-    ...(facts.status === 0 ? [] : [`status ${facts.status}`]),
     ...[textOf(data, 'finishReason'), textOf(data, 'code'), textOf(data, 'message')].filter((one) => one !== undefined),
     ...(bytes === undefined || bytes === 0 ? [] : [`${bytes} bytes of the provider`]),
   ];
   const tone: Tone = type === 'exchange.completed' ? 'ok' : type === 'client.disconnected' ? 'warn' : 'bad';
-  return { key: revision, title: endTitles[type] ?? type, details, startMs: ms, endMs: ms, tone, depth: 0, revision };
+  const word = facts.status === 0 ? 'no status' : `status ${facts.status}`;
+  return {
+    key: revision,
+    title: endTitles[type] ?? type,
+    details,
+    startMs: ms,
+    endMs: ms,
+    tone,
+    word,
+    depth: 0,
+    revision,
+  };
 }
