@@ -1,5 +1,4 @@
 /** Why a request got no regular answer: who decided it, what the client was told, and what to do about it. */
-import type { QueryValue } from '../../../app/router.ts';
 import { type ExchangeFacts, runsOf } from './exchange-facts.ts';
 import { numberOf, textOf, textsOf } from './recorded-event.ts';
 
@@ -24,7 +23,7 @@ export interface EndedWhy {
   /** A page of the API or the dashboard with the facts of the decision. */
   readonly facts?: {
     readonly path: string;
-    readonly query: Readonly<Record<string, QueryValue>>;
+    readonly query: Readonly<Record<string, string | undefined>>;
     readonly title: string;
   };
 }

@@ -1,7 +1,9 @@
 /** The steps of a request in the order of the pipeline, with their times, from its recorded events. */
-import type { Tone } from '../../../ui/status-badge.tsx';
 import { type AttemptFacts, type ExchangeFacts, type GuardrailRun, runsOf } from '../record/exchange-facts.ts';
 import { numberOf, type RecordedEvent, type RelatedLink, textOf, textsOf, timeOf } from '../record/recorded-event.ts';
+
+/** As in `ui/status-badge.tsx`. */
+type Tone = 'ok' | 'warn' | 'bad' | 'info' | 'plain';
 
 export interface TimelineStep {
   readonly key: string;
