@@ -1,13 +1,11 @@
 /** Where the gateway is: the page is at `<base>/admin/dashboard` and below, at any base path. */
 const MARK = '/admin/dashboard';
 
-/** The path before `/admin/dashboard`, without a slash at the end. */
-export function basePathOf(pathname: string): string {
-  const at = pathname.lastIndexOf(MARK);
-  return at === -1 ? '' : pathname.slice(0, at);
-}
+/** The scripts of the page are in `<base>/admin/static/`. */
+const scriptPath = new URL(import.meta.url).pathname;
 
-export const basePath = basePathOf(location.pathname);
+/** The path before `/admin`, without a slash at the end. */
+export const basePath = scriptPath.slice(0, Math.max(0, scriptPath.lastIndexOf('/admin/static/')));
 
 /** The URL of the gateway, as a client of its API uses it. */
 export const gatewayUrl = `${location.origin}${basePath}`;

@@ -13,15 +13,23 @@ function format(name: string, options: Intl.DateTimeFormatOptions, zone: string)
   return found;
 }
 
-/** Day and time to the second. */
+const clockOptions: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', second: '2-digit' };
+
+/** Day and time to the second; the year only when it is not the current one. */
 export function formatTime(at: Date | string | number): string {
-  return format('time', { dateStyle: 'medium', timeStyle: 'medium' }, timeZone.value).format(new Date(at));
+  const zone = timeZone.value;
+  const date = new Date(at);
+  const isOfThisYear = dayText(date.getTime(), zone).slice(0, 4) === dayText(Date.now(), zone).slice(0, 4);
+  const day: Intl.DateTimeFormatOptions = { month: 'short', day: 'numeric', ...clockOptions };
+  return isOfThisYear
+    ? format('time', day, zone).format(date)
+    : format('time with year', { ...day, year: 'numeric' }, zone).format(date);
 }
 
 /** Time of day with milliseconds. */
 export function formatClock(at: Date | string | number): string {
   const options: Intl.DateTimeFormatOptions = {
-    ...{ hour: '2-digit', minute: '2-digit', second: '2-digit' },
+    ...clockOptions,
     fractionalSecondDigits: 3,
   };
   return format('clock', options, timeZone.value).format(new Date(at));
