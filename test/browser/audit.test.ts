@@ -251,6 +251,22 @@ describeInChromium('the Audit page', () => {
     expectClean(opened);
   });
 
+  it('shows how long a slow query takes, and stops it', async () => {
+    const opened = await dashboard.open();
+    const { page } = opened;
+    // Held back on the way, as by a slow query.
+    await page.route('**/admin/audit/log?*', () => {});
+    await page.getByRole('link', { name: 'Audit' }).click();
+    const progress = page.locator('.list-busy');
+    await progress.getByText(/Loading \(\d s\)/).waitFor();
+    await progress.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText('Loading was stopped.').waitFor();
+    await page.unroute('**/admin/audit/log?*');
+    await page.getByRole('button', { name: 'Load again' }).click();
+    await rows(page).first().waitFor();
+    expectClean(opened);
+  });
+
   it('shows an administrator of a subtree that subtree alone', async () => {
     const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
     const { page } = opened;

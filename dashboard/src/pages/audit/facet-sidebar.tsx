@@ -5,8 +5,9 @@ import type { QueryValue } from '../../app/router.ts';
 import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCompact, formatCount } from '../../format/numbers.ts';
 import { storedSignal } from '../../settings/stored.ts';
-import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { ErrorPanel } from '../../ui/states.tsx';
 import { type AuditFilter, type FilterName, filterTitle, toggled } from './filter.ts';
+import { Waiting } from './waiting.tsx';
 
 type Facet = Answer<'/admin/audit/facets'>['facets'][number];
 type Field = Facet['field'];
@@ -68,9 +69,11 @@ export function FacetSidebar({ facets: { answer }, filter, onChange }: FacetSide
   const byField = new Map<Field, Facet>(data?.facets.map((facet) => [facet.field, facet]));
   return (
     <div class="facets">
-      {isLoading && data === undefined && <Pending since={since} onCancel={cancel} />}
+      {data === undefined && (
+        <Waiting isLoading={isLoading} isFailed={error !== undefined} since={since} onCancel={cancel} onLoad={reload} />
+      )}
       {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
-      {fields.map((field) => (
+      {(data === undefined ? [] : fields).map((field) => (
         <FacetGroup
           key={field}
           field={field}

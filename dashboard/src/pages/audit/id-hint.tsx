@@ -10,15 +10,19 @@ import { isOfAnyTime } from './request-query.ts';
  */
 export function IdHint({ filter }: { readonly filter: AuditFilter }) {
   const text = filter.search?.[0] ?? '';
-  const { data } = useAnswer('/admin/audit/log', { id: text, limit: 1, total: false }, { enabled: mayBeId(text) });
+  const { data, isLoading } = useAnswer(
+    '/admin/audit/log',
+    { id: text, limit: 1, total: false },
+    { enabled: mayBeId(text) },
+  );
   const [kind] = data?.found_by ?? [];
   if (isOfAnyTime(filter, route.value.query)) return <p class="audit-hint">Requests of the id at any time:</p>;
-  if (!mayBeId(text) || kind === undefined) return null;
+  if (!mayBeId(text) || kind === undefined || isLoading) return null;
   const byId = withValues(searchedFor(filter, ''), 'id', [text]);
   return (
     <p class="audit-hint">
       <Recorded text={text} /> is the id of {articles[kind] ?? 'a'} {kind}.{' '}
-      <a href={hrefOf('/audit', queryOfFilter(byId))}>Show its requests at any time</a>
+      <a href={hrefOf(route.value.path, queryOfFilter(byId))}>Show its requests at any time</a>
     </p>
   );
 }

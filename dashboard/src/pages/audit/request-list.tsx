@@ -1,9 +1,8 @@
 import { getAnswer } from '../../api/client.ts';
 import { hrefOf, type QueryValue, route } from '../../app/router.ts';
 import { DataTable } from '../../ui/data-table.tsx';
-import { ErrorPanel, Pending } from '../../ui/states.tsx';
 import { type AuditEntry, exchangeHref, shownColumns } from './columns.tsx';
-import { NoRequests } from './no-requests.tsx';
+import { ListState } from './list-state.tsx';
 import { usePages } from './use-pages.ts';
 
 const PAGE_ROWS = 100;
@@ -27,7 +26,7 @@ export function RequestList({ query, keyNames, isFiltered, total }: RequestListP
     });
     return { rows: entries, next };
   }, JSON.stringify(query));
-  const { rows, isLoading, isComplete, error, since, cancel, more, reload } = pages;
+  const { rows, isComplete, more } = pages;
   return (
     <>
       {rows.length > 0 && (
@@ -41,11 +40,7 @@ export function RequestList({ query, keyNames, isFiltered, total }: RequestListP
           onEndNear={more}
         />
       )}
-      {isLoading && <Pending since={since} onCancel={cancel} />}
-      {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
-      {rows.length === 0 && isComplete && (
-        <NoRequests isFiltered={isFiltered} searchHref={searchHref(route.value.query)} />
-      )}
+      <ListState pages={pages} isFiltered={isFiltered} searchHref={searchHref(route.value.query)} />
     </>
   );
 }

@@ -6,8 +6,9 @@ import { formatCount } from '../../format/numbers.ts';
 import { formatTime } from '../../format/times.ts';
 import { Button } from '../../ui/button.tsx';
 import { chooseInstants } from '../../ui/range.ts';
-import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { ErrorPanel } from '../../ui/states.tsx';
 import { type BrushBucket, type Brushed, bucketAt, bucketsBetween, movedBy, timesOf } from './brush.ts';
+import { Waiting } from './waiting.tsx';
 
 type Histogram = Answer<'/admin/audit/histogram'>;
 type Bucket = Histogram['buckets'][number];
@@ -30,7 +31,7 @@ export function TimeBrush({ answer }: { readonly answer: Loaded<Histogram> }) {
     <section class="brush" aria-label="Requests over time">
       {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
       {data === undefined ? (
-        isLoading && <Pending since={since} onCancel={cancel} />
+        <Waiting isLoading={isLoading} isFailed={error !== undefined} since={since} onCancel={cancel} onLoad={reload} />
       ) : (
         // Another range is another choice.
         <Brush key={`${data.from} ${data.to}`} data={data} />

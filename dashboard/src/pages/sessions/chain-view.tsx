@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import type { Answer } from '../../api/client.ts';
 import { useAnswer } from '../../api/use-answer.ts';
 import { hrefOf, route, setQuery } from '../../app/router.ts';
+import { visibleText } from '../../content/text/hidden-characters.ts';
 import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCount, formatDuration } from '../../format/numbers.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
@@ -27,7 +28,7 @@ export function ChainView({ id }: { readonly id: string }) {
   const session = data?.nodes.find((node) => node.id === id)?.session_id;
   return (
     <>
-      <PageHeader title="Session" tabTitle={session === undefined ? 'Session' : `Session ${session}`}>
+      <PageHeader title="Session" tabTitle={session === undefined ? 'Session' : `Session ${visibleText(session)}`}>
         <a href={hrefOf('/sessions')}>All sessions</a>
       </PageHeader>
       {isLoading && data === undefined && <Pending since={since} onCancel={cancel} />}

@@ -8,13 +8,15 @@ import { currentRange } from '../../ui/range.ts';
 import { RangePicker } from '../../ui/range-picker.tsx';
 import { activeFilters, filterIn } from '../audit/filter.ts';
 import { FilterBar } from '../audit/filter-bar.tsx';
+import { IdHint } from '../audit/id-hint.tsx';
 import { changeFilter, requestQuery } from '../audit/request-query.ts';
 import { ChainView } from './chain-view.tsx';
 import { SessionList } from './session-list.tsx';
 
-/** Without an id all sessions; with the id of an exchange, the requests that belong together with it. */
+/** All sessions; with the id of an exchange in the path or as `exchange`, the requests that belong together with it. */
 export default function SessionsPage({ id }: PageProps) {
-  return id === '' ? <Sessions /> : <ChainView id={id} />;
+  const exchange = id === '' ? route.value.query.get('exchange') : id;
+  return exchange === null ? <Sessions /> : <ChainView key={exchange} id={exchange} />;
 }
 
 function Sessions() {
@@ -28,6 +30,7 @@ function Sessions() {
         <RangePicker range={currentRange()} />
       </PageHeader>
       <FilterBar filter={filter} keyNames={new Map()} onChange={changeFilter} />
+      <IdHint filter={filter} />
       <CheckField
         label="Also requests without a session"
         checked={withSingle}

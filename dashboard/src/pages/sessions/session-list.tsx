@@ -4,9 +4,8 @@ import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { Count, Time } from '../../ui/facts.tsx';
-import { ErrorPanel, Pending } from '../../ui/states.tsx';
 import { Badge, StatusBadge } from '../../ui/status-badge.tsx';
-import { NoRequests } from '../audit/no-requests.tsx';
+import { ListState } from '../audit/list-state.tsx';
 import { usePages } from '../audit/use-pages.ts';
 
 type Session = Answer<'/admin/audit/sessions'>['sessions'][number];
@@ -28,6 +27,10 @@ const columns: readonly Column<Session>[] = [
     },
   },
   {
+    ...{ name: 'user_path', title: 'User path', width: 12 },
+    cell: ({ latest }) => <Recorded text={latest.user_path} />,
+  },
+  {
     ...{ name: 'requests', title: 'Requests', width: 6, align: 'end' },
     cell: ({ request_count: count }) => <Count count={count} />,
   },
@@ -45,10 +48,6 @@ const columns: readonly Column<Session>[] = [
     ...{ name: 'model', title: 'Its model', width: 13 },
     cell: ({ latest }) => <Recorded text={latest.requested_model ?? '–'} />,
   },
-  {
-    ...{ name: 'user_path', title: 'User path', width: 12 },
-    cell: ({ latest }) => <Recorded text={latest.user_path} />,
-  },
 ];
 
 interface SessionListProps {
@@ -64,7 +63,7 @@ export function SessionList({ query, isFiltered }: SessionListProps) {
     const { sessions } = await getAnswer('/admin/audit/sessions', { query: { ...query, ...page }, signal });
     return { rows: sessions, next: sessions.length < PAGE_ROWS ? undefined : offset + PAGE_ROWS };
   }, JSON.stringify(query));
-  const { rows, isLoading, isComplete, error, since, cancel, more, reload } = pages;
+  const { rows, more } = pages;
   return (
     <>
       {rows.length > 0 && (
@@ -77,9 +76,7 @@ export function SessionList({ query, isFiltered }: SessionListProps) {
           onEndNear={more}
         />
       )}
-      {isLoading && <Pending since={since} onCancel={cancel} />}
-      {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
-      {rows.length === 0 && isComplete && <NoRequests isFiltered={isFiltered} />}
+      <ListState pages={pages} isFiltered={isFiltered} />
     </>
   );
 }
