@@ -44,6 +44,8 @@ export interface AnalyticsStatus {
   readonly lagEvents: number | undefined;
   /** For how long the oldest of them has been in the log, in milliseconds. */
   readonly lagMs?: number | undefined;
+  /** Every event up to this position is stored, by its last report. */
+  readonly position?: number | undefined;
   readonly error?: string;
 }
 
@@ -289,13 +291,15 @@ class Supervised implements AnalyticsProcess {
     const report = this.#report;
     const lagEvents = report?.lagEvents;
     const lagMs = report?.lagMs;
+    const position = report?.position;
     const error = report?.error;
     if (this.#off) return { health: 'off', lagEvents: undefined };
     const silentMs = this.#watchdog?.silentMs ?? 0;
-    if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, lagMs, error };
-    if (report === undefined) return { health: 'ok', lagEvents, lagMs };
-    if (report.state === 'waiting' || report.state === 'stopped') return { health: 'down', lagEvents, lagMs, error };
-    return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents, lagMs };
+    if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, lagMs, position, error };
+    if (report === undefined) return { health: 'ok', lagEvents, lagMs, position };
+    if (report.state === 'waiting' || report.state === 'stopped')
+      return { health: 'down', lagEvents, lagMs, position, error };
+    return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents, lagMs, position };
   }
 
   address(username: ClickHouseReader = 'gateway'): AnalyticsAddress | undefined {

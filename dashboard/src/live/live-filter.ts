@@ -35,10 +35,15 @@ export function liveQuery(filter: LiveFilter): Readonly<Record<string, string>> 
 
 /** The parameters of `GET /admin/audit/log` that include every request of the filter. */
 export function auditQuery(filter: LiveFilter): Readonly<Record<string, string>> {
-  return given({ user_path: filter.userPath, path: filter.path, search: filter.requestId });
+  return given({
+    user_path: filter.userPath,
+    path: filter.path,
+    id: filter.requestId,
+    auth_key_id: filter.keyId,
+  });
 }
 
-/** Whether an ended request belongs to the filter. The audit log also finds parts of paths and ids. */
+/** Whether an ended request belongs to the filter. The audit log also finds parts of paths. */
 export function isInFilter(filter: LiveFilter, request: RequestPreview): boolean {
   const { path, requestId, keyId, show } = filter;
   if (path !== undefined && request.path?.startsWith(path) !== true) return false;

@@ -23,6 +23,8 @@ export interface Gap {
   /** Milliseconds since the epoch: the last event before, and the connection after it. */
   readonly from: number;
   readonly to: number;
+  /** The end of the gap in the log; undefined until the connection after it has begun. */
+  readonly until?: LogPosition;
   /** `loading` until the audit log was read; `partial`: it has more requests than were read, or could not be read. */
   readonly state: 'loading' | 'loaded' | 'partial';
   /** Requests that were added from the audit log. */
@@ -124,7 +126,7 @@ export class LiveState {
     }
     if (event.isNew) {
       if (this.#position !== undefined && isBefore(position, this.#position)) return false;
-      this.#endBeginning();
+      this.#endBeginning(position);
       this.#position = position;
       if (at > this.#lastAt) this.#lastAt = at;
     }
@@ -186,10 +188,11 @@ export class LiveState {
   }
 
   /** The first event after the requests in flight: open requests that were not among them have ended. */
-  #endBeginning(): void {
+  #endBeginning(position: LogPosition): void {
     if (this.#beginning === undefined) return;
-    const { inFlight } = this.#beginning;
+    const { inFlight, gapId } = this.#beginning;
     this.#beginning = undefined;
+    if (gapId !== undefined) this.updateGap(gapId, { until: position });
     for (const row of this.#list.rows) {
       if (isOpen(row) && !inFlight.has(row.id)) this.#put({ ...row, state: 'missed' });
     }
@@ -214,7 +217,7 @@ export class LiveState {
     return row === undefined || row.state !== recorded.state;
   }
 
-  updateGap(id: string, change: Partial<Pick<Gap, 'state' | 'found' | 'message'>>): void {
+  updateGap(id: string, change: Partial<Pick<Gap, 'state' | 'found' | 'message' | 'until'>>): void {
     this.#setGaps(this.#gaps.map((gap) => (gap.id === id ? { ...gap, ...change } : gap)));
   }
 

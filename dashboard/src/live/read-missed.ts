@@ -1,8 +1,8 @@
 /**
- * Reads the requests of gaps from the audit log. The audit log follows the log with a delay, so a gap is read several
- * times.
+ * Reads the requests of gaps from the audit log. The audit log follows the log with a delay and states how far it is: a
+ * gap is read until all of it is included.
  */
-import { requestOfEntry, usageOfEntry } from './live-event.ts';
+import { isBefore, type LogPosition, requestOfEntry, usageOfEntry } from './live-event.ts';
 import { auditQuery, isInFilter, type LiveFilter } from './live-filter.ts';
 import type { Gap, LiveState } from './live-state.ts';
 
@@ -18,15 +18,14 @@ export interface ReadMissedOptions {
   readonly pausesMs?: readonly number[];
 }
 
-const PAUSES_MS = [500, 2_000, 5_000, 15_000];
+const PAUSES_MS = [300, 1_000, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000];
 const PAGE = 100;
 /** Pages that one reading reads. */
 const MAX_PAGES = 20;
-/** Requests that are searched by their id after the pages. */
-const MAX_SEARCHES = 20;
+/** Requests that are read by their id: those that began before the gap and ended in it. */
+const MAX_BY_ID = 50;
 /** An event may be recorded this long after its time. */
-const MARGIN_MS = 2_000;
-const DAY_MS = 86_400_000;
+const MARGIN_MS = 100;
 
 /** Resolves when all gaps are read, or the signal is aborted. */
 export async function readMissed(options: ReadMissedOptions): Promise<void> {
@@ -39,18 +38,15 @@ export async function readMissed(options: ReadMissedOptions): Promise<void> {
       const reading = await readGap(gap, options);
       if (signal.aborted) return;
       found += reading.found;
+      const isComplete = reading.problem === undefined;
       const isLast = attempt === pausesMs.length - 1;
-      const isComplete = reading.problem === undefined && state.missedRows.length === 0 && attempt > 0;
       if (isComplete) state.updateGap(gap.id, { state: 'loaded', found });
-      else if (isLast) state.updateGap(gap.id, { state: 'partial', found, message: reading.problem ?? UNKNOWN_ENDS });
-      else state.updateGap(gap.id, { found });
+      else state.updateGap(gap.id, { found, ...(isLast ? { state: 'partial', message: reading.problem } : {}) });
       options.onChange();
       if (isComplete) break;
     }
   }
 }
-
-const UNKNOWN_ENDS = 'The audit log does not have the end of some requests yet.';
 
 interface Reading {
   readonly found: number;
@@ -61,51 +57,53 @@ interface Reading {
 async function readGap(gap: Gap, { readLog, filter, state, signal }: ReadMissedOptions): Promise<Reading> {
   let found = 0;
   const from = gap.from - MARGIN_MS;
-  const take = (entry: unknown): number => {
+  const take = (entry: unknown): void => {
     const request = requestOfEntry(entry);
-    const isOfGap = request.startedAt >= from || state.get(request.id) !== undefined;
+    const hasEndedSince = request.startedAt + (request.durationMs ?? 0) >= from;
+    const isOfGap = hasEndedSince || state.get(request.id) !== undefined;
     if (isOfGap && isInFilter(filter, request) && state.record(request, usageOfEntry(entry))) found += 1;
-    return request.startedAt;
-  };
-  const query = {
-    ...auditQuery(filter),
-    // The days are those of UTC, or of any zone: one more on each side.
-    start_date: day(Math.min(gap.from, ...state.missedRows.map(({ startedAt }) => startedAt)) - DAY_MS),
-    end_date: day(gap.to + DAY_MS),
   };
   try {
+    const query = { ...auditQuery(filter), from: time(from), to: time(gap.to + MARGIN_MS), total: 'false' };
+    let included: LogPosition | undefined;
     let cursor: string | undefined;
     for (let page = 0; ; page += 1) {
-      if (page === MAX_PAGES) return { found, problem: `More than ${MAX_PAGES * PAGE} requests were missed.` };
-      const answer = pageOf(
-        await readLog({ ...query, limit: String(PAGE), ...(cursor === undefined ? {} : { cursor }) }, signal),
-      );
-      // Newest first: everything of the gap has been read when a request is older.
-      const started = answer.entries.map(take);
+      if (page === MAX_PAGES) return { found, problem: `Only the newest ${MAX_PAGES * PAGE} of them were read.` };
+      const parameters = { ...query, limit: String(PAGE), ...(cursor === undefined ? {} : { cursor }) };
+      const answer = pageOf(await readLog(parameters, signal));
+      if (page === 0) included = answer.position;
+      answer.entries.forEach(take);
       cursor = answer.nextCursor;
-      if (cursor === undefined || started.some((at) => at < from)) break;
+      if (cursor === undefined) break;
     }
-    for (const { id } of state.missedRows.slice(0, MAX_SEARCHES)) {
-      const { entries } = pageOf(await readLog({ ...query, search: id, limit: '5' }, signal));
-      entries.forEach(take);
+    for (const { id } of state.missedRows.slice(0, MAX_BY_ID)) {
+      pageOf(await readLog({ id, limit: '1', total: 'false' }, signal)).entries.forEach(take);
     }
-    return { found };
+    const isIncluded = included !== undefined && gap.until !== undefined && !isBefore(included, gap.until);
+    return isIncluded ? { found } : { found, problem: 'The audit log does not have all of them yet.' };
   } catch (error) {
     return { found, problem: error instanceof Error ? error.message : String(error) };
   }
 }
 
-function pageOf(answer: unknown): { readonly entries: readonly unknown[]; readonly nextCursor: string | undefined } {
-  const { entries, next_cursor: nextCursor } = answer as { entries?: unknown; next_cursor?: unknown };
+interface Page {
+  readonly entries: readonly unknown[];
+  readonly nextCursor: string | undefined;
+  /** Requests that ended up to here are included. */
+  readonly position: LogPosition | undefined;
+}
+
+function pageOf(answer: unknown): Page {
+  const { entries, next_cursor: cursor, position } = answer as Readonly<Record<string, unknown>>;
   return {
     entries: Array.isArray(entries) ? entries : [],
-    nextCursor: typeof nextCursor === 'string' ? nextCursor : undefined,
+    nextCursor: typeof cursor === 'string' ? cursor : undefined,
+    position: typeof position === 'string' ? position : undefined,
   };
 }
 
-/** `YYYY-MM-DD` */
-function day(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
+function time(at: number): string {
+  return new Date(at).toISOString();
 }
 
 async function sleep(ms: number, signal: AbortSignal): Promise<void> {

@@ -7,6 +7,7 @@
  * Without Web Locks (a page that is neither on HTTPS nor on localhost) each tab reads a stream of its own.
  */
 import { type ConnectionStatus, type FollowLogOptions, LogFollower } from './follow-log.ts';
+import { isBefore, type LogPosition } from './live-event.ts';
 import type { LiveFilter } from './live-filter.ts';
 import { LiveState } from './live-state.ts';
 import { type ReadMissedOptions, readMissed } from './read-missed.ts';
@@ -22,8 +23,9 @@ import {
 export interface Locks {
   request(
     name: string,
-    options: { readonly steal?: boolean; readonly signal?: AbortSignal },
-    hold: () => Promise<void>,
+    options: { readonly steal?: boolean; readonly ifAvailable?: boolean; readonly signal?: AbortSignal },
+    /** @param lock null when it was not available */
+    hold: (lock: object | null) => Promise<void>,
   ): Promise<unknown>;
 }
 
@@ -51,6 +53,8 @@ export interface SharedStreamOptions {
 const BATCH_MS = 60;
 const SILENCE_MS = 45_000;
 const LEADER_SILENCE_MS = 20_000;
+/** How often a tab without any rows yet looks whether there is a leader. */
+const FIND_LEADER_MS = 200;
 /** The leader posts at least this often. */
 const ALIVE_MS = 5_000;
 
@@ -68,6 +72,8 @@ export class SharedStream {
   #lastNumber: number | undefined;
   /** Whether everything up to the last message has been received. */
   #isSynced = false;
+  /** Whether it has been synced, or has led. */
+  #hasSynced = false;
   #isInSnapshot = false;
   #isLeaderVisible = true;
   #heardAt = Date.now();
@@ -85,7 +91,7 @@ export class SharedStream {
     this.#channel = new BroadcastChannel(name);
     this.#channel.onmessage = (event) => this.#receive((event as { data: TabMessage }).data);
     this.#post({ kind: 'hello' });
-    this.#enter({});
+    this.#leadOrFollow();
   }
 
   get status(): ConnectionStatus {
@@ -118,6 +124,29 @@ export class SharedStream {
     this.#channel?.close();
   }
 
+  /**
+   * Takes the lock when no tab has it. Otherwise this tab waits for it only once it has what the leader has: from then on
+   * it can resume where the leader ends.
+   */
+  #leadOrFollow(): void {
+    const { locks, name } = this.#options;
+    if (locks === undefined || this.#closing.signal.aborted || this.#hasSynced) return;
+    const again = () => {
+      if (this.#hasSynced || this.#closing.signal.aborted) return;
+      setTimeout(() => this.#leadOrFollow(), FIND_LEADER_MS);
+    };
+    locks
+      .request(name, { ifAvailable: true }, async (lock) => {
+        if (lock === null) return again();
+        this.#hasSynced = true;
+        await this.#lead();
+      })
+      .then(
+        () => this.#hasSynced && this.#lost(undefined),
+        () => this.#lost(undefined),
+      );
+  }
+
   /** Waits for the lock, or takes it. */
   #enter({ steal = false }: { readonly steal?: boolean }): void {
     const { locks, name } = this.#options;
@@ -125,14 +154,16 @@ export class SharedStream {
     this.#campaign?.abort();
     const campaign = new AbortController();
     this.#campaign = campaign;
-    // Another tab took the lock, or this tab no longer waits for it.
-    const lost = () => {
-      if (this.#closing.signal.aborted || this.#campaign !== campaign) return;
-      this.#leading?.end();
-      this.#heardAt = Date.now();
-      this.#enter({});
-    };
+    const lost = () => this.#lost(campaign);
     locks.request(name, steal ? { steal } : { signal: campaign.signal }, () => this.#lead()).then(lost, lost);
+  }
+
+  /** Another tab took the lock, or this tab no longer waits for it. */
+  #lost(campaign: AbortController | undefined): void {
+    if (this.#closing.signal.aborted || this.#campaign !== campaign) return;
+    this.#leading?.end();
+    this.#heardAt = Date.now();
+    this.#enter({});
   }
 
   /** Resolves when this tab does not read the stream any more. */
@@ -141,6 +172,7 @@ export class SharedStream {
     this.#term = Math.max(this.#term + 1, Date.now());
     const leading = new Leading(this.#options, this.state, {
       term: this.#term,
+      since: this.state.position,
       initial: this.#status,
       post: (message) => this.#post(message),
       onChange: () => {
@@ -149,7 +181,7 @@ export class SharedStream {
       },
     });
     this.#leading = leading;
-    this.#isSynced = false;
+    this.#isSynced = true;
     leading.start();
     await leading.ended;
     this.#leading = undefined;
@@ -170,25 +202,35 @@ export class SharedStream {
       this.#leading.end();
     }
     this.#heardAt = Date.now();
-    const { term, number, snapshot, rows, gaps, reached } = message;
+    const { term, since, number, snapshot, rows, gaps, reached } = message;
+    let isMissing = this.#lastNumber !== undefined && number !== this.#lastNumber + 1;
     if (term > this.#term) {
       this.#term = term;
-      this.#lastNumber = undefined;
-      this.#isSynced = false;
       this.#isInSnapshot = false;
+      isMissing = number !== 1 || !this.#has(since);
     }
-    this.state.putChanges({ rows, gaps });
-    const isMissing = this.#lastNumber !== undefined && number !== this.#lastNumber + 1;
     this.#lastNumber = number;
+    this.state.putChanges({ rows, gaps });
     if (isMissing) this.#askAgain();
     if (snapshot === 'first' || snapshot === 'only') this.#isInSnapshot = true;
     const isSnapshotComplete = this.#isInSnapshot && (snapshot === 'last' || snapshot === 'only');
     if (isSnapshotComplete) {
       this.#isSynced = true;
       this.#isInSnapshot = false;
+      if (!this.#hasSynced) {
+        this.#hasSynced = true;
+        this.#enter({});
+      }
     }
     if (reached !== undefined) this.#reach(reached);
     this.#options.onChange();
+  }
+
+  /** Whether everything up to where a leader resumed has been received. */
+  #has(since: LogPosition | undefined): boolean {
+    const { position } = this.state;
+    if (since === undefined || position === undefined) return since === position;
+    return !isBefore(position, since);
   }
 
   /** A message is missing, and with it rows. */
@@ -200,9 +242,8 @@ export class SharedStream {
 
   #reach({ status, isLeaderVisible, ...reached }: Reached): void {
     this.#status = status;
-    // Rows are at least as new as the position from which this tab would resume.
-    const position = this.#isSynced ? reached.position : this.state.position;
-    this.state.putReached({ ...reached, position });
+    // Otherwise rows may be missing: this tab would resume from the position before.
+    if (this.#isSynced) this.state.putReached(reached);
     const wasVisible = this.#isLeaderVisible;
     this.#isLeaderVisible = isLeaderVisible;
     if (wasVisible && !isLeaderVisible) this.#checkLeader();
@@ -217,9 +258,11 @@ export class SharedStream {
       return;
     }
     const isSilent = Date.now() - this.#heardAt > leaderSilenceMs;
-    if (!isVisible() || (this.#isLeaderVisible && !isSilent)) return;
+    const isHidden = !this.#isLeaderVisible && this.#hasSynced;
+    if (!isVisible() || !(isHidden || isSilent)) return;
     this.#heardAt = Date.now();
     this.#isLeaderVisible = true;
+    this.#hasSynced = true;
     this.#enter({ steal: true });
   }
 
@@ -230,6 +273,7 @@ export class SharedStream {
 
 interface LeadingContext {
   readonly term: number;
+  readonly since: LogPosition | undefined;
   readonly initial: ConnectionStatus;
   post(message: TabMessage): void;
   onChange(): void;
@@ -280,8 +324,6 @@ class Leading {
   }
 
   start(): void {
-    // Other tabs may have messages of the leader before that this tab did not get, or lack some that it got.
-    void this.postAll();
     this.follower.start();
   }
 
@@ -342,7 +384,8 @@ class Leading {
 
   #send(message: UnnumberedChanges): void {
     this.#number += 1;
-    this.#context.post({ ...message, term: this.#context.term, number: this.#number });
+    const { term, since } = this.#context;
+    this.#context.post({ ...message, term, since, number: this.#number });
   }
 
   #reached(): Reached {

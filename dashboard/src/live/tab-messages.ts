@@ -24,7 +24,9 @@ export type TabMessage =
       readonly kind: 'changes';
       /** Increases with each leader: about the time when it became one. */
       readonly term: number;
-      /** Increases by one with each message of a leader. */
+      /** Where the leader resumed: every change after it is posted. */
+      readonly since: LogPosition | undefined;
+      /** From 1, increases by one with each message of a leader. */
       readonly number: number;
       /** Part of everything that the leader has; tabs that have it already apply it again. */
       readonly snapshot?: 'first' | 'middle' | 'last' | 'only';
@@ -35,7 +37,7 @@ export type TabMessage =
     };
 
 export type ChangesMessage = Extract<TabMessage, { kind: 'changes' }>;
-export type UnnumberedChanges = Omit<ChangesMessage, 'term' | 'number'>;
+export type UnnumberedChanges = Omit<ChangesMessage, 'term' | 'number' | 'since'>;
 
 /** Rows in one message: it is applied in about a millisecond. */
 const MAX_ROWS = 200;

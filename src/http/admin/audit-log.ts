@@ -1,5 +1,6 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
 import { z } from 'zod';
+import { formatPosition } from '../../events/sequence-position.ts';
 import {
   auditPage,
   auditThreads,
@@ -53,7 +54,15 @@ const getLog = scopedAdmin('adminAuditLog', 'List requests, newest first', {
   response: {
     200: jsonAnswer(
       'A page of entries',
-      z.object({ entries: z.array(auditEntry), ...pageAnswer, next_cursor: z.string().optional() }),
+      z.object({
+        entries: z.array(auditEntry),
+        ...pageAnswer,
+        next_cursor: z.string().optional(),
+        position: z
+          .string()
+          .optional()
+          .describe('Requests that ended up to this position of the log are included. Absent while it is unknown'),
+      }),
     ),
   },
 });
@@ -74,14 +83,21 @@ const getSessions = scopedAdmin('adminAuditSessions', 'List sessions with their 
   },
 });
 
-export function registerAuditLog(admin: Routes, reports: AuditReports): void {
-  const { db, isKept, now } = reports;
+interface AuditLogReports extends AuditReports {
+  /** Every event up to this position is in the database. */
+  storedPosition(): number | undefined;
+}
+
+export function registerAuditLog(admin: Routes, reports: AuditLogReports): void {
+  const { db, isKept, now, storedPosition } = reports;
 
   admin.get('/audit/log', getLog, async (request, reply) => {
     const requested = requestedAudit(request.query, reportContext(request, now()));
     const { limit, offset, cursor: after, total: isCounted } = request.query;
     if (!isKept) return { entries: [], total: isCounted ? 0 : undefined, limit, offset };
     const gone = untilGone(reply);
+    // Before the query: it returns at least what is stored now.
+    const stored = storedPosition();
     const { filter, foundBy } = await auditById(request.query, requested, reports, gone);
     const [rows, total] = await Promise.all([
       auditPage(db, filter, { limit, offset, after }, gone),
@@ -95,6 +111,7 @@ export function registerAuditLog(admin: Routes, reports: AuditReports): void {
       offset,
       found_by: foundBy,
       next_cursor: last === undefined || rows.length < limit ? undefined : auditCursorText(cursorOf(last)),
+      position: stored === undefined ? undefined : formatPosition(stored),
     };
   });
 

@@ -31,6 +31,8 @@ export interface AuditReportsWiring extends AuditRecords {
   /** `LOGGING_ENABLED`. */
   readonly isKept: boolean;
   state(): AnalyticsState;
+  /** Every event up to this position is stored. */
+  storedPosition(): number | undefined;
   /** Address for an administrator's own queries. */
   administrator(): AnalyticsAddress | undefined;
   /** Whether the address is a ClickHouse server, and not the embedded one. */
@@ -41,9 +43,10 @@ export interface AuditReportsWiring extends AuditRecords {
 }
 
 export function registerAuditReports(admin: Routes, wiring: AuditReportsWiring): void {
-  const { audit, recorded, keys, db, files, isKept, state, administrator, isServer, whyNoSql, now } = wiring;
+  const { audit, recorded, keys, db, files, isKept, state, administrator, isServer, whyNoSql, storedPosition, now } =
+    wiring;
   const reports = { db, items: createItemIndex(recorded.log), isKept, now };
-  registerAuditLog(admin, reports);
+  registerAuditLog(admin, { ...reports, storedPosition });
   registerAuditStats(admin, reports);
   registerAuditHistogram(admin, reports);
   registerAuditFacets(admin, { ...reports, keys });

@@ -55,6 +55,7 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
         files: createReportFiles(analyticsDb),
         isKept: config.logging.enabled,
         state,
+        storedPosition: () => analytics?.status().position,
         administrator: () => analytics?.address('administrator'),
         isServer: config.analytics.clickhouse.url !== undefined,
         whyNoSql: analytics === undefined ? undefined : whyNoSql(config),
