@@ -1,0 +1,158 @@
+/**
+ * `npm run screenshots`: every page of the dashboard with the seeded history, light and dark, in a wide and in a narrow
+ * window, to docs/dashboard. `--png <folder>` also writes each as PNG there. `--only <name>` takes some of them.
+ */
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { Browser, Page } from 'playwright-core';
+import { launchChromium } from '../test/browser/support/chromium.ts';
+import { openDashboard, serveDashboard, settled } from '../test/browser/support/dashboard.ts';
+import { type HistoryFacts, seededProviders } from '../test/browser/support/history/build-history.ts';
+import { seededFolder } from '../test/browser/support/history/seeded-history.ts';
+import { killAll } from '../test/e2e/gateway-process.ts';
+
+const folder = join(dirname(import.meta.dirname), 'docs', 'dashboard');
+const MOST_BYTES = 3 * 1024 * 1024;
+const QUALITY = 72;
+const PATIENCE_MS = 5000;
+
+interface View {
+  readonly name: string;
+  readonly address: (facts: HistoryFacts) => string;
+  /** Done after the page is shown. */
+  readonly prepare?: (page: Page) => Promise<unknown>;
+  readonly locked?: boolean;
+}
+
+const ofExchange = (name: string, exchange: keyof HistoryFacts['shown'], tab: RegExp): View => ({
+  name: `exchange-${name}`,
+  address: ({ shown }) => `/exchange/${shown[exchange]}`,
+  prepare: (page) => page.getByRole('tab', { name: tab }).click(),
+});
+
+const views: readonly View[] = [
+  { name: 'key', address: () => '/', locked: true },
+  { name: 'overview', address: () => '/' },
+  { name: 'live', address: () => '/live', prepare: (page) => page.waitForTimeout(3000) },
+  { name: 'audit', address: () => '/audit' },
+  { name: 'sessions', address: () => '/sessions' },
+  { name: 'session', address: ({ tuesday }) => `/sessions?search=${tuesday.session}` },
+  { name: 'usage', address: () => '/usage' },
+  ofExchange('timeline', 'failover', /timeline/i),
+  ofExchange('conversation', 'tuesday', /conversation/i),
+  ofExchange('request', 'anonymised', /request/i),
+  ofExchange('response', 'stream', /response/i),
+  ofExchange('diff', 'changedYesterday', /diff/i),
+  ofExchange('events', 'failover', /events/i),
+  ofExchange('cost', 'stream', /cost/i),
+  { name: 'keys', address: () => '/', prepare: (page) => page.keyboard.press('?') },
+  { name: 'palette', address: () => '/audit', prepare: (page) => page.keyboard.press('Control+k') },
+];
+
+const windows = { wide: { width: 1440, height: 900 }, narrow: { width: 360, height: 740 } } as const;
+
+async function takeAll(browser: Browser, url: string, facts: HistoryFacts, options: Options): Promise<void> {
+  for (const [size, viewport] of Object.entries(windows)) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const wanted = views.filter(({ name }) => options.only.length === 0 || options.only.includes(name));
+      const key = wanted.every(({ locked }) => locked) ? null : undefined;
+      const opened = await openDashboard(browser, url, {
+        key,
+        context: { viewport, colorScheme, reducedMotion: 'reduce' },
+      });
+      opened.page.setDefaultTimeout(PATIENCE_MS);
+      for (const view of wanted) {
+        const name = `${view.name}-${size}-${colorScheme}`;
+        await show(opened.page, url, view, facts).catch((error) => console.log(`${name}: ${error}`));
+        await take(opened.page, name, options);
+      }
+      for (const { kind, text } of opened.findings) console.log(`${size} ${colorScheme}: ${kind} ${text}`);
+      await opened.close();
+    }
+  }
+}
+
+async function show(page: Page, url: string, { address, prepare, locked }: View, facts: HistoryFacts): Promise<void> {
+  if (locked) {
+    // The key is kept per tab: a new one has none.
+    const stored = await page.evaluate('JSON.stringify(sessionStorage)');
+    await page.evaluate('sessionStorage.clear()');
+    await page.goto(`${url}/admin/dashboard`);
+    await page.getByLabel('Key', { exact: true }).waitFor();
+    await page.evaluate(`Object.assign(sessionStorage, JSON.parse(${JSON.stringify(stored)}))`);
+    return;
+  }
+  await page.goto(`${url}/admin/dashboard${address(facts)}`);
+  await settled(page);
+  await prepare?.(page);
+  await settled(page);
+}
+
+interface Options {
+  readonly only: readonly string[];
+  readonly png: string | undefined;
+}
+
+async function take(page: Page, name: string, { png }: Options): Promise<void> {
+  const session = await page.context().newCDPSession(page);
+  const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality: QUALITY });
+  await session.detach();
+  writeFileSync(join(folder, `${name}.webp`), Buffer.from(data, 'base64'));
+  if (png !== undefined) await page.screenshot({ path: join(png, `${name}.png`) });
+}
+
+/** Requests while the pictures are taken, so that Live has rows in each state. @returns stops them */
+function traffic(url: string, facts: HistoryFacts): () => void {
+  let stopped = false;
+  let n = 0;
+  const send = async (model: string, stream: boolean): Promise<void> => {
+    while (!stopped) {
+      n += 1;
+      const key = [facts.keys.website, facts.keys.support, facts.keys.research][n % 3];
+      const messages = [{ role: 'user', content: `Write a product description of chair number ${n}.` }];
+      const answer = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key?.value}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model, stream, messages }),
+      }).catch(() => undefined);
+      await answer?.arrayBuffer().catch(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, 400));
+    }
+  };
+  void send('openai/gpt-5-mini', true);
+  void send('groq/llama-3.3-70b-versatile', true);
+  void send('llamacpp/qwen3-32b', false);
+  return () => {
+    stopped = true;
+  };
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { png: { type: 'string' }, only: { type: 'string', multiple: true } } });
+  const options: Options = { only: values.only ?? [], png: values.png };
+  mkdirSync(folder, { recursive: true });
+  if (options.png !== undefined) mkdirSync(options.png, { recursive: true });
+  if (options.only.length === 0) for (const file of readdirSync(folder)) rmSync(join(folder, file));
+  const seeded = await seededFolder();
+  const { providers, env, close } = await seededProviders();
+  for (const name of ['openai', 'groq'] as const) providers[name].control.always({ paceMs: 120, words: 60 });
+  const gateway = await serveDashboard({ dataDir: seeded.dataDir, env });
+  const browser = await launchChromium();
+  const stop = traffic(gateway.url, seeded.facts);
+  try {
+    await takeAll(browser, gateway.url, seeded.facts, options);
+  } finally {
+    stop();
+    await browser.close();
+    await gateway.stop();
+    await close();
+    killAll();
+    seeded.remove();
+  }
+  const bytes = readdirSync(folder).reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
+  console.log(`${readdirSync(folder).length} pictures, ${Math.round(bytes / 1024)} kB`);
+  if (bytes > MOST_BYTES) throw new Error(`the pictures may have ${MOST_BYTES} bytes together`);
+}
+
+await main();
