@@ -7,9 +7,14 @@ import { Badge, type Tone } from '../../ui/status-badge.tsx';
 
 const oneDigit = new Intl.NumberFormat(navigator.languages, { maximumFractionDigits: 1 });
 
-export function LiveStatus({ stream }: { readonly stream: SharedStream }) {
+interface LiveStatusProps {
+  readonly stream: SharedStream;
+  /** The browser's clock. The stream changes in place: a component that reads signals is drawn again for new props only. */
+  readonly now: number;
+}
+
+export function LiveStatus({ stream, now }: LiveStatusProps) {
   const { status, state } = stream;
-  const now = Date.now();
   const rate = rateAt(state.rate, now);
   return (
     <div class="live-status" data-connection={status.state} data-leader={stream.isLeader}>

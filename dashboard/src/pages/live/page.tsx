@@ -92,7 +92,7 @@ function LiveRequests() {
         filter={filter}
         problem={status?.state === 'stopped' && status.reason === 'request_refused' ? status.message : undefined}
       />
-      {stream === undefined ? <div class="live-status" /> : <LiveStatus stream={stream} />}
+      {stream === undefined ? <div class="live-status" /> : <LiveStatus stream={stream} now={Date.now()} />}
       {status?.state === 'stopped' && <Stopped stream={stream} />}
       <p class="visually-hidden" aria-live="polite">
         {announced}
