@@ -1,8 +1,12 @@
 /** A gateway as `npm start` runs it, and pages of its dashboard in Chromium, for the length of one test file. */
+import { deepEqual } from 'node:assert/strict';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { expect, vi } from 'vitest';
 import { ask, type GatewayProcess, MASTER_KEY, root, type ServeOptions, serve } from '../../e2e/gateway-process.ts';
+import { until } from './until.ts';
 import { type WatchedPage, watchedPage } from './watched-page.ts';
+
+/** How long a page may take for anything, also beside other tests. */
+const PATIENCE_MS = 12_000;
 
 export interface DashboardGateway {
   readonly url: string;
@@ -18,7 +22,7 @@ export async function serveDashboard(options: ServeOptions): Promise<DashboardGa
     env: { ANALYTICS_ENABLED: 'true', ANALYTICS_SANDBOX: 'off', ...options.env },
   });
   // The first answer of analytics comes when ClickHouse has started.
-  await vi.waitFor(async () => expect((await ask(url, '/admin/usage/summary')).status).toBe(200), 30_000);
+  await until('analytics answers', async () => (await ask(url, '/admin/usage/summary')).status === 200);
   return {
     url,
     process,
@@ -39,6 +43,8 @@ export interface OpenPage extends WatchedPage {
 export interface OpenOptions {
   /** The key to log in with; the master key unless given; `null`: nobody logs in. */
   readonly key?: string | null;
+  /** Keeps the key in the browser, so that further tabs have it. */
+  readonly keep?: boolean;
   readonly context?: BrowserContextOptions;
 }
 
@@ -46,7 +52,7 @@ export interface OpenOptions {
 export async function openDashboard(
   browser: Browser,
   url: string,
-  { key = MASTER_KEY, context: given }: OpenOptions = {},
+  { key = MASTER_KEY, keep = false, context: given }: OpenOptions = {},
 ): Promise<OpenPage> {
   const context = await browser.newContext({
     viewport: { width: 1440, height: 900 },
@@ -54,8 +60,10 @@ export async function openDashboard(
     timezoneId: 'UTC',
     ...given,
   });
+  context.setDefaultTimeout(PATIENCE_MS);
   const watched = await watchedPage(context, new URL(url).origin);
   await watched.page.goto(`${url}/admin/dashboard`);
+  if (keep) await watched.page.getByLabel('Keep the key in this browser').check();
   if (key !== null) await logIn(watched.page, key);
   return {
     ...watched,
@@ -90,6 +98,12 @@ export async function settled(page: Page): Promise<void> {
   await page.waitForFunction(() => document.querySelector('.pending') === null);
 }
 
+/** The text as a person sees it: without what is hidden. */
+export function shownText(element: Locator): Promise<string> {
+  // biome-ignore lint/performance/useDomNodeTextContent: textContent has hidden texts, too
+  return element.innerText();
+}
+
 declare const document: {
   querySelector(selector: string): object | null;
   readonly documentElement: { readonly scrollWidth: number; readonly clientWidth: number };
@@ -102,5 +116,5 @@ export function overflowOf(page: Page): Promise<number> {
 
 /** Fails with every finding of a page. */
 export function expectClean({ findings }: WatchedPage): void {
-  expect(findings).toEqual([]);
+  deepEqual(findings, []);
 }

@@ -17,6 +17,7 @@ export interface Dashboard {
   readonly url: string;
   readonly browser: Browser;
   readonly gateway: DashboardGateway;
+  readonly dataDir: string;
   /** Of the seeded history. @throws Error for a gateway with an empty data folder */
   readonly facts: HistoryFacts;
   /** Opens the dashboard in a context of its own, which is closed after the test. */
@@ -65,6 +66,9 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
     },
     get gateway() {
       return started(gateway);
+    },
+    get dataDir() {
+      return seeded?.dataDir ?? folder.path;
     },
     get facts() {
       return started(seeded).facts;

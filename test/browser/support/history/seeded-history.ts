@@ -19,6 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { withLock } from '../../../../scripts/install-lock.mjs';
 import { ask, root, serve } from '../../../e2e/gateway-process.ts';
+import { until } from '../until.ts';
 import { buildHistory, type HistoryFacts } from './build-history.ts';
 
 const prefix = 'chancery-history-';
@@ -86,11 +87,7 @@ function removeOld(): void {
 async function writeToAnalytics(dataDir: string): Promise<void> {
   const { url, process } = await serve({ dataDir, env: { ANALYTICS_ENABLED: 'true', ANALYTICS_SANDBOX: 'off' } });
   try {
-    const deadline = performance.now() + ANALYTICS_PATIENCE_MS;
-    while (!(await isUpToDate(url))) {
-      if (performance.now() > deadline) throw new Error(`analytics did not catch up:\n${process.stderr}`);
-      await new Promise((resolve) => setTimeout(resolve, 200));
-    }
+    await until('analytics is up to date', () => isUpToDate(url), ANALYTICS_PATIENCE_MS);
   } finally {
     process.kill('SIGTERM');
     await process.exited;

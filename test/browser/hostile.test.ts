@@ -1,0 +1,232 @@
+/** Recorded content that attacks the reader: nothing of it runs, nothing is loaded, the page stays usable. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { ask } from '../e2e/gateway-process.ts';
+import { expectClean, type OpenPage, settled, shownText } from './support/dashboard.ts';
+import { linkTo } from './support/rows.ts';
+import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
+
+declare const window: { readonly executed?: unknown };
+
+const script = '<script>window.executed=1</script>';
+const handler = '"><img src=x onerror="window.executed=1"><svg onload=window.executed=1>';
+const ansi = '\u001b[31mred\u001b[0m\u001b]8;;https://elsewhere.example/\u0007link\u001b]8;;\u0007\u001b[2J';
+/** RIGHT-TO-LEFT OVERRIDE, isolates, zero-width characters, a byte order mark, and tag characters. */
+const bidi = 'user\u202enimda\u2066\u2069 pay\u200bpal\u200d.\ufeffcom \u{e0041}\u{e0042}';
+const links =
+  '[click](javascript:window.executed=1) ![p](https://elsewhere.example/p.png) <a href="javascript:window.executed=1">x</a> ' +
+  '<link rel=stylesheet href=https://elsewhere.example/s.css> @import url(https://elsewhere.example/i.css);';
+const template = '{{constructor.constructor("window.executed=1")()}} <%= window.executed=1 %> __proto__';
+const everything = [script, handler, ansi, bidi, links, template].join('\n');
+/** A header value is Latin-1 without control characters. */
+const inHeader = `${script}${handler}${template}`;
+
+/** Code points that must never reach the screen as they are: control, direction, zero width, tags. */
+const invisible = [
+  0x1b, 0x07, 0x200b, 0x200d, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069, 0xfeff, 0xe0041,
+];
+
+function invisibleIn(text: string): string[] {
+  const found = invisible.filter((point) => text.includes(String.fromCodePoint(point)));
+  return found.map((point) => `U+${point.toString(16).toUpperCase()}`);
+}
+
+const FIVE_MB = 5 * 1024 * 1024;
+/** A page with a body of 5 MB reacts to a key within this time. */
+const USABLE_WITHIN_MS = 2000;
+
+describeInChromium('hostile content', () => {
+  const provider = createSimulatedProvider({ models: ['small', handler], remember: 1 });
+  const dashboard = withDashboard(async () => ({
+    data: 'empty',
+    env: { LLAMACPP_BASE_URL: await provider.listen(), USER_PATH_HEADER_ENABLED: 'true', TAGGING_HEADER_1: 'X-Team' },
+  }));
+  const exchanges: Record<string, string> = {};
+
+  async function send(name: string, body: object, headers: Record<string, string> = {}, key?: string): Promise<void> {
+    const answer = await ask(dashboard.url, '/v1/chat/completions', {
+      json: { model: 'llamacpp/small', ...body },
+      headers,
+      key,
+    });
+    exchanges[name] = answer.headers.get('x-exchange-id') ?? '';
+    await answer.text().catch(() => '');
+    expect(exchanges[name], `${name}: ${answer.status}`).not.toBe('');
+  }
+
+  beforeAll(async () => {
+    const user = (content: unknown) => ({ messages: [{ role: 'user', content }] });
+    const created = await ask(dashboard.url, '/admin/auth-keys', {
+      json: {
+        name: `${script} ${bidi}`,
+        description: everything,
+        labels: [`${handler}`.slice(0, 120)],
+        user_path: '/team',
+      },
+    });
+    expect(created.status, await created.clone().text()).toBe(201);
+    const { value: key } = JSON.parse(await created.text());
+
+    provider.control.next({ text: everything });
+    await send('text', user(everything), { 'user-agent': inHeader, 'x-session-id': inHeader, 'x-team': script }, key);
+    provider.control.next({ text: everything });
+    await send('stream', { ...user(everything), stream: true });
+    const url = 'https://elsewhere.example/picture.png';
+    await send('pictures', {
+      messages: [
+        { role: 'system', content: everything },
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: links },
+            { type: 'image_url', image_url: { url } },
+            { type: 'image_url', image_url: { url: 'javascript:window.executed=1' } },
+            {
+              type: 'image_url',
+              image_url: {
+                url: `data:image/svg+xml,${encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" onload="window.executed=1"><script>window.executed=1</script></svg>')}`,
+              },
+            },
+            { type: 'image_url', image_url: { url: 'data:text/html,<script>parent.executed=1</script>' } },
+          ],
+        },
+      ],
+    });
+    await send('tools', {
+      messages: [
+        { role: 'user', content: 'x' },
+        {
+          role: 'assistant',
+          content: null,
+          tool_calls: [
+            {
+              id: handler,
+              type: 'function',
+              function: {
+                name: script,
+                arguments: JSON.stringify({ [script]: everything, __proto__: 1, constructor: handler }),
+              },
+            },
+          ],
+        },
+        { role: 'tool', tool_call_id: handler, content: everything },
+      ],
+      tools: [
+        { type: 'function', function: { name: 'tool', description: everything, parameters: { type: 'object' } } },
+      ],
+      metadata: { [script]: handler, note: bidi },
+      user: everything,
+    });
+    await send('model', { model: `llamacpp/${handler}`, ...user('x') });
+    await send('unknown model', { model: `${script}${bidi}`, ...user('x') });
+    provider.control.next({ status: 400, message: everything, type: handler, code: script });
+    await send('error', user('x'));
+    provider.control.next({ status: 500, body: 'html', message: everything });
+    await send('html error', user('x'));
+    provider.control.next({ garbage: true });
+    await send('garbage', user(everything));
+    const deep = `${'['.repeat(3000)}${']'.repeat(3000)}`;
+    const nested = JSON.parse(deep);
+    await send('nested', { ...user('deep'), metadata: { nested }, nested });
+    provider.control.next({ text: `${everything} ${'0123456789abcde '.repeat(FIVE_MB / 16)}` });
+    await send('large', user(`${script} ${'lorem ipsum '.repeat(FIVE_MB / 12)}`));
+    const lines = `${handler}\n`.repeat(FIVE_MB / (handler.length + 1));
+    await send('many lines', user(lines));
+  }, 120_000);
+
+  /** @throws when anything has run, was loaded, or is a link that runs something */
+  async function expectHarmless(opened: OpenPage): Promise<void> {
+    const { page } = opened;
+    expect(await page.evaluate(() => window.executed)).toBeUndefined();
+    for (const frame of page.frames()) expect(frame.url()).toMatch(new RegExp(`^${dashboard.url}/`));
+    const main = page.locator('main');
+    expect(await main.locator('script, iframe, object, embed, link, style, svg[onload]').count()).toBe(0);
+    const links = await main.locator('a').evaluateAll((all) => all.map((link) => link.getAttribute('href') ?? ''));
+    for (const href of links) expect(href).not.toMatch(/^\s*(?:javascript|data|vbscript):|elsewhere/i);
+    const images = await main.locator('img').evaluateAll((all) => all.map((image) => image.getAttribute('src') ?? ''));
+    for (const source of images) expect(source).toMatch(/^(?:blob:|data:image\/(?:png|jpeg|gif|webp))/);
+    expect(invisibleIn(await shownText(main))).toEqual([]);
+    expect(invisibleIn(await page.title())).toEqual([]);
+    expectClean(opened);
+  }
+
+  async function expectUsable({ page }: OpenPage): Promise<void> {
+    const pressed = performance.now();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    expect(performance.now() - pressed).toBeLessThan(USABLE_WITHIN_MS);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
+
+  it.each(['/', '/live', '/audit', '/sessions', '/usage'])('does nothing on %s', async (path) => {
+    const opened = await dashboard.open();
+    await expect
+      .poll(async () => {
+        await opened.visit(path);
+        return path === '/audit' ? linkTo(opened.page, exchanges.text ?? '').count() : 1;
+      })
+      .toBeGreaterThan(0);
+    if (path === '/live') {
+      provider.control.next({ text: everything });
+      await send(
+        'live',
+        { messages: [{ role: 'user', content: everything }], stream: true },
+        { 'x-session-id': inHeader },
+      );
+      await linkTo(opened.page, exchanges.live ?? '').waitFor();
+    }
+    await expectHarmless(opened);
+    await expectUsable(opened);
+  });
+
+  describe.each([
+    'text',
+    'stream',
+    'pictures',
+    'tools',
+    'model',
+    'unknown model',
+    'error',
+    'html error',
+    'garbage',
+    'nested',
+    'large',
+    'many lines',
+  ])('exchange: %s', (name) => {
+    it('does nothing in any tab', async () => {
+      const opened = await dashboard.open();
+      const { page } = opened;
+      await opened.visit(`/exchange/${exchanges[name]}`);
+      await expectHarmless(opened);
+      const tabs = page.locator('main').getByRole('tab');
+      for (let at = 0; at < (await tabs.count()); at++) {
+        await tabs.nth(at).click();
+        await settled(page);
+        await openFolded(opened);
+        await expectHarmless(opened);
+        await expectUsable(opened);
+      }
+    });
+  });
+
+  it('in a search is text', async () => {
+    const opened = await dashboard.open();
+    await opened.visit(`/audit?search=${encodeURIComponent(handler)}`);
+    await expectHarmless(opened);
+    await opened.visit(`/exchange/${encodeURIComponent(handler)}`);
+    opened.expectFindings(({ kind, text }) => kind === 'console' && /40[04]/.test(text));
+    await expectHarmless(opened);
+  });
+});
+
+/** Opens what is folded: tools, long texts, members of JSON. At most some of each. */
+async function openFolded({ page }: OpenPage): Promise<void> {
+  const folded = page.locator('main').locator('summary:visible, [aria-expanded=false]:visible');
+  for (let opened = 0; opened < 10 && (await folded.count()) > opened; opened++) {
+    await folded
+      .nth(opened)
+      .click({ timeout: 1000 })
+      .catch(() => {});
+  }
+}
