@@ -1,9 +1,11 @@
 /** The largest of some kind, as a table whose rows have bars. */
 import './charts.css';
 import type { ComponentChildren } from 'preact';
+import { Recorded } from '../content/text/recorded.tsx';
 
 export interface BarRow {
   readonly key: string;
+  /** May be a name that a client or an administrator chose. */
   readonly title: string;
   readonly href?: string | undefined;
   /** The length of the bar; null is unknown, without one. */
@@ -42,10 +44,12 @@ export function BarList({ label, name, columns, rows }: BarListProps) {
             <tr key={key}>
               <th scope="row">
                 {href === undefined ? (
-                  <span class="bar-list-title">{title}</span>
+                  <span class="bar-list-title">
+                    <Recorded text={title} />
+                  </span>
                 ) : (
-                  <a href={href} class="bar-list-title" title={title}>
-                    {title}
+                  <a href={href} class="bar-list-title">
+                    <Recorded text={title} />
                   </a>
                 )}
                 <span class="bar-list-bar" aria-hidden="true">

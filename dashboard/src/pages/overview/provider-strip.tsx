@@ -1,4 +1,5 @@
 import { useAnswer } from '../../api/use-answer.ts';
+import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { Panel } from '../../ui/panel.tsx';
 import { ErrorPanel, Pending } from '../../ui/states.tsx';
@@ -39,7 +40,11 @@ export function ProviderStrip({
                 ? `, circuit ${runtime.circuit_breaker.replace('_', ' ')}`
                 : ''}
             </span>
-            {health !== 'healthy' && <span class="provider-reason">{last_error ?? status_reason}</span>}
+            {health !== 'healthy' && (
+              <span class="provider-reason">
+                <Recorded text={last_error ?? status_reason} />
+              </span>
+            )}
           </li>
         ))}
       </ul>
