@@ -108,7 +108,7 @@ describeInChromium('dashboard pages', () => {
       await shows(title);
     }
     await page.keyboard.press('Control+k');
-    await page.getByRole('dialog', { name: 'Go to' }).getByRole('textbox').fill('usa');
+    await page.getByRole('dialog', { name: 'Go to' }).getByRole('combobox').fill('usa');
     await page.keyboard.press('Enter');
     await shows('Usage');
     await page.keyboard.press('?');

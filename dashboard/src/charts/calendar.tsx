@@ -113,7 +113,7 @@ export function Calendar({ label, today, days, empty, hrefOf, titleOf }: Calenda
                   class="chart-column"
                   href={hrefOf(day)}
                   aria-label={`${titleOf(day)}: ${textOf(day)}`}
-                  tabIndex={day === stop ? 0 : -1}
+                  tabindex={day === stop ? 0 : -1}
                   onPointerMove={() => setPointed(day)}
                   onFocus={() => {
                     setFocused(day);

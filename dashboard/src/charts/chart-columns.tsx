@@ -159,7 +159,7 @@ function Column({ bucket, text, isStop, onShow, onFocus, onBlur, children }: Col
       class="chart-column"
       href={bucket.href}
       aria-label={`${bucket.title}: ${text}`}
-      tabIndex={isStop ? 0 : -1}
+      tabindex={isStop ? 0 : -1}
       onPointerMove={onShow}
       onFocus={onFocus}
       onBlur={onBlur}

@@ -113,7 +113,7 @@ interface PartProps {
   readonly patterns: string;
 }
 
-/** For pointers alone: by keyboard, the column and the table have the same links. */
+/** For pointers alone: by keyboard, the column and the table have the same links. In SVG, attributes are in lower case. */
 function Part({ kind, place, box, patterns }: PartProps) {
   const href = kind.href?.(place);
   const rects = (
@@ -124,7 +124,7 @@ function Part({ kind, place, box, patterns }: PartProps) {
   );
   if (href === undefined) return <g class="chart-mark">{rects}</g>;
   return (
-    <a href={href} tabIndex={-1} class="chart-mark-link">
+    <a href={href} tabindex={-1} class="chart-mark-link">
       {rects}
     </a>
   );
