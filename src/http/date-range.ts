@@ -163,8 +163,10 @@ export function offsetAt(at: number, timeZone: string): number {
   if (timeZone === 'UTC') return 0;
   const parts = clockIn(timeZone).formatToParts(at);
   const of = (type: Intl.DateTimeFormatPartTypes) => Number(parts.find((part) => part.type === type)?.value);
-  const local = Date.UTC(of('year'), of('month') - 1, of('day'), of('hour'), of('minute'), of('second'));
-  return local - Math.floor(at / 1000) * 1000;
+  // `Date.UTC` would read the years 0 to 99 as 1900 to 1999.
+  const local = new Date(0).setUTCFullYear(of('year'), of('month') - 1, of('day'));
+  const clock = ((of('hour') * 60 + of('minute')) * 60 + of('second')) * 1000;
+  return local + clock - Math.floor(at / 1000) * 1000;
 }
 
 /** Cached, since creating a format takes far longer than using it. At most one per zone. */

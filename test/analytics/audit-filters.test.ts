@@ -248,6 +248,16 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
       expect(idsOf((await ask(`log?limit=100&id=key-5&from=${from}`)).entries)).toEqual(idsOf(late));
     });
 
+    test('of an item outside the scope does not tell the ids of its response and its request', async () => {
+      for (const id of [made.item, made.turnItem]) {
+        const { sql } = await ask(`sql?id=${id}`, keys.sales);
+        const unknown = `${id.slice(0, -3)}fff`;
+        const range = /toDateTime64\('[^']+'/g;
+        const { sql: ofUnknown } = await ask(`sql?id=${unknown}`, keys.sales);
+        expect(sql.replaceAll(range, '')).toBe(ofUnknown.replaceAll(range, '').replaceAll(unknown, id));
+      }
+    });
+
     test('that is unknown, or outside the scope, finds nothing', async () => {
       const foreign = all.find(({ user_path: path }) => path.startsWith('/research'));
       for (const id of ['none', "'); DROP", foreign?.id, foreign?.request_id, made.item, keys.plainId]) {
@@ -349,6 +359,19 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
       expect(await errorOf(answer, 400)).toMatchObject({ param: 'fields' });
     });
   });
+
+  test.each(['stats', 'histogram', 'log', 'sessions', 'facets', 'sql', 'export'])(
+    '%s is empty for a range before 1970',
+    async (route) => {
+      for (const query of ['end_date=1969-12-31', 'end_date=0031-01-01', 'to=1970-01-05T00:00:00Z']) {
+        const answer = await it.gateway.fetch(`/admin/audit/${route}?${query}`, {
+          headers: { 'x-gateway-timezone': 'America/St_Johns' },
+        });
+        expect({ query, status: answer.status }).toEqual({ query, status: 200 });
+        await answer.text();
+      }
+    },
+  );
 
   test('the histogram has every bucket of the range, also empty ones', async () => {
     const { interval, buckets, from } = await ask('histogram?days=7&outcome=failed');

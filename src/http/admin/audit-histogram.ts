@@ -42,7 +42,7 @@ export function registerAuditHistogram(admin: Routes, reports: AuditReports): vo
     const range = isKept ? await auditById(request.query, requested, reports, gone) : requested;
     const until = Math.min(range.until, at + 1);
     const { interval, starts } = timeBuckets({ ...range, until }, MOST_BUCKETS);
-    const seconds = starts.map((start) => Math.max(0, Math.floor(start / 1000)));
+    const seconds = starts.map((start) => Math.floor(start / 1000));
     const counts = isKept
       ? await auditHistogram(db, { starts: seconds, filter: { ...range.filter, until } }, gone)
       : new Map();

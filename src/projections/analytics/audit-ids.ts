@@ -14,12 +14,16 @@ export interface FoundById {
 
 interface Found {
   readonly column: IdColumn;
-  readonly requests: string;
+  readonly value: string;
+  /** Milliseconds since the epoch, of the first and the last request. */
   readonly first: string;
   readonly last: string;
 }
 
-/** Undefined when no request in the subtree has one of the ids. @param wanted ids by column */
+/**
+ * Those of the ids that a request in the subtree has: ids of other requests are not in the result.
+ * Undefined without any. @param wanted ids by column
+ */
 export async function findByIds(
   db: AnalyticsDb,
   wanted: IdMatches,
@@ -31,19 +35,20 @@ export async function findByIds(
     const condition = oneOfTexts(column, `ids_${column}`, wanted[column]);
     if (condition === undefined) return [];
     const { sql, parameters } = allOf([condition, scope]);
-    const select = `SELECT '${column}' AS column, count() AS requests, toUnixTimestamp64Milli(min(at)) AS first,
-      toUnixTimestamp64Milli(max(at)) AS last FROM $db.exchanges WHERE ${sql}`;
+    const select = `SELECT '${column}' AS column, toString(${column}) AS value, toUnixTimestamp64Milli(min(at)) AS first,
+      toUnixTimestamp64Milli(max(at)) AS last FROM $db.exchanges WHERE ${sql} GROUP BY value`;
     return [{ select, parameters }];
   });
-  const rows = await db.rows<Found>(
+  const found = await db.rows<Found>(
     parts.map(({ select }) => select).join(' UNION ALL '),
     Object.assign({}, ...parts.map(({ parameters }) => parameters)),
     signal,
   );
-  const found = rows.filter(({ requests }) => Number(requests) > 0);
   if (found.length === 0) return undefined;
+  const ids: Partial<Record<IdColumn, string[]>> = {};
+  for (const { column, value } of found) ids[column] = [...(ids[column] ?? []), value];
   return {
-    ids: Object.fromEntries(found.map(({ column }) => [column, wanted[column]])),
+    ids,
     from: Math.min(...found.map(({ first }) => Number(first))),
     until: Math.max(...found.map(({ last }) => Number(last))) + 1,
   };

@@ -47,17 +47,22 @@ const COUNTS = `sum(e.requests) AS requests, sumIf(e.requests, ${ofStatusClass['
       sumIf(e.requests, ${ofStatusClass['4xx']}) AS client, sumIf(e.requests, ${ofStatusClass['5xx']}) AS server,
       sum(duration_ms * e.requests) AS duration`;
 
+/** The starts that a request can be after: none is older than 1970. */
+function inTable(starts: readonly number[]): number[] {
+  return starts.filter((start) => start >= 0);
+}
+
 /** Requests of the filter by the start of their bucket; buckets without requests are left out. */
 export async function auditHistogram(
   db: AnalyticsDb,
   { starts, filter }: StatsOf,
   signal?: AbortSignal,
 ): Promise<ReadonlyMap<number, Counts>> {
-  if (starts.length === 0) return new Map();
+  if (inTable(starts).length === 0) return new Map();
   const { sql, parameters } = auditConditions(filter);
   const rows = await db.rows<CountRow>(
     `SELECT ${BUCKET}, ${COUNTS} FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket`,
-    { ...parameters, starts: [...starts] },
+    { ...parameters, starts: inTable(starts) },
     signal,
   );
   return new Map(rows.map((row) => [Number(row.bucket), countsOf(row)]));
@@ -69,13 +74,13 @@ export async function auditStats(
   { starts, filter }: StatsOf,
   signal?: AbortSignal,
 ): Promise<AuditStats> {
-  if (starts.length === 0) return { buckets: new Map(), providers: new Map() };
+  if (inTable(starts).length === 0) return { buckets: new Map(), providers: new Map() };
   const { sql, parameters } = auditConditions(filter);
   const rows = await db.rows<StatRow>(
     `SELECT ${BUCKET}, provider, ${COUNTS},
       countIf(${reached}) AS reached, sumIf(duration_ms, ${reached}) AS reached_duration
     FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket, provider`,
-    { ...parameters, starts: [...starts] },
+    { ...parameters, starts: inTable(starts) },
     signal,
   );
   const buckets = new Map<number, Counts>();
