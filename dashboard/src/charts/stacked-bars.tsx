@@ -25,16 +25,28 @@ interface StackedBarsProps {
   readonly formatStep?: (value: number) => string;
   readonly steps?: (max: number) => readonly number[];
   readonly height?: number;
+  /** Drawn as a line across each bar: such as the sum of another time. */
+  readonly compare?: { readonly title: string; readonly values: readonly (number | null)[] };
 }
 
 export function StackedBars(props: StackedBarsProps) {
-  const { label, buckets, kinds, format, formatStep = formatCompact, steps = wholeSteps, height = 220 } = props;
+  const {
+    label,
+    buckets,
+    kinds,
+    format,
+    formatStep = formatCompact,
+    steps = wholeSteps,
+    height = 220,
+    compare,
+  } = props;
   const patterns = usePatterns();
   const stacks = buckets.map((_, place) => stacked(kinds.map(({ values }) => values[place] ?? null)));
-  const max = Math.max(0, ...stacks.map((stack) => stack.at(-1)?.to ?? 0));
+  const max = Math.max(0, ...stacks.map((stack) => stack.at(-1)?.to ?? 0), ...(compare?.values ?? []).map(Number));
   const text = (value: number | null | undefined) =>
     value === null || value === undefined ? 'unknown' : format(value);
-  const describe = (place: number) => kinds.map(({ title, values }) => `${title} ${text(values[place])}`).join(', ');
+  const series = [...kinds, ...(compare === undefined ? [] : [compare])];
+  const describe = (place: number) => series.map(({ title, values }) => `${title} ${text(values[place])}`).join(', ');
   return (
     <ChartFrame
       label={label}
@@ -49,10 +61,18 @@ export function StackedBars(props: StackedBarsProps) {
               <Swatch color={color} pattern={pattern} patterns={patterns} /> {title}
             </span>
           ))}
+          {compare !== undefined && (
+            <span class="chart-legend-entry">
+              <svg width="18" height="12" aria-hidden="true">
+                <path d="M1 6H17" class="chart-compare" />
+              </svg>{' '}
+              {compare.title}
+            </span>
+          )}
         </>
       }
       table={() => ({
-        columns: ['Time', ...kinds.map(({ title }) => title)],
+        columns: ['Time', ...series.map(({ title }) => title)],
         rows: buckets.map((bucket, place) => ({
           key: bucket.key,
           cells: [
@@ -62,6 +82,7 @@ export function StackedBars(props: StackedBarsProps) {
               const value = text(values[place]);
               return to === undefined || !values[place] ? value : <a href={to}>{value}</a>;
             }),
+            ...(compare === undefined ? [] : [text(compare.values[place])]),
           ],
         })),
       })}
@@ -98,6 +119,12 @@ export function StackedBars(props: StackedBarsProps) {
                 };
                 return <Part key={kind.name} kind={kind} place={place} box={box} patterns={patterns} />;
               })}
+              {typeof compare?.values[place] === 'number' && (
+                <path
+                  class="chart-compare"
+                  d={`M${plot.x(place) - plot.columnWidth / 2} ${plot.y(compare.values[place])}h${plot.columnWidth}`}
+                />
+              )}
             </g>
           ));
         }}

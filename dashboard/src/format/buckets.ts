@@ -1,6 +1,6 @@
 /** Times of the buckets of a report, whose length is a duration of ISO 8601. */
 import { timeZone } from '../settings/time-zone.ts';
-import { startOfDay } from './times.ts';
+import { startOfDay } from './zone-days.ts';
 
 type Unit = 'minute' | 'hour' | 'day' | 'month';
 

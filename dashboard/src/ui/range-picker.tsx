@@ -1,6 +1,6 @@
 import './range-picker.css';
 import { useState } from 'preact/hooks';
-import { dayText, offsetOfZone, startOfDay } from '../format/times.ts';
+import { dayText, offsetOfZone, startOfDay } from '../format/zone-days.ts';
 import { timeZone } from '../settings/time-zone.ts';
 import { Button } from './button.tsx';
 import { type Choice, SelectField, TextField } from './fields.tsx';

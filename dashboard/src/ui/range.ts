@@ -1,6 +1,6 @@
 /** The time range of a page, in its address: `range=7d`, or `from` and `to`. */
 import { route, setQuery } from '../app/router.ts';
-import { startOfDay } from '../format/times.ts';
+import { startOfDay } from '../format/zone-days.ts';
 import { timeZone } from '../settings/time-zone.ts';
 
 export const ranges = [
