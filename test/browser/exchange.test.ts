@@ -151,7 +151,7 @@ describeInChromium('the exchange page with running requests', () => {
   const model = 'llamacpp/simulated-small';
   const path = '/v1/chat/completions';
 
-  it('shows what exactly the provider received, in two clicks', async () => {
+  it('shows what exactly the provider received, in three clicks', async () => {
     const messages = [{ role: 'user', content: 'Hello <b>you</b> \u202e!' }];
     const answer = await ask(dashboard.url, path, { json: { model, messages } });
     await answer.text();
@@ -160,14 +160,22 @@ describeInChromium('the exchange page with running requests', () => {
     const { page } = opened;
     await opened.visit(`/exchange/${exchangeOf(answer)}`);
     const counted = countSteps(page);
-    await counted.click(tab(page, 'Diff'));
+    await counted.click(tab(page, 'Request'));
     await settled(page);
-    await counted.click(page.getByRole('button', { name: 'Side by side' }));
+    // Opening the list and choosing in it.
+    await counted.select(page.getByLabel('Show', { exact: true }), '1');
     await settled(page);
-    expect(counted.clicks).toBe(2);
+    expect(counted.clicks).toBe(3);
     const record = await json(await ask(dashboard.url, `/admin/audit/provider-request?log_id=${exchangeOf(answer)}`));
     expect(record.body).toBe(got);
-    expect(await page.getByRole('tabpanel').first().textContent()).toContain('"simulated-small"');
+    const panel = page.getByRole('region', { name: 'What llamacpp received' });
+    expect(await panel.textContent()).toContain(record.sha256);
+    expect(await panel.textContent()).toContain('/v1/chat/completions');
+    await panel.getByRole('button', { name: 'Raw' }).click();
+    expect(await panel.textContent()).toContain('"model":"simulated-small"');
+    await tab(page, 'Diff').click();
+    await settled(page);
+    expect(await page.getByRole('tabpanel').first().textContent()).toContain('1 change');
     expect(await page.locator('main b').count()).toBe(0);
     expectClean(opened);
   });

@@ -20,7 +20,7 @@ export function ConversationTab({ id, events, facts }: ConversationTabProps) {
   const guarded = guardedBodies(events).at(-1);
   const request = useWholeBody(id, requestBody(events));
   const changed = useWholeBody(id, guarded);
-  const answer = useClientAnswer(id, facts.end?.revision ?? events.at(-1)?.revision);
+  const answer = useClientAnswer(id, facts.end !== undefined);
   if (dialect === undefined) {
     return (
       <EmptyState title="This request was forwarded without being read as a conversation.">

@@ -1,5 +1,6 @@
 /** The main facts of a request, each with a link to the requests that share it. */
 import type { ComponentChildren } from 'preact';
+import { useAnswer } from '../../api/use-answer.ts';
 import { hrefOf } from '../../app/router.ts';
 import { Pieces } from '../../content/text/pieces.tsx';
 import { formatDuration } from '../../format/numbers.ts';
@@ -46,17 +47,7 @@ export function HeaderFacts({ id, facts }: { readonly id: string; readonly facts
       <Fact title="Provider">
         {provider === undefined ? '–' : <a href={hrefOf('/audit', { provider_name: provider })}>{provider}</a>}
       </Fact>
-      <Fact title="Key">
-        {keyId === undefined ? (
-          actor === 'master' ? (
-            'master key'
-          ) : (
-            actor
-          )
-        ) : (
-          <a href={hrefOf('/audit', { auth_key_id: keyId })}>{keyId}</a>
-        )}
-      </Fact>
+      <Fact title="Key">{keyId === undefined ? actor === 'master' ? 'master key' : actor : <Key id={keyId} />}</Fact>
       <Fact title="User path">
         <a href={hrefOf('/audit', { user_path: userPath ?? '/' })}>
           <Pieces text={userPath ?? '/'} />
@@ -92,6 +83,19 @@ export function HeaderFacts({ id, facts }: { readonly id: string; readonly facts
         </Fact>
       )}
     </dl>
+  );
+}
+
+/** Its name, where the key still exists and may be read. */
+function Key({ id }: { readonly id: string }) {
+  const { data } = useAnswer({ of: '/admin/auth-keys/{id}', at: `/admin/auth-keys/${encodeURIComponent(id)}` });
+  return (
+    <>
+      <a href={hrefOf('/audit', { auth_key_id: id })}>
+        <Pieces text={data?.name ?? id} />
+      </a>
+      {data !== undefined && <span class="exchange-muted"> {id}</span>}
+    </>
   );
 }
 

@@ -99,6 +99,10 @@ function Record({ id, facts, record }: RecordProps) {
   const offered = tabs.filter(({ name }) => name !== 'replay' || facts.isStream);
   const shown = offered.find(({ name }) => name === wanted)?.name ?? 'timeline';
   const given = { id, events, facts };
+  const show = (name: string) => {
+    const ofTab = { revision: undefined, compare: undefined, attempt: undefined };
+    setQuery({ ...ofTab, tab: name === 'timeline' ? undefined : name }, { push: true });
+  };
   return (
     <div class="exchange-stack">
       {why !== undefined && <EndedPanel why={why} />}
@@ -108,14 +112,7 @@ function Record({ id, facts, record }: RecordProps) {
         {isCut && <p class="exchange-muted">The request has more events than the page reads.</p>}
       </Panel>
       <div>
-        <Tabs
-          label="Views of the request"
-          tabs={offered}
-          shown={shown}
-          onShow={(name) =>
-            setQuery({ tab: name === 'timeline' ? undefined : name, revision: undefined }, { push: true })
-          }
-        >
+        <Tabs label="Views of the request" tabs={offered} shown={shown} onShow={show}>
           {shown === 'timeline' && <TimelineTab {...given} related={related} />}
           {shown === 'conversation' && <ConversationTab {...given} />}
           {shown === 'request' && <RequestTab {...given} />}

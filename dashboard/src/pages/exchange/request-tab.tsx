@@ -1,12 +1,15 @@
-/** The request of the client: body, headers, and programs that repeat it. */
+/** The request of the client, and what providers received for it. */
 import { basePath } from '../../app/base-path.ts';
+import { route, setQuery } from '../../app/router.ts';
 import { SnippetView } from '../../content/snippets/snippet-view.tsx';
 import { Pieces } from '../../content/text/pieces.tsx';
+import { SelectField } from '../../ui/fields.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { EmptyState } from '../../ui/states.tsx';
 import { BodyView } from './body-view.tsx';
 import { noBody } from './conversation-tab.tsx';
 import { LoadedView } from './loaded-view.tsx';
+import { ProviderRequestView } from './provider-request-view.tsx';
 import { dialectOf } from './record/dialect.ts';
 import type { ExchangeFacts } from './record/exchange-facts.ts';
 import { requestBody } from './record/recorded-bodies.ts';
@@ -20,10 +23,38 @@ interface RequestTabProps {
 }
 
 export function RequestTab({ id, events, facts }: RequestTabProps) {
+  const wanted = Number(route.value.query.get('attempt') ?? 0);
+  const attempt = facts.attempts.find(({ number }) => number === wanted);
+  return (
+    <div class="exchange-stack">
+      {facts.attempts.length > 0 && (
+        <SelectField
+          label="Show"
+          value={attempt === undefined ? 'client' : String(attempt.number)}
+          choices={[
+            { value: 'client', title: 'What the client sent' },
+            ...facts.attempts.map(({ number, provider }) => ({
+              value: String(number),
+              title: `What ${provider} received (attempt ${number})`,
+            })),
+          ]}
+          onChange={(value) => setQuery({ attempt: value === 'client' ? undefined : value })}
+        />
+      )}
+      {attempt === undefined ? (
+        <ClientRequest id={id} events={events} facts={facts} />
+      ) : (
+        <ProviderRequestView key={attempt.number} id={id} attempt={attempt} facts={facts} />
+      )}
+    </div>
+  );
+}
+
+function ClientRequest({ id, events, facts }: RequestTabProps) {
   const whole = useWholeBody(id, requestBody(events));
   const headers = Object.entries(membersOf(facts.received.data, 'headers') ?? {});
   return (
-    <div class="exchange-stack">
+    <>
       <LoadedView loaded={whole} nothing={<EmptyState title={noBody(facts)} />}>
         {(body) => (
           <>
@@ -44,7 +75,7 @@ export function RequestTab({ id, events, facts }: RequestTabProps) {
         )}
       </LoadedView>
       <HeaderTable headers={headers} />
-    </div>
+    </>
   );
 }
 

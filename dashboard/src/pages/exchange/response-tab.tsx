@@ -18,7 +18,7 @@ interface ResponseTabProps {
 }
 
 export function ResponseTab({ id, events, facts }: ResponseTabProps) {
-  const answer = useClientAnswer(id, facts.end?.revision ?? events.at(-1)?.revision);
+  const answer = useClientAnswer(id, facts.end !== undefined);
   const sent = useMemo(() => providerAnswer(events), [events]);
   const nothing = <EmptyState title={facts.outcome === 'refused' ? 'The client got an error.' : noBody(facts)} />;
   return (

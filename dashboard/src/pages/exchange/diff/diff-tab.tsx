@@ -4,15 +4,15 @@ import { getAnswer } from '../../../api/client.ts';
 import { useAnswer, useLoaded } from '../../../api/use-answer.ts';
 import { route, setQuery } from '../../../app/router.ts';
 import { DiffView } from '../../../content/diff/diff-view.tsx';
-import { formatBytes } from '../../../format/numbers.ts';
 import { SelectField } from '../../../ui/fields.tsx';
 import { EmptyState } from '../../../ui/states.tsx';
 import { noBody } from '../conversation-tab.tsx';
 import { LoadedView } from '../loaded-view.tsx';
+import { whyNoBody } from '../provider-request-view.tsx';
 import { type ExchangeFacts, runsOf } from '../record/exchange-facts.ts';
 import { bodyOf, requestBody } from '../record/recorded-bodies.ts';
 import type { RecordedEvent } from '../record/recorded-event.ts';
-import { type ProviderRequest, useProviderRequest } from '../record/use-provider-request.ts';
+import { useProviderRequest } from '../record/use-provider-request.ts';
 import { readWhole, useWholeBody } from '../record/use-whole-body.ts';
 import { comparisonsOf, previousTurn, type Side } from './comparisons.ts';
 
@@ -85,9 +85,7 @@ function SideText({ id, facts, side, children }: SideTextProps) {
   if (side.kind === 'provider') {
     return (
       <LoadedView loaded={provider} nothing={missing}>
-        {(data) =>
-          data.body?.text === undefined ? <EmptyState title={whyNoText(data, side.title)} /> : children(data.body.text)
-        }
+        {(data) => (data.body?.text === undefined ? <EmptyState title={whyNoBody(data)} /> : children(data.body.text))}
       </LoadedView>
     );
   }
@@ -96,15 +94,6 @@ function SideText({ id, facts, side, children }: SideTextProps) {
       {(data) => (data.text === undefined ? missing : children(data.text))}
     </LoadedView>
   );
-}
-
-function whyNoText({ answer, body }: ProviderRequest, title: string): string {
-  if (body !== undefined) return `The ${title} has ${formatBytes(body.bytes.length)} that are not text.`;
-  const size = answer.bytes === undefined ? '' : ` It had ${formatBytes(answer.bytes)}.`;
-  if (answer.recorded === 'digest')
-    return `Only size and SHA-256 of the ${title} are recorded.${size} ${answer.sha256 ?? ''}`;
-  if (answer.recorded === 'parts') return `The ${title} was a streamed form, whose parts are in the tab Events.`;
-  return `The ${title} is not on record: an earlier version of the gateway recorded this request.`;
 }
 
 function useRequestOfTurn(exchange: string | undefined) {

@@ -8,8 +8,8 @@ export interface ClientAnswer {
   readonly isCut: boolean;
 }
 
-/** @param revision of the last event that was read: a running answer grows */
-export function useClientAnswer(id: string, revision: string | undefined): Loaded<ClientAnswer> {
+/** Each read is recorded: while the request is running it is read once, and again when it has ended. */
+export function useClientAnswer(id: string, hasEnded: boolean): Loaded<ClientAnswer> {
   return useLoaded(
     async (signal) => {
       const { data } = await getAnswer('/admin/audit/detail', { query: { log_id: id }, signal });
@@ -17,7 +17,7 @@ export function useClientAnswer(id: string, revision: string | undefined): Loade
       const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
       return { text, isCut: isCut === true };
     },
-    `${id} ${revision ?? ''}`,
+    `${id} ${hasEnded}`,
     { keepWhile: id },
   );
 }
