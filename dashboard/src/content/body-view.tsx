@@ -71,5 +71,6 @@ function Formatted({
   const work = useSliced(() => formatJson(document), [document]);
   if (work.state === 'working') return <Pending since={work.since}>Formatting</Pending>;
   if (work.state === 'failed') return <EmptyState title={work.message} />;
+  if (work.value === undefined) return <EmptyState title="The formatted text would be too long. Use the tree." />;
   return <RawView text={work.value} label={`${title}, formatted`} fileName={fileName} />;
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compareJson, type JsonChange } from '../../../dashboard/src/content/diff/compare-json.ts';
+import { compareJson, type JsonChange, type JsonComparison } from '../../../dashboard/src/content/diff/compare-json.ts';
 import { compareSequences } from '../../../dashboard/src/content/diff/compare-sequences.ts';
 import { compareLines } from '../../../dashboard/src/content/diff/compare-texts.ts';
 import { countChanges, diffRows, unfold, wordSpans } from '../../../dashboard/src/content/diff/diff-rows.ts';
@@ -114,8 +114,14 @@ function summary(change: JsonChange): string {
   return `${change.kind} ${formatPath(change.path)} ${[before, after].filter(Boolean).join(' → ')}`;
 }
 
+function compared(before: string, after: string, max?: number): JsonComparison {
+  const comparison = runNow(compareJson(readJson(before), readJson(after), max));
+  if (comparison === undefined) throw new Error('not compared');
+  return comparison;
+}
+
 function changesOf(before: string, after: string): string[] {
-  return runNow(compareJson(readJson(before), readJson(after))).changes.map(summary);
+  return compared(before, after).changes.map(summary);
 }
 
 describe('compareJson', () => {
@@ -163,14 +169,14 @@ describe('compareJson', () => {
 
   it('compares documents of 100,000 levels', () => {
     const nested = (value: string) => `${'['.repeat(100_000)}${value}${']'.repeat(100_000)}`;
-    const { changes } = runNow(compareJson(readJson(nested('1')), readJson(nested('2'))));
+    const { changes } = compared(nested('1'), nested('2'));
     expect(changes).toHaveLength(1);
     expect(changes[0]?.path).toHaveLength(200);
   });
 
   it('returns a bounded number of changes', () => {
     const list = (offset: number) => JSON.stringify(Array.from({ length: 5_000 }, (_, n) => n + offset));
-    expect(runNow(compareJson(readJson(list(0)), readJson(list(10_000)), 50))).toMatchObject({
+    expect(compared(list(0), list(10_000), 50)).toMatchObject({
       limited: true,
       changes: { length: 50 },
     });

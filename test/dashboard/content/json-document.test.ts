@@ -150,6 +150,19 @@ describe('readJson', () => {
     );
   });
 
+  it('decodes long strings in parts as a whole, also where an escape is not valid', () => {
+    const pieces = fc.constantFrom('a', '\\\\', '\\n', '\\u00e9', '\\"', '\\ud83d\\ude00', 'é');
+    fc.assert(
+      fc.property(fc.array(pieces, { minLength: 1, maxLength: 7 }), fc.nat(9), (list, shift) => {
+        const inside = 'x'.repeat(shift) + list.join('').repeat(20_000);
+        expect(decodeString(`"${inside}"`)).toBe(JSON.parse(`"${inside}"`));
+        expect(decodeString(`"${inside}\\q"`)).toBe(`${JSON.parse(`"${inside}"`)}q`);
+      }),
+      { numRuns: 30 },
+    );
+    expect(decodeString(`"${'\\\\'.repeat(100_000)}"`)).toBe('\\'.repeat(100_000));
+  });
+
   it('returns the beginning of a string without splitting a character', () => {
     const node = rootValue(JSON.stringify(`ab😀${'x'.repeat(1_000)}`));
     expect(beginningOf(node, 3)).toEqual({ text: 'ab', complete: false });

@@ -3,6 +3,7 @@
  * the same meaning, so one function reads all of them. A type it does not know stays JSON.
  */
 import {
+  childCountOf,
   childrenOf,
   elementsOf,
   type JsonNode,
@@ -21,9 +22,23 @@ export function contentParts(content: JsonNode | undefined): PlacedPart[] {
   if (content === undefined || kindOf(content) === 'null') return [];
   if (kindOf(content) === 'string')
     return [{ part: { kind: 'text', text: stringOf(content) ?? '' }, path: pathOf(content) }];
-  if (kindOf(content) === 'array')
-    return [...childrenOf(content)].flatMap((child) => placed(partsOf(child), pathOf(child)));
+  if (kindOf(content) === 'array') return partsOfList(content);
   return placed(partsOf(content), pathOf(content));
+}
+
+const MAX_PARTS = 1_000;
+
+/** At most a thousand parts; a longer list follows as JSON. */
+function partsOfList(content: JsonNode): PlacedPart[] {
+  const parts: PlacedPart[] = [];
+  for (const child of childrenOf(content)) {
+    if (parts.length >= MAX_PARTS) {
+      const label = `all ${childCountOf(content)} parts`;
+      return [...parts, { part: { kind: 'json', label, node: content }, path: pathOf(content) }];
+    }
+    parts.push(...placed(partsOf(child), pathOf(child)));
+  }
+  return parts;
 }
 
 function placed(parts: readonly Part[], path: JsonPath): PlacedPart[] {
@@ -220,12 +235,18 @@ function dataMedia(value: string | undefined): Media {
   return { kind: 'data', mediaType: match[1] || 'text/plain', base64: value.slice(comma + 1) };
 }
 
-/** The members of an object that are not in `known`, for display as JSON. */
+const MAX_OTHERS = 500;
+
+/** The members of an object that are not in `known`, for display as JSON; at most 500. */
 export function othersOf(node: JsonNode | undefined, known: readonly string[]): NamedNode[] {
-  if (node === undefined || kindOf(node) !== 'object') return [];
-  return [...childrenOf(node)]
-    .map((child) => ({ name: nameOf(child) ?? '', node: child }))
-    .filter(({ name, node: child }) => !known.includes(name) && !isEmpty(child));
+  const others: NamedNode[] = [];
+  if (node === undefined || kindOf(node) !== 'object') return others;
+  for (const child of childrenOf(node)) {
+    const name = nameOf(child) ?? '';
+    if (!known.includes(name) && !isEmpty(child)) others.push({ name, node: child });
+    if (others.length === MAX_OTHERS) break;
+  }
+  return others;
 }
 
 function isEmpty(node: JsonNode): boolean {

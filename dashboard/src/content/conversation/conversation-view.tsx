@@ -47,8 +47,10 @@ export function ConversationView({ dialect, request, answer, original }: Convers
 function* readWithChanges({ dialect, request, answer, original }: ConversationViewProps): Sliced<Read> {
   const conversation = yield* readConversation({ dialect, request, answer });
   if (original === undefined || request === undefined || original === request) return { conversation, changes: [] };
-  const { changes } = yield* compareJson(yield* scanJson(original), yield* scanJson(request));
-  return { conversation, changes };
+  const comparison = yield* compareJson(yield* scanJson(original), yield* scanJson(request));
+  if (comparison !== undefined) return { conversation, changes: comparison.changes };
+  const problems = [...conversation.problems, 'The request is too long to mark what guardrails changed.'];
+  return { conversation: { ...conversation, problems }, changes: [] };
 }
 
 const turnsPerStep = 60;

@@ -1,8 +1,9 @@
 /** Messages and items, in requests and in JSON answers, as turns. */
 import { childrenOf, elementsOf, type JsonNode, kindOf, memberOf, stringOf } from '../json/json-document.ts';
 import { pathOf } from '../json/json-path.ts';
+import type { Sliced } from '../sliced.ts';
 import { contentParts, errorParts, othersOf, partsOf } from './content-parts.ts';
-import type { Part, PlacedPart, Turn } from './turn.ts';
+import type { NamedNode, Part, PlacedPart, Turn } from './turn.ts';
 
 export type Origin = Turn['origin'];
 
@@ -94,38 +95,65 @@ export function messagesTurns(origin: Origin, message: JsonNode, rest: Partial<T
   const role = stringOf(memberOf(message, 'role')) ?? 'message';
   const others = othersOf(message, ['role', 'content']);
   const turns: Turn[] = [];
+  let parts: PlacedPart[] = [];
   for (const one of contentParts(memberOf(message, 'content'))) {
     const partRole = one.part.kind === 'tool result' && role === 'user' ? 'tool' : role;
-    const last = turns.at(-1);
-    if (last?.role === partRole) turns[turns.length - 1] = { ...last, parts: [...last.parts, one] };
-    else turns.push(turnOf(origin, partRole, [one], rest));
+    if (turns.at(-1)?.role === partRole) parts.push(one);
+    else {
+      parts = [one];
+      turns.push(turnOf(origin, partRole, parts, rest));
+    }
   }
   if (turns.length === 0) return [turnOf(origin, role, [], { others, ...rest })];
   return turns.map((turn, index) => (index === 0 ? { ...turn, others: [...others, ...turn.others] } : turn));
 }
 
-/** Items of the Responses API: messages, calls, their outputs, reasoning. Items of one role that follow each other are one turn. */
-export function itemTurns(origin: Origin, items: readonly JsonNode[]): Turn[] {
+const MESSAGES_BETWEEN_YIELDS = 50;
+
+/** The turns of every element of a list. */
+export function* turnsOfEach(
+  list: JsonNode | undefined,
+  read: (node: JsonNode, index: number) => readonly Turn[],
+): Sliced<Turn[]> {
   const turns: Turn[] = [];
-  for (const item of items) {
+  if (list === undefined || kindOf(list) !== 'array') return turns;
+  let index = 0;
+  for (const node of childrenOf(list)) {
+    turns.push(...read(node, index));
+    index += 1;
+    if (index % MESSAGES_BETWEEN_YIELDS === 0) yield;
+  }
+  return turns;
+}
+
+/** Items of the Responses API: messages, calls, their outputs, reasoning. Items of one role that follow each other are one turn. */
+export function* itemTurns(origin: Origin, list: JsonNode | undefined): Sliced<Turn[]> {
+  const turns: Turn[] = [];
+  /** The parts and other members of the last turn. */
+  let parts: PlacedPart[] = [];
+  let others: NamedNode[] = [];
+  if (list === undefined || kindOf(list) !== 'array') return turns;
+  let read = 0;
+  for (const item of childrenOf(list)) {
+    read += 1;
+    if (read % MESSAGES_BETWEEN_YIELDS === 0) yield;
     const turn = itemTurn(origin, item);
     const last = turns.at(-1);
-    const joins = last !== undefined && last.role === turn.role && (turn.role === 'assistant' || turn.role === 'tool');
-    if (!joins || last === undefined) turns.push(turn);
-    else {
-      const ending = turn.ending ?? last.ending;
-      turns[turns.length - 1] = {
-        ...last,
-        ending,
-        parts: [...last.parts, ...turn.parts],
-        others: [...last.others, ...turn.others],
-      };
+    if (last !== undefined && last.role === turn.role && (turn.role === 'assistant' || turn.role === 'tool')) {
+      parts.push(...turn.parts);
+      others.push(...turn.others);
+      turns[turns.length - 1] = { ...last, ending: turn.ending ?? last.ending };
+    } else {
+      parts = [...turn.parts];
+      others = [...turn.others];
+      turns.push({ ...turn, parts, others });
     }
   }
   return turns;
 }
 
-function itemTurn(origin: Origin, item: JsonNode): Turn {
+/** One item as a turn of its own. */
+export function itemTurn(origin: Origin, item: JsonNode): Turn {
   const type = stringOf(memberOf(item, 'type')) ?? (memberOf(item, 'role') === undefined ? '' : 'message');
   const status = stringOf(memberOf(item, 'status'));
   const ending = status === 'completed' ? undefined : status;
@@ -147,12 +175,14 @@ function roleOfItem(type: string): string {
 }
 
 /** A prompt of completions or an input of embeddings: texts, or lists of token ids. */
-export function inputTurns(input: JsonNode | undefined, role: string): Turn[] {
+export function* inputTurns(input: JsonNode | undefined, role: string): Sliced<Turn[]> {
   if (input === undefined) return [];
-  const list = kindOf(input) === 'array' ? [...childrenOf(input)] : [input];
-  const isTokens = list.length > 0 && list.every((one) => kindOf(one) === 'number');
-  if (isTokens) return [turnOf('request', role, [tokens(input)])];
-  return list.map((one) => turnOf('request', role, kindOf(one) === 'string' ? contentParts(one) : [tokens(one)]));
+  if (kindOf(input) !== 'array') return [turnOf('request', role, contentParts(input))];
+  const [first] = childrenOf(input);
+  if (first !== undefined && kindOf(first) === 'number') return [turnOf('request', role, [tokens(input)])];
+  return yield* turnsOfEach(input, (one) => [
+    turnOf('request', role, kindOf(one) === 'string' ? contentParts(one) : [tokens(one)]),
+  ]);
 }
 
 function tokens(node: JsonNode): PlacedPart {

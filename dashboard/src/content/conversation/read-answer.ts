@@ -1,8 +1,9 @@
 /** The JSON answer of each dialect as turns. */
-import { elementsOf, type JsonNode, kindOf, memberOf, scalarOf, stringOf } from '../json/json-document.ts';
+import { childCountOf, type JsonNode, kindOf, memberOf, scalarOf, stringOf } from '../json/json-document.ts';
 import { pathOf } from '../json/json-path.ts';
+import type { Sliced } from '../sliced.ts';
 import { contentParts, othersOf } from './content-parts.ts';
-import { chatTurn, errorTurn, itemTurns, messagesTurns, turnOf } from './message-turns.ts';
+import { chatTurn, errorTurn, itemTurns, messagesTurns, turnOf, turnsOfEach } from './message-turns.ts';
 import type { Conversation, Dialect, Turn } from './turn.ts';
 
 export type AnswerPart = Pick<Conversation, 'turns' | 'answer'>;
@@ -15,39 +16,43 @@ const contentMembers: Readonly<Record<Dialect, readonly string[]>> = {
   embeddings: ['data', 'error'],
 };
 
-export function readAnswer(dialect: Dialect, root: JsonNode): AnswerPart {
+export function* readAnswer(dialect: Dialect, root: JsonNode): Sliced<AnswerPart> {
+  const turns = yield* turnsOf[dialect](root);
   const error = errorTurn(root);
   return {
-    turns: [...turnsOf[dialect](root), ...(error === undefined ? [] : [error])],
+    turns: error === undefined ? turns : [...turns, error],
     answer: othersOf(root, contentMembers[dialect]),
   };
 }
 
-const turnsOf: Readonly<Record<Dialect, (root: JsonNode) => Turn[]>> = {
-  chat: (root) => {
-    const choices = elementsOf(memberOf(root, 'choices'));
-    return choices.flatMap((choice, index) => {
+const turnsOf: Readonly<Record<Dialect, (root: JsonNode) => Sliced<Turn[]>>> = {
+  *chat(root) {
+    const choices = memberOf(root, 'choices');
+    return yield* turnsOfEach(choices, (choice, index) => {
       const message = memberOf(choice, 'message');
       if (message === undefined) return [];
       const others = [...othersOf(message, chatKnown), ...othersOf(choice, ['index', 'message', 'finish_reason'])];
-      return [chatTurn('answer', message, { ...choiceOf(choice, index, choices.length), others })];
+      return [chatTurn('answer', message, { ...choiceOf(choices, choice, index), others })];
     });
   },
-  messages: (root) =>
-    memberOf(root, 'content') === undefined
-      ? []
-      : messagesTurns('answer', root, { ending: stringOf(memberOf(root, 'stop_reason')) }).map((turn) => ({
-          ...turn,
-          others: [],
-        })),
-  responses: (root) => endedWith(itemTurns('answer', elementsOf(memberOf(root, 'output'))), root),
-  completions: (root) => {
-    const choices = elementsOf(memberOf(root, 'choices'));
-    return choices.map((choice, index) =>
-      turnOf('answer', 'assistant', contentParts(memberOf(choice, 'text')), choiceOf(choice, index, choices.length)),
-    );
+  *messages(root) {
+    yield;
+    if (memberOf(root, 'content') === undefined) return [];
+    const turns = messagesTurns('answer', root, { ending: stringOf(memberOf(root, 'stop_reason')) });
+    return turns.map((turn) => ({ ...turn, others: [] }));
   },
-  embeddings: (root) => elementsOf(memberOf(root, 'data')).map(embeddingTurn),
+  *responses(root) {
+    return endedWith(yield* itemTurns('answer', memberOf(root, 'output')), root);
+  },
+  *completions(root) {
+    const choices = memberOf(root, 'choices');
+    return yield* turnsOfEach(choices, (choice, index) => [
+      turnOf('answer', 'assistant', contentParts(memberOf(choice, 'text')), choiceOf(choices, choice, index)),
+    ]);
+  },
+  *embeddings(root) {
+    return yield* turnsOfEach(memberOf(root, 'data'), (entry) => [embeddingTurn(entry)]);
+  },
 };
 
 const chatKnown = [
@@ -55,7 +60,8 @@ const chatKnown = [
   ...['reasoning_content', 'reasoning'],
 ];
 
-function choiceOf(choice: JsonNode, index: number, count: number): Partial<Turn> {
+function choiceOf(choices: JsonNode | undefined, choice: JsonNode, index: number): Partial<Turn> {
+  const count = choices === undefined ? 0 : childCountOf(choices);
   const number = Number(scalarOf(memberOf(choice, 'index')) ?? index);
   return { choice: count > 1 ? number : undefined, ending: stringOf(memberOf(choice, 'finish_reason')) };
 }

@@ -33,7 +33,9 @@ function* fromRequest(dialect: Dialect, text: string): Sliced<Conversation> {
   const document = yield* scanJson(text);
   const root = rootOf(document);
   const problems = problemOf(document, 'The request');
-  return root === undefined ? { ...nothing, problems } : { ...nothing, ...readRequest(dialect, root), problems };
+  return root === undefined
+    ? { ...nothing, problems }
+    : { ...nothing, ...(yield* readRequest(dialect, root)), problems };
 }
 
 function* fromAnswer(dialect: Dialect, text: string): Sliced<Conversation> {
@@ -41,7 +43,9 @@ function* fromAnswer(dialect: Dialect, text: string): Sliced<Conversation> {
   const document = yield* scanJson(text);
   const root = rootOf(document);
   const problems = problemOf(document, 'The answer');
-  return root === undefined ? { ...nothing, problems } : { ...nothing, ...readAnswer(dialect, root), problems };
+  return root === undefined
+    ? { ...nothing, problems }
+    : { ...nothing, ...(yield* readAnswer(dialect, root)), problems };
 }
 
 function problemOf({ problem, text }: JsonDocument, what: string): string[] {

@@ -1,7 +1,8 @@
 /** The request of each dialect as turns, tools and settings. */
 import { elementsOf, type JsonNode, kindOf, memberOf, stringOf } from '../json/json-document.ts';
+import type { Sliced } from '../sliced.ts';
 import { contentParts, othersOf } from './content-parts.ts';
-import { chatTurn, inputTurns, itemTurns, messagesTurns, turnOf } from './message-turns.ts';
+import { chatTurn, inputTurns, itemTurns, messagesTurns, turnOf, turnsOfEach } from './message-turns.ts';
 import type { Conversation, Dialect, Tool, Turn } from './turn.ts';
 
 export type RequestPart = Pick<Conversation, 'turns' | 'tools' | 'settings'>;
@@ -14,27 +15,33 @@ const contentMembers: Readonly<Record<Dialect, readonly string[]>> = {
   embeddings: ['input'],
 };
 
-export function readRequest(dialect: Dialect, root: JsonNode): RequestPart {
-  return { turns: turnsOf[dialect](root), tools: toolsOf(root), settings: othersOf(root, contentMembers[dialect]) };
+export function* readRequest(dialect: Dialect, root: JsonNode): Sliced<RequestPart> {
+  const turns = yield* turnsOf[dialect](root);
+  return { turns, tools: toolsOf(root), settings: othersOf(root, contentMembers[dialect]) };
 }
 
-const turnsOf: Readonly<Record<Dialect, (root: JsonNode) => Turn[]>> = {
-  chat: (root) => elementsOf(memberOf(root, 'messages')).map((message) => chatTurn('request', message)),
-  messages: (root) => [
-    ...systemTurn(memberOf(root, 'system'), 'system'),
-    ...elementsOf(memberOf(root, 'messages')).flatMap((message) => messagesTurns('request', message)),
-  ],
-  responses: (root) => {
-    const input = memberOf(root, 'input');
-    const instructions = memberOf(root, 'instructions');
-    const isText = input !== undefined && kindOf(input) === 'string';
-    return [
-      ...systemTurn(instructions, 'instructions'),
-      ...(isText ? [turnOf('request', 'user', contentParts(input))] : itemTurns('request', elementsOf(input))),
-    ];
+const turnsOf: Readonly<Record<Dialect, (root: JsonNode) => Sliced<Turn[]>>> = {
+  *chat(root) {
+    return yield* turnsOfEach(memberOf(root, 'messages'), (message) => [chatTurn('request', message)]);
   },
-  completions: (root) => inputTurns(memberOf(root, 'prompt'), 'prompt'),
-  embeddings: (root) => inputTurns(memberOf(root, 'input'), 'input'),
+  *messages(root) {
+    const system = systemTurn(memberOf(root, 'system'), 'system');
+    const turns = yield* turnsOfEach(memberOf(root, 'messages'), (message) => messagesTurns('request', message));
+    return system.concat(turns);
+  },
+  *responses(root) {
+    const input = memberOf(root, 'input');
+    const system = systemTurn(memberOf(root, 'instructions'), 'instructions');
+    const isText = input !== undefined && kindOf(input) === 'string';
+    const turns = isText ? [turnOf('request', 'user', contentParts(input))] : yield* itemTurns('request', input);
+    return system.concat(turns);
+  },
+  *completions(root) {
+    return yield* inputTurns(memberOf(root, 'prompt'), 'prompt');
+  },
+  *embeddings(root) {
+    return yield* inputTurns(memberOf(root, 'input'), 'input');
+  },
 };
 
 function systemTurn(node: JsonNode | undefined, role: string): Turn[] {
@@ -42,8 +49,12 @@ function systemTurn(node: JsonNode | undefined, role: string): Turn[] {
   return parts.length === 0 ? [] : [turnOf('request', role, parts)];
 }
 
+/** Further tools are in the body only. */
+const MAX_TOOLS = 1_000;
+
 function toolsOf(root: JsonNode): Tool[] {
-  return [...elementsOf(memberOf(root, 'tools')), ...elementsOf(memberOf(root, 'functions'))].map((node) => {
+  const nodes = [...elementsOf(memberOf(root, 'tools')), ...elementsOf(memberOf(root, 'functions'))];
+  return nodes.slice(0, MAX_TOOLS).map((node) => {
     const inner = memberOf(node, 'function') ?? memberOf(node, 'custom') ?? node;
     return {
       name:

@@ -1,5 +1,6 @@
 /** A recorded stream of each dialect, assembled to the turns of the answer. */
 import {
+  childCountOf,
   elementsOf,
   type JsonNode,
   kindOf,
@@ -9,9 +10,9 @@ import {
   scalarOf,
   stringOf,
 } from '../json/json-document.ts';
-import type { Sliced } from '../sliced.ts';
+import { runNow, type Sliced } from '../sliced.ts';
 import { othersOf, partsOf } from './content-parts.ts';
-import { errorTurn, itemTurns, turnOf } from './message-turns.ts';
+import { errorTurn, itemTurn, itemTurns, turnOf } from './message-turns.ts';
 import { type AnswerPart, endedWith } from './read-answer.ts';
 import type { StreamFrame } from './sse-frames.ts';
 import type { Dialect, NamedNode, Turn } from './turn.ts';
@@ -288,17 +289,17 @@ function responsesAssembly(): Assembly {
       ended ||= endEvents.includes(type);
     },
     read: () => {
-      const output = elementsOf(memberOf(response, 'output'));
+      const output = memberOf(response, 'output');
       const turns =
-        ended && output.length > 0
-          ? itemTurns('answer', output)
+        ended && output !== undefined && childCountOf(output) > 0
+          ? runNow(itemTurns('answer', output))
           : [...new Set([...growing.keys(), ...finished.keys()])]
               .sort((a, b) => a - b)
               .flatMap((index) => {
                 const item = finished.get(index);
                 return item === undefined
                   ? [growing.get(index)?.build(undefined)].filter((turn) => turn !== undefined)
-                  : itemTurns('answer', [item]);
+                  : [itemTurn('answer', item)];
               });
       const error = errorTurn(response);
       return {

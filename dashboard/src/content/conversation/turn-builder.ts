@@ -5,8 +5,8 @@ import type { NamedNode, Part, PlacedPart, Turn } from './turn.ts';
 type TextKind = 'text' | 'reasoning' | 'refusal';
 
 type Growing =
-  | { readonly kind: TextKind; readonly key: string | undefined; text: string }
-  | { readonly kind: 'call'; readonly key: string; id: string | undefined; name: string; arguments: string }
+  | { readonly kind: TextKind; text: string }
+  | { readonly kind: 'call'; id: string | undefined; name: string; arguments: string }
   | { readonly kind: 'audio'; base64: string; transcript: string }
   | { readonly kind: 'part'; readonly part: Part };
 
@@ -22,6 +22,7 @@ export class TurnBuilder {
   role: string;
   ending: string | undefined;
   readonly #parts: Growing[] = [];
+  readonly #byKey = new Map<string, Growing>();
   readonly #others: NamedNode[] = [];
 
   constructor(role: string) {
@@ -33,34 +34,40 @@ export class TurnBuilder {
     if (text === undefined || text === '') return;
     const last = this.#parts.at(-1);
     if (last?.kind === kind) last.text += text;
-    else this.#parts.push({ kind, key: undefined, text });
+    else this.#parts.push({ kind, text });
   }
 
   /** Begins the part with that key, or extends it. */
   begin(key: string, kind: TextKind, text: string | undefined): void {
-    const known = this.#parts.findLast((part) => part.kind === kind && part.key === key);
+    const known = this.#byKey.get(`${kind} ${key}`);
     if (known !== undefined && 'text' in known) known.text += text ?? '';
-    else this.#parts.push({ kind, key, text: text ?? '' });
+    else this.#add(`${kind} ${key}`, { kind, text: text ?? '' });
   }
 
   appendCall(key: string, piece: CallPiece): void {
-    const known = this.#parts.find((part) => part.kind === 'call' && part.key === key);
+    const known = this.#byKey.get(`call ${key}`);
     if (known?.kind === 'call') {
       known.id ??= piece.id;
       known.name += piece.name ?? '';
       known.arguments += piece.arguments ?? '';
       return;
     }
-    this.#parts.push({ kind: 'call', key, id: piece.id, name: piece.name ?? '', arguments: piece.arguments ?? '' });
+    const { id, name = '', arguments: given = '' } = piece;
+    this.#add(`call ${key}`, { kind: 'call', id, name, arguments: given });
   }
 
   appendAudio(base64: string | undefined, transcript: string | undefined): void {
     if (base64 === undefined && transcript === undefined) return;
-    const known = this.#parts.find((part) => part.kind === 'audio');
+    const known = this.#byKey.get('audio');
     if (known?.kind === 'audio') {
       known.base64 += base64 ?? '';
       known.transcript += transcript ?? '';
-    } else this.#parts.push({ kind: 'audio', base64: base64 ?? '', transcript: transcript ?? '' });
+    } else this.#add('audio', { kind: 'audio', base64: base64 ?? '', transcript: transcript ?? '' });
+  }
+
+  #add(key: string, part: Growing): void {
+    this.#parts.push(part);
+    this.#byKey.set(key, part);
   }
 
   addPart(part: Part): void {

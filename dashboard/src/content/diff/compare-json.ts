@@ -3,6 +3,7 @@
  * White space, the order of members and the way a string is escaped are no difference; `1.0` and `1` are.
  */
 import {
+  childCountOf,
   childrenOf,
   isContainer,
   type JsonDocument,
@@ -37,6 +38,7 @@ export interface JsonComparison {
 }
 
 const MAX_CHANGES = 2_000;
+const MAX_VALUES = 500_000;
 /** Below this depth, values that differ are one change. */
 const MAX_DEPTH = 200;
 const VALUES_BETWEEN_YIELDS = 1_000;
@@ -48,11 +50,13 @@ interface Pair {
   readonly oldPath: JsonPath;
 }
 
+/** Undefined for documents with more than 500,000 values together. */
 export function* compareJson(
   before: JsonDocument,
   after: JsonDocument,
   maxChanges = MAX_CHANGES,
-): Sliced<JsonComparison> {
+): Sliced<JsonComparison | undefined> {
+  if (before.count + after.count > MAX_VALUES) return undefined;
   const oldRoot = rootOf(before);
   const newRoot = rootOf(after);
   if (oldRoot === undefined || newRoot === undefined) return comparedWithNothing(oldRoot, newRoot);
@@ -71,7 +75,7 @@ export function* compareJson(
       continue;
     }
     const inside: (JsonChange | Pair)[] = [];
-    if (kindOf(pair.before) === 'object') compareMembers(pair, inside);
+    if (kindOf(pair.before) === 'object') yield* compareMembers(pair, inside);
     else if (yield* compareElements(pair, oldNumbers, newNumbers, inside)) limited = true;
     // Pairs are compared in the order of the text, changes here are listed before them.
     for (const one of inside) if ('kind' in one) changes.push(one);
@@ -90,36 +94,55 @@ function* numberValues(document: JsonDocument, numbers: Map<string, number>): Sl
   const list = new Int32Array(document.count);
   for (let index = document.count - 1; index >= 0; index -= 1) {
     if (index % VALUES_BETWEEN_YIELDS === 0) yield;
-    const key = keyOf({ document, index }, list);
-    const known = numbers.get(key);
-    list[index] = known ?? numbers.size;
-    if (known === undefined) numbers.set(key, numbers.size);
+    list[index] = yield* numberOf({ document, index }, list, numbers);
   }
   return list;
 }
 
-function keyOf(node: JsonNode, numbers: Int32Array): string {
+function* numberOf(node: JsonNode, list: Int32Array, numbers: Map<string, number>): Sliced<number> {
   const kind = kindOf(node);
-  if (kind === 'string') return `"${stringOf(node)}`;
-  if (kind === 'array') return `[${Array.from(childrenOf(node), ({ index }) => numbers[index]).join()}`;
-  if (kind !== 'object') return sourceOf(node);
-  const members = Array.from(childrenOf(node), (child) => `${JSON.stringify(nameOf(child))}:${numbers[child.index]}`);
-  return `{${hasRepeatedNames(node) ? members.join() : members.sort().join()}`;
-}
-
-function hasRepeatedNames(node: JsonNode): boolean {
-  const names = new Set<string>();
-  let count = 0;
+  if (kind === 'string') return intern(`"${stringOf(node)}`, numbers);
+  if (kind !== 'array' && kind !== 'object') return intern(sourceOf(node), numbers);
+  const inside = new Int32Array(childCountOf(node));
+  const names = new Set<number>();
+  let at = 0;
   for (const child of childrenOf(node)) {
-    names.add(nameOf(child) ?? '');
-    count += 1;
+    const value = list[child.index] ?? 0;
+    if (kind === 'array') inside[at] = value;
+    else {
+      const name = intern(`"${nameOf(child)}`, numbers);
+      names.add(name);
+      inside[at] = intern(`${name}:${value}`, numbers);
+    }
+    at += 1;
+    if (at % VALUES_BETWEEN_YIELDS === 0) yield;
   }
-  return names.size < count;
+  // The order of members is no difference, unless two of them have the same name: the last one counts.
+  const isSorted = kind === 'object' && names.size === inside.length;
+  return intern(`${kind === 'array' ? '[' : '{'}${(isSorted ? inside.sort() : inside).join()}`, numbers);
 }
 
-function compareMembers({ before, after, path, oldPath }: Pair, found: (JsonChange | Pair)[]): void {
-  const remaining = Map.groupBy(childrenOf(before), (child) => nameOf(child) ?? '');
+function intern(key: string, numbers: Map<string, number>): number {
+  const known = numbers.get(key);
+  if (known !== undefined) return known;
+  numbers.set(key, numbers.size);
+  return numbers.size - 1;
+}
+
+function* compareMembers({ before, after, path, oldPath }: Pair, found: (JsonChange | Pair)[]): Sliced<void> {
+  const remaining = new Map<string, JsonNode[]>();
+  let work = 0;
+  for (const child of childrenOf(before)) {
+    work += 1;
+    if (work % VALUES_BETWEEN_YIELDS === 0) yield;
+    const name = nameOf(child) ?? '';
+    const same = remaining.get(name);
+    if (same === undefined) remaining.set(name, [child]);
+    else same.push(child);
+  }
   for (const child of childrenOf(after)) {
+    work += 1;
+    if (work % VALUES_BETWEEN_YIELDS === 0) yield;
     const name = nameOf(child) ?? '';
     const old = remaining.get(name)?.shift();
     if (old === undefined) found.push({ kind: 'added', path: [...path, name], after: child });

@@ -102,9 +102,10 @@ function* differences(before: string, after: string): Sliced<Differences> {
   const oldDocument = yield* scanJson(before);
   const newDocument = yield* scanJson(after);
   const isJson = [oldDocument, newDocument].every(({ problem, count }) => problem === undefined && count > 0);
-  const oldText = isJson ? yield* formatJson(oldDocument) : before;
-  const newText = isJson ? yield* formatJson(newDocument) : after;
-  const lines = yield* compareLines(oldText, newText);
+  const oldText = isJson ? yield* formatJson(oldDocument) : undefined;
+  const newText = isJson ? yield* formatJson(newDocument) : undefined;
+  const areFormatted = oldText !== undefined && newText !== undefined;
+  const lines = areFormatted ? yield* compareLines(oldText, newText) : yield* compareLines(before, after);
   const rows = yield* diffRows(lines);
   return { values: isJson ? yield* compareJson(oldDocument, newDocument) : undefined, lines, rows };
 }

@@ -54,6 +54,7 @@ export interface JsonNode {
 /** A text with more values is shown up to this number: the lists take 29 bytes for each. */
 const MAX_VALUES = 4_000_000;
 const SPACE = 0x20;
+const BACKSLASH = 0x5c;
 const STEPS_BETWEEN_YIELDS = 2_000;
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const whiteSpacePattern = /[ \t\n\r]*/y;
@@ -105,7 +106,8 @@ export function* scanJson(text: string, maxValues = MAX_VALUES): Sliced<JsonDocu
     container = lists.parents[container] ?? -1;
     expecting = container < 0 ? 'end' : 'separator';
   };
-  const readValue = () => {
+  /** @param stringEnd where the string here ends, -1 when it is not closed */
+  const readValue = (stringEnd: number) => {
     if (count >= maxValues) {
       problem = { offset: at, message: `Only the first ${maxValues} values are read.` };
       return;
@@ -119,15 +121,14 @@ export function* scanJson(text: string, maxValues = MAX_VALUES): Sliced<JsonDocu
       return;
     }
     if (character === '"') {
-      const end = endOfString(text, at);
-      if (end < 0) {
+      if (stringEnd < 0) {
         add(STRING, text.length);
         at = text.length;
         fail('');
         return;
       }
-      add(STRING, end);
-      at = end;
+      add(STRING, stringEnd);
+      at = stringEnd;
       expecting = after;
       return;
     }
@@ -148,9 +149,8 @@ export function* scanJson(text: string, maxValues = MAX_VALUES): Sliced<JsonDocu
     at += literal.word.length;
     expecting = after;
   };
-  const readName = () => {
-    const end = text[at] === '"' ? endOfString(text, at) : -1;
-    if (end < 0) {
+  const readName = (end: number) => {
+    if (text[at] !== '"' || end < 0) {
       if (text[at] === '"') at = text.length;
       fail('Expected the name of a member in double quotes.');
       return;
@@ -181,22 +181,27 @@ export function* scanJson(text: string, maxValues = MAX_VALUES): Sliced<JsonDocu
       break;
     }
     const character = text[at];
+    let stringEnd = -1;
+    if (character === '"' && expecting !== 'separator') {
+      stringEnd = endOfPlainString(text, at);
+      if (stringEnd < 0) stringEnd = yield* endOfString(text, at);
+    }
     switch (expecting) {
       case 'value':
-        readValue();
+        readValue(stringEnd);
         break;
       case 'first element':
         if (character === ']') {
           at += 1;
           close();
-        } else readValue();
+        } else readValue(stringEnd);
         break;
       case 'first member':
       case 'member':
         if (expecting === 'first member' && character === '}') {
           at += 1;
           close();
-        } else readName();
+        } else readName(stringEnd);
         break;
       case 'separator': {
         const isObject = lists.kinds[container] === OBJECT;
@@ -249,17 +254,26 @@ function widen(lists: ReturnType<typeof allocate>, length: number): ReturnType<t
   return wider;
 }
 
-/** The index after the closing quote of the string that begins at `start`; -1 when it is not closed. */
-function endOfString(text: string, start: number): number {
+const ESCAPES_BETWEEN_YIELDS = 10_000;
+
+/** The index after the closing quote of the string that begins at `start`; -1 when it is not closed, or has escapes. */
+function endOfPlainString(text: string, start: number): number {
+  const quote = text.indexOf('"', start + 1);
+  return quote < 0 || text.charCodeAt(quote - 1) === BACKSLASH ? -1 : quote + 1;
+}
+
+/** The same for a string with escapes. */
+function* endOfString(text: string, start: number): Sliced<number> {
   let from = start + 1;
-  for (;;) {
-    const quote = text.indexOf('"', from);
-    if (quote < 0) return -1;
-    let backslashes = 0;
-    while (text.charCodeAt(quote - 1 - backslashes) === 0x5c && quote - 1 - backslashes > start) backslashes += 1;
-    if (backslashes % 2 === 0) return quote + 1;
-    from = quote + 1;
+  let quote = text.indexOf('"', from);
+  for (let escapes = 1; quote >= 0; escapes += 1) {
+    const backslash = text.indexOf('\\', from);
+    if (backslash < 0 || backslash > quote) return quote + 1;
+    from = backslash + 2;
+    if (quote < from) quote = text.indexOf('"', from);
+    if (escapes % ESCAPES_BETWEEN_YIELDS === 0) yield;
   }
+  return -1;
 }
 
 /** The first value of the document; undefined when there is none. */
@@ -323,8 +337,17 @@ export function childCountOf({ document, index }: JsonNode): number {
 export function memberOf(node: JsonNode | undefined, name: string): JsonNode | undefined {
   if (node === undefined || kindOf(node) !== 'object') return undefined;
   let found: JsonNode | undefined;
-  for (const child of childrenOf(node)) if (nameOf(child) === name) found = child;
+  for (const child of childrenOf(node)) if (hasName(child, name)) found = child;
   return found;
+}
+
+/** Without decoding the name, unless it has escapes. */
+function hasName({ document, index }: JsonNode, name: string): boolean {
+  const start = (document.keyStarts[index] ?? 0) + 1;
+  const length = (document.keyEnds[index] ?? 0) - 1 - start;
+  if (length === name.length && document.text.startsWith(name, start)) return true;
+  if (length <= name.length) return false;
+  return document.text.slice(start, start + length).includes('\\') && nameOf({ document, index }) === name;
 }
 
 /** The elements of an array; nothing for other values. */
@@ -347,7 +370,41 @@ export function decodeString(quoted: string): string {
   const closed = quoted.length > 1 && quoted.endsWith('"');
   const inside = quoted.slice(1, closed ? -1 : undefined);
   if (!inside.includes('\\')) return inside;
-  return inside.replace(/\\(?:u([0-9a-fA-F]{4})|([\s\S])|$)/g, (_all, code?: string, character?: string) =>
-    code === undefined ? (escapes[character ?? ''] ?? character ?? '') : String.fromCharCode(Number.parseInt(code, 16)),
-  );
+  let text = '';
+  for (let at = 0; at < inside.length; ) {
+    const end = endOfPart(inside, at);
+    text += decodePart(inside.slice(at, end));
+    at = end;
+  }
+  return text;
+}
+
+const PART = 32_768;
+/** Characters of the longest escape, `\u0000`. */
+const LONGEST_ESCAPE = 6;
+
+/** The end of a part that begins at `at`, not within an escape. */
+function endOfPart(inside: string, at: number): number {
+  const end = at + PART;
+  if (end >= inside.length) return inside.length;
+  const backslash = inside.lastIndexOf('\\', end - 1);
+  if (backslash < end - LONGEST_ESCAPE || backslash < at) return end;
+  let run = backslash;
+  while (run > at && inside.charCodeAt(run - 1) === BACKSLASH) run -= 1;
+  if (run > at) return run;
+  // Nothing but backslashes, in pairs from `at` on.
+  return (backslash - at) % 2 === 0 ? backslash : backslash + 1;
+}
+
+function decodePart(part: string): string {
+  try {
+    // Many times faster, but strict.
+    return JSON.parse(`"${part}"`) as string;
+  } catch {
+    return part.replace(/\\(?:u([0-9a-fA-F]{4})|([\s\S])|$)/g, (_all, code?: string, character?: string) =>
+      code === undefined
+        ? (escapes[character ?? ''] ?? character ?? '')
+        : String.fromCharCode(Number.parseInt(code, 16)),
+    );
+  }
 }

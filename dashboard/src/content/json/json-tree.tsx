@@ -7,6 +7,7 @@ import { Pieces } from '../text/pieces.tsx';
 import { SafeText } from '../text/safe-text.tsx';
 import { SearchBar } from '../text/search-bar.tsx';
 import { useSearch } from '../text/use-search.ts';
+import { useSliced } from '../use-sliced.ts';
 import { beginningOf, childCountOf, type JsonDocument, kindOf, nameOf, sourceOf, stringOf } from './json-document.ts';
 import { formatPath, pathOf } from './json-path.ts';
 import { searchJson } from './search-json.ts';
@@ -50,6 +51,8 @@ export function JsonTree({ document, top = 0, label, compact = false }: JsonTree
     setActive('');
   }, [document, top]);
   const rows = useMemo(() => rowsOf(document, state), [document, state]);
+  const names = useSliced(() => repeatedNames(document), [document]);
+  const repeated = names.state === 'done' ? names.value : undefined;
   const search = useSearch(
     document,
     (query) => searchJson(document, query, top),
@@ -154,7 +157,7 @@ export function JsonTree({ document, top = 0, label, compact = false }: JsonTree
                 activate(row);
               }}
             >
-              <Row document={document} row={row} />
+              <Row document={document} row={row} repeated={repeated} />
             </div>
           );
         })}
@@ -196,7 +199,14 @@ function isLong(document: JsonDocument, index: number): boolean {
   return (document.ends[index] ?? 0) - (document.starts[index] ?? 0) > MAX_VALUE;
 }
 
-function Row({ document, row }: { readonly document: JsonDocument; readonly row: TreeRow }) {
+interface RowProps {
+  readonly document: JsonDocument;
+  readonly row: TreeRow;
+  /** Members whose name occurs more than once in their object. */
+  readonly repeated: ReadonlySet<number> | undefined;
+}
+
+function Row({ document, row, repeated }: RowProps) {
   if (row.kind === 'limit') return <span class="json-note">More rows than can be shown. Collapse some of them.</span>;
   if (row.kind !== 'value') {
     const shown = Math.min(PAGE, row.hidden);
@@ -216,7 +226,7 @@ function Row({ document, row }: { readonly document: JsonDocument; readonly row:
       {name !== undefined && (
         <span class="json-name">
           <Pieces text={name.slice(0, MAX_VALUE)} />
-          {isRepeated(document, row.index) && <span class="json-repeated">repeated name</span>}:{' '}
+          {repeated?.has(row.index) && <span class="json-repeated">repeated name</span>}:{' '}
         </span>
       )}
       {name === undefined && row.depth > 0 && <span class="json-index">{row.place - 1}: </span>}
@@ -266,15 +276,4 @@ function Value({ document, index }: { readonly document: JsonDocument; readonly 
       )}
     </span>
   );
-}
-
-const repeatedByObject = new WeakMap<JsonDocument, Map<number, ReadonlySet<number>>>();
-
-function isRepeated(document: JsonDocument, index: number): boolean {
-  const parent = document.parents[index] ?? -1;
-  const ofDocument = repeatedByObject.get(document) ?? new Map<number, ReadonlySet<number>>();
-  repeatedByObject.set(document, ofDocument);
-  const known = ofDocument.get(parent) ?? repeatedNames({ document, index: parent });
-  ofDocument.set(parent, known);
-  return known.has(index);
 }

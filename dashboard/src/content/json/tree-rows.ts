@@ -2,6 +2,8 @@
  * The visible rows of a JSON tree, from what is expanded. Of a container only a window of its children is visible, so
  * that an array of 100,000 elements costs as much as one of 100.
  */
+
+import type { Sliced } from '../sliced.ts';
 import {
   childCountOf,
   childrenOf,
@@ -78,10 +80,12 @@ function childRows(document: JsonDocument, state: TreeState, parent: number, dep
   const { from, to } = windowOf(document, state, parent);
   const rows: TreeRow[] = [];
   if (from > 0) rows.push({ kind: 'earlier', index: parent, depth: depth + 1, hidden: from });
-  let ordinal = 0;
-  for (const child of childrenOf({ document, index: parent })) {
-    if (ordinal >= to) break;
-    if (ordinal >= from) rows.push(valueRow(child, state, depth + 1, ordinal + 1, count));
+  // Where no child has children, they follow each other.
+  const isFlat = (document.nexts[parent] ?? 0) - parent - 1 === count;
+  let ordinal = isFlat ? from : 0;
+  const end = document.nexts[parent] ?? 0;
+  for (let child = parent + 1 + ordinal; child < end && ordinal < to; child = document.nexts[child] ?? end) {
+    if (ordinal >= from) rows.push(valueRow({ document, index: child }, state, depth + 1, ordinal + 1, count));
     ordinal += 1;
   }
   if (to < count) rows.push({ kind: 'later', index: parent, depth: depth + 1, hidden: count - to });
@@ -171,16 +175,25 @@ export function reveal(document: JsonDocument, state: TreeState, index: number):
   return { top, expanded, windows };
 }
 
-/** The children of an object whose names occur more than once in it. */
-export function repeatedNames(object: JsonNode): ReadonlySet<number> {
+const VALUES_BETWEEN_YIELDS = 1_000;
+
+/** All members whose name another member of the same object has too. */
+export function* repeatedNames(document: JsonDocument): Sliced<ReadonlySet<number>> {
   const repeated = new Set<number>();
-  if (kindOf(object) !== 'object') return repeated;
-  const first = new Map<string, number>();
-  for (const child of childrenOf(object)) {
-    const name = nameOf(child) ?? '';
-    const earlier = first.get(name);
-    if (earlier === undefined) first.set(name, child.index);
-    else repeated.add(earlier).add(child.index);
+  let work = 0;
+  for (let object = 0; object < document.count; object += 1) {
+    work += 1;
+    if (work % VALUES_BETWEEN_YIELDS === 0) yield;
+    if (kindOf({ document, index: object }) !== 'object' || (document.childCounts[object] ?? 0) < 2) continue;
+    const first = new Map<string, number>();
+    for (const child of childrenOf({ document, index: object })) {
+      work += 1;
+      if (work % VALUES_BETWEEN_YIELDS === 0) yield;
+      const name = nameOf(child) ?? '';
+      const earlier = first.get(name);
+      if (earlier === undefined) first.set(name, child.index);
+      else repeated.add(earlier).add(child.index);
+    }
   }
   return repeated;
 }

@@ -84,9 +84,10 @@ export function* typeScriptSnippet(dialect: Dialect, request: RecordedRequest): 
   const read = yield* readBody(dialect, request);
   if ('unavailable' in read) return read;
   const { root, streams, headers, notes } = read;
-  if (hasRoundedNumber(root))
+  if (yield* hasRoundedNumber(root))
     notes.push('JavaScript rounds some of the numbers in this body. The curl command sends them unchanged.');
   const isAnthropic = dialect === 'messages';
+  const literal = yield* literalOf(root, typeScript);
   const options = [
     `  baseURL: ${typeScript.string(baseUrl(dialect, request))},`,
     '  apiKey: process.env.API_KEY,',
@@ -104,7 +105,7 @@ export function* typeScriptSnippet(dialect: Dialect, request: RecordedRequest): 
     ...options,
     '});',
     '',
-    `const answer = await client.${methods[dialect]}(${literalOf(root, typeScript)});`,
+    `const answer = await client.${methods[dialect]}(${literal});`,
     ...result,
     '',
   ];
@@ -116,10 +117,19 @@ export function* pythonSnippet(dialect: Dialect, request: RecordedRequest): Slic
   if ('unavailable' in read) return read;
   const { root, streams, headers, notes } = read;
   const isAnthropic = dialect === 'messages';
-  const members = new Map(Array.from(childrenOf(root), (child) => [nameOf(child) ?? '', child]));
-  const known = [...members].filter(([name]) => parameters[dialect].includes(name));
-  const others = [...members].filter(([name]) => !parameters[dialect].includes(name));
-  const extra = others.map(([name, child]) => `        ${python.name(name)}: ${literalOf(child, python, '        ')},`);
+  /** Of members with the same name, the last one. */
+  const members = new Map<string, JsonNode>();
+  for (const child of childrenOf(root)) {
+    members.set(nameOf(child) ?? '', child);
+    if (members.size % 1_000 === 0) yield;
+  }
+  const named: string[] = [];
+  const extra: string[] = [];
+  for (const [name, child] of members) {
+    if (parameters[dialect].includes(name)) named.push(`    ${name}=${yield* literalOf(child, python, '    ')},`);
+    else extra.push(`        ${python.name(name)}: ${yield* literalOf(child, python, '        ')},`);
+    yield;
+  }
   const options = [
     `    base_url=${python.string(baseUrl(dialect, request))},`,
     '    api_key=os.environ["API_KEY"],',
@@ -138,7 +148,7 @@ export function* pythonSnippet(dialect: Dialect, request: RecordedRequest): Slic
     ...options,
     ')',
     `answer = client.${methods[dialect]}(`,
-    ...known.map(([name, child]) => `    ${name}=${literalOf(child, python, '    ')},`),
+    ...named,
     ...(extra.length === 0 ? [] : ['    extra_body={', ...extra, '    },']),
     ')',
     ...(streams ? ['for event in answer:', '    print(event)'] : ['print(answer)']),
@@ -153,10 +163,10 @@ function* readBody(dialect: Dialect, request: RecordedRequest): Sliced<ReadBody 
   if (root === undefined || document.problem !== undefined || kindOf(root) !== 'object') {
     return { unavailable: 'The recorded body is not a JSON object. Use the curl command.' };
   }
-  if (depthOf(root) > MAX_LITERAL_DEPTH)
+  if ((yield* depthOf(root)) > MAX_LITERAL_DEPTH)
     return { unavailable: 'The recorded body is nested too deeply for a program. Use the curl command.' };
   const notes = ['Set API_KEY to a key of this gateway first.'];
-  if (hasRepeatedName(root))
+  if ((yield* repeatedNames(document)).size > 0)
     notes.push('An object in this body has several members with the same name; a program sends only the last one.');
   if (dialect === 'embeddings' && memberOf(root, 'encoding_format') === undefined) {
     notes.push('The SDK asks for vectors in base64 unless encoding_format is given.');
@@ -173,13 +183,9 @@ function baseUrl(dialect: Dialect, { gateway }: RecordedRequest): string {
   return dialect === 'messages' ? gateway : `${gateway}/v1`;
 }
 
-function hasRepeatedName({ document }: JsonNode): boolean {
-  for (let index = 0; index < document.count; index += 1) if (repeatedNames({ document, index }).size > 0) return true;
-  return false;
-}
-
-function hasRoundedNumber({ document }: JsonNode): boolean {
+function* hasRoundedNumber({ document }: JsonNode): Sliced<boolean> {
   for (let index = 0; index < document.count; index += 1) {
+    if (index % 1_000 === 0) yield;
     const node = { document, index };
     if (kindOf(node) !== 'number') continue;
     const source = sourceOf(node);
