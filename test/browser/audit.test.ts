@@ -281,6 +281,34 @@ describeInChromium('the Audit page', () => {
     expectClean(opened);
   });
 
+  it('shows what clients wrote as text, with marks for hidden characters', async () => {
+    const model = '<img src=x onerror=alert(1)>\u202ednim\u001b[31m';
+    const headers = { 'x-session-id': '<script>alert(2)</script>', 'user-agent': '=cmd()<b>agent</b>' };
+    const body = { model, messages: [{ role: 'user', content: 'Hello' }] };
+    const refused = await ask(dashboard.url, '/v1/chat/completions', { json: body, headers });
+    expect(refused.status).toBe(404);
+    await expect.poll(() => counted("position(user_agent, 'cmd()') > 0")).toBe(1);
+    const opened = await dashboard.open();
+    const { page } = opened;
+    await opened.visit('/audit?range=1h&user_agent=cmd()');
+    await page.getByRole('button', { name: 'Columns' }).click();
+    for (const name of ['User agent', 'Session']) await page.getByRole('checkbox', { name }).check();
+    await page.keyboard.press('Escape');
+    const row = (await rows(page).first().textContent()) ?? '';
+    expect(row).toContain('<img src=x onerror=alert(1)>⟨U+202E⟩dnim⟨');
+    expect(row).toContain('=cmd()<b>agent</b>');
+    expect(row).toContain('<script>alert(2)</script>');
+    await facet(page, 'Requested model').getByRole('checkbox').first().click();
+    await settled(page);
+    expect(queryOf(page).get('requested_model_is')).toBe(model);
+    await page.getByRole('button', { name: /Remove the filter Requested model is <img/ }).waitFor();
+    await rows(page).getByRole('link').last().click();
+    await page.getByRole('heading', { level: 1, name: 'Session' }).waitFor();
+    await settled(page);
+    expect(await page.locator('main img, main script, main b').count()).toBe(0);
+    expectClean(opened);
+  });
+
   it('has no violation of WCAG 2.2 AA in its dialogs, with filters, and in a narrow window', async () => {
     const opened = await dashboard.open();
     const { page } = opened;
