@@ -341,3 +341,30 @@ function hrefs(links: readonly { getAttribute(name: string): string | null }[]):
 function scrollToEnd(element: { scrollTop: number; readonly scrollHeight: number }): void {
   element.scrollTop = element.scrollHeight;
 }
+
+describeInChromium('the Audit page of a new gateway', () => {
+  const dashboard = withDashboard({ data: 'empty' });
+
+  it('shows a request to send', async () => {
+    const opened = await dashboard.open();
+    const { page } = opened;
+    await opened.visit('/audit');
+    await page.getByText('No requests in this time range.').waitFor();
+    const command = await page.getByRole('region', { name: 'Request with curl' }).textContent();
+    expect(command).toContain(`curl ${dashboard.url}/v1/chat/completions`);
+    expectClean(opened);
+  });
+});
+
+describeInChromium('the Audit page without analytics', () => {
+  const dashboard = withDashboard({ data: 'empty', env: { ANALYTICS_ENABLED: 'false' } });
+
+  it('says why it lists nothing', async () => {
+    const opened = await dashboard.open();
+    await opened.visit('/audit');
+    await opened.page.getByText('Analytics is off.').waitFor();
+    await opened.visit('/sessions');
+    await opened.page.getByText('Analytics is off.').waitFor();
+    expectClean(opened);
+  });
+});

@@ -9,6 +9,7 @@ describe('the runtime configuration', () => {
     const flags = await json(await gateway.fetch('/admin/runtime/config'));
     expect(flags).toMatchObject({
       LOGGING_ENABLED: 'on',
+      ANALYTICS_ENABLED: 'on',
       LOGGING_RETENTION_DAYS: '30',
       USAGE_ENABLED: 'on',
       PLUGINS_ENABLED: 'off',

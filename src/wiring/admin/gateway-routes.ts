@@ -126,6 +126,7 @@ export function switches(
   const selectable = [...withoutPlugin, ...routeStrategies.names().map((name) => `plugin:${name}`)];
   return {
     LOGGING_ENABLED: config.logging.enabled,
+    ANALYTICS_ENABLED: config.analytics.enabled,
     LOGGING_RETENTION_DAYS: String(config.analytics.retention.audit),
     USAGE_ENABLED: config.usageEnabled,
     USAGE_PRICING_RECALCULATION_ENABLED: config.pricingRecalculationEnabled,

@@ -19,6 +19,15 @@ export function NoRequests({ isFiltered, searchHref }: NoRequestsProps) {
       </EmptyState>
     );
   }
+  if (access.value?.features['ANALYTICS_ENABLED'] === 'off') {
+    return (
+      <EmptyState title="Analytics is off.">
+        <p>
+          Requests are recorded, and cannot be listed. Start the gateway with <code>ANALYTICS_ENABLED=true</code>.
+        </p>
+      </EmptyState>
+    );
+  }
   if (searchHref !== undefined) {
     return (
       <EmptyState title="No request has this id.">

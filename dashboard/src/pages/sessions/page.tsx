@@ -1,7 +1,9 @@
 import './sessions.css';
 import '../audit/audit.css';
+import { useState } from 'preact/hooks';
 import type { PageProps } from '../../app/pages.ts';
 import { route, setQuery } from '../../app/router.ts';
+import { Button } from '../../ui/button.tsx';
 import { CheckField } from '../../ui/fields.tsx';
 import { PageHeader } from '../../ui/page-header.tsx';
 import { currentRange } from '../../ui/range.ts';
@@ -9,6 +11,7 @@ import { RangePicker } from '../../ui/range-picker.tsx';
 import { activeFilters, filterIn } from '../audit/filter.ts';
 import { FilterBar } from '../audit/filter-bar.tsx';
 import { IdHint } from '../audit/id-hint.tsx';
+import { MoreFilters } from '../audit/more-filters.tsx';
 import { changeFilter, requestQuery } from '../audit/request-query.ts';
 import { ChainView } from './chain-view.tsx';
 import { SessionList } from './session-list.tsx';
@@ -21,6 +24,7 @@ export default function SessionsPage({ id }: PageProps) {
 
 function Sessions() {
   const { query } = route.value;
+  const [isMoreOpen, setMoreOpen] = useState(false);
   const filter = filterIn(query);
   const withSingle = query.get('single') === 'true';
   const sent = { ...requestQuery(filter, query), has_session: withSingle ? undefined : true };
@@ -29,13 +33,16 @@ function Sessions() {
       <PageHeader title="Sessions">
         <RangePicker range={currentRange()} />
       </PageHeader>
-      <FilterBar filter={filter} keyNames={new Map()} onChange={changeFilter} />
+      <FilterBar filter={filter} keyNames={new Map()} onChange={changeFilter}>
+        <Button onClick={() => setMoreOpen(true)}>More filters</Button>
+      </FilterBar>
       <IdHint filter={filter} />
       <CheckField
         label="Also requests without a session"
         checked={withSingle}
         onChange={(isSet) => setQuery({ single: isSet || undefined }, { push: true })}
       />
+      {isMoreOpen && <MoreFilters filter={filter} onApply={changeFilter} onClose={() => setMoreOpen(false)} />}
       <SessionList query={sent} isFiltered={activeFilters(filter).length > 0} />
     </>
   );
