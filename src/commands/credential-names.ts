@@ -4,7 +4,8 @@
  */
 
 /** A part between hyphens that equals one of these, or ends with one: `x-api-key`, `x-amzn-oidc-accesstoken`. */
-const HEADER = /(?:key|token|secret|auth|authorization|password|signature|jwt|assertion|cookie)(?:-|$)/;
+const HEADER =
+  /(?:key|token|secret|auth|authorization|authentication|password|passwd|credentials?|signature|jwt|assertion|cookie)(?:-|$)/;
 
 /** Signed claims about the user; the name does not show it. */
 const ALSO_CREDENTIALS: ReadonlySet<string> = new Set(['x-amzn-oidc-data']);
@@ -13,7 +14,8 @@ const ALSO_CREDENTIALS: ReadonlySet<string> = new Set(['x-amzn-oidc-data']);
 const NO_CREDENTIALS = /^(?:x-)?idempotency-key$|^x-ratelimit-/;
 
 /** Like `HEADER`; the parts of a parameter's name are not always separated, so only its end counts. */
-const PARAMETER = /(?:key|token|secret|auth|authorization|password|signature|jwt|assertion|cookie|credential|sig)$/;
+const PARAMETER =
+  /(?:key|token|secret|auth|authorization|authentication|password|passwd|credentials?|signature|jwt|assertion|cookie|sig)$/;
 
 /** Clients choose the names of headers, so the cache is bounded in number and in length. */
 const MAX_REMEMBERED = 1_000;

@@ -58,6 +58,8 @@ describe('the dashboard', () => {
       ['/admin/dashboard/audit', '../static/'],
       ['/admin/dashboard/exchanges/0199/events', '../../../static/'],
       ['/admin/dashboard/a%2Fb', '../static/'],
+      ['http://other.example/admin/dashboard/audit', '../static/'],
+      ['/admin/dashboard/audit#/a/b', '../static/'],
       ['/admin/dashboard//x', '../../static/'],
       ['/admin/dashboard/config', '../static/'],
       ['/admin/dashboard/a?back=/x/y/z', '../static/'],
@@ -68,7 +70,8 @@ describe('the dashboard', () => {
       expect(body.toString()).toContain(`src="${prefix}app-1.js"`);
       expect(body.toString()).toContain(`href="${prefix}app-1.css"`);
       // As a browser resolves it, with a prefix that a proxy removes.
-      const script = new URL(`${prefix}app-1.js`, `http://proxy/gateway${path}`);
+      const address = path.replace('http://other.example', '');
+      const script = new URL(`${prefix}app-1.js`, `http://proxy/gateway${address}`);
       expect(script.pathname).toBe('/gateway/admin/static/app-1.js');
     });
 

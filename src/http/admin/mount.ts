@@ -4,7 +4,11 @@ import { validateBySchema } from '../api/validation.ts';
 import { guardAdmin } from './admin-scope.ts';
 import { requireETags } from './conditional.ts';
 
+/** Answers contain recorded content, and once the secret of a key. */
+const SECURITY = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
+
 const LEGACY = {
+  ...SECURITY,
   deprecation: 'true',
   sunset: 'Sun, 09 Aug 2026 00:00:00 GMT',
   link: '</admin/>; rel="successor-version"',
@@ -12,13 +16,13 @@ const LEGACY = {
 
 /** @param register gives each route its path below `/admin`, and its access class. It is called twice. */
 export function mountAdmin(app: Routes, register: (admin: Routes) => void): void {
-  const mount = (prefix: string, headers: Record<string, string> | undefined) =>
+  const mount = (prefix: string, headers: Readonly<Record<string, string>>) =>
     app.register(
       async (plugin) => {
         const admin = plugin.withTypeProvider<ZodTypes>();
         admin.setValidatorCompiler(validateBySchema);
         admin.addHook('onRequest', async (request, reply) => {
-          if (headers !== undefined) reply.headers(headers);
+          reply.headers(headers);
           guardAdmin(request);
         });
         requireETags(admin);
@@ -26,6 +30,6 @@ export function mountAdmin(app: Routes, register: (admin: Routes) => void): void
       },
       { prefix },
     );
-  mount('/admin', undefined);
+  mount('/admin', SECURITY);
   mount('/admin/api/v1', LEGACY);
 }

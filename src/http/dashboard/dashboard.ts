@@ -105,8 +105,10 @@ function depthOf(url: string): number {
   return pathOf(url).slice(PAGE.length).split('/').length - 1;
 }
 
+/** @param url as in the request line: also in absolute form (RFC 9112 §3.2.2), and with a fragment that some clients send */
 function pathOf(url: string): string {
-  return url.split('?', 1)[0] ?? url;
+  const path = url.startsWith('/') ? url : url.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
+  return path.split(/[?#]/, 1)[0] ?? path;
 }
 
 /** As `If-None-Match` compares: by the value, weak or not (RFC 9110 §13.1.2). */
