@@ -29,8 +29,12 @@ export function TimelineTab({ id, events, facts, related }: TimelineTabProps) {
         <thead>
           <tr>
             <th scope="col">Step</th>
-            <th scope="col">Begin</th>
-            <th scope="col">Duration</th>
+            <th scope="col" data-align="end">
+              Begin
+            </th>
+            <th scope="col" data-align="end">
+              Duration
+            </th>
             <th scope="col" class="timeline-axis">
               <span class="visually-hidden">Position in time</span>
               <Axis totalMs={totalMs} />
