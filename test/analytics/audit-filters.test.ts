@@ -411,6 +411,7 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
     test('has literals instead of parameters, and the condition of an id', async () => {
       const { sql } = await ask(`sql?id=key-5`);
       expect(sql).not.toMatch(/[{}$]/);
+      expect(sql).toContain("(auth_key_id IN ('key-5'))");
       expect(await run(sql)).toEqual(idsOf(all.filter(({ auth_key_id: id }) => id === 'key-5')));
     });
 

@@ -6,11 +6,14 @@ export function quoted(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 
-const PARAMETER = /\{(\w+): ([^{}]+)\}/g;
+const PARAMETER = /(\bIN )?\{(\w+): ([^{}]+)\}/g;
 
 /** The condition without parameters. @throws Error for a parameter without a value */
 export function inlineParameters([sql, parameters]: Condition): string {
-  return sql.replaceAll(PARAMETER, (_whole, name: string, type: string) => literal(parameters[name], type, name));
+  return sql.replaceAll(PARAMETER, (_whole, isIn: string | undefined, name: string, type: string) => {
+    const value = literal(parameters[name], type, name);
+    return isIn === undefined ? value : `IN (${value.slice(1, -1)})`;
+  });
 }
 
 function literal(value: unknown, type: string, name: string): string {

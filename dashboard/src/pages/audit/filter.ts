@@ -25,6 +25,7 @@ const parameters = {
   auth_key_id: { title: 'Key', kind: 'texts' },
   label: { title: 'Label', kind: 'texts' },
   session_id: { title: 'Session', kind: 'texts' },
+  has_session: { title: 'Belongs to a session', kind: 'text' },
   requested_model_is: { title: 'Requested model', kind: 'texts' },
   requested_model: { title: 'Requested model', kind: 'text', relation: 'contains' },
   provider_name: { title: 'Provider', kind: 'texts' },
