@@ -54,7 +54,7 @@ export default function OverviewPage() {
             {data !== undefined && <KeyFigures overview={data} />}
           </div>
           {isGlobal.value && <ProviderStrip range={range} refreshMs={refreshMs} />}
-          {data !== undefined && <TimeCharts overview={data} />}
+          <TimeCharts overview={data} />
           <Activity days={days} />
           {data !== undefined && <Rankings overview={data} />}
         </div>

@@ -6,6 +6,9 @@ import { formatCount, formatDuration } from '../../format/numbers.ts';
 import { Panel } from '../../ui/panel.tsx';
 import { auditHref, bucketTimes, type Overview, type OverviewBucket } from './overview-links.ts';
 
+const titles = ['Requests by status', 'Duration of successful answers', 'Median duration by provider'] as const;
+const [byStatus, ofAnswers, ofProviders] = titles;
+
 const classes = [
   { name: '2xx', title: '2xx', color: 'var(--bar-ok)', pattern: 'plain', of: 'status_2xx' },
   { name: '4xx', title: '4xx', color: 'var(--bar-warn)', pattern: 'lines', of: 'status_4xx' },
@@ -13,8 +16,15 @@ const classes = [
   { name: 'other', title: 'Other', color: 'var(--bar-other)', pattern: 'dots', of: 'status_other' },
 ] as const satisfies readonly (Omit<BarKind, 'values' | 'href'> & { readonly of: keyof OverviewBucket })[];
 
-/** Requests by status, and durations: of all answers and of each provider. */
-export function TimeCharts({ overview }: { readonly overview: Overview }) {
+/** Requests by status, and durations: of all answers and of each provider. Without figures, the room for them. */
+export function TimeCharts({ overview }: { readonly overview: Overview | undefined }) {
+  if (overview === undefined) {
+    return titles.map((title, place) => (
+      <Panel key={title} title={title} class={place === 0 ? 'overview-chart overview-wide' : 'overview-chart'}>
+        {null}
+      </Panel>
+    ));
+  }
   const times = bucketTimes(overview);
   const buckets: Bucket[] = overview.buckets.map(({ start }, place) => {
     const time = times[place];
@@ -34,12 +44,12 @@ export function TimeCharts({ overview }: { readonly overview: Overview }) {
   const values = (of: 'p50_ms' | 'p95_ms') => overview.buckets.map((bucket) => bucket[of]);
   return (
     <>
-      <Panel title="Requests by status" class="overview-wide">
-        <StackedBars label="Requests by status" buckets={buckets} kinds={kinds} format={formatCount} />
+      <Panel title={byStatus} class="overview-chart overview-wide">
+        <StackedBars label={byStatus} buckets={buckets} kinds={kinds} format={formatCount} />
       </Panel>
-      <Panel title="Duration of successful answers">
+      <Panel title={ofAnswers} class="overview-chart">
         <Lines
-          label="Duration of successful answers"
+          label={ofAnswers}
           buckets={buckets}
           format={formatDuration}
           lines={[
@@ -48,9 +58,9 @@ export function TimeCharts({ overview }: { readonly overview: Overview }) {
           ]}
         />
       </Panel>
-      <Panel title="Median duration by provider">
+      <Panel title={ofProviders} class="overview-chart">
         <Lines
-          label="Median duration by provider"
+          label={ofProviders}
           buckets={buckets}
           format={formatDuration}
           lines={overview.provider_latency.map(({ provider, p50_ms }) => ({
