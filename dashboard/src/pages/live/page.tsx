@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { access } from '../../api/access.ts';
 import { followPageKey } from '../../app/keys.ts';
 import { formatCount } from '../../format/numbers.ts';
+import type { ConnectionStatus } from '../../live/follow-log.ts';
 import { countAfter } from '../../live/live-items.ts';
 import { isOpen } from '../../live/live-row.ts';
 import type { SharedStream } from '../../live/shared-stream.ts';
@@ -93,7 +94,7 @@ function LiveRequests() {
         problem={status?.state === 'stopped' && status.reason === 'request_refused' ? status.message : undefined}
       />
       {stream === undefined ? <div class="live-status" /> : <LiveStatus stream={stream} now={Date.now()} />}
-      {status?.state === 'stopped' && <Stopped stream={stream} />}
+      {status?.state === 'stopped' && <Stopped status={status} />}
       <p class="visually-hidden" aria-live="polite">
         {announced}
       </p>
@@ -132,9 +133,7 @@ function useClock(stream: SharedStream | undefined): void {
   }, [stream]);
 }
 
-function Stopped({ stream }: { readonly stream: SharedStream | undefined }) {
-  const status = stream?.status;
-  if (status?.state !== 'stopped') return null;
+function Stopped({ status }: { readonly status: Extract<ConnectionStatus, { state: 'stopped' }> }) {
   return (
     <div class="error-panel" role="alert">
       <p>
