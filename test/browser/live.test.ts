@@ -148,8 +148,13 @@ describeInChromium('the page Live', () => {
     await opened.visit('/live');
     await page.getByLabel('Show').selectOption('failed');
     await page.waitForURL('**/live?show=failed');
+    const connected = page.waitForResponse(
+      (answer) => answer.url().includes('/live/logs') && /path=/.test(answer.url()),
+    );
     await page.getByLabel('Request path begins with').fill('/v1/chat');
     await page.waitForURL('**/live?show=failed&path=%2Fv1%2Fchat');
+    await connected;
+    await isLive(page);
     await page.getByText('No request of this filter yet.').waitFor();
     await send(dashboard.url);
     const failed = await send(dashboard.url, { model: 'llamacpp/unknown' });
