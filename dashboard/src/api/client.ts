@@ -5,6 +5,7 @@
 import type { paths } from '../../generated/api';
 import { basePath } from '../app/base-path.ts';
 import { type QueryValue, queryOf } from '../app/router.ts';
+import { visibleText } from '../content/text/hidden-characters.ts';
 import { timeZone } from '../settings/time-zone.ts';
 import { forgetKey, sessionKey } from './session-key.ts';
 
@@ -29,7 +30,10 @@ type AnswerOf<Call> = Call extends { responses: infer Responses }
 /** The JSON that `GET <path>` returns. */
 export type Answer<Path extends ReadPath> = AnswerOf<Operation<Path, 'get'>>;
 
-/** What the gateway, or the network, answered instead of data. */
+/**
+ * What the gateway, or the network, answered instead of data. Messages repeat what clients and providers sent, so hidden
+ * characters are already written as marks.
+ */
 export class ApiError extends Error {
   /** HTTP status; 0 when the gateway could not be reached. */
   readonly status: number;
@@ -41,10 +45,10 @@ export class ApiError extends Error {
     message: string,
     given: { status: number; code: string; parameter?: string | undefined; retryAfterSeconds?: number | undefined },
   ) {
-    super(message);
+    super(visibleText(message));
     this.status = given.status;
-    this.code = given.code;
-    this.parameter = given.parameter;
+    this.code = visibleText(given.code);
+    this.parameter = given.parameter === undefined ? undefined : visibleText(given.parameter);
     this.retryAfterSeconds = given.retryAfterSeconds;
   }
 }

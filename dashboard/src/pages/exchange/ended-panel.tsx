@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { useAnswer } from '../../api/use-answer.ts';
 import { Pieces } from '../../content/text/pieces.tsx';
+import { Recorded } from '../../content/text/recorded.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { Badge, type Tone } from '../../ui/status-badge.tsx';
@@ -33,7 +34,11 @@ export function EndedPanel({ why }: { readonly why: EndedWhy }) {
       )}
       <p class="exchange-muted">
         {why.status > 0 && <span>HTTP {why.status} </span>}
-        {why.code !== undefined && <code>{why.code}</code>}
+        {why.code !== undefined && (
+          <code>
+            <Recorded text={why.code} />
+          </code>
+        )}
       </p>
       <p>{why.advice}</p>
       {facts !== undefined && (

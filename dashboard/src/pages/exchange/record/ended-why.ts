@@ -102,7 +102,7 @@ function ofCode(facts: ExchangeFacts, code: string | undefined): Decision {
     case 'model_not_found':
     case 'unknown_provider':
       return {
-        ...{ decidedBy: 'request', facts: explain },
+        decidedBy: 'request',
         decision: `No configured provider serves ${requestedModel ?? 'the requested model'}.`,
         advice: 'Request a model of GET /v1/models, or configure a provider or a virtual model of that name.',
       };
