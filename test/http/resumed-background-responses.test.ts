@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { newKey, put } from '../support/managed-keys.ts';
-import { json } from '../support/with-gateway.ts';
+import { exchangeOf, json } from '../support/with-gateway.ts';
 
 const model = 'llamacpp/simulated-small';
 const chat = { path: '/v1/chat/completions' };
@@ -60,6 +60,26 @@ async function ended(gateway: TestGateway, id: string) {
 }
 
 describe('a background response that is resumed', () => {
+  it('has on record what its provider received in each attempt, before and after the restart', async () => {
+    const all = () => provider.requests.filter(({ method }) => method === 'POST');
+    const before = all().length;
+    const called = calls();
+    provider.control.next({ hang: true }, chat);
+    const given = { model, background: true, input: 'Reply with exactly: hello' };
+    const answer = await (await start()).fetch('/v1/responses', { json: given });
+    const { id } = await json(answer);
+    await expect.poll(calls).toBe(called + 1);
+    const gateway = await start();
+    expect(await ended(gateway, id)).toMatchObject({ status: 'completed' });
+    const got = all().slice(before);
+    expect(got.length).toBeGreaterThan(1);
+    for (const [place, { bytes }] of got.entries()) {
+      const query = `log_id=${exchangeOf(answer)}&attempt=${place + 1}`;
+      const recorded = await json(await gateway.fetch(`/admin/audit/provider-request?${query}`));
+      expect(recorded).toMatchObject({ recorded: 'body', body: bytes.toString() });
+    }
+  });
+
   it('is resumed each time the gateway stops before any output', async () => {
     const id = await promised(await start());
     for (let round = 0; round < 2; round++) {
