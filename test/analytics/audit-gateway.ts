@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { EventLog } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
@@ -13,6 +14,9 @@ import { type HistoryOptions, writeHistory } from './generated-history.ts';
 
 export interface AuditGateway {
   readonly gateway: TestGateway;
+  readonly log: EventLog;
+  /** A temporary folder, in which files may be written. */
+  readonly dataDir: string;
   /** Waits until analytics has stored everything that is in the log now. */
   caughtUp(): Promise<void>;
   close(): Promise<void>;
@@ -42,6 +46,8 @@ export async function startAuditGateway(history: HistoryOptions): Promise<AuditG
   const projector = startProjector({ log, store, retention: { audit: 0, usage: 0 }, liveMs: 1, retryMs: 10 });
   return {
     gateway,
+    log,
+    dataDir,
     caughtUp: async () => projector.whenStored(parsePosition(await log.head())),
     async close() {
       await projector.close();

@@ -13,15 +13,11 @@ import { exchangeEnds } from '../../src/events/catalogue/exchange.ts';
 import { guardrailApplied, guardrailVerdicts } from '../../src/events/catalogue/guarded-exchange.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog, ReadAllOptions } from '../../src/events/log.ts';
-import { openLog } from '../../src/events/open-log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
-import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
-import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
 import type { Answered } from '../support/answered.ts';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
-import { errorOf, exchangeOf, json, modelsListed, user } from '../support/with-gateway.ts';
-import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
-import { writeHistory } from './generated-history.ts';
+import type { TestGateway } from '../support/gateway.ts';
+import { errorOf, exchangeOf, json, user } from '../support/with-gateway.ts';
+import { type AuditGateway, startAuditGateway } from './audit-gateway.ts';
+import { hasChdb } from './embedded.ts';
 import { costOf, type RequestFacts, requestsOfLog } from './requests-of-log.ts';
 
 const HOUR_MS = 3_600_000;
@@ -47,55 +43,26 @@ async function rowsOfParquet(path: string): Promise<Answered[]> {
     rmSync(folder, { recursive: true, force: true });
   }
 }
-const users = {
-  gateway: { username: 'gateway', password: 'asks' },
-  administrator: { username: 'administrator', password: 'governs' },
-};
-const dataDir = mkdtempSync(join(tmpdir(), 'chancery-audit-'));
-const logUrl = `file:${join(dataDir, 'log')}`;
 
-let embedded: Embedded;
+let it: AuditGateway;
 let gateway: TestGateway;
 let log: EventLog;
-let projector: Projector;
 let salesKey: string;
 let events: readonly RequestFacts[];
 
 describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => {
   beforeAll(async () => {
-    const written = await openLog(logUrl);
-    await writeHistory(written, { exchanges: 400, seed: 11, from: Date.now() - 50 * HOUR_MS, everyMs: 440_000 });
-    await written.close();
-    embedded = await startEmbedded();
-    gateway = await startTestGateway({
-      dataDir,
-      analytics: {
-        address: (as) => ({
-          url: embedded.url,
-          ...users[as === 'administrator' ? as : 'gateway'],
-          database: 'chancery',
-        }),
-        status: () => ({ health: 'ok', lagEvents: 0 }),
-      },
-    });
-    await modelsListed(gateway);
-    log = await openLog(logUrl, { readOnly: true });
-    const store = createBatchStore(embedded.clientOf('projector'), 'chancery');
-    projector = startProjector({ log, store, retention: { audit: 0, usage: 0 }, liveMs: 1, retryMs: 10 });
+    const from = Date.now() - 50 * HOUR_MS;
+    it = await startAuditGateway({ exchanges: 400, seed: 11, from, everyMs: 440_000 });
+    ({ gateway, log } = it);
     salesKey = await keyFor('/sales');
     for (const words of ['=cmd()', 'Hello!']) await say(words);
     await say('And then?', { 'x-session-id': 'talk' });
     await say('The end.', { 'x-session-id': 'talk' });
-    await caughtUp();
+    await it.caughtUp();
     events = await requestsOfLog(log);
   }, 60_000);
-  afterAll(async () => {
-    await projector?.close();
-    await log?.close();
-    await gateway?.close();
-    await embedded?.close();
-    rmSync(dataDir, { recursive: true, force: true });
-  });
+  afterAll(() => it?.close());
 
   async function keyFor(userPath: string): Promise<string> {
     const made = await gateway.fetch('/admin/auth-keys', {
@@ -113,10 +80,6 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(answer.status).toBe(200);
     await answer.text();
     return exchangeOf(answer);
-  }
-
-  async function caughtUp(): Promise<void> {
-    await projector.whenStored(parsePosition(await log.head()));
   }
 
   async function ask(path: string, key?: string): Promise<Answered> {
@@ -435,7 +398,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     const first = await respond({ input: 'One' });
     const second = await respond({ input: 'Two', previous_response_id: first.response.id });
     const third = await respond({ input: 'Three', previous_response_id: second.response.id });
-    await caughtUp();
+    await it.caughtUp();
     const answer = await ask(`/admin/audit/conversation?log_id=${third.id}`);
     expect(idsIn(answer)).toEqual([first.id, second.id, third.id]);
   });
@@ -492,7 +455,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(answer.headers.get('content-disposition')).toBe('attachment; filename="audit-log.parquet"');
     const wanted = events.filter(({ sessionId }) => sessionId === 'session-3');
     expect(answer.headers.get('x-total-count')).toBe(String(wanted.length));
-    const path = join(dataDir, 'audit.parquet');
+    const path = join(it.dataDir, 'audit.parquet');
     writeFileSync(path, Buffer.from(await answer.arrayBuffer()));
     const rows = await rowsOfParquet(path);
     expect(rows.map(({ id }) => id)).toEqual(newestFirst(wanted));

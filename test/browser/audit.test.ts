@@ -51,6 +51,22 @@ describeInChromium('the Audit page', () => {
     expectClean(opened);
   });
 
+  it('counts the values of a group when it is opened, and keeps it open', async () => {
+    const opened = await dashboard.open();
+    const { page } = opened;
+    await opened.visit('/audit?range=30d');
+    await facet(page, 'Cache').getByText('Cache').click();
+    await settled(page);
+    await facet(page, 'Outcome').getByText('Outcome').click();
+    await choose(page, 'Cache', 'exact');
+    await expect.poll(() => total(page).textContent()).toBe(asText(await counted("cache_type = 'exact'")));
+    await page.reload();
+    await settled(page);
+    expect(await facet(page, 'Cache').getByRole('checkbox', { name: 'exact' }).isChecked()).toBe(true);
+    expect(await facet(page, 'Outcome').getByRole('checkbox').count()).toBe(0);
+    expectClean(opened);
+  });
+
   it('loads further rows when the end comes into view, without holding all of them in the document', async () => {
     const opened = await dashboard.open();
     const { page } = opened;
