@@ -1,4 +1,5 @@
 /** The recorded events of one exchange, page by page, and the events of other streams that belong to it. */
+import { exchangeEnds } from '../events/catalogue/exchange.ts';
 import { categoryOf, idOf, type RecordedEvent, type StreamName } from '../events/event.ts';
 import { type EventJson, eventToJson } from '../events/event-json.ts';
 import type { EventLog } from '../events/log.ts';
@@ -42,6 +43,17 @@ export async function eventAt(
 ): Promise<RecordedEvent | undefined> {
   for await (const event of log.readStream(stream, { fromRevision: revision, maxCount: 1 })) return event;
   return undefined;
+}
+
+/** Events that may follow the end of an exchange: its usage and corrections of it. */
+const MOST_AFTER_END = 50;
+
+/** Whether the end of the exchange is on record. */
+export async function hasEnded(stream: StreamName, log: Pick<EventLog, 'readStream'>): Promise<boolean> {
+  for await (const { type } of log.readStream(stream, { direction: 'backwards', maxCount: MOST_AFTER_END })) {
+    if (exchangeEnds.has(type)) return true;
+  }
+  return false;
 }
 
 export async function eventsPage(

@@ -103,6 +103,10 @@ describe('GET /admin/audit/events', () => {
       })
       .toContain('attempt.started');
     expect(typesOf(running)).not.toContain('exchange.completed');
+    expect(running.related).toEqual([]);
+    const polled = await events(id, '&after=0');
+    expect(typesOf(polled)).toContain('attempt.started');
+    expect(polled.related).toBeUndefined();
     gateway.simulated.control.release();
     const last = running.events.at(-1).revision;
     let later: Answered[] = [];

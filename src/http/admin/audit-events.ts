@@ -9,6 +9,7 @@ import {
   eventAt,
   eventsPage,
   firstEventOf,
+  hasEnded,
   type RelatedEvent,
   type RelatedEvents,
   relatedEvents,
@@ -88,7 +89,10 @@ const eventsAnswer = z.object({
   related: z
     .array(link)
     .optional()
-    .describe('On the last page: events of other streams that belong to the request, without content'),
+    .describe(
+      'Events of other streams that belong to the request, without content: on the last page of a request that has ' +
+        'ended, and on a page that is the first and the last',
+    ),
   related_truncated: z.literal(true).optional().describe('The request lasted too long to search for all of them'),
 });
 
@@ -129,11 +133,13 @@ export function registerAuditEvents(admin: Routes, deps: AuditDetails): void {
     const { events, hasMore } = await eventsPage(stream, page, log);
     // A reader who waits for the next event of a running request reads nothing while there is none.
     if (events.length > 0) await noteRead();
+    // The search is not repeated for each new event of a running request.
+    const isLast = !hasMore && events.length > 0 && (last === undefined || (await hasEnded(stream, log)));
     return {
       log_id: id,
       events: events.map((event) => eventAnswer(event, 0, CUT_BYTES)),
       has_more: hasMore,
-      ...(hasMore || events.length === 0 ? {} : linksOf(await relatedEvents(stream, log), scopeOf(request))),
+      ...(isLast ? linksOf(await relatedEvents(stream, log), scopeOf(request)) : {}),
     };
   });
 }
