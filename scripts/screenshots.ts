@@ -37,7 +37,7 @@ const views: readonly View[] = [
   { name: 'live', address: () => '/live', prepare: (page) => page.waitForTimeout(3000) },
   { name: 'audit', address: () => '/audit' },
   { name: 'sessions', address: () => '/sessions' },
-  { name: 'session', address: ({ tuesday }) => `/sessions?search=${tuesday.session}` },
+  { name: 'chain', address: ({ shown }) => `/sessions/${shown.tuesday}` },
   { name: 'usage', address: () => '/usage' },
   ofExchange('timeline', 'failover', /timeline/i),
   ofExchange('conversation', 'tuesday', /conversation/i),
@@ -46,6 +46,8 @@ const views: readonly View[] = [
   ofExchange('diff', 'changedYesterday', /diff/i),
   ofExchange('events', 'failover', /events/i),
   ofExchange('cost', 'stream', /cost/i),
+  ofExchange('replay', 'stream', /replay/i),
+  { name: 'exchange-refused', address: ({ shown }) => `/exchange/${shown.budget}` },
   { name: 'keys', address: () => '/', prepare: (page) => page.keyboard.press('?') },
   { name: 'palette', address: () => '/audit', prepare: (page) => page.keyboard.press('Control+k') },
 ];

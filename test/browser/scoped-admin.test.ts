@@ -55,6 +55,16 @@ describeInChromium('an administrator of /team', () => {
     expectClean(opened);
   });
 
+  it('gets "not found" for an exchange outside, in the place of its data', async () => {
+    const opened = await openAsLead();
+    await opened.visit(`/exchange/${dashboard.facts.shown.tuesday}`);
+    await opened.page.getByRole('alert').first().waitFor();
+    await expect.poll(() => shownText(opened.page.getByRole('alert').first())).toMatch(/not found/i);
+    // The browser itself reports the 404 of the request on its console.
+    opened.expectFindings(({ kind, text }) => kind === 'console' && text.includes('404'));
+    expectClean(opened);
+  });
+
   it('sees how to get access when its key has none', async () => {
     const { value } = dashboard.facts.keys.research;
     expect((await ask(dashboard.url, '/admin/access', { key: value })).status).toBe(403);

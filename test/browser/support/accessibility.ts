@@ -15,13 +15,20 @@ interface AxeResults {
 }
 
 declare const axe: { run(context: unknown, options: object): Promise<AxeResults> };
-declare const document: unknown;
+declare const document: {
+  readonly documentElement: { readonly dataset: Record<string, string | undefined> };
+  getAnimations(): readonly unknown[];
+};
 
 /** Each violation in one sentence: theme, rule, help and the first elements; empty when there are none. */
 export async function accessibilityViolations(page: Page): Promise<string[]> {
   const found: string[] = [];
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.waitForFunction(
+      (theme) => document.documentElement.dataset['theme'] === theme && document.getAnimations().length === 0,
+      colorScheme,
+    );
     found.push(...(await violationsNow(page)).map((text) => `${colorScheme}: ${text}`));
   }
   await page.emulateMedia({ colorScheme: null, reducedMotion: null });

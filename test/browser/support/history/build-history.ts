@@ -306,6 +306,7 @@ function specialMoments({ history, providers, shown, today, url }: Happenings): 
   const user = (content: unknown) => [{ role: 'user', content }];
   const yesterday = today - day;
   return [
+    { at: lastTuesday(today) - 5 * day + 15 * hour, happen: () => shortConversation(history) },
     { at: lastTuesday(today) + 9.4 * hour, happen: () => conversationOfMira(history, providers, shown) },
     {
       at: yesterday - 2 * day + 14.2 * hour,
@@ -370,6 +371,12 @@ function specialMoments({ history, providers, shown, today, url }: Happenings): 
       },
     },
   ];
+}
+
+/** Of the same user, on another day. */
+async function shortConversation(history: History): Promise<void> {
+  const messages = [{ role: 'user', content: 'How long is the guarantee of the desk lamp?' }];
+  await history.send('mira', chat, { model: 'openai/gpt-5-mini', messages }, { 'x-session-id': 'ticket-20377' });
 }
 
 async function conversationOfMira(
