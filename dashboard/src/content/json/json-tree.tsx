@@ -1,5 +1,5 @@
 import './json-tree.css';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatCount } from '../../format/numbers.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
@@ -64,7 +64,8 @@ export function JsonTree({ document, top = 0, label, compact = false }: JsonTree
   const found = useMemo(() => new Set(search.matches.map(({ index }) => index)), [search.matches]);
   const activeRow = rows.find((row) => rowKey(row) === active) ?? rows[0];
   const activeKey = activeRow === undefined ? '' : rowKey(activeRow);
-  useEffect(() => {
+  // Before the next key is pressed.
+  useLayoutEffect(() => {
     const element = tree.current?.querySelector<HTMLElement>(`[data-row="${activeKey}"]`);
     if (search.at >= 0) element?.scrollIntoView({ block: 'nearest' });
     if (focusActive.current) element?.focus();
