@@ -30,7 +30,7 @@ export interface RequestSums {
   /** Seconds since the epoch; 0 in the sums of a whole period, and for the period before. */
   readonly bucket: number;
   readonly provider: string;
-  /** What the row sums: 0 one provider in a bucket, 1 a bucket, 3 a period. */
+  /** What the row sums: 0 one provider in a bucket, 1 a bucket, 3 a period, 7 everything. */
   readonly level: string;
   readonly requests: string;
   readonly ok: string;
@@ -43,18 +43,21 @@ export interface RequestSums {
   readonly provider_duration: readonly [number | null, number | null];
 }
 
-/** A row for each period, each bucket of the current period, and each provider in a bucket. */
+/**
+ * A row for each period, each bucket of the current period, and each provider in a bucket; and one for everything. The
+ * larger groups are merged from the smaller ones, so that each request is counted once.
+ */
 export function requestsByTime(of: OverviewOf): Question {
   const { sql, parameters } = inBothPeriods('e.at', of);
   return {
     sql: `SELECT ${isCurrent('e.at')} AS current, if(current, ${bucketOf('e.at')}, 0) AS bucket, e.provider AS provider,
-      grouping(bucket, provider) AS level, sum(e.requests) AS requests, sumIf(e.requests, ${isOk}) AS ok,
+      grouping(current, bucket, provider) AS level, sum(e.requests) AS requests, sumIf(e.requests, ${isOk}) AS ok,
       sumIf(e.requests, e.status BETWEEN 400 AND 499) AS client, sumIf(e.requests, e.status BETWEEN 500 AND 599) AS server,
       countIf(${reached}) AS reached, ${percentiles('e.duration_ms', isOk)} AS duration,
       ${percentiles('assumeNotNull(e.first_byte_ms)', `${isOk} AND isNotNull(e.first_byte_ms)`)} AS first_byte,
       ${percentiles('e.duration_ms', reached)} AS provider_duration
       FROM $db.exchanges AS e WHERE ${sql}
-      GROUP BY GROUPING SETS ((current), (current, bucket), (current, bucket, provider))`,
+      GROUP BY current, bucket, provider WITH ROLLUP`,
     parameters,
   };
 }
