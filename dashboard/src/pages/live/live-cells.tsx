@@ -71,7 +71,13 @@ function OtherCells({ row }: { readonly row: LiveRow }) {
         {usage === undefined ? '–' : usage.cost === null ? 'unknown' : formatMoney(usage.cost)}
       </td>
       <td data-column="answer">
-        <Text text={row.errorMessage ?? endOf(row.answerTail ?? '')} />
+        {row.errorMessage === undefined ? (
+          <span class="live-tail">
+            <Text text={endOf(row.answerTail ?? '')} />
+          </span>
+        ) : (
+          <Text text={row.errorMessage} />
+        )}
       </td>
     </>
   );

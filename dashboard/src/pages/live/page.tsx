@@ -101,7 +101,7 @@ function LiveRequests() {
       {isEmpty && status?.state === 'live' ? (
         <Waiting isFiltered={hasFilter(filter)} />
       ) : (
-        <div class="live-list" data-mode={mode}>
+        <div class="live-list" data-mode={mode} data-selected={row !== undefined}>
           {mode !== 'following' && (
             <div class="live-held">
               <span>{mode === 'paused' ? 'Paused.' : 'Not following.'}</span>

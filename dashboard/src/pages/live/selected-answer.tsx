@@ -4,6 +4,7 @@ import { visibleText } from '../../content/text/hidden-characters.ts';
 import { formatCount } from '../../format/numbers.ts';
 import { isOpen, type LiveRow } from '../../live/live-row.ts';
 import { Button } from '../../ui/button.tsx';
+import { Panel } from '../../ui/panel.tsx';
 import { Text } from './live-cells.tsx';
 import { exchangeHref } from './live-table.tsx';
 
@@ -21,11 +22,10 @@ export function SelectedAnswer({ row, onClose }: SelectedAnswerProps) {
     if (text.current !== null) text.current.scrollTop = text.current.scrollHeight;
   }, [shown]);
   return (
-    <section class="panel live-answer" aria-label="Selected request">
-      <div class="panel-head">
-        <h2>
-          <Text text={`${row.method ?? ''} ${row.path ?? ''}`.trim() || row.id} />
-        </h2>
+    <Panel
+      title={visibleText(`${row.method ?? ''} ${row.path ?? ''}`.trim() || row.id)}
+      class="live-answer"
+      actions={
         <div class="live-actions">
           <a class="button button-main" href={exchangeHref(row.id)}>
             Open exchange
@@ -34,7 +34,8 @@ export function SelectedAnswer({ row, onClose }: SelectedAnswerProps) {
             <span aria-hidden="true">✕</span>
           </Button>
         </div>
-      </div>
+      }
+    >
       {row.errorMessage !== undefined && (
         <p>
           {row.errorType} {row.errorCode}: <Text text={row.errorMessage} />
@@ -55,7 +56,7 @@ export function SelectedAnswer({ row, onClose }: SelectedAnswerProps) {
           </p>
         </>
       )}
-    </section>
+    </Panel>
   );
 }
 
