@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { addEvents, noEvents, rateAt } from '../../dashboard/src/live/event-rate.ts';
 import type { LiveEvent, RequestPreview, UsageTotals } from '../../dashboard/src/live/live-event.ts';
+import { countAfter, itemsOf } from '../../dashboard/src/live/live-items.ts';
 import { type LiveRow, usageOfRow } from '../../dashboard/src/live/live-row.ts';
 import { LiveState } from '../../dashboard/src/live/live-state.ts';
 import { retryDelay } from '../../dashboard/src/live/retry-delay.ts';
@@ -216,6 +217,25 @@ describe('a list of rows', () => {
         },
       ),
     );
+  });
+});
+
+describe('the items of the list', () => {
+  const row = (startedAt: number): LiveRow => ({
+    ...{ id: `r${startedAt}`, startedAt, state: 'completed', position: '1', usages: [] },
+  });
+  const gap = { id: 'gap', from: 15, to: 25, state: 'loaded', found: 1 } as const;
+  const rows = [10, 20, 30].map(row);
+
+  it('are newest first, a gap above the requests that started before its end', () => {
+    expect(itemsOf(rows, [gap], undefined).map(({ id }) => id)).toEqual(['r30', 'gap', 'r20', 'r10']);
+    expect(itemsOf([], [gap], undefined).map(({ id }) => id)).toEqual(['gap']);
+  });
+
+  it('are those after a place, and their number is the number of new rows', () => {
+    expect(itemsOf(rows, [gap], { startedAt: 20, id: 'r20' }).map(({ id }) => id)).toEqual(['r30', 'gap']);
+    expect(itemsOf(rows, [gap], { startedAt: 30, id: 'r30' })).toEqual([]);
+    expect([undefined, rows[0], rows[2]].map((place) => countAfter(rows, place))).toEqual([3, 2, 0]);
   });
 });
 

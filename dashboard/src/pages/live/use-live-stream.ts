@@ -16,6 +16,7 @@ export function useLiveStream(filter: LiveFilter): SharedStream | undefined {
   const key = sessionKey.value;
   const [stream, setStream] = useState<SharedStream | undefined>(undefined);
   const [, setVersion] = useState(0);
+  const [restored, setRestored] = useState(0);
   useEffect(() => {
     const drawing = drawAtMostEvery(DRAW_EVERY_MS, () => setVersion((version) => version + 1));
     let opened: SharedStream | undefined;
@@ -36,6 +37,10 @@ export function useLiveStream(filter: LiveFilter): SharedStream | undefined {
     // A page that the browser keeps for "back" must not hold the lock.
     const leave = () => opened?.close();
     addEventListener('pagehide', leave);
+    const shownAgain = (event: PageTransitionEvent) => {
+      if (event.persisted) setRestored((before) => before + 1);
+    };
+    addEventListener('pageshow', shownAgain);
     return () => {
       isGone = true;
       opened?.close();
@@ -44,8 +49,9 @@ export function useLiveStream(filter: LiveFilter): SharedStream | undefined {
       document.removeEventListener('visibilitychange', visibilityChanged);
       removeEventListener('online', online);
       removeEventListener('pagehide', leave);
+      removeEventListener('pageshow', shownAgain);
     };
-  }, [key, JSON.stringify(liveQuery(filter))]);
+  }, [key, JSON.stringify(liveQuery(filter)), restored]);
   return stream;
 }
 
