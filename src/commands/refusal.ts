@@ -245,6 +245,10 @@ export const refusals = {
       `Large request bodies already use the ${limitBytes} bytes of memory that the gateway reserves for them. Try again soon.`,
       { retryAfterSeconds: 1 },
     ),
+  contentReadsBusy: () =>
+    refuse(503, 'overloaded', 'Too many reads of recorded content wait for their turn. Try again soon.', {
+      retryAfterSeconds: 1,
+    }),
   bodyTooLarge: (limitBytes: number) =>
     refuse(413, 'request_too_large', `The request body is larger than the limit of ${limitBytes} bytes.`),
   unsupportedEncoding: (encoding: string, accepted: string) =>

@@ -1,6 +1,7 @@
 /** Memory of concurrent request bodies: large ones share a limit. */
 import type { ServerResponse } from 'node:http';
 import { refusals } from '../commands/refusal.ts';
+import { Places } from './places.ts';
 
 /** Smaller bodies are not counted: `MAX_CONCURRENT_REQUESTS` bounds them. */
 export const UNCOUNTED_BYTES = 256 * 1024;
@@ -9,9 +10,8 @@ const DECODERS = 2;
 
 export class BodyMemory {
   readonly #limitBytes: number;
+  readonly #decoders = new Places(DECODERS);
   #held = 0;
-  #decoding = 0;
-  readonly #waiting: (() => void)[] = [];
 
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes;
@@ -34,14 +34,11 @@ export class BodyMemory {
 
   /** Runs a decoder when one of the places for decoders is free. */
   async decode<Decoded>(run: () => Promise<Decoded>): Promise<Decoded> {
-    if (this.#decoding < DECODERS) this.#decoding += 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const free = await this.#decoders.take();
     try {
       return await run();
     } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#decoding -= 1;
-      else next();
+      free?.();
     }
   }
 }

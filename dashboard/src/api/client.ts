@@ -67,7 +67,15 @@ export async function getAnswer<Path extends ReadPath>(
   options: RequestOptions = {},
 ): Promise<Answer<Path>> {
   const response = await request(typeof path === 'string' ? path : path.at, options);
-  return (await response.json()) as Answer<Path>;
+  try {
+    return (await response.json()) as Answer<Path>;
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new ApiError(
+      'The answer is incomplete or no JSON. A proxy between this browser and the gateway may have sent it.',
+      { status: 0, code: 'no_json' },
+    );
+  }
 }
 
 /**
@@ -123,6 +131,9 @@ async function errorOf(response: Response): Promise<ApiError> {
       parameter: error.param ?? undefined,
     });
   } catch {
-    return new ApiError(`The gateway answered with status ${response.status}.`, { ...given, code: 'unknown' });
+    return new ApiError(
+      `The status is ${response.status}, without an error of the gateway. A proxy between this browser and the gateway may have sent it.`,
+      { ...given, code: 'no_json' },
+    );
   }
 }

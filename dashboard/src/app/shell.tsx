@@ -1,8 +1,9 @@
 import './shell.css';
 import type { ComponentType } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 import { isGlobal } from '../api/access.ts';
-import { EmptyState } from '../ui/states.tsx';
+import { ApiError } from '../api/client.ts';
+import { EmptyState, ErrorPanel } from '../ui/states.tsx';
 import { Help } from './help.tsx';
 import { overlay } from './keys.ts';
 import { type PageEntry, type PageProps, pageOf, pages } from './pages.ts';
@@ -55,6 +56,7 @@ const loaded = new Map<string, ComponentType<PageProps>>();
 function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string }) {
   const [component, setComponent] = useState(() => loaded.get(page.name));
   const [failed, setFailed] = useState(false);
+  const [problem, tryAgain] = useErrorBoundary();
   useEffect(() => {
     page.load().then(
       ({ default: Page }) => {
@@ -70,6 +72,16 @@ function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string 
       <EmptyState title="This page could not be loaded.">
         <p>The gateway may have been updated. Load the document again.</p>
       </EmptyState>
+    );
+  }
+  if (problem !== undefined) {
+    console.error(problem);
+    const message = 'The page could not show what the gateway answered. It may be of another version than this page.';
+    return (
+      <>
+        <h1>{page.title}</h1>
+        <ErrorPanel error={new ApiError(message, { status: 0, code: 'unexpected' })} onRetry={tryAgain} />
+      </>
     );
   }
   const Page = component;

@@ -46,7 +46,7 @@ export function ErrorPanel({ error, onRetry }: ErrorPanelProps) {
         <strong>{titleOf(error)}</strong> {error.message}
       </p>
       <p class="error-panel-facts">
-        {error.status > 0 && <span>HTTP {error.status}</span>} <code>{error.code}</code>
+        {error.status > 0 && <span>HTTP {error.status}</span>} {!ownCodes.has(error.code) && <code>{error.code}</code>}
         {error.parameter !== undefined && (
           <span>
             {' '}
@@ -59,8 +59,11 @@ export function ErrorPanel({ error, onRetry }: ErrorPanelProps) {
   );
 }
 
-function titleOf({ status }: ApiError): string {
-  if (status === 0) return 'No answer.';
+/** Codes of the page, not of the gateway. */
+const ownCodes: ReadonlySet<string> = new Set(['unreachable', 'unknown', 'unexpected', 'no_json']);
+
+function titleOf({ status, code }: ApiError): string {
+  if (status === 0 || ownCodes.has(code)) return 'No answer.';
   if (status === 403) return 'Not allowed.';
   if (status === 404) return 'Not found.';
   if (status >= 500) return 'The gateway could not answer.';

@@ -4,6 +4,9 @@
  * Slow clients: at most `byteCap` unsent bytes are held for a client. One that reaches the cap leaves the shared tail
  * and reads from the log at its own pace until it has caught up, so a slow client misses nothing and is not closed.
  * A client that reads nothing for `stallMs` is closed, and can resume from the last id it received.
+ *
+ * A frame can be larger than the cap. Only few clients hold such a frame at the same time; the others wait for a place
+ * and then read it from the log. A client that does not read it in time is closed, too.
  */
 import type { ServerResponse } from 'node:http';
 import type { Position } from '../../events/event.ts';
@@ -16,18 +19,31 @@ import {
   matchesFilter,
   narrowed,
 } from '../../projections/live-frame.ts';
-import type { LiveTail, TailSubscription } from '../../projections/live-tail.ts';
+import type { CatchUpStep, LiveTail, TailSubscription } from '../../projections/live-tail.ts';
+import type { Places } from '../places.ts';
 
 /** Frames are combined up to this size, to reduce the number of writes. */
 const WRITE_BYTES = 16 * 1024;
 /** How long a client that is being closed may take to read the remaining bytes. */
 const CLOSE_TIMEOUT_MS = 1_000;
+/** How long a client may take to read one frame that is larger than the cap. */
+const LARGE_FRAME_TIMEOUT_MS = 60_000;
+
+/** Places of all clients together. */
+export interface LargeFrames {
+  /** Clients that hold a frame larger than their cap. */
+  readonly held: Places;
+  /** Clients that read an event of the log, whose size is not known before. */
+  readonly reads: Places;
+}
 
 export interface LiveClientOptions {
   readonly tail: LiveTail;
   readonly filter: LiveFilter;
   readonly form: FrameForm;
   readonly byteCap: number;
+  /** For frames larger than the cap. Undefined in a view without such frames. */
+  readonly large: LargeFrames | undefined;
   readonly stallMs: number;
   readonly heartbeatMs: number;
   /** Called before each write: whether the client may still receive events. */
@@ -105,16 +121,76 @@ export class LiveClient {
   }
 
   async #catchUp(): Promise<void> {
-    const { tail, filter } = this.#options;
-    const { signal } = this.#gone;
     await this.#drained();
-    for await (const { frame, position } of tail.catchUp(this.#cursor, narrowed(tail.view.filter, filter), signal)) {
-      this.#cursor = position;
-      if (frame !== undefined && this.#isWanted(frame)) this.#put(frameBytes(frame, this.#options.form));
-      if (this.#waitingBytes >= WRITE_BYTES) await this.#drained();
-      if (signal.aborted) return;
+    while (!(await this.#catchUpToLargeFrame())) {
+      const free = await this.#options.large?.held.take(this.#gone.signal);
+      if (free === undefined) return;
+      try {
+        await this.#writeLargeFrame();
+      } finally {
+        free();
+      }
     }
     await this.#drained();
+  }
+
+  /** Returns false when the next frame is larger than the cap. It is then not held, and not written. */
+  async #catchUpToLargeFrame(): Promise<boolean> {
+    for await (const { frame, position } of this.#missed()) {
+      const isWanted = frame !== undefined && this.#isWanted(frame);
+      if (isWanted && this.#isLarge(frame)) return false;
+      this.#cursor = position;
+      if (isWanted) this.#put(frameBytes(frame, this.#options.form));
+      if (this.#waitingBytes >= WRITE_BYTES) await this.#drained();
+      if (this.#gone.signal.aborted) return true;
+    }
+    return true;
+  }
+
+  /** Writes the frames up to a large one, with it, and resolves when the client has read it. */
+  async #writeLargeFrame(): Promise<void> {
+    await this.#drained();
+    const late = setTimeout(() => {
+      this.#out.destroy();
+      this.#leave();
+    }, LARGE_FRAME_TIMEOUT_MS);
+    try {
+      for await (const { frame, position } of this.#missed()) {
+        this.#cursor = position;
+        if (frame === undefined || !this.#isWanted(frame)) continue;
+        this.#put(frameBytes(frame, this.#options.form));
+        if (this.#isLarge(frame)) break;
+        if (this.#waitingBytes >= WRITE_BYTES) await this.#drained();
+        if (this.#gone.signal.aborted) return;
+      }
+      await this.#drained();
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  async *#missed(): AsyncGenerator<CatchUpStep> {
+    const { tail, filter, large } = this.#options;
+    const steps = tail.catchUp(this.#cursor, narrowed(tail.view.filter, filter), this.#gone.signal);
+    if (large === undefined) {
+      yield* steps;
+      return;
+    }
+    try {
+      for (;;) {
+        const free = await large.reads.take(this.#gone.signal);
+        if (free === undefined) return;
+        const { done, value } = await steps.next().finally(free);
+        if (done) return;
+        yield value;
+      }
+    } finally {
+      await steps.return(undefined);
+    }
+  }
+
+  #isLarge({ weight }: LiveFrame): boolean {
+    return this.#options.large !== undefined && weight > this.#options.byteCap;
   }
 
   /** Runs until the client cannot keep up, or has disconnected. Returns at once when it must catch up first. */
@@ -151,7 +227,7 @@ export class LiveClient {
   #sendLive(frames: readonly LiveFrame[]): boolean {
     for (const frame of frames) {
       const isWanted = this.#isWanted(frame);
-      if (isWanted && this.unsentBytes >= this.#options.byteCap) {
+      if (isWanted && (this.unsentBytes >= this.#options.byteCap || this.#isLarge(frame))) {
         this.#flush();
         return false;
       }

@@ -36,6 +36,7 @@ import {
 } from '../api/parameters.ts';
 import { mediaAnswer, type Routes } from '../api/route-schema.ts';
 import { logPosition } from '../paging.ts';
+import { Places } from '../places.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { userPathFilter } from '../user-path.ts';
@@ -141,6 +142,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
   const previews = new LiveTail(log, previewView(log));
   const events = new LiveTail(log, eventView(log));
   const clients = new Set<LiveClient>();
+  const large = { held: new Places(2), reads: new Places(4) };
 
   const handle = async (requested: LiveLogQuery, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (!enabled) {
@@ -183,6 +185,8 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
         filter: query.filter,
         form: query.form,
         byteCap: clientByteCap,
+        // Previews and rows are short.
+        large: query.raw ? large : undefined,
         stallMs: stallSeconds * 1000,
         heartbeatMs: heartbeatSeconds * 1000,
         isAllowed: () => options.isStillAdministrator(caller),

@@ -11,6 +11,7 @@ import { registerAuditLog } from '../../http/admin/audit-log.ts';
 import { registerAuditProviderRequest } from '../../http/admin/audit-provider-request.ts';
 import { registerAuditSql } from '../../http/admin/audit-sql.ts';
 import { registerAuditStats } from '../../http/admin/audit-stats.ts';
+import { type ContentReads, registerContentReads } from '../../http/admin/content-reads.ts';
 import type { AnalyticsState } from '../../http/admin/report-db.ts';
 import { registerSql } from '../../http/admin/sql.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
@@ -39,22 +40,27 @@ export interface AuditReportsWiring extends AuditRecords {
   readonly isServer: boolean;
   /** The reason for a missing address, unless it is temporary. */
   readonly whyNoSql: string | undefined;
+  /** Shared by all mounts. */
+  readonly contentReads: ContentReads;
   now(): number;
 }
 
 export function registerAuditReports(admin: Routes, wiring: AuditReportsWiring): void {
   const { audit, recorded, keys, db, files, isKept, state, administrator, isServer, whyNoSql, storedPosition, now } =
     wiring;
+  const { contentReads } = wiring;
   const reports = { db, items: createItemIndex(recorded.log), isKept, now };
   registerAuditLog(admin, { ...reports, storedPosition });
   registerAuditStats(admin, reports);
   registerAuditHistogram(admin, reports);
   registerAuditFacets(admin, { ...reports, keys });
   registerAuditSql(admin, reports);
-  registerAuditDetail(admin, { ...reports, audit, recorded });
   registerAuditChain(admin, { ...reports, recorded });
-  registerAuditEvents(admin, { ...reports, audit, recorded });
-  registerAuditProviderRequest(admin, { ...reports, audit, recorded });
+  registerContentReads(admin, contentReads, (content) => {
+    registerAuditDetail(content, { ...reports, audit, recorded });
+    registerAuditEvents(content, { ...reports, audit, recorded });
+    registerAuditProviderRequest(content, { ...reports, audit, recorded });
+  });
   registerAuditExport(admin, { ...reports, audit, files, isOn: () => state() !== 'off' });
   registerSql(admin, { audit, address: administrator, isServer, whyNot: whyNoSql });
 }

@@ -2,6 +2,7 @@
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { Config } from '../../config/config.ts';
 import { registerCacheOverview } from '../../http/admin/cache-overview.ts';
+import { ContentReads } from '../../http/admin/content-reads.ts';
 import { registerOverview } from '../../http/admin/overview.ts';
 import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/report-db.ts';
 import { registerUsageReports } from '../../http/admin/usage-reports.ts';
@@ -30,6 +31,7 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
   const db = createReportDb({ db: analyticsDb, state });
   const enabled = config.usageEnabled;
   const names = visibleKeys((id) => keys.byId(id));
+  const contentReads = new ContentReads();
   return {
     /** The database for reports. */
     db,
@@ -51,6 +53,7 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
         audit,
         recorded,
         keys,
+        contentReads,
         db,
         files: createReportFiles(analyticsDb),
         isKept: config.logging.enabled,
