@@ -1,0 +1,48 @@
+/** Answers that no gateway sends: from a proxy, a login page of a network, or another version of the gateway. */
+import type { Route } from 'playwright-core';
+import { expect, it } from 'vitest';
+import { MASTER_KEY } from '../e2e/gateway-process.ts';
+import { dashboardPages } from './support/page-list.ts';
+import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
+
+const answers: readonly (readonly [string, Parameters<Route['fulfill']>[0]])[] = [
+  ['null', { status: 200, contentType: 'application/json', body: 'null' }],
+  [
+    'members of another shape',
+    { status: 200, contentType: 'application/json', body: '{"entries":null,"events":null}' },
+  ],
+  ['a list', { status: 200, contentType: 'application/json', body: '[1]' }],
+  ['a cut answer', { status: 200, contentType: 'application/json', body: '{"entries":[{"id":"0' }],
+  ['a login page', { status: 200, contentType: 'text/html', body: '<html>Please log in</html>' }],
+  ['the error of a proxy', { status: 503, contentType: 'text/html', body: '<html>Bad gateway</html>' }],
+];
+
+describeInChromium('pages with malformed answers', () => {
+  const dashboard = withDashboard();
+
+  it.each(dashboardPages.filter(({ name }) => name !== 'Live'))(
+    '$name shows an error in place',
+    { timeout: 60_000 },
+    async ({ address }) => {
+      const context = await dashboard.browser.newContext();
+      const page = await context.newPage();
+      const uncaught: string[] = [];
+      page.on('pageerror', (error) => uncaught.push(error.message));
+      await page.goto(`${dashboard.url}/admin/dashboard`);
+      await page.getByLabel('Key', { exact: true }).fill(MASTER_KEY);
+      await page.getByRole('button', { name: 'Open' }).click();
+      await page.getByRole('navigation').waitFor();
+      let answer = answers[0]?.[1];
+      await page.route(/\/admin\/(?!dashboard|static|access|runtime)/, (route) => route.fulfill(answer));
+      const without: string[] = [];
+      for (const [name, malformed] of answers) {
+        answer = malformed;
+        await page.goto(`${dashboard.url}/admin/dashboard${address(dashboard.facts)}`);
+        const alert = page.locator('main').getByRole('alert').first();
+        await alert.waitFor({ timeout: 5000 }).catch(() => without.push(name));
+      }
+      await context.close();
+      expect({ without, uncaught }).toEqual({ without: [], uncaught: [] });
+    },
+  );
+});
