@@ -67,15 +67,18 @@ export async function getAnswer<Path extends ReadPath>(
   options: RequestOptions = {},
 ): Promise<Answer<Path>> {
   const response = await request(typeof path === 'string' ? path : path.at, options);
+  let json: unknown;
   try {
-    return (await response.json()) as Answer<Path>;
+    json = await response.json();
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new ApiError(
-      'The answer is incomplete or no JSON. A proxy between this browser and the gateway may have sent it.',
-      { status: 0, code: 'no_json' },
-    );
   }
+  // Every answer of the API is an object or a list.
+  if (typeof json === 'object' && json !== null) return json as Answer<Path>;
+  throw new ApiError(
+    'The answer is incomplete, or not of the gateway. A proxy between this browser and the gateway may have sent it.',
+    { status: 0, code: 'no_json' },
+  );
 }
 
 /**

@@ -52,7 +52,7 @@ function EnterId() {
 }
 
 function Exchange({ id }: PageProps) {
-  const { events, related, error, isLoading, isCut, since, reload } = useRecord(id);
+  const { events, related, error, isLoading, isCut, since, reload, cancel } = useRecord(id);
   const facts = useMemo(() => factsOf(events), [events]);
   const title = facts === undefined ? 'Exchange' : `${facts.method} ${facts.path.split('?')[0] ?? ''}`;
   return (
@@ -68,7 +68,11 @@ function Exchange({ id }: PageProps) {
         )}
       </PageHeader>
       {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
-      {facts === undefined && error === undefined && isLoading && <Pending since={since}>Reading the record</Pending>}
+      {facts === undefined && error === undefined && isLoading && (
+        <Pending since={since} onCancel={cancel}>
+          Reading the record
+        </Pending>
+      )}
       {facts !== undefined && <Record id={id} facts={facts} record={{ events, related, error, isLoading, isCut }} />}
     </>
   );

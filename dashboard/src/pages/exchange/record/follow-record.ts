@@ -40,6 +40,7 @@ export async function followRecord(
     try {
       const after = state.events.at(-1)?.revision;
       page = await getAnswer('/admin/audit/events', { query: { log_id: id, after, limit: PAGE }, signal });
+      if (!Array.isArray(page.events)) throw new Error('The answer has no list of events.');
     } catch (error) {
       if (signal.aborted) return;
       if (isTooNew(error, id) && missed < TRIES_OF_NEW) {
