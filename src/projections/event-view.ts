@@ -8,6 +8,7 @@ import { isA } from './known-event.ts';
 import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
 import { previewTypeOf } from './preview-view.ts';
+import { isBodyWithheld } from './withheld-body.ts';
 
 /** Maximum number of requests whose path is cached. The path of any other is read from its stream again. */
 const MAX_PATHS = 10_000;
@@ -58,7 +59,14 @@ function frameOf(event: RecordedEvent, path: string | undefined): LiveFrame {
     userPath: event.context.userPath,
     path,
     keyId: managedKeyId(event.context.actor),
-    data: { toJSON: () => eventToJson(event) },
+    data: { toJSON: () => visibleJson(event) },
     weight: 500 + (event.body?.length ?? 0),
   };
+}
+
+/** The event as it is in the log, but for bodies that are only there. */
+function visibleJson(event: RecordedEvent): object {
+  return isBodyWithheld(event)
+    ? { ...eventToJson({ ...event, body: undefined }), body_withheld: true }
+    : eventToJson(event);
 }

@@ -156,6 +156,19 @@ describe('GET /admin/audit/events', () => {
     expect(JSON.stringify(assigned)).not.toContain('ada@');
     const alone = await events(id, `&revision=${assigned.revision}`);
     expect(JSON.stringify(alone)).not.toContain('ada@');
+
+    const left = new AbortController();
+    const live = await gateway.fetch(`/admin/live/logs?view=events&cursor=0&types=placeholders.assigned`, {
+      signal: left.signal,
+    });
+    let text = '';
+    for await (const piece of live.body ?? []) {
+      text += Buffer.from(piece).toString();
+      if (text.includes('placeholders.assigned') && text.endsWith('\n\n')) break;
+    }
+    left.abort();
+    expect(text).toContain('"body_withheld":true');
+    expect(text).not.toContain('ada@');
   });
 
   it('has no bodies where they are not recorded', async () => {

@@ -2,8 +2,8 @@
  * Masks secrets for analysts: hashes of keys, ciphertexts of secrets and the values assigned to placeholders stay in the
  * log.
  */
-import { placeholdersAssigned } from '../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent } from '../../events/event.ts';
+import { isBodyWithheld } from '../withheld-body.ts';
 
 const secrets = /^(secretHash|apiKeys|sealed\w*)$/;
 /** Encrypted texts of `provider_credential.saved`, in any member. */
@@ -19,8 +19,8 @@ export function dataJson({ type, data }: RecordedEvent): string {
 const noBytes = new Uint8Array();
 
 /** The body of the event, for analysts; empty when it has none. */
-export function visibleBody({ type, body = noBytes }: RecordedEvent): Uint8Array {
-  return type === placeholdersAssigned.type ? noBytes : body;
+export function visibleBody(event: RecordedEvent): Uint8Array {
+  return isBodyWithheld(event) ? noBytes : (event.body ?? noBytes);
 }
 
 function mask(name: string, value: unknown): unknown {

@@ -144,7 +144,7 @@ const events: Table = {
     longText('data', 'JSON; read members with JSONExtract…'),
     longText(
       'body',
-      "raw bytes of the event's body, the first MiB; empty for `placeholders.assigned`, whose values are only in the log",
+      "raw bytes of the event's body, the first MiB; empty for `placeholders.assigned` and `conversation.placeholders_assigned`, whose values are only in the log",
     ),
     column('body_bytes', 'UInt64', 'size of the body in the log', 'T64, ZSTD(1)'),
     retention,
