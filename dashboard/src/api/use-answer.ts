@@ -3,6 +3,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { QueryValue } from '../app/router.ts';
 import { timeZone } from '../settings/time-zone.ts';
 import { type Answer, ApiError, getAnswer, type ReadPath } from './client.ts';
+import { sessionKey } from './session-key.ts';
 
 export interface Loaded<Data> {
   /** The newest answer; while another query loads, the one before. */
@@ -43,6 +44,21 @@ export function useAnswer<Path extends ReadPath>(
 interface LoadOptions extends AnswerOptions {
   /** Data is kept while another query of the same name loads. */
   readonly keepWhile?: string;
+  /** The data is shown at once when the same is loaded again, until the new answer has arrived. */
+  readonly remember?: boolean;
+}
+
+/** The newest answers of figures, by identity, the oldest first. Recorded content is not among them. */
+const remembered = new Map<string, unknown>();
+const MOST_REMEMBERED = 30;
+// Another key may see less.
+sessionKey.subscribe(() => remembered.clear());
+
+function rememberAnswer(identity: string, data: unknown): void {
+  remembered.delete(identity);
+  remembered.set(identity, data);
+  const [oldest] = remembered.keys();
+  if (remembered.size > MOST_REMEMBERED && oldest !== undefined) remembered.delete(oldest);
 }
 
 interface LoadState<Data> {
@@ -57,10 +73,11 @@ interface LoadState<Data> {
 export function useLoaded<Data>(
   load: (signal: AbortSignal) => Promise<Data>,
   identity: string,
-  { refreshMs, enabled = true, keepWhile = identity }: LoadOptions = {},
+  { refreshMs, enabled = true, keepWhile = identity, remember = false }: LoadOptions = {},
 ): Loaded<Data> {
+  const earlier = () => (remember ? (remembered.get(identity) as Data | undefined) : undefined);
   const [state, setState] = useState<LoadState<Data>>(() => ({
-    ...{ data: undefined, error: undefined, isLoading: enabled, since: performance.now(), of: keepWhile },
+    ...{ data: earlier(), error: undefined, isLoading: enabled, since: performance.now(), of: keepWhile },
   }));
   const [round, setRound] = useState(0);
   const newest = useRef(load);
@@ -71,14 +88,17 @@ export function useLoaded<Data>(
   useEffect(() => {
     if (!enabled) return undefined;
     const leaving = new AbortController();
+    const key = sessionKey.value;
     running.current = leaving;
     setState((before) => ({
-      ...(before.of === keepWhile ? before : { ...before, data: undefined }),
+      ...before,
+      data: earlier() ?? (before.of === keepWhile ? before.data : undefined),
       ...{ error: undefined, isLoading: true, since: performance.now(), of: keepWhile },
     }));
     newest.current(leaving.signal).then(
       (data) => {
         if (leaving.signal.aborted) return;
+        if (remember && sessionKey.value === key) rememberAnswer(identity, data);
         setState((before) => ({ ...before, data, error: undefined, isLoading: false }));
       },
       (error: unknown) => {

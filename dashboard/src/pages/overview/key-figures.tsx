@@ -93,7 +93,7 @@ function Figure({ title, value, exact, href, change, isOfParts = false, children
         </span>
       </a>
       <span class="key-figure-change">
-        {change === undefined ? 'No figure of the time before' : <ChangeText change={change} isOfParts={isOfParts} />}
+        {change === undefined ? 'No figure of the period before' : <ChangeText change={change} isOfParts={isOfParts} />}
       </span>
       <span class="key-figure-more">{children}</span>
     </li>
@@ -101,14 +101,14 @@ function Figure({ title, value, exact, href, change, isOfParts = false, children
 }
 
 function ChangeText({ change: { sign, by }, isOfParts }: { readonly change: Change; readonly isOfParts: boolean }) {
-  if (sign === '=') return <>= the time before</>;
+  if (sign === '=') return <>= the period before</>;
   const words = isOfParts
     ? `${(by * 100).toLocaleString(undefined, { maximumFractionDigits: 1 })} points`
     : formatShare(by);
   return (
     <>
       <span aria-hidden="true">{sign}</span> <span class="visually-hidden">{sign === '▲' ? 'up' : 'down'} </span>
-      {words} to the time before
+      {words} against the period before
     </>
   );
 }

@@ -38,10 +38,10 @@ const columns: readonly Column<Session>[] = [
     ...{ name: 'failed', title: 'Failed', width: 5.5, align: 'end' },
     cell: ({ failed_count: count }) => (count === 0 ? '–' : <Badge tone="warn">{formatCount(count)}</Badge>),
   },
-  { ...{ name: 'first', title: 'First request', width: 13 }, cell: ({ first_at: at }) => <Time at={at} /> },
-  { ...{ name: 'newest', title: 'Newest request', width: 13 }, cell: ({ latest }) => <Time at={latest.timestamp} /> },
+  { ...{ name: 'first', title: 'First request', width: 12 }, cell: ({ first_at: at }) => <Time at={at} /> },
+  { ...{ name: 'newest', title: 'Newest request', width: 12 }, cell: ({ latest }) => <Time at={latest.timestamp} /> },
   {
-    ...{ name: 'outcome', title: 'Its outcome', width: 10.5 },
+    ...{ name: 'outcome', title: 'Its outcome', width: 11.5 },
     cell: ({ latest }) => <StatusBadge status={latest.status_code} outcome={latest.outcome} />,
   },
   {

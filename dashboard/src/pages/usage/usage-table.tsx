@@ -64,19 +64,19 @@ export function UsageTable({ name, rows, before, measure, auditHref, daysHref, t
       },
     },
     {
-      ...{ name: 'requests', title: 'Requests', width: 5.5, align: 'end' },
+      ...{ name: 'requests', title: 'Requests', width: 6.5, align: 'end' },
       cell: ({ usage }) => <Count count={usage.requests} />,
     },
     {
-      ...{ name: 'unpriced', title: 'Unknown cost', width: 7, align: 'end' },
+      ...{ name: 'unpriced', title: 'Unknown cost', width: 8, align: 'end' },
       cell: ({ usage }) => <Count count={usage.unpriced} />,
     },
     {
-      ...{ name: 'hits', title: 'Cache hits', width: 6, align: 'end' },
+      ...{ name: 'hits', title: 'Cache hits', width: 7, align: 'end' },
       cell: ({ usage }) => <Count count={usage.cacheHits} />,
     },
     {
-      ...{ name: 'saved', title: 'Saved', width: 5, align: 'end' },
+      ...{ name: 'saved', title: 'Saved', width: 6.5, align: 'end' },
       cell: ({ usage }) => <Money dollars={usage.saved} />,
     },
     {
