@@ -8,7 +8,7 @@ import { read, write } from '../settings/stored.ts';
 const NAME = 'chancery.key';
 
 function storedKey(): string {
-  for (const storage of [sessionStorage, localStorage]) {
+  for (const storage of ['session', 'local'] as const) {
     const stored = read(storage, NAME);
     if (typeof stored === 'string') return stored;
   }
@@ -22,16 +22,16 @@ export const sessionKey = signal(storedKey());
 export const keyProblem = signal<string | undefined>(undefined);
 
 export function useKey(key: string, { keep }: { readonly keep: boolean }): void {
-  write(sessionStorage, NAME, key);
-  write(localStorage, NAME, keep ? key : undefined);
+  write('session', NAME, key);
+  write('local', NAME, keep ? key : undefined);
   keyProblem.value = undefined;
   sessionKey.value = key;
 }
 
 /** @param problem shown to the user; undefined when the user removed the key */
 export function forgetKey(problem?: string): void {
-  write(sessionStorage, NAME, undefined);
-  write(localStorage, NAME, undefined);
+  write('session', NAME, undefined);
+  write('local', NAME, undefined);
   keyProblem.value = problem;
   sessionKey.value = '';
 }

@@ -18,11 +18,11 @@ export function followRecentExchanges(): () => void {
     const before = recentExchanges.peek();
     if (id === '' || before[0] === id) return;
     recentExchanges.value = [id, ...before.filter((one) => one !== id)].slice(0, MAX);
-    write(sessionStorage, KEY, recentExchanges.value);
+    write('session', KEY, recentExchanges.value);
   });
 }
 
 function stored(): readonly string[] {
-  const list = read(sessionStorage, KEY);
+  const list = read('session', KEY);
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string').slice(0, MAX) : [];
 }

@@ -57,7 +57,7 @@ export interface FollowLogOptions {
 /** Events are applied in slices of this length, so that a burst does not block the page. */
 const SLICE_MS = 8;
 /** A connection that lasted this long counts as a success: the pauses start from the shortest again. */
-const STABLE_MS = 5_000;
+const STABLE_MS = 1_000;
 
 /** The connection ended. */
 class Interrupted extends Error {}
@@ -134,7 +134,9 @@ export class LogFollower {
       const cursor = this.#options.position();
       const response = await this.#options.open(cursor, signal);
       const reader = response.body?.getReader();
-      if (reader === undefined) throw new Interrupted('The gateway sent no stream.');
+      if (reader === undefined || !isEventStream(response)) {
+        throw new Interrupted('The answer is no stream of events. A proxy before the gateway may have sent it.');
+      }
       this.#options.onConnected(cursor);
       this.#setStatus({ state: 'live' });
       const parser = new ServerSentEvents();
@@ -196,6 +198,10 @@ export class LogFollower {
     this.#status = status;
     this.#options.onStatus(status);
   }
+}
+
+function isEventStream({ headers }: Response): boolean {
+  return headers.get('content-type')?.startsWith('text/event-stream') === true;
 }
 
 /** Undefined when a later connection may succeed. */

@@ -4,33 +4,46 @@ import { type Signal, signal } from '@preact/signals';
 /** @param parse reads what is stored; undefined for a value that is no longer valid */
 export function storedSignal<T>(name: string, initial: T, parse: (stored: unknown) => T | undefined): Signal<T> {
   const key = `chancery.${name}`;
-  const setting = signal(parse(read(localStorage, key)) ?? initial);
+  const setting = signal(parse(read('local', key)) ?? initial);
   let first = true;
   setting.subscribe((value) => {
     if (first) first = false;
-    else write(localStorage, key, value);
+    else write('local', key, value);
   });
   // Another tab changed it.
   addEventListener('storage', (event) => {
-    if (event.storageArea === localStorage && event.key === key)
+    if (event.key === key && event.storageArea === storageOf('local'))
       setting.value = parse(parsed(event.newValue)) ?? initial;
   });
   return setting;
 }
 
-export function read(storage: Storage, key: string): unknown {
+/** `session` is that of the tab. */
+type StorageName = 'local' | 'session';
+
+export function read(name: StorageName, key: string): unknown {
   try {
-    return parsed(storage.getItem(key));
+    return parsed(storageOf(name)?.getItem(key) ?? null);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined where the browser blocks it: reading the property throws then. */
+function storageOf(name: StorageName): Storage | undefined {
+  try {
+    return name === 'local' ? localStorage : sessionStorage;
   } catch {
     return undefined;
   }
 }
 
 /** Without effect where the browser forbids storage. */
-export function write(storage: Storage, key: string, value: unknown): void {
+export function write(name: StorageName, key: string, value: unknown): void {
   try {
-    if (value === undefined) storage.removeItem(key);
-    else storage.setItem(key, JSON.stringify(value));
+    const storage = storageOf(name);
+    if (value === undefined) storage?.removeItem(key);
+    else storage?.setItem(key, JSON.stringify(value));
   } catch {
     // The value is used until the page is closed.
   }

@@ -26,6 +26,9 @@ import type { Places } from '../places.ts';
 const WRITE_BYTES = 16 * 1024;
 /** How long a client that is being closed may take to read the remaining bytes. */
 const CLOSE_TIMEOUT_MS = 1_000;
+/** How often a client without new events is checked for its right to them. */
+const ALLOWED_EVERY_MS = 1_000;
+const NOT_ALLOWED = 'the key may no longer read live logs';
 /** How long a client may take to read one frame that is larger than the cap. */
 const LARGE_FRAME_TIMEOUT_MS = 60_000;
 
@@ -79,7 +82,11 @@ export class LiveClient {
     this.#options = options;
     this.#isWanted = matchesFilter(options.filter);
     this.#heartbeat = setInterval(() => this.#sendHeartbeat(), options.heartbeatMs);
-    this.#stallCheck = setInterval(() => this.#closeIfStalled(), Math.max(10, options.stallMs / 4));
+    const checkMs = Math.min(ALLOWED_EVERY_MS, Math.max(10, options.stallMs / 4));
+    this.#stallCheck = setInterval(() => {
+      if (!options.isAllowed()) this.close(NOT_ALLOWED);
+      this.#closeIfStalled();
+    }, checkMs);
     out.on('close', () => this.#leave());
     // A reset of the connection is a disconnect; `close` follows.
     out.on('error', () => {});
@@ -249,7 +256,7 @@ export class LiveClient {
     if (!this.#options.isAllowed()) {
       this.#waiting = [];
       this.#waitingBytes = 0;
-      this.close('the key may no longer read live logs');
+      this.close(NOT_ALLOWED);
       return;
     }
     const bytes = this.#waiting.length === 1 ? this.#waiting[0] : Buffer.concat(this.#waiting, this.#waitingBytes);
