@@ -7,10 +7,15 @@ import { read, write } from '../settings/stored.ts';
 
 const NAME = 'chancery.key';
 
+/** A key is sent in a header, which takes no other characters. */
+export function isKey(text: string): boolean {
+  return /^[\x21-\x7e]{1,4096}$/.test(text);
+}
+
 function storedKey(): string {
   for (const storage of ['session', 'local'] as const) {
     const stored = read(storage, NAME);
-    if (typeof stored === 'string') return stored;
+    if (typeof stored === 'string' && isKey(stored)) return stored;
   }
   return '';
 }

@@ -1,6 +1,7 @@
 import { useEffect } from 'preact/hooks';
 import { access, accessError, followAccess, readAccessAgain } from '../api/access.ts';
-import { sessionKey } from '../api/session-key.ts';
+import { forgetKey, sessionKey } from '../api/session-key.ts';
+import { Button } from '../ui/button.tsx';
 import { ErrorPanel, Pending } from '../ui/states.tsx';
 import { followKeys } from './keys.ts';
 import { LockScreen } from './lock-screen.tsx';
@@ -20,6 +21,9 @@ export function App() {
       <main class="shell-main">
         <h1>Chancery</h1>
         <ErrorPanel error={accessError.value} onRetry={readAccessAgain} />
+        <p>
+          <Button onClick={() => forgetKey()}>Enter another key</Button>
+        </p>
       </main>
     );
   }

@@ -1,6 +1,6 @@
 import './lock-screen.css';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { keyProblem, useKey } from '../api/session-key.ts';
+import { isKey, keyProblem, useKey } from '../api/session-key.ts';
 import { Button } from '../ui/button.tsx';
 import { CheckField, TextField } from '../ui/fields.tsx';
 
@@ -14,6 +14,8 @@ export function LockScreen() {
     field.current?.focus();
   }, []);
   const trimmed = key.trim().replace(/^bearer\s+/i, '');
+  const problem =
+    trimmed === '' || isKey(trimmed) ? undefined : 'A key has no spaces and only letters, digits and signs of ASCII.';
   return (
     <main class="lock-screen">
       <h1>Chancery</h1>
@@ -25,12 +27,12 @@ export function LockScreen() {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (trimmed !== '') useKey(trimmed, { keep });
+          if (isKey(trimmed)) useKey(trimmed, { keep });
         }}
       >
-        <TextField label="Key" type="password" value={key} onInput={setKey} inputRef={field} />
+        <TextField label="Key" type="password" value={key} onInput={setKey} inputRef={field} problem={problem} />
         <CheckField label="Keep the key in this browser" checked={keep} onChange={setKeep} />
-        <Button type="submit" look="main" disabled={trimmed === ''}>
+        <Button type="submit" look="main" disabled={!isKey(trimmed)}>
           Open
         </Button>
       </form>

@@ -3,7 +3,9 @@ import type { ComponentType } from 'preact';
 import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 import { isGlobal } from '../api/access.ts';
 import { ApiError } from '../api/client.ts';
+import { Button } from '../ui/button.tsx';
 import { EmptyState, ErrorPanel } from '../ui/states.tsx';
+import { HealthBanner } from './health-banner.tsx';
 import { Help } from './help.tsx';
 import { overlay } from './keys.ts';
 import { type PageEntry, type PageProps, pageOf, pages } from './pages.ts';
@@ -39,6 +41,7 @@ export function Shell() {
         <Settings />
       </header>
       <main class="shell-main" id="content" tabIndex={-1}>
+        <HealthBanner />
         {shown === undefined ? <UnknownPage /> : <LazyPage key={shown.page.name} page={shown.page} id={shown.id} />}
       </main>
       {overlay.value === 'palette' && <Palette />}
@@ -70,7 +73,12 @@ function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string 
   if (failed) {
     return (
       <EmptyState title="This page could not be loaded.">
-        <p>The gateway may have been updated. Load the document again.</p>
+        <p>The gateway may have been updated.</p>
+        <div>
+          <Button look="main" onClick={() => location.reload()}>
+            Load the document again
+          </Button>
+        </div>
       </EmptyState>
     );
   }

@@ -75,7 +75,7 @@ export interface AuditFilter {
 
 const searched = [
   ...['request_id', 'auth_key_id', 'requested_model', 'provider_type', 'provider', 'method', 'path'],
-  ...['user_path', 'error_type', 'error_message', 'session_id'],
+  ...['user_path', 'error_type', 'error_code', 'error_message', 'session_id'],
 ];
 
 export function auditConditions(filter: AuditFilter): Conditions {
