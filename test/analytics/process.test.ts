@@ -75,7 +75,7 @@ describe('the analytics process, supervised', () => {
 
   test('is left alone while it answers', { timeout: 30_000 }, async () => {
     const { analytics, said, starts } = supervised('answers', { patience: { processorMs: 1, silentMs: 4000 } });
-    await expect.poll(() => analytics.status(), patience).toEqual({ health: 'ok', lagEvents: 0 });
+    await expect.poll(() => analytics.status(), patience).toMatchObject({ health: 'ok', lagEvents: 0 });
     const stopped = supervised('sleeps', { patience: { processorMs: 15_000, silentMs: 6000 } });
     await expect.poll(() => stopped.said(/does not respond/), patience).toBe(1);
     expect([starts(), said(/does not respond/)]).toEqual([1, 0]);

@@ -23,7 +23,8 @@ const POLL_MS = 50;
 const missingTableCodes = new Set(['60', '81']);
 
 /**
- * `rows` returns none while analytics is off, and throws Refusal 503 `analytics_unavailable`, or 499 when the signal is
+ * `rows` waits for analytics that is starting, also again after it ended during the query. It returns none while
+ * analytics is off, and throws Refusal 503 `analytics_unavailable`, or 499 when the signal is
  * aborted because the client has disconnected.
  */
 export function createReportDb({ db, state, waitMs = 10_000 }: ReportDbOptions): AnalyticsDb {
@@ -37,7 +38,12 @@ export function createReportDb({ db, state, waitMs = 10_000 }: ReportDbOptions):
           return await db.rows<Row>(query, parameters, signal);
         } catch (error) {
           if (signal?.aborted) throw refusals.requestCanceled();
-          if (error instanceof AnalyticsUnavailable) throw refusals.analyticsUnavailable(error);
+          if (error instanceof AnalyticsUnavailable) {
+            // A process that ended is started again: the query changes nothing and can be repeated.
+            if (performance.now() < deadline) await pause(signal);
+            if (performance.now() < deadline && state() === 'starting') continue;
+            throw refusals.analyticsUnavailable(error);
+          }
           if (!(error instanceof QueryFailed && missingTableCodes.has(error.code))) throw error;
           if (performance.now() >= deadline) throw refusals.analyticsUnavailable(error);
           await pause(signal);
