@@ -4,6 +4,8 @@ const browser = 'test/browser/**/*.test.ts';
 
 export default defineConfig({
   test: {
+    // Only listens: the broker is started when a test asks for it.
+    globalSetup: ['test/support/shared-kafka.ts'],
     setupFiles: ['test/support/declared-answers.ts'],
     // A process per file: tests open logs, listen on ports and send themselves signals.
     pool: 'forks',

@@ -51,6 +51,7 @@ const importRules: Readonly<Record<string, ImportRule>> = {
  */
 const commandLayers = [
   '.',
+  'gateways',
   'model-request',
   'credentials',
   'chat',

@@ -8,15 +8,19 @@ import { createReadAudit } from './commands/audit/audit-reads.ts';
 import { guardedEndpoints } from './commands/exchange/guarding/guarded-endpoints.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import type { Config } from './config/config.ts';
+import type { LogUnavailable } from './events/log.ts';
+import { parsePosition } from './events/sequence-position.ts';
+import type { GatewayCompanions } from './gateway-companions.ts';
 import { registerOpenApi } from './http/api/openapi.ts';
 import type { RecordQuery } from './http/clickhouse/reader-request.ts';
+import type { MetricFigures } from './http/metric-figures.ts';
 import { createMetrics } from './http/metrics.ts';
 import { exchangesLeftOpen } from './projections/open-exchanges-view.ts';
 import { controlAccess, knownAccess } from './wiring/access.ts';
 import { registerAdminRoutes } from './wiring/admin/routes.ts';
 import { recordQueriesIn } from './wiring/analytics/recorded-queries.ts';
-import { type AnalyticsQueries, createAnalytics } from './wiring/analytics/reports.ts';
-import { credentialsKey } from './wiring/credentials-key.ts';
+import { createAnalytics } from './wiring/analytics/reports.ts';
+import { credentialsKey, sharedSecrets } from './wiring/credentials-key.ts';
 import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { modelDialects } from './wiring/dialects.ts';
 import { createGuardrailReplay } from './wiring/guardrail-replay.ts';
@@ -26,10 +30,13 @@ import { type DashboardState, registerDashboardRoutes } from './wiring/http/dash
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
 import { registerPassthroughRoutes } from './wiring/http/passthrough-routes.ts';
 import { createGatewayServer } from './wiring/http/server.ts';
+import { answerWhileStarting, type Starting } from './wiring/http/starting.ts';
 import { createLimits } from './wiring/limits.ts';
 import { openGatewayLog } from './wiring/log/event-log.ts';
-import { recordStart } from './wiring/log/instance.ts';
+import { gatewayLogOf, takeGatewayLease } from './wiring/log/gateways.ts';
+import { gatewayJobs } from './wiring/log/jobs.ts';
 import { closeLastRun, trackOpenExchanges } from './wiring/log/open-exchanges.ts';
+import { errorReporter } from './wiring/log/report-errors.ts';
 import { storedObjects } from './wiring/log/stored-objects.ts';
 import { openGatewayViews } from './wiring/log/views.ts';
 import { createModelRequests } from './wiring/model-requests.ts';
@@ -46,38 +53,68 @@ export interface Gateway {
   readonly url: string;
   readonly demo: boolean;
   readonly dashboard: DashboardState;
+  /** @param begin called when this gateway writes into the ClickHouse server, which one gateway does; with its epoch where others share the log */
+  whenAnalyticsWriter(begin: (epoch: number | undefined) => void): void;
   /** Resolves when this query by a user of the ClickHouse interface is on disk in the log. */
   readonly recordQuery: RecordQuery;
+  /** Its metrics. */
+  figures(): Promise<MetricFigures>;
+  /** Resolves when other gateways on the log have taken over from this one: it can only stop, and start anew. */
+  readonly leaseLost: Promise<undefined>;
   /**
-   * Resolves when everything is on disk and all work has ended.
-   * @throws LogUnavailable when the log cannot record the last events; acknowledged events are kept in any case
+   * Resolves when all acknowledged events are on disk and all work has ended.
+   * @returns why the stop itself could not be recorded: the disk is full, or the engine of the log cannot be reached
+   * @throws LogUnavailable when acknowledged events may not be on disk
    */
-  stop(reason: string): Promise<void>;
-}
-
-/** What the gateway has beside its configuration. */
-export interface GatewayCompanions {
-  /** A process beside the gateway, whose queries and state the gateway shows. */
-  readonly analytics?: AnalyticsQueries | undefined;
-  /** Folder of the built dashboard; default: that of this project. */
-  readonly dashboardFolder?: string | undefined;
+  stop(reason: string): Promise<LogUnavailable | undefined>;
 }
 
 export async function startGateway(
   config: Config,
   masterKey: string | undefined,
   logger: Logger,
-  { analytics, dashboardFolder }: GatewayCompanions = {},
+  companions: GatewayCompanions = {},
 ): Promise<Gateway> {
-  const onError = (error: unknown) => logger.error(error);
+  const starting = await answerWhileStarting(config, logger);
+  try {
+    return await startComponents(config, masterKey, logger, { ...companions, starting });
+  } catch (error) {
+    starting?.close();
+    throw error;
+  }
+}
+
+interface StartedWith extends GatewayCompanions {
+  /** Has the port until the gateway can serve requests. */
+  readonly starting: Starting | undefined;
+}
+
+async function startComponents(
+  config: Config,
+  masterKey: string | undefined,
+  logger: Logger,
+  { analytics, dashboardFolder, declares = true, worker, signal, starting }: StartedWith,
+): Promise<Gateway> {
   const warn = (message: string) => logger.warn(message);
   let stopping = false;
+  const secrets = sharedSecrets(config, masterKey);
 
   // The event log, and the state built from it.
-  const log = await openGatewayLog(config, logger);
-  const views = openGatewayViews({ config, log, logger });
+  const opened = await openGatewayLog(config, logger, { socketPath: worker?.socketPath, signal, ...starting?.opening });
+  starting?.logIsOpen();
+  const log = gatewayLogOf(opened, config.log);
+  const isShared = log !== opened;
+  const onError = errorReporter(logger, log);
+  const views = openGatewayViews({ config, log, logger, worker: worker?.number });
   const { projections } = views;
-  const knownKeys = knownAccess({ config, masterKey, log, projections, onError });
+  const knownKeys = knownAccess({
+    config,
+    masterKey,
+    log,
+    projections,
+    isCurrent: () => lease.isCurrent(),
+    onError,
+  });
   const provider = (name: string) => providers.registry.providerByNameOrType(name);
   const pricing = gatewayPricing({ config, log, projections, typeOf: (name) => provider(name)?.type });
   const deferred = gatewayDeferredUsage({
@@ -89,15 +126,21 @@ export async function startGateway(
   });
   const limits = createLimits({
     config,
+    declares,
     log,
+    isShared,
+    gateway: () => lease.gateway,
     views: views.store,
     projections,
     pricing: pricing.prices,
     deferred,
     onError,
   });
+  const lease = await takeGatewayLease(log, { config, worker, opened, projections, secrets, logger, onError });
+  const jobs = await gatewayJobs({ log, lease, isShared, projections, onError });
   const leftOpen = await exchangesLeftOpen(log, views.store);
   await Promise.all([views.caughtUp(), knownKeys.caughtUp, pricing.caughtUp]);
+  await projections.whenAllProcessed(await log.head());
 
   // Recorded exchanges: those left open by the last run are ended before new ones begin.
   const stored = storedObjects(log);
@@ -115,13 +158,15 @@ export async function startGateway(
     ...{ log, dialects, archive, pricing: pricing.prices, keys: knownKeys.directory },
     guardedEndpoints: guardedEndpoints(dialects, { findItem: stored.findItem }),
   };
-  const interrupted = await closeLastRun(leftOpen, recorded, logger);
+  const interrupted = await closeLastRun(lease.gateway, leftOpen, recorded, logger);
   await limits.begin();
   const open = trackOpenExchanges({
     log,
+    lease,
+    isShared,
     recorded,
     views,
-    logger,
+    onError,
     resume: (run) => {
       if (!stopping) requests.resume(run);
     },
@@ -138,6 +183,9 @@ export async function startGateway(
     logger,
     openExchangesEnded: () => requests.exchanges.whenOpenEnded(),
   });
+  lease.onConfigurationChanged(() => providers.follow().catch(onError));
+  // Changes between the creation of the providers and this moment.
+  await providers.follow();
   const { registry } = providers;
   const { resilience } = providers.roster;
   const routeStrategies = builtInRouteStrategies();
@@ -177,7 +225,7 @@ export async function startGateway(
     sealers,
     registry,
   });
-  await workflows.begin();
+  if (declares) await workflows.begin();
 
   const guardrailReplay = createGuardrailReplay({
     config,
@@ -188,6 +236,7 @@ export async function startGateway(
     registry,
     prices: pricing.prices,
     records: views.guardrailReplays,
+    ...{ lease, isShared },
     failed: onError,
   });
 
@@ -207,12 +256,14 @@ export async function startGateway(
   const responseCache = createResponseCache({
     ...{ config, log, projections, dialects, archive },
     semantic: semanticCache,
+    isShared,
     failed: onError,
   });
   await responseCache?.begun;
   const requests = createModelRequests({
     config,
     log,
+    gateway: lease.gateway,
     cache: responseCache?.cache,
     archive,
     dialects,
@@ -231,6 +282,7 @@ export async function startGateway(
     failed: onError,
   });
   const { exchanges } = requests;
+  lease.onCancelled((id) => void requests.detached.cancel(id));
 
   // HTTP.
   const server = createGatewayServer({
@@ -240,8 +292,10 @@ export async function startGateway(
     metrics,
     requests,
     authenticator: knownKeys.authenticator,
+    isCurrent: () => lease.isCurrent(),
     admitRequest: (caller) => limits.admission.admitRequest(caller),
     analytics,
+    workers: worker?.workers,
     isStopping: () => stopping,
   });
   const { app, recorder } = server;
@@ -266,8 +320,9 @@ export async function startGateway(
     deferred,
     requests,
     recorder,
+    hasOtherGateways: () => lease.hasOthers(),
   });
-  limits.registerUsage(app, reports.usageFigures);
+  limits.registerUsage(app, reports.usageFigures, lease.readToPresent);
   registerPassthroughRoutes(app, { config, log, registry, access, tracked: stored.tracked, requests });
   registerAdminRoutes(app, {
     config,
@@ -283,10 +338,13 @@ export async function startGateway(
     workflows,
     guardrailReplay,
     pricing,
+    jobs,
     limits,
     reports,
     metrics,
     purgeCache: responseCache?.purge,
+    gateways: lease.gateways,
+    readToPresent: lease.readToPresent,
   });
   const dashboard = registerDashboardRoutes(app, { config, folder: dashboardFolder, logger });
   registerMetricsRoute(app, {
@@ -299,43 +357,54 @@ export async function startGateway(
     providers,
     virtualModels,
     analytics,
+    wholeService: worker?.scrape,
   });
   registerOpenApi(app);
-  const url = await server.listen();
+  await lease.knownToOthers();
+  const url = await server.listen(starting, worker?.connections);
 
   // Work that starts once requests are accepted.
-  const instance = await recordStart(log, config.log);
+  await lease.recordStart();
   providers.roster.announce();
-  deferred.follow({ archive, dialects, keys: knownKeys.directory, provider });
+  jobs.whenFree('deferred-work', (held) =>
+    deferred.follow(held, { archive, dialects, keys: knownKeys.directory, provider }),
+  );
   if (interrupted.length > 0) logger.info(`resumes ${interrupted.length} background responses`);
   for (const one of interrupted) open.resume(one);
+  open.inherited.begin();
 
   return {
     url,
     demo: providers.demo(),
     dashboard,
+    whenAnalyticsWriter: (begin) =>
+      jobs.whenFree('analytics', ({ epoch }) => begin(epoch === undefined ? undefined : parsePosition(epoch))),
     recordQuery: recordQueriesIn(audit),
+    figures: () => metrics.figures(),
+    leaseLost: lease.lost,
     async stop(reason) {
       stopping = true;
       server.stopListening();
-      const cutExchanges = await exchanges.stop(config.server.drainSeconds * 1000);
+      const cutExchanges = await exchanges.stop(lease.isLost ? 0 : config.server.drainSeconds * 1000);
       await plugins.stop();
       await guardrailServices.close();
       await semanticCache?.close();
       await server.close();
       await reports.close();
       await guardrailReplay.stop();
+      jobs.stop();
       await deferred.stop();
       await providers.close();
       await journal.settled();
       await knownKeys.stop();
       await requests.refused.stop();
       await limits.stop().catch(onError);
+      await open.inherited.stop();
       await open.records.stop();
       // Views that cannot be saved only make the next start slower.
       await open.saveView().catch(onError);
       await views.close().catch(onError);
-      await instance.stop(reason, cutExchanges);
+      return await lease.end(reason, cutExchanges);
     },
   };
 }

@@ -12,6 +12,10 @@ export interface RecordedRequest {
   readonly body: string;
   /** The body unchanged, for bodies that are not text. */
   readonly bytes: Buffer;
+  /** The port of the provider on which it arrived. */
+  readonly port: number;
+  /** When its body had arrived, on the clock of `performance.now()`. */
+  readonly at: number;
   readonly outcome: Outcome;
   readonly aborted: boolean;
   /** Stream frames handed to the socket so far. */
@@ -25,6 +29,8 @@ export class Recording implements RecordedRequest {
   readonly path: string;
   readonly headers: IncomingMessage['headers'];
   readonly bytes: Buffer;
+  readonly port: number;
+  readonly at = performance.now();
   readonly #ended = Promise.withResolvers<Outcome>();
   outcome: Outcome = 'open';
   framesSent = 0;
@@ -34,6 +40,7 @@ export class Recording implements RecordedRequest {
     this.path = request.url ?? '/';
     this.headers = request.headers;
     this.bytes = bytes;
+    this.port = request.socket.localPort ?? 0;
   }
 
   get body(): string {

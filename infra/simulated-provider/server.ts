@@ -2,7 +2,7 @@
  * A model provider without a model: it implements the APIs of OpenAI, Anthropic and Ollama, gives equal requests equal
  * answers, and produces faults on request. Tests and benchmarks use it, so it depends only on Node.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Rendering } from './chat.ts';
 import { deliver } from './delivery.ts';
 import { ANTHROPIC, dialectOf } from './dialect.ts';
@@ -20,7 +20,7 @@ export { MODELS } from './options.ts';
 export type { Outcome, RecordedRequest } from './recording.ts';
 
 export interface SimulatedProvider {
-  /** @returns the base URL, ending in `/v1`. Port 0 takes a free one. */
+  /** @returns the base URL, ending in `/v1`. Port 0 takes a free one. Each call opens a further port. */
   listen(port?: number, host?: string): Promise<string>;
   /** Drops every open connection. */
   close(): Promise<void>;
@@ -96,28 +96,35 @@ export function createSimulatedProvider(options: SimulatedProviderOptions = {}):
     await deliver(reply, { response, fault, dialect, plan: control, signal: left.signal, paceMs, onFrame });
   }
 
-  const server = createServer({ keepAliveTimeout: 60_000, requestTimeout: 0 }, (request, response) => {
-    handle(request, response).catch((error: NodeJS.ErrnoException) => {
-      if (error === CLIENT_LEFT || error.name === 'AbortError' || error.code === 'ECONNRESET') return;
-      console.error('the simulated provider failed:', error);
-      response.destroy(error);
+  const servers: Server[] = [];
+  const newServer = () =>
+    createServer({ keepAliveTimeout: 60_000, requestTimeout: 0 }, (request, response) => {
+      handle(request, response).catch((error: NodeJS.ErrnoException) => {
+        if (error === CLIENT_LEFT || error.name === 'AbortError' || error.code === 'ECONNRESET') return;
+        console.error('the simulated provider failed:', error);
+        response.destroy(error);
+      });
     });
-  });
 
   return {
     requests,
     control,
     nextRequest: () => new Promise((resolve) => waiting.push(resolve)),
     async listen(port = 0, host = '127.0.0.1') {
+      const server = newServer();
+      servers.push(server);
       await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, 1024, resolve));
       const address = server.address();
       return `http://${host}:${typeof address === 'object' && address ? address.port : port}/v1`;
     },
-    close() {
-      return new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      });
+    async close() {
+      await Promise.all(
+        servers.map((server) => {
+          const closed = new Promise((resolve) => server.close(resolve));
+          server.closeAllConnections();
+          return closed;
+        }),
+      );
     },
   };
 }

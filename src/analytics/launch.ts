@@ -34,7 +34,7 @@ export function analyticsFolder({ dataDir }: Config): string {
 }
 
 export function logFolder({ log }: Config): string {
-  return resolve(directoryOf(log.url));
+  return resolve(directoryOf(log.readUrl));
 }
 
 /** The files and network of the sandbox. The embedded ClickHouse gets a socket, so it needs no network. */
@@ -65,7 +65,13 @@ function environment(): Record<string, string> {
   return { ...memorySavingVariables, ...Object.fromEntries(given) };
 }
 
-function jobOf(config: Config, administratorPassword: string): AnalyticsJob {
+/** What a process is told beside the configuration. */
+export interface JobFacts {
+  readonly administratorPassword: string;
+  readonly epoch: number | undefined;
+}
+
+function jobOf(config: Config, { administratorPassword, epoch }: JobFacts): AnalyticsJob {
   const { analytics, logLevel, logFormat } = config;
   const { url, user, password = '', database } = analytics.clickhouse;
   const isText = logFormat === 'text' || (logFormat === 'auto' && process.stderr.isTTY === true);
@@ -75,6 +81,7 @@ function jobOf(config: Config, administratorPassword: string): AnalyticsJob {
     folder: analyticsFolder(config),
     database,
     retention: analytics.retention,
+    epoch,
     diagnostics: { level: logLevel, format: isText ? 'text' : 'json' },
     clickhouse:
       url === undefined
@@ -98,11 +105,11 @@ export function readersPasswords(
 export async function sendJob(
   child: ChildProcess,
   config: Config,
-  administratorPassword: string,
+  facts: JobFacts,
   socket: Server | undefined,
 ): Promise<void> {
   if (child.pid === undefined) return;
-  await new Promise<void>((sent) => child.send(jobOf(config, administratorPassword), socket, {}, () => sent()));
+  await new Promise<void>((sent) => child.send(jobOf(config, facts), socket, {}, () => sent()));
 }
 
 const PORTS_TRIED = 50;

@@ -14,6 +14,8 @@ export const analyticsJob = z.object({
   folder: z.string(),
   database: z.string(),
   retention: z.object({ audit: z.number(), usage: z.number() }),
+  /** Of the gateway that has the job of writing, where several share a server. */
+  epoch: z.number().optional(),
   diagnostics: z.object({ level: z.string(), format: z.enum(['text', 'json']) }),
   clickhouse: z.discriminatedUnion('kind', [
     z.object({

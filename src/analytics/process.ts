@@ -50,8 +50,11 @@ export interface AnalyticsStatus {
 }
 
 export interface AnalyticsProcess {
-  /** @param record writes an analyst's query to the log. Without it analysts' queries are refused. */
-  start(record?: RecordQuery): void;
+  /**
+   * @param record writes an analyst's query to the log. Without it analysts' queries are refused.
+   * @param epoch of this writer, where several gateways write into one server, one at a time
+   */
+  start(record?: RecordQuery, epoch?: number): void;
   status(): AnalyticsStatus;
   /**
    * The address for the gateway's queries; undefined until the process has reported it.
@@ -59,7 +62,7 @@ export interface AnalyticsProcess {
    *   nowhere when none is configured.
    */
   address(user?: ClickHouseReader): AnalyticsAddress | undefined;
-  /** Resolves when it has ended. */
+  /** Resolves when it has ended. It may be started again. */
   stop(): Promise<void>;
 }
 
@@ -100,7 +103,7 @@ export function analyticsProcess(options: AnalyticsProcessOptions): AnalyticsPro
 }
 
 function reasonToBeOff({ analytics, log }: Config): string | undefined {
-  if (log.url.startsWith('memory:')) return 'the log is in memory, where no other process can read it.';
+  if (log.readUrl.startsWith('memory:')) return 'the log is in memory, where no other process can read it.';
   if (analytics.clickhouse.url !== undefined) return undefined;
   try {
     createRequire(import.meta.url).resolve('chdb');
@@ -119,6 +122,8 @@ class Supervised implements AnalyticsProcess {
   /** Of the user `administrator`: in memory only, so that only this process sends queries that are not recorded. */
   readonly #administratorPassword = newPassword();
   #record: RecordQuery = cannotRecord;
+  #epoch: number | undefined;
+  #isStarted = false;
   #child: ChildProcess | undefined;
   #watchdog: Watchdog | undefined;
   #launching: Promise<void> = Promise.resolve();
@@ -136,8 +141,11 @@ class Supervised implements AnalyticsProcess {
     this.#port = options.config.analytics.httpPort;
   }
 
-  start(record: RecordQuery = cannotRecord): void {
+  start(record: RecordQuery = cannotRecord, epoch?: number): void {
     this.#record = record;
+    this.#epoch = epoch;
+    this.#isStarted = true;
+    this.#stopping = false;
     this.#begin();
   }
 
@@ -164,7 +172,7 @@ class Supervised implements AnalyticsProcess {
       this.#follow(child);
       lines(child.stdout, say);
       lines(child.stderr, printError);
-      await sendJob(child, config, this.#administratorPassword, socket);
+      await sendJob(child, config, { administratorPassword: this.#administratorPassword, epoch: this.#epoch }, socket);
     } finally {
       socket?.close();
     }
@@ -294,6 +302,10 @@ class Supervised implements AnalyticsProcess {
     const position = report?.position;
     const error = report?.error;
     if (this.#off) return { health: 'off', lagEvents: undefined };
+    // Another gateway writes into the server.
+    if (!this.#isStarted && this.#options.config.analytics.clickhouse.url !== undefined) {
+      return { health: 'ok', lagEvents: undefined };
+    }
     const silentMs = this.#watchdog?.silentMs ?? 0;
     if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, lagMs, position, error };
     if (report === undefined) return { health: 'ok', lagEvents, lagMs, position };
@@ -313,6 +325,7 @@ class Supervised implements AnalyticsProcess {
 
   async stop(): Promise<void> {
     this.#stopping = true;
+    this.#isStarted = false;
     clearTimeout(this.#restart);
     await this.#launching;
     const child = this.#child;

@@ -6,6 +6,7 @@ import { createBatchStore } from '../projections/analytics/batch-store.ts';
 import { copyTables } from '../projections/analytics/copy-tables.ts';
 import { startProjector } from '../projections/analytics/projector.ts';
 import { views } from '../projections/analytics/views.ts';
+import { removeInputs } from '../projections/analytics/writer-fence.ts';
 import { logIdOf } from '../projections/runner.ts';
 import { analyticsFolder } from './launch.ts';
 import { lockForAnalytics, writingAccess } from './writing-access.ts';
@@ -35,7 +36,7 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
       databases: [database, beside, before],
       drop: true,
     });
-    const sourceLog = await openLog(where.url, { readOnly: true });
+    const sourceLog = await openLog(where.readUrl, { readOnly: true });
     try {
       const head = await sourceLog.head();
       const logId = await logIdOf(sourceLog);
@@ -65,6 +66,7 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
       }
       // Views name the database they were made in.
       for (const { name } of views) await say(`DROP VIEW ${beside}.${name}`);
+      await removeInputs(client, database);
       await say(`DROP DATABASE IF EXISTS ${before}`);
       await say(`CREATE DATABASE IF NOT EXISTS ${database}`);
       await say(`RENAME DATABASE ${database} TO ${before}`);

@@ -72,7 +72,7 @@ async function projectUntil(stop: AbortSignal, job: AnalyticsJob, clickhouse: Re
   if (log === undefined) return;
   const projector = startProjector({
     log,
-    store: createBatchStore(clickhouse.writing.client, job.database),
+    store: createBatchStore(clickhouse.writing.client, job.database, job.epoch),
     retention: job.retention,
     onError: (error) => logger.warn(`analytics waits: ${error.message}`),
   });

@@ -1,8 +1,13 @@
 /** `chancery config check|print|schema` */
+
+import type { Config } from '../config/config.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
 import { loadConfig } from '../config/load-config.ts';
+import type { LogConfig } from '../config/log-settings.ts';
 import { printConfig } from '../config/print.ts';
-import { describeProblem } from '../config/problem.ts';
+import { describeProblem, type Problem } from '../config/problem.ts';
+import type { RawSettings } from '../config/raw-settings.ts';
+import { missingSharedKey } from '../config/shared-key.ts';
 import type { ParsedArguments } from './command.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
@@ -10,7 +15,12 @@ import { complain, type Terminal, writeLine } from './terminal.ts';
 export async function configCommand(
   verb: 'check' | 'print' | 'schema',
   args: ParsedArguments,
-  { env, cwd, providerTypes, guardrailSecrets }: ProgramParts,
+  {
+    env,
+    cwd,
+    providerTypes,
+    guardrailSecrets,
+  }: Pick<ProgramParts, 'env' | 'cwd' | 'providerTypes' | 'guardrailSecrets'>,
   terminal: Terminal,
 ): Promise<number> {
   const types = await providerTypes();
@@ -29,8 +39,43 @@ export async function configCommand(
     await writeLine(terminal, printConfig(config, rawSettings, printed).trimEnd());
     return 0;
   }
+  const logProblem = (await problemOfLog(config.log, rawSettings)) ?? problemOfKey(config, rawSettings);
+  if (logProblem !== undefined) {
+    complain(terminal, describeProblem(logProblem));
+    return 1;
+  }
   for (const notice of config.notices) complain(terminal, notice);
   const providers = config.providers.map(({ name }) => name).join(', ') || 'none';
   await writeLine(terminal, `the configuration is valid; providers: ${providers}`);
   return 0;
+}
+
+function problemOfKey(config: Config, raw: RawSettings): Problem | undefined {
+  const message = missingSharedKey(config);
+  if (message === undefined) return undefined;
+  const { source } = raw.origin(['credentials', 'key']);
+  return { path: 'credentials.key', variable: 'CREDENTIALS_KEY', source, message };
+}
+
+/** What `serve` would refuse when it opens the log, without contacting an engine. */
+async function problemOfLog(log: LogConfig, raw: RawSettings): Promise<Problem | undefined> {
+  const { engineAccess } = await import('../config/engine-access.ts');
+  const { engineAccessProblem, logUrlProblem } = await import('../events/log-access-problem.ts');
+  const problem = (setting: 'url' | 'tls', message: string): Problem => {
+    const { source, variable } = raw.origin(['log', setting]);
+    return {
+      path: `log.${setting}`,
+      source,
+      variable: setting === 'url' ? (variable ?? 'LOG_URL') : variable,
+      message,
+    };
+  };
+  let found: ReturnType<typeof logUrlProblem>;
+  try {
+    found = log.engine === undefined ? logUrlProblem(log.url) : engineAccessProblem(engineAccess(log.url, log.engine));
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return problem('tls', `a file cannot be read: ${error.message}`);
+  }
+  return found === undefined ? undefined : problem(found.setting, found.reason);
 }

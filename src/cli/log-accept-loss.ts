@@ -17,7 +17,7 @@ export async function logAcceptLoss(
 ): Promise<number> {
   const reason = args.values['reason']?.trim() ?? '';
   if (reason === '') throw new UsageError('--reason TEXT is required: it is recorded in the log');
-  const directory = await logDirectoryOf(args, parts, terminal);
+  const directory = await logDirectoryOf(args, parts, terminal, 'write');
   if (directory === undefined) return 1;
   let log: EmbeddedLog;
   try {

@@ -2,7 +2,7 @@
 import { createWriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
-import { maskAddress } from '../config/problem.ts';
+import { maskLogUrl } from '../config/mask.ts';
 import { eventToCloudEvent } from '../events/cloud-event.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { eventToJson, isoTime } from '../events/event-json.ts';
@@ -44,7 +44,7 @@ export async function logExport(
     progress.show(() => `${count(counted.events, 'event')}, until ${isoTime(event.at)}`);
   });
   try {
-    await write(events, exportOptions, maskAddress(source), parts, terminal);
+    await write(events, exportOptions, maskLogUrl(source), parts, terminal);
   } finally {
     progress.clear();
   }

@@ -36,6 +36,7 @@ const commands: readonly Command[] = [
     flags: {
       port: { value: 'PORT', short: 'p', about: 'port to listen on (default 8080)' },
       host: { value: 'HOST', about: 'address to listen on (default 127.0.0.1)' },
+      workers: { value: 'N', about: 'processes that serve requests (default 1)' },
       ...whereFlags,
       'log-durability': { value: 'LEVEL', about: 'standard, strict or relaxed' },
       'log-level': { value: 'LEVEL', about: 'trace, debug, info, warn, error, fatal or silent' },
@@ -102,7 +103,7 @@ const commands: readonly Command[] = [
     },
     run: (args, parts) =>
       onLog(args, parts, async (log, terminal, { config }) =>
-        (await import('./log-export.ts')).logExport(args, log, config.log.url, parts, terminal),
+        (await import('./log-export.ts')).logExport(args, log, config.log.readUrl, parts, terminal),
       ),
   },
   {
@@ -111,6 +112,47 @@ const commands: readonly Command[] = [
     flags: { json: { about: 'as JSON' }, ...whereFlags },
     run: (args, parts) =>
       withTerminal(async (terminal) => (await import('./log-check.ts')).logCheck(args, parts, terminal)),
+  },
+  {
+    name: 'log backup',
+    about:
+      'Copy the log into a folder, also beside a running gateway: everything on disk at the start, verified and on disk at the end. Repeated into the same folder, it copies what is new.',
+    flags: {
+      to: { value: 'FOLDER', about: 'empty, or with an earlier backup of this log' },
+      from: { value: 'FOLDER', about: 'folder of the log (default: the configured one)' },
+      quick: { about: 'do not read again the compressed segments that the folder has already' },
+      json: { about: 'as JSON' },
+      ...whereFlags,
+    },
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./log-backup.ts')).logBackup(args, parts, terminal)),
+  },
+  {
+    name: 'log restore',
+    about:
+      'Check a backup completely and make a log of it. Only where there is no log, or one without events. Not while a gateway runs.',
+    flags: {
+      from: { value: 'FOLDER', about: 'folder of the backup' },
+      to: { value: 'FOLDER', about: 'folder of the log (default: the configured one, without its views.db)' },
+      json: { about: 'as JSON' },
+      ...whereFlags,
+    },
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./log-restore.ts')).logRestore(args, parts, terminal)),
+  },
+  {
+    name: 'log copy',
+    about:
+      'Copy a log into a folder of a new log, or onto an engine, with the same ids, times, revisions and positions; read back and compared at the end. Repeated, it copies what is new.',
+    flags: {
+      from: { value: 'PLACE', about: 'folder of a log (also of a replica), kafka://… or esdb://…' },
+      to: { value: 'PLACE', about: 'the same; empty, or with the beginning of this log. No gateway runs on it' },
+      'from-replica': { value: 'FOLDER', about: 'replica of the engine at --from (default: a temporary one)' },
+      'to-replica': { value: 'FOLDER', about: 'replica of the engine at --to (default: a temporary one)' },
+      json: { about: 'as JSON' },
+    },
+    run: (args, parts) =>
+      withTerminal(async (terminal) => (await import('./log-copy.ts')).logCopy(args, parts, terminal)),
   },
   {
     name: 'log accept-loss',
@@ -252,7 +294,7 @@ async function onLog(
     const config = await configInForce(args, parts, terminal);
     if (config === undefined) return 1;
     const { openConfiguredLog } = await import('./open-configured-log.ts');
-    const log = await openConfiguredLog(config.log.url, mode, terminal);
+    const log = await openConfiguredLog(config.log, mode, terminal);
     if (log === undefined) return 1;
     try {
       return await run(log, terminal, { config });

@@ -2,6 +2,7 @@
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
 import { adminJournal } from '../projections/admin-journal.ts';
+import { sharedSpendView } from '../projections/budget-reservations.ts';
 import { deferredUsageView } from '../projections/deferred-usage.ts';
 import { guardrailReplaysView } from '../projections/guardrail-replays.ts';
 import { guardrailsView } from '../projections/guardrails.ts';
@@ -50,6 +51,7 @@ export const savedViews: readonly SavedView[] = [
   saved(usersView, 'policies of user paths'),
   saved(priceOverridesView, 'prices that administrators set'),
   saved(spendView, 'budgets and their spending'),
+  saved(sharedSpendView, 'the same with open reservations, where several gateways use the log'),
   saved(rateLimitsView, 'rules of rate limits'),
   saved(deferredUsageView, 'deferred work at providers, and the budget reserved for it'),
 ];

@@ -13,6 +13,8 @@ export type DecidedEvent = Pick<RecordedEvent, 'type' | 'data' | 'body' | 'conte
 /** The rules of one kind of stream. All three are pure, and `evolve` accepts every event of the stream. */
 export interface Decider<State, Command> {
   readonly initial: State;
+  /** `other streams`: commands carry facts of other streams, and are executed under `conditions` on those. */
+  readonly dependsOn: 'its stream' | 'other streams';
   /** Returns no events when the state is already the one that the command requests. */
   decide(command: Command, state: State): readonly NewEvent[] | Refusal;
   evolve(state: State, event: DecidedEvent): State;
@@ -31,6 +33,11 @@ export interface HandleOptions<State> {
    * The revision that the caller read last, from its `If-Match`: a newer one is refused instead of being decided on.
    */
   readonly ifRevision?: bigint | 'noStream' | undefined;
+  /**
+   * Under which the facts in the command hold: writes that expect revisions of other streams. Required by deciders that
+   * depend on other streams; see `guard.ts`.
+   */
+  readonly conditions?: readonly StreamWrite[];
   /** Writes to other streams that go into the same append. */
   alsoWrite?(events: readonly NewEvent[], before: State): readonly StreamWrite[];
 }
@@ -62,7 +69,8 @@ export interface Handled<State> {
 
 /**
  * @returns the state after the command, which is on disk
- * @throws Refusal: the decider's own, 409 when others kept changing the stream, 503 when the log cannot be written
+ * @throws Refusal: the decider's own, 409 when others kept changing the stream, 503 when the log cannot be written;
+ *   WrongExpectedRevision of another stream that `conditions` or `alsoWrite` name
  */
 export async function handleCommand<State, Command>(
   decider: Decider<State, Command>,
@@ -79,28 +87,46 @@ export async function handleCommand<State, Command>(
 export async function executeCommand<State, Command>(
   decider: Decider<State, Command>,
   command: Command,
-  { log, stream, ifRevision, alsoWrite }: HandleOptions<State>,
+  { log, stream, ifRevision, conditions: given, alsoWrite }: HandleOptions<State>,
 ): Promise<Handled<State>> {
+  const conditions = given ?? [];
+  if (decider.dependsOn === 'other streams' && given === undefined) {
+    throw new Error(`a change of ${stream} depends on other streams, and has no conditions on them`);
+  }
   for (let attempt = 1; ; attempt++) {
     const { state, revision } = await loadState(decider, stream, log);
     if (ifRevision !== undefined && revision !== ifRevision) throw refusals.revisionMismatch(stream, revision);
     const decided = decider.decide(command, state);
     if (decided instanceof Refusal) throw decided;
-    if (decided.length === 0) return { state, revision, position: undefined };
     try {
+      if (decided.length === 0) {
+        await confirmUnchanged(stream, revision, log);
+        return { state, revision, position: undefined };
+      }
       const others = alsoWrite?.(decided, state) ?? [];
+      // Last of all what is in force: other gateways confirm the position of that.
       const { position, revisions } = await log.append([
+        ...conditions,
         { stream, events: decided, expectedRevision: revision },
         ...others,
       ]);
       const next = decided.reduce<State>((now, event) => decider.evolve(now, event), state);
-      return { state: next, revision: revisions[0] ?? revision, position };
+      return { state: next, revision: revisions[conditions.length] ?? revision, position };
     } catch (error) {
       if (error instanceof LogUnavailable) throw refusals.logUnavailable(error);
-      if (!(error instanceof WrongExpectedRevision)) throw error;
+      if (!(error instanceof WrongExpectedRevision) || error.stream !== stream) throw error;
       if (attempt === MAX_ATTEMPTS) throw refusals.changedMeanwhile(stream);
       // The concurrent append cannot be read yet; a retry before that would fail again.
       await whenNewerEvent(stream, revision === 'noStream' ? undefined : revision, log);
     }
   }
+}
+
+/**
+ * Resolves when the newest event of the stream is confirmed: a change that is requested again may have been recorded a
+ * moment ago, through another gateway, and not be in force everywhere.
+ * @throws WrongExpectedRevision when the stream has changed, LogUnavailable
+ */
+async function confirmUnchanged(stream: StreamName, revision: bigint | 'noStream', log: EventLog): Promise<void> {
+  if (revision !== 'noStream') await log.append([{ stream, events: [], expectedRevision: revision }]);
 }

@@ -2,6 +2,7 @@
  * A request that is answered with an error. Every refusal of the gateway itself is declared once, here: its stable
  * code, its status and its type. Errors of a provider become refusals through `refusalFromUpstream`.
  */
+import { LogUnavailable } from '../events/log.ts';
 import type { TranslationRefusal } from '../providers/translate/refusal.ts';
 import type { ErrorType } from '../providers/upstream-error.ts';
 
@@ -131,6 +132,14 @@ export const refusals = {
   malformedAuthorization: () =>
     refuse(401, 'malformed_authorization', 'The Authorization header must have the form "Bearer <key>".'),
   wrongKey: () => refuse(401, 'invalid_api_key', 'The API key is not valid.'),
+  /** This gateway may have missed a change of the key, which another gateway has confirmed. */
+  notCurrent: () =>
+    refuse(
+      503,
+      'log_unavailable',
+      'The gateway cannot reach the engine of its event log, so it does not know whether the API key is still valid.',
+      { retryAfterSeconds: 1 },
+    ),
   noHost: () => invalid('missing_host', 'An HTTP/1.1 request must have a Host header.'),
   unknownRoute: (method: string, path: string) =>
     missing('unknown_route', `The gateway has no route ${method} ${path}.`),
@@ -197,20 +206,31 @@ export const refusals = {
     ),
   badAnswer: (provider: string, message: string, code: string | null = 'bad_provider_answer') =>
     refuse(502, code, message, { provider }),
-  logUnavailable: (cause?: unknown) =>
-    refuse(
-      503,
-      'log_unavailable',
-      'The event log cannot be written, so the request was not served. Nothing was half-done.',
-      { retryAfterSeconds: 1 },
-      cause,
-    ),
+  /** Nothing was recorded, or it is not known whether it was: then only the client can find out before it retries. */
+  logUnavailable: (cause?: LogUnavailable) =>
+    cause?.outcome === 'unknown'
+      ? refuse(
+          503,
+          'log_unavailable',
+          'The event log has not confirmed this request in time: it is not known whether it was recorded, and a change that it requested may be in force. Check that before you send it again.',
+          { retryHelps: false },
+          cause,
+        )
+      : refuse(
+          503,
+          'log_unavailable',
+          'The event log cannot be written, so the request was not served. Nothing was half-done.',
+          { retryAfterSeconds: 1 },
+          cause,
+        ),
   /** The provider was called, so a retry may be charged twice: the client decides. */
   answerNotRecorded: (cause: unknown) =>
     refuse(
       503,
       'log_unavailable',
-      'The provider was called, and its answer cannot be written to the event log, so it is not sent.',
+      cause instanceof LogUnavailable && cause.outcome === 'unknown'
+        ? 'The provider was called, and the event log has not confirmed its answer, so it is not sent. It may be recorded nevertheless.'
+        : 'The provider was called, and its answer cannot be written to the event log, so it is not sent.',
       { retryHelps: false },
       cause,
     ),
@@ -232,6 +252,17 @@ export const refusals = {
       'Only a response that was created with "background": true can be cancelled.',
       'response_id',
     ),
+  notCancelledYet: () =>
+    refuse(
+      503,
+      'not_cancelled_yet',
+      'The gateway that generates this response was asked to end it, and has not done so yet.',
+      { retryAfterSeconds: 1 },
+    ),
+  replayNotCancelledYet: () =>
+    refuse(503, 'not_cancelled_yet', 'The gateway that runs it was asked to end it, and has not done so yet.', {
+      retryAfterSeconds: 1,
+    }),
   stopping: () =>
     refuse(503, 'stopping', 'The gateway is stopping and takes no new requests.', { retryAfterSeconds: 5 }),
   overloaded: (limit: number) =>

@@ -1,6 +1,7 @@
 /** The gateway's configuration as plain values. Only `main.ts` and the `config` command read it. */
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { budgetConfig, rateLimitConfig } from './limits-schema.ts';
+import { logConfig } from './log-settings.ts';
 import type { ProviderTimeouts } from './provider-timeouts.ts';
 import { resilienceOf } from './resilience.ts';
 import type { ProviderConfig } from './resolve-providers.ts';
@@ -32,6 +33,8 @@ export function configOf(
     server: {
       host: server.host,
       port: server.port,
+      /** Processes that serve requests. 1: this one. */
+      workers: server.workers,
       /** Further host names under which clients reach a gateway without keys. */
       allowedHosts: server.allowed_hosts ?? [],
       /** Of web pages that may use the gateway; `*`: all. */
@@ -53,7 +56,7 @@ export function configOf(
     unsafeOpen: server.unsafe_open,
     userPathHeader: server.user_path_header,
     userPathHeaderEnabled: server.user_path_header_enabled,
-    log: { url: settings.log.url ?? `file:${join(dataDir, 'log')}`, durability: settings.log.durability },
+    log: logConfig(settings.log, dataDir, cwd, server.workers),
     /** How long a streaming client may read nothing. */
     http: { stallTimeoutMs: server.stream_stall_timeout },
     ...resilienceOf(settings.resilience),

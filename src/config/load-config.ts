@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { type Config, configOf } from './config.ts';
 import { expandVariables, type MissingVariable } from './expand.ts';
 import { overlayLimits } from './limit-variables.ts';
+import { logProblems, workersProblem } from './log-settings.ts';
 import { overlayNumberedHeaders } from './numbered-headers.ts';
 import { type Problem, problemsOf } from './problem.ts';
 import { timeoutsByType } from './provider-timeouts.ts';
@@ -77,6 +78,10 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   if (!parsed.success) problems.push(...problemsOf(parsed.error, raw, schema));
   if (!parsed.success || problems.length > 0) return { ok: false, problems };
 
+  const logFaults = logProblems(parsed.data.log, raw);
+  if (logFaults.length > 0) return { ok: false, problems: logFaults };
+  const notShared = workersProblem(parsed.data.log, parsed.data.server.workers, raw);
+  if (notShared !== undefined) return { ok: false, problems: [notShared] };
   const sameUser = analystWhoWrites(parsed.data, raw);
   if (sameUser !== undefined) return { ok: false, problems: [sameUser] };
   const tooLong = lifetimeOverMaximum(parsed.data, raw);

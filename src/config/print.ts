@@ -1,9 +1,9 @@
 /** The configuration in force, as an equivalent YAML file with masked secrets. */
 import type { Config } from './config.ts';
-import { mask, maskAddress } from './problem.ts';
+import { mask, maskAddress } from './mask.ts';
 import { isMapping, type Origin, type RawSettings } from './raw-settings.ts';
 import { fileSchema, type ProviderTypes } from './schema.ts';
-import { initialOf, isSecretAt } from './schema-walk.ts';
+import { initialOf, isSecretAt, maskingAt } from './schema-walk.ts';
 import { loadYaml } from './sources.ts';
 
 /** By the name of a guardrail type: its settings that are secrets. */
@@ -18,9 +18,11 @@ export interface PrintedTypes {
 export function printConfig(config: Config, rawSettings: RawSettings, types: PrintedTypes): string {
   const yaml = loadYaml();
   const schema = fileSchema(types.providers);
-  const isSecret = (path: readonly string[]) =>
-    isSecretAt(schema, path) || isGuardrailSecret(path, rawSettings, types.guardrailSecrets);
-  const document = new yaml.Document(masked(merged(initialOf(schema), rawSettings.tree), [], isSecret));
+  const maskingOf = (path: readonly string[]) =>
+    isSecretAt(schema, path) || isGuardrailSecret(path, rawSettings, types.guardrailSecrets)
+      ? mask
+      : (maskingAt(schema, path) ?? maskAddress);
+  const document = new yaml.Document(masked(merged(initialOf(schema), rawSettings.tree), [], maskingOf));
   yaml.visit(document, {
     Pair(_, pair, ancestors) {
       const above = ancestors.filter((node) => yaml.isPair(node)).map((node) => String(node.key));
@@ -58,13 +60,15 @@ function merged(under: unknown, over: unknown): unknown {
   return Object.fromEntries([...keys].map((key) => [key, merged(under[key], over[key])]));
 }
 
-function masked(node: unknown, path: readonly string[], isSecret: (path: readonly string[]) => boolean): unknown {
-  if (Array.isArray(node)) return node.map((entry, index) => masked(entry, [...path, String(index)], isSecret));
+type MaskingOf = (path: readonly string[]) => (value: string) => string;
+
+function masked(node: unknown, path: readonly string[], maskingOf: MaskingOf): unknown {
+  if (Array.isArray(node)) return node.map((entry, index) => masked(entry, [...path, String(index)], maskingOf));
   if (isMapping(node)) {
     return Object.fromEntries(
-      Object.entries(node).map(([key, value]) => [key, masked(value, [...path, key], isSecret)]),
+      Object.entries(node).map(([key, value]) => [key, masked(value, [...path, key], maskingOf)]),
     );
   }
-  if (isSecret(path)) return mask(String(node));
-  return typeof node === 'string' ? maskAddress(node) : node;
+  const masking = maskingOf(path);
+  return typeof node === 'string' || masking === mask ? masking(String(node)) : node;
 }

@@ -1,7 +1,8 @@
 /** Problems of the configuration, with texts that are enough to correct them without the documentation. */
 import type { z } from 'zod';
+import { mask, maskRefused } from './mask.ts';
 import type { Origin, RawSettings, Source } from './raw-settings.ts';
-import { holdsSecretsAt, isSecretAt, keysAt } from './schema-walk.ts';
+import { holdsSecretsAt, isSecretAt, keysAt, maskingAt } from './schema-walk.ts';
 
 export interface Problem {
   /** Place in chancery.yaml, for example `server.port`; empty for the file itself. */
@@ -20,15 +21,6 @@ export function describeProblem(problem: Problem): string {
   return place === '' ? problem.message : `${place}: ${problem.message}`;
 }
 
-export function mask(secret: string): string {
-  return secret.length >= 20 ? `****${secret.slice(-4)}` : '****';
-}
-
-/** Hides the password of an address with credentials, or a name without one, which is then a token. */
-export function maskAddress(address: string): string {
-  return address.replace(/(:\/\/(?:[^:@/]*:(?=[^@/]))?)[^@/]+@/, '$1****@');
-}
-
 /** Converts the validator's issues to problems; a mapping with two unknown keys gives two. */
 export function problemsOf(error: z.ZodError, raw: RawSettings, schema: z.ZodType): Problem[] {
   return error.issues.flatMap((issue) => {
@@ -44,14 +36,19 @@ export function problemsOf(error: z.ZodError, raw: RawSettings, schema: z.ZodTyp
     const got =
       value === undefined
         ? ', but nothing is set'
-        : `, got ${shown(value, isSecretAt(schema, path) || holdsSecretsAt(schema, path))}`;
+        : `, got ${isSecretAt(schema, path) || holdsSecretsAt(schema, path) ? shownSecret(value) : shown(value, maskingAt(schema, path))}`;
     return [{ ...raw.origin(path), path: path.join('.'), message: issue.message + got }];
   });
 }
 
-function shown(value: unknown, secret: boolean): string {
-  if (secret) return typeof value === 'string' ? mask(value) : '****';
-  return maskAddress(JSON.stringify(value) ?? String(value)).slice(0, 200);
+function shownSecret(value: unknown): string {
+  return typeof value === 'string' ? mask(value) : '****';
+}
+
+function shown(value: unknown, masking?: (value: string) => string): string {
+  if (masking !== undefined && typeof value === 'object') return '****';
+  const masked = masking !== undefined && typeof value === 'string' ? masking(value) : maskRefused(value);
+  return (JSON.stringify(masked) ?? String(masked)).slice(0, 200);
 }
 
 function unknownKey(path: readonly string[], origin: Origin, known: readonly string[]): Problem {

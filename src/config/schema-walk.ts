@@ -33,6 +33,13 @@ export function holdsSecretsAt(schema: z.core.$ZodType, path: readonly string[])
   return node !== undefined && settingFacts.get(node)?.holdsSecrets === true;
 }
 
+/** How the value of the setting at `path` is shown, when parts of it may be secrets. */
+export function maskingAt(schema: z.core.$ZodType, path: readonly string[]): SettingFacts['masking'] {
+  let node: z.core.$ZodType | undefined = schema;
+  for (const key of path) node = node && memberOf(node, key);
+  return node && settingFacts.get(node)?.masking;
+}
+
 /** The keys that the mapping at `path` may have. */
 export function keysAt(schema: z.core.$ZodType, path: readonly string[]): string[] {
   let node: z.core.$ZodType | undefined = schema;

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { budgetSection, rateLimitSection } from './limits-schema.ts';
+import { maskLogUrl } from './mask.ts';
 import { semanticCacheSection } from './semantic-cache-schema.ts';
 import {
   choice,
@@ -58,6 +59,11 @@ const server = section({
     describe: 'address to listen on; 0.0.0.0 for every interface',
   }),
   port: setting(whole(0, 65535), 8080, { env: 'PORT', flag: 'port', describe: '0 picks a free port' }),
+  workers: setting(whole(1, 64), 1, {
+    env: 'GATEWAY_WORKERS',
+    flag: 'workers',
+    describe: 'processes that serve requests, on one port and one data folder; as many as the machine has cores',
+  }),
   master_key: optionalSetting(text('a key'), {
     env: 'GATEWAY_MASTER_KEY',
     secret: true,
@@ -131,16 +137,51 @@ const server = section({
   }),
 });
 
-const log = section({
+export const logSection = section({
   url: optionalSetting(text('file:, esdb:, kurrentdb: or kafka: and an address', logUrlPattern), {
     env: 'LOG_URL',
     flag: 'logUrl',
+    masking: maskLogUrl,
     describe: 'where the event log is; the folder "log" in data_dir when not set',
   }),
   durability: setting(choice('standard', 'strict', 'relaxed'), 'standard', {
     env: 'LOG_DURABILITY',
     flag: 'logDurability',
     describe: 'what must be on disk before a request continues',
+  }),
+  lease: setting(duration(1000), '10s', {
+    env: 'LOG_LEASE',
+    describe:
+      'on Kafka or EventStoreDB, or with several workers: how long a gateway stays one of the gateways on the log without ' +
+      'being heard of; others then take over its exchanges',
+  }),
+  user: optionalSetting(text('a user'), {
+    env: 'LOG_USER',
+    describe: 'user of Kafka or EventStoreDB, instead of one in the address',
+  }),
+  password: optionalSetting(text('a password'), {
+    env: 'LOG_PASSWORD',
+    secret: true,
+    describe: 'password of that user',
+  }),
+  sasl_mechanism: optionalSetting(choice('plain', 'scram-sha-256', 'scram-sha-512'), {
+    env: 'LOG_SASL_MECHANISM',
+    describe: 'how Kafka checks user and password; plain when not set',
+  }),
+  tls: section({
+    enabled: optionalSetting(toggle(), {
+      env: 'LOG_TLS',
+      describe: 'whether Kafka or EventStoreDB is reached with TLS; as the address says when not set',
+    }),
+    ca: optionalSetting(text('a file'), {
+      env: 'LOG_TLS_CA',
+      describe: 'PEM file of the authority that signed the certificates of Kafka or EventStoreDB',
+    }),
+    cert: optionalSetting(text('a file'), {
+      env: 'LOG_TLS_CERT',
+      describe: 'PEM file of the certificate with which the gateway identifies itself',
+    }),
+    key: optionalSetting(text('a file'), { env: 'LOG_TLS_KEY', describe: 'PEM file of its private key' }),
   }),
 });
 
@@ -310,7 +351,7 @@ const settings = {
     describe: 'folder for all data of the gateway',
   }),
   server,
-  log,
+  log: logSection,
   http,
   resilience,
   registry: section({

@@ -15,6 +15,8 @@ export interface SettingFacts {
   readonly secret?: boolean;
   /** Parts of it may be secrets that only a guardrail's type knows: a problem does not show its value. */
   readonly holdsSecrets?: boolean;
+  /** Parts of it may be secrets: this is what is shown of it. */
+  readonly masking?: (value: string) => string;
   /** The variable holds it as JSON text. */
   readonly json?: boolean;
   /** The member that identifies a row: the variable's rows are added to the file's and replace those with its value. */

@@ -42,9 +42,14 @@ export function readSettingsFile(
   }
   const document = loadYaml().parseDocument(content, { merge: true });
   const [error] = document.errors;
-  if (error !== undefined) return failed(`is not valid YAML: ${error.message.trimEnd()}`);
+  if (error !== undefined) return failed(`is not valid YAML: ${firstLine(error.message)}`);
   const settings: unknown = document.toJS() ?? {};
   return isMapping(settings) ? { path, settings, problems: [] } : failed('must hold a mapping of settings');
+}
+
+/** Without the lines of the file that follow: they may have secrets. */
+function firstLine(message: string): string {
+  return message.replace(/:?\n.*$/s, '');
 }
 
 /** Loaded only when there is a file to read or to write: it is a noticeable part of the time to start. */

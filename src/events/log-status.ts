@@ -18,7 +18,10 @@ export interface LogStatus {
   /** Bytes of appends that wait for the disk to keep up. */
   readonly queuedBytes: number;
   readonly segments: number;
-  /** A failure of background work while events are accepted: full segments are not replaced, indexed or compressed. */
+  /**
+   * A failure while events are accepted: full segments are not replaced, indexed or compressed; or another gateway on the
+   * same engine has read another log.
+   */
   readonly degraded?: string;
   /** Number of these failures since the log was opened. */
   readonly failedRotations?: number;
@@ -28,4 +31,17 @@ export interface LogStatus {
    */
   readonly unindexedSegments: number;
   readonly subscriptions: number;
+  /** Only of a log on an engine that several gateways share. */
+  readonly engine?: LogEngineStatus;
+}
+
+export interface LogEngineStatus {
+  /** `kafka`, `eventstore`. */
+  readonly name: string;
+  /** Whether appends reach the engine and are read back. */
+  readonly connected: boolean;
+  /** How far reading is behind: appends of this process that the engine has acknowledged and that were not read back yet. */
+  readonly unreadAppends: number;
+  /** When something was last read from the engine, in milliseconds since the epoch; absent before the first time. */
+  readonly lastReadAt?: number;
 }

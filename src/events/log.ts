@@ -22,11 +22,12 @@ export interface Appended {
 }
 
 /**
- * The durability that an append must reach before it resolves. `written`: handed to the operating system, so it
- * survives a killed process. `durable`: on disk, so it survives a power cut. The log is sequential: once an append is
- * durable, everything before it is.
+ * What an append must reach before it resolves; each stage includes those before it. `accepted`: it has its place in the
+ * order of the log, and its expected revisions held there. `written`: it survives a killed process; the embedded engine
+ * has handed it to the operating system. `durable`: it is as durable as the engine makes it, see `durability` of the
+ * capabilities. The log is sequential: once an append is durable, everything before it is.
  */
-export type AppendStage = 'written' | 'durable';
+export type AppendStage = 'accepted' | 'written' | 'durable';
 
 export interface AppendOptions {
   /** Default `durable`. */
@@ -67,7 +68,11 @@ export interface CaughtUp {
 export interface LogCapabilities {
   readonly expectedRevision: 'native' | 'on-read';
   readonly globalOrder: 'total' | 'partitioned';
-  /** `disk`: on disk when acknowledged. `os`: with the operating system. `memory`: nowhere else. */
+  /**
+   * What holds when an append is `durable`. `disk`: it is on disk. `os`: the operating system has it. `replicated`: every
+   * replica that the engine requires has it, each as its own settings say (a Kafka broker acknowledges before its disk
+   * does). `memory`: nothing else has it.
+   */
   readonly durability: 'disk' | 'os' | 'replicated' | 'memory';
   readonly maxEventBytes: number;
   readonly atomicMultiStream: boolean;
@@ -141,8 +146,10 @@ export class EventTooLarge extends Error {
 /** Events were appended together with others than the first time, or in part. Nothing was recorded. */
 export class EventIdReused extends Error {
   readonly code = 'event_id_reused';
+  readonly id: string;
   constructor(id: string) {
     super(`event ${id} was appended before, but not with the same events; a repeated append must be whole`);
+    this.id = id;
   }
 }
 
@@ -150,8 +157,10 @@ export class LogUnavailable extends Error {
   readonly code = 'log_unavailable';
   /** Whether the events of the failed append may still become visible in the log. */
   readonly outcome: 'none' | 'unknown';
+  readonly reason: string;
   constructor(reason: string, outcome: 'none' | 'unknown', cause?: unknown) {
     super(`the event log cannot be written: ${reason}`, { cause });
+    this.reason = reason;
     this.outcome = outcome;
   }
 }

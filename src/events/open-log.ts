@@ -25,8 +25,11 @@ export async function openLog(url: string, options: OpenLogOptions = {}): Promis
         ? ReadOnlyLog.open(directoryOf(url), options)
         : EmbeddedLog.open(directoryOf(url), options);
     case 'esdb:':
+    case 'esdb+discover:':
+    case 'kurrentdb:':
+    case 'kurrentdb+discover:':
     case 'kafka:':
-      throw new Error(`LOG_URL ${url}: the ${engine.slice(0, -1)} engine is not available yet; use file:<directory>`);
+      throw new Error('a log on an engine is opened with a replica; this needs a log in files');
     default:
       throw new Error(`LOG_URL ${url}: expected file:<directory>, esdb://… or kafka://…`);
   }

@@ -14,6 +14,11 @@ export interface RecentAppend<Outcome> {
 /** The latest appends; the oldest are removed first. */
 export class RecentAppends<Outcome> {
   readonly #byId = new Map<string, RecentAppend<Outcome>>();
+  /** In order; those before `#oldest` are removed. The map is not iterated for them: it keeps holes at its beginning. */
+  #appends: RecentAppend<Outcome>[] = [];
+  #oldest = 0;
+  /** Ids of the appends from `#oldest` on. */
+  #kept = 0;
   readonly #limit: number;
 
   constructor(limit = usualLimit) {
@@ -25,28 +30,45 @@ export class RecentAppends<Outcome> {
    * @throws EventIdReused when some are, but the append is another one
    */
   find(writes: readonly StreamWrite[]): RecentAppend<Outcome> | undefined {
+    return this.#byId.size === 0 ? undefined : this.findIds(idsOf(writes), eventsIn(writes));
+  }
+
+  /** As `find`, for an append of that many events, which came with these ids. */
+  findIds(ids: readonly string[], events: number): RecentAppend<Outcome> | undefined {
     if (this.#byId.size === 0) return undefined;
-    const ids = idsOf(writes);
     const known = ids.find((id) => this.#byId.has(id));
     if (known === undefined) return undefined;
     const earlier = this.#byId.get(known);
     const same = ids.every((id) => this.#byId.get(id) === earlier) && ids.length === earlier?.ids.length;
-    if (!same || earlier.events !== eventsIn(writes)) throw new EventIdReused(known);
+    if (!same || earlier.events !== events) throw new EventIdReused(known);
     return earlier;
   }
 
   add(writes: readonly StreamWrite[], outcome: Outcome): RecentAppend<Outcome> {
-    const append = { outcome, ids: idsOf(writes), events: eventsIn(writes) };
+    return this.addIds(idsOf(writes), eventsIn(writes), outcome);
+  }
+
+  addIds(ids: readonly string[], events: number, outcome: Outcome): RecentAppend<Outcome> {
+    const append = { outcome, ids, events };
     for (const id of append.ids) this.#byId.set(id, append);
-    for (const [, oldest] of this.#byId) {
-      if (this.#byId.size <= this.#limit) break;
-      this.remove(oldest);
-    }
+    this.#appends.push(append);
+    this.#kept += append.ids.length;
+    while (this.#kept > this.#limit) this.#removeOldest();
     return append;
   }
 
   remove(append: RecentAppend<Outcome>): void {
     for (const id of append.ids) if (this.#byId.get(id) === append) this.#byId.delete(id);
+  }
+
+  #removeOldest(): void {
+    const oldest = this.#appends[this.#oldest++];
+    if (oldest === undefined) return;
+    this.remove(oldest);
+    this.#kept -= oldest.ids.length;
+    if (this.#oldest < this.#appends.length / 2) return;
+    this.#appends = this.#appends.slice(this.#oldest);
+    this.#oldest = 0;
   }
 }
 

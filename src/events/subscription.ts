@@ -91,6 +91,11 @@ export class SubscriptionHub {
     }
   }
 
+  /** For a source that has not published what has become visible: all subscriptions read it from the log. */
+  readFromLog(): void {
+    for (const subscription of this.#live) subscription.switchToLog();
+  }
+
   #reportProgress(): void {
     this.#progress = undefined;
     for (const subscription of this.#live) subscription.wake();
@@ -195,7 +200,7 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     if (!filter.anyStream && !filter.acceptsStream(batch.stream(index))) return;
     if (this.#queuedBytes >= queueBytes) {
       this.#cursor = Math.max(this.#cursor, batch.first + index - 1);
-      this.#switchToLog();
+      this.switchToLog();
       return;
     }
     this.#queue.push(batch.event(index));
@@ -278,7 +283,7 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     live.add(this);
   }
 
-  #switchToLog(): void {
+  switchToLog(): void {
     this.#behind = true;
     this.#parts.live.delete(this);
     this.wake();

@@ -135,8 +135,34 @@ export const readiness = z.looseObject({
   status: z.enum(['ready', 'degraded', 'not_ready']),
   components: z.looseObject({
     storage: z.enum(['ok', 'degraded', 'down']),
-    stream_index: z.enum(['ok', 'rebuilding']),
+    stream_index: z.enum(['ok', 'rebuilding']).optional().describe('absent while the gateway starts'),
   }),
+  starting: z
+    .looseObject({
+      reason: z.enum([
+        'log: opening',
+        'log: catching up',
+        'engine unreachable',
+        'disk: the replica cannot be written',
+        'starting',
+      ]),
+      position: z.string().optional().describe('of the last event that this gateway has'),
+    })
+    .optional()
+    .describe('while a gateway with a log on an engine (`LOG_URL`) starts'),
+  log_engine: z
+    .looseObject({
+      name: z.string(),
+      connected: z.boolean().describe('whether appends reach the engine and are read back'),
+      unread_appends: count.describe('appends that the engine has acknowledged and that were not read back yet'),
+      last_read_at: z.string().optional().describe('when something was last read from the engine'),
+    })
+    .optional()
+    .describe('only with a log on an engine (`LOG_URL`)'),
+  workers: z
+    .looseObject({ configured: count, running: count.describe('that serve requests') })
+    .optional()
+    .describe('only with several workers (`GATEWAY_WORKERS`)'),
 });
 
 const messageUsage = z.looseObject({

@@ -15,7 +15,8 @@ export interface Authenticator {
   /**
    * @param refused receives the caller when its key is accepted and its user path header is not, so that the refusal
    *   can be recorded
-   * @throws Refusal (401, 400 for a bad user path header, or 403 for a request of a web page where no key is needed)
+   * @throws Refusal (401, 400 for a bad user path header, 403 for a request of a web page where no key is needed, or 503
+   *   for a managed key when its state may have changed)
    */
   authenticate(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller;
   /** The same; undefined for `METRICS_KEY`, which only reads metrics. @throws Refusal as above */
@@ -38,6 +39,8 @@ export interface AuthenticatorOptions {
   /** Undefined: no header sets a user path. */
   readonly userPathHeader: string | undefined;
   readonly keys: Pick<KeyDirectory, 'byHash'>;
+  /** Whether `keys` has every change that was confirmed to an administrator; default: always. */
+  readonly isCurrent?: () => boolean;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
   /** Called for each key that is not accepted. The client does not learn the reason. */
@@ -45,7 +48,7 @@ export interface AuthenticatorOptions {
 }
 
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { masterKey, keys, now = Date.now } = options;
+  const { masterKey, keys, now = Date.now, isCurrent = () => true } = options;
   const checkSite = createCrossSiteCheck(options.hostNames ?? [], options.corsOrigins);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
@@ -60,6 +63,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   }
 
   function managedKey(token: string, headers: IncomingHttpHeaders, refused: RefusedCaller | undefined): Caller {
+    if (!isCurrent()) throw refusals.notCurrent();
     const hash = secretHashOf(token);
     const key = hash === undefined ? undefined : keys.byHash(hash);
     if (hash === undefined || key === undefined) return refuse('unknown');

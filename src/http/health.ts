@@ -1,12 +1,17 @@
 /** `GET /health` states that the process is alive, `GET /health/ready` whether it can serve requests. */
+import type { LogEngineStatus } from '../events/log-status.ts';
 import * as answers from './answer-schemas.ts';
 import { publicRoute } from './api/declare.ts';
 import { jsonAnswer, type Routes } from './api/route-schema.ts';
 
 export interface Readiness {
-  /** Whether the log can be written; `degraded`: it can, but full segments are not replaced or compressed. */
+  /** Whether the log can be written; `degraded`: it can, but has another problem, which the gateway has logged. */
   log(): 'ok' | 'degraded' | 'down';
   stopping(): boolean;
+  /** The engine of a log that several gateways share; undefined for a log in files. */
+  engine?(): LogEngineStatus | undefined;
+  /** How many processes of the service are to serve requests, and how many do; undefined where it is one process. */
+  workers?(): { readonly configured: number; readonly running: number } | undefined;
   /** Whether the stream index covers every stream. During a rebuild, reads of older streams are slower. */
   streamIndex(): 'ok' | 'rebuilding';
   /** Whether figures and SQL are current; absent when analytics is off. Requests do not depend on it. */
@@ -33,10 +38,27 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
     const ready = storage !== 'down' && !readiness.stopping();
     const analytics = readiness.analytics?.();
     const streamIndex = readiness.streamIndex();
+    const workers = readiness.workers?.();
     const degraded =
-      storage === 'degraded' || analytics === 'behind' || analytics === 'down' || streamIndex === 'rebuilding';
+      storage === 'degraded' ||
+      analytics === 'behind' ||
+      analytics === 'down' ||
+      streamIndex === 'rebuilding' ||
+      (workers !== undefined && workers.running < workers.configured);
     const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
     const components = { storage, stream_index: streamIndex, ...(analytics === undefined ? {} : { analytics }) };
-    return reply.code(ready ? 200 : 503).send({ status, components });
+    const engine = readiness.engine?.();
+    const answer = {
+      status,
+      components,
+      ...(engine === undefined ? {} : { log_engine: engineAnswer(engine) }),
+      ...(workers === undefined ? {} : { workers }),
+    };
+    return reply.code(ready ? 200 : 503).send(answer);
   });
+}
+
+function engineAnswer({ name, connected, unreadAppends, lastReadAt }: LogEngineStatus) {
+  const lastRead = lastReadAt === undefined ? {} : { last_read_at: new Date(lastReadAt).toISOString() };
+  return { name, connected, unread_appends: unreadAppends, ...lastRead };
 }

@@ -5,7 +5,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
 import type { ExchangeFigures } from '../commands/exchange/pipeline/dependencies.ts';
+import type { LogEngineStatus } from '../events/log-status.ts';
 import { mediaAnswer, type Routes } from './api/route-schema.ts';
+import { type MetricFigures, metricFiguresOf } from './metric-figures.ts';
 
 /** Sources read at a scrape. A source that is absent or throws leaves its metrics out. */
 export interface MetricSources {
@@ -32,6 +34,8 @@ export interface LogFigures {
   readonly failedRotations?: number;
   /** How long the last sync took. */
   readonly syncMs?: number;
+  /** Only of a log on an engine that several gateways share. */
+  readonly engine?: LogEngineStatus;
 }
 
 export interface Metrics {
@@ -46,6 +50,8 @@ export interface Metrics {
   watch(sources: MetricSources): void;
   /** The text of a scrape. */
   text(): Promise<string>;
+  /** What that text says, for a service of several processes. */
+  figures(): Promise<MetricFigures>;
   readonly contentType: string;
 }
 
@@ -229,6 +235,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       Object.assign(sources, more);
     },
     text: () => registry.metrics(),
+    figures: () => metricFiguresOf(registry),
     contentType: registry.contentType,
   };
 }
@@ -298,6 +305,27 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
     const ms = (await sources.log?.())?.syncMs;
     return ms === undefined ? undefined : ms / 1000;
   });
+  const engineGauge = (name: string, help: string, value: (engine: LogEngineStatus) => number | undefined) =>
+    gauge(name, help, ['engine'], async (set) => {
+      const engine = (await sources.log?.())?.engine;
+      const now = engine && value(engine);
+      if (engine !== undefined && now !== undefined) set(now, { engine: engine.name });
+    });
+  engineGauge(
+    'gateway_log_engine_connected',
+    'Whether appends reach the engine of the log and are read back',
+    ({ connected }) => Number(connected),
+  );
+  engineGauge(
+    'gateway_log_engine_unread_appends',
+    'Appends that the engine of the log has acknowledged and that were not read back yet',
+    ({ unreadAppends }) => unreadAppends,
+  );
+  engineGauge(
+    'gateway_log_engine_last_read_timestamp_seconds',
+    'When something was last read from the engine of the log',
+    ({ lastReadAt }) => (lastReadAt === undefined ? undefined : lastReadAt / 1000),
+  );
   gauge('gateway_provider_up', 'Whether the model list of the provider can be read', ['provider'], (set) => {
     for (const { name, up } of sources.providers?.() ?? []) if (up !== undefined) set(Number(up), { provider: name });
   });
@@ -346,7 +374,11 @@ const getMetrics = {
   response: { 200: mediaAnswer('The metrics', 'text/plain', { type: 'string' }) },
 } as const;
 
-export function registerMetrics(app: Routes, metrics: Metrics, { path, isPublic }: MetricsRoute): void {
+export function registerMetrics(
+  app: Routes,
+  metrics: Pick<Metrics, 'text' | 'contentType'>,
+  { path, isPublic }: MetricsRoute,
+): void {
   const access = isPublic ? 'public' : 'metrics';
   app.get(metricsPath(path), { config: { access }, schema: getMetrics }, async (_request, reply) => {
     return reply.type(metrics.contentType).send(await metrics.text());

@@ -2,7 +2,8 @@
 import { canonicalJson } from '../commands/canonical-json.ts';
 import { pluginLoaded } from '../events/catalogue/plugin.ts';
 import { type EventContext, streamName } from '../events/event.ts';
-import type { EventLog } from '../events/log.ts';
+import { type EventLog, WrongExpectedRevision } from '../events/log.ts';
+import { newestEvent } from '../events/newest-event.ts';
 import { digestOf } from './digest.ts';
 import { PluginHost } from './host/plugin-host.ts';
 import { locatePlugin, type PluginPlace } from './locate.ts';
@@ -172,6 +173,7 @@ function isMissing({ key }: { readonly key?: string }, given: Readonly<Record<st
 }
 
 const context: EventContext = { actor: 'system' };
+const MAX_ATTEMPTS = 32;
 
 /** @throws LogUnavailable */
 async function recordLoaded(
@@ -185,8 +187,16 @@ async function recordLoaded(
     ...{ config: settings.schema, routeConfig: routeSettings.schema },
   };
   const stream = streamName('plugin', name);
-  for await (const last of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
-    if (canonicalJson(last.data) === canonicalJson(JSON.parse(JSON.stringify(data)))) return;
+  for (let attempt = 1; ; attempt++) {
+    const last = await newestEvent(stream, log);
+    if (last !== undefined && canonicalJson(last.data) === canonicalJson(JSON.parse(JSON.stringify(data)))) return;
+    const events = [pluginLoaded.create(data, context)];
+    try {
+      await log.append([{ stream, events, expectedRevision: last?.revision ?? 'noStream' }]);
+      return;
+    } catch (error) {
+      // Another gateway has loaded it at the same moment.
+      if (!(error instanceof WrongExpectedRevision) || attempt === MAX_ATTEMPTS) throw error;
+    }
   }
-  await log.append([{ stream, events: [pluginLoaded.create(data, context)], expectedRevision: 'any' }]);
 }

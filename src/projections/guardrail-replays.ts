@@ -9,6 +9,8 @@ const record = z.object({
   /** Milliseconds since the epoch. */
   startedAt: z.number(),
   actor: z.string(),
+  /** Which runs it. */
+  gateway: z.string().optional(),
   /** Undefined until its end is recorded. */
   outcome: replayFinished.data.shape.outcome.optional(),
 });
@@ -21,13 +23,13 @@ const MOST = 100;
 
 export const guardrailReplaysView: Projection<ReplayRecords> = {
   name: 'guardrail-replays',
-  version: 1,
+  version: 2,
   filter: { types: [replayStarted.type, replayFinished.type] },
   initial: () => new Map(),
   apply(runs, event) {
     if (isA(event, replayStarted)) {
-      const { id } = event.data;
-      runs.set(id, { id, startedAt: Math.floor(event.at), actor: event.context.actor });
+      const { id, gateway } = event.data;
+      runs.set(id, { id, startedAt: Math.floor(event.at), actor: event.context.actor, gateway });
       const [oldest] = runs.keys();
       if (runs.size > MOST && oldest !== undefined) runs.delete(oldest);
     } else if (isA(event, replayFinished)) {

@@ -29,6 +29,8 @@ export interface LimitMemoryStoreOptions {
   readonly log: EventLog;
   readonly views: ViewStore;
   readonly onError: (error: unknown) => void;
+  /** Everything up to it is counted. Default: the end of the log. */
+  readonly position?: () => Position;
   /** Default 5000. */
   readonly saveEveryMs?: number;
 }
@@ -72,7 +74,7 @@ export class LimitMemoryStore {
   async #save(): Promise<void> {
     const { log, views } = this.#options;
     // First the position, then the counts: an event between the two may be counted twice, but is never left out.
-    const position = await log.head();
+    const position = this.#options.position?.() ?? (await log.head());
     const counts = this.#counts?.();
     if (counts === undefined) return;
     const before = this.#saved;

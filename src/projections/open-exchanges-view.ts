@@ -20,6 +20,9 @@ export interface OpenExchangesViewOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** Without leases: in files there is one gateway at a time, and its start names it as the heir of the last one. */
+const nothingOpen = JSON.stringify(inFlight.save?.(inFlight.initial()));
+
 export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'> {
   readonly #options: OpenExchangesViewOptions;
   readonly #timer: NodeJS.Timeout;
@@ -45,6 +48,11 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
     return this.#run().whenProcessed(position);
   }
 
+  /** Begins the fold now. Needed where other gateways have open exchanges, of which the mark knows nothing. */
+  follow(): void {
+    this.#run();
+  }
+
   /** Saves the position at which the next fold begins. @throws what SQLite throws when the disk is full */
   async mark(): Promise<void> {
     // After the first read the projection follows the log and is saved like any other.
@@ -53,7 +61,8 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
     this.#logId ??= await logIdOf(log);
     const position = foldFrom();
     if (this.#logId === undefined || position === this.#marked || this.#running !== undefined) return;
-    views.save([{ name: inFlight.name, version: inFlight.version, logId: this.#logId, position, state: '[]' }]);
+    const { name, version } = inFlight;
+    views.save([{ name, version, logId: this.#logId, position, state: nothingOpen }]);
     this.#marked = position;
   }
 
@@ -67,7 +76,7 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
   }
 }
 
-/** The exchanges that the last process left open. To be called before anything is appended. */
+/** The exchanges that are open now. To be called before this process begins one. */
 export async function exchangesLeftOpen(log: EventLog, views: ViewStore): Promise<InFlight> {
   const projections = createProjectionRunner(log, views);
   const folded = projections.run(inFlight);

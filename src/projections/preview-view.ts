@@ -57,11 +57,11 @@ export function previewView(log: EventLog): LiveView {
 
 /** The open requests, for a listener that has just connected. */
 export function snapshotFrames(
-  inFlight: InFlight,
+  { exchanges }: InFlight,
   position: Position,
   streamOf: (id: string) => StreamName,
 ): LiveFrame[] {
-  return [...inFlight.values()].map((exchange) => {
+  return [...exchanges.values()].map((exchange) => {
     const type = previewTypeOf(exchange.lastEvent) ?? 'audit.updated';
     return {
       type,

@@ -56,6 +56,10 @@ export interface ProjectionRunner {
   run<State>(projection: Projection<State>): RunningProjection<State>;
   /** One entry for each projection, in the order they were started. */
   status(): ProjectionStatus[];
+  /** Resolves when everything up to `position` is in the state of each projection that has not stopped. */
+  whenAllProcessed(position: Position): Promise<void>;
+  /** The same without those that have not reached the end of the log yet: nothing depends on them. */
+  whenLiveProcessed(position: Position): Promise<void>;
   /** Saves changed snapshots now. @throws what SQLite throws when the disk is full */
   save(): void;
   /** Stops all projections and saves them. The log and the store stay open. */
@@ -77,6 +81,7 @@ export class ProjectionStopped extends Error {
 
 /** What the runner needs of each projection to save it. */
 interface Saveable {
+  whenProcessed(position: Position): Promise<void>;
   /** Undefined when there is nothing new to save. */
   snapshot(): Snapshot | MovedSnapshot | undefined;
   saved(snapshot: Snapshot | MovedSnapshot): void;
@@ -129,6 +134,12 @@ export function createProjectionRunner(
       return one;
     },
     status: () => running.map((one) => one.status()),
+    whenAllProcessed: (position) => allProcessed(running, position),
+    whenLiveProcessed: (position) =>
+      allProcessed(
+        running.filter((one) => one.status().phase === 'live'),
+        position,
+      ),
     save,
     async close() {
       clearInterval(timer);
@@ -137,6 +148,13 @@ export function createProjectionRunner(
       save();
     },
   };
+}
+
+async function allProcessed(projections: readonly Saveable[], position: Position): Promise<void> {
+  const ignoreStopped = (error: unknown) => {
+    if (!(error instanceof ProjectionStopped)) throw error;
+  };
+  await Promise.all(projections.map((one) => one.whenProcessed(position).catch(ignoreStopped)));
 }
 
 function start<State>(
@@ -282,7 +300,7 @@ function start<State>(
     snapshot() {
       // The state of a projection that threw may contain half of an event: the last complete snapshot is kept.
       if (failure !== undefined || logId === undefined || position === checkpoint) return undefined;
-      if (projection.save === undefined || views === undefined) return undefined;
+      if (projection.save === undefined || views === undefined || views.isReadOnly === true) return undefined;
       if (!changed) return { name, version, logId, position };
       return { name, version, logId, position, state: JSON.stringify(projection.save(state)) ?? 'null' };
     },

@@ -129,7 +129,8 @@ interface Charge {
   readonly labels: readonly string[] | undefined;
 }
 
-function charge(state: SpendState, used: Charge): void {
+/** Adds a cost to the account and the meters of a path and labels. */
+export function charge(state: SpendState, used: Charge): void {
   const { at, isNow, nano, userPath, labels } = used;
   if (!Number.isFinite(nano)) return;
   if (dayOf(at) > state.day) beginDay(state, dayOf(at));

@@ -22,6 +22,8 @@ export interface Snapshot {
 export type MovedSnapshot = Omit<Snapshot, 'state'> & { readonly state?: undefined };
 
 export interface ViewStore {
+  /** Another process saves the snapshots: `save` does nothing. */
+  readonly isReadOnly?: boolean;
   /** The snapshot last saved under this name; undefined when there is none, or its checksum is wrong. */
   load(name: string): Snapshot | undefined;
   /**
@@ -126,18 +128,8 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
   return {
     load(name) {
       try {
-        const row = db.prepare('SELECT * FROM snapshots WHERE name = ?').get(name);
-        if (row === undefined) return undefined;
-        const snapshot: Snapshot = {
-          name,
-          version: Number(row.version),
-          logId: String(row.log_id),
-          position: String(row.position) as Position,
-          state: String(row.state),
-        };
-        const stateCrc = crc32(snapshot.state);
-        if (checksum(snapshot, stateCrc) !== row.crc32) return undefined;
-        states.set(name, stateCrc);
+        const snapshot = loadFrom(db, name);
+        if (snapshot !== undefined) states.set(name, crc32(snapshot.state));
         return snapshot;
       } catch (error) {
         reopen(error);
@@ -158,6 +150,41 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
       db.close();
     },
   };
+}
+
+/** The snapshots in a file that another process saves; unreadable ones are as if they were missing. */
+export function readViewStore(path: string): ViewStore {
+  return {
+    isReadOnly: true,
+    load(name) {
+      let db: DatabaseSync | undefined;
+      try {
+        db = new DatabaseSync(path, { readOnly: true });
+        db.exec('PRAGMA busy_timeout = 1000');
+        return loadFrom(db, name);
+      } catch {
+        return undefined;
+      } finally {
+        db?.close();
+      }
+    },
+    save() {},
+    close() {},
+  };
+}
+
+/** Undefined when there is none, or its checksum is wrong. @throws what SQLite throws */
+function loadFrom(db: DatabaseSync, name: string): Snapshot | undefined {
+  const row = db.prepare('SELECT * FROM snapshots WHERE name = ?').get(name);
+  if (row === undefined) return undefined;
+  const snapshot: Snapshot = {
+    name,
+    version: Number(row.version),
+    logId: String(row.log_id),
+    position: String(row.position) as Position,
+    state: String(row.state),
+  };
+  return checksum(snapshot, crc32(snapshot.state)) === row.crc32 ? snapshot : undefined;
 }
 
 /** A database's file and those that SQLite puts beside it. */

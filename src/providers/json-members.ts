@@ -3,6 +3,7 @@ import { parseExactly } from '../json/exact-json.ts';
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
+const COLON = 0x3a;
 const BACKSLASH = 0x5c;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
@@ -91,6 +92,36 @@ export function elementsIn(bytes: Buffer): Buffer[] {
     at = skipSpace(bytes, at + 1);
   }
   return elements;
+}
+
+/**
+ * Whether an object in the text has a name twice, the case of names aside: JSON parsers differ in which of two they take.
+ * @param bytes a JSON text that is known to parse
+ */
+export function repeatsName(bytes: Buffer): boolean {
+  /** The names of the objects that contain the current place; undefined for lists. */
+  const around: (Set<string> | undefined)[] = [];
+  let at = 0;
+  while (at < bytes.length) {
+    const byte = bytes[at];
+    if (byte === QUOTE) {
+      const end = stringEnd(bytes, at);
+      const next = skipSpace(bytes, end);
+      const names = around.at(-1);
+      if (names !== undefined && bytes[next] === COLON) {
+        const name = readString(bytes, at, end).toLowerCase();
+        if (names.has(name)) return true;
+        names.add(name);
+      }
+      at = next;
+      continue;
+    }
+    at += 1;
+    if (byte === OPEN_BRACE) around.push(new Set());
+    else if (byte === OPEN_BRACKET) around.push(undefined);
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) around.pop();
+  }
+  return false;
 }
 
 function skipSpace(bytes: Buffer, from: number): number {

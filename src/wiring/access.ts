@@ -27,6 +27,8 @@ export interface AccessControlOptions {
   readonly masterKey: string | undefined;
   readonly log: EventLog;
   readonly projections: ProjectionRunner;
+  /** Whether every change that another gateway has confirmed is in force here. */
+  readonly isCurrent: () => boolean;
   readonly onError: (error: unknown) => void;
 }
 
@@ -35,7 +37,7 @@ export type AccessControl = ReturnType<typeof controlAccess>;
 
 /** Keys and users read from the log. Reading starts at once. */
 export function knownAccess(options: AccessControlOptions) {
-  const { config, masterKey, log, projections, onError } = options;
+  const { config, masterKey, log, projections, isCurrent, onError } = options;
   const keys = projections.run(keysView);
   const users = projections.run(usersView);
   const refused = new RefusedAccess({ log, onError });
@@ -50,6 +52,7 @@ export function knownAccess(options: AccessControlOptions) {
     hostNames: [config.server.host, hostname(), ...config.server.allowedHosts],
     userPathHeader: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     keys: directory,
+    isCurrent,
     refused: (reason, keyId) => refused.note(reason, keyId),
   });
   const caughtUp = Promise.all([keys.caughtUp, users.caughtUp]);

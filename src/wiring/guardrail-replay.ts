@@ -2,6 +2,7 @@
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { ReplayDependencies } from '../commands/exchange/record/replay-answer.ts';
 import type { GuardrailTypes } from '../commands/guardrails/guardrail.ts';
+import { followCancelledRuns } from '../commands/guardrails/replay/cancel-elsewhere.ts';
 import { GuardrailReplays } from '../commands/guardrails/replay/replays.ts';
 import type { ModelPrices } from '../commands/pricing/pricing.ts';
 import type { Config } from '../config/config.ts';
@@ -12,6 +13,7 @@ import type { Routes } from '../http/api/route-schema.ts';
 import type { ReplayRecords } from '../projections/guardrail-replays.ts';
 import type { RunningProjection } from '../projections/runner.ts';
 import type { Registry } from '../providers/registry.ts';
+import type { GatewayLease } from './log/gateways.ts';
 import type { Workflows } from './workflows.ts';
 
 export interface GuardrailReplayParts {
@@ -23,6 +25,9 @@ export interface GuardrailReplayParts {
   readonly registry: Pick<Registry, 'resolve'>;
   readonly prices: Pick<ModelPrices, 'rates'>;
   readonly records: RunningProjection<ReplayRecords>;
+  readonly lease: Pick<GatewayLease, 'gateway' | 'known'>;
+  /** Whether other gateways can use the log. */
+  readonly isShared: boolean;
   failed(error: unknown): void;
 }
 
@@ -33,11 +38,14 @@ export interface GuardrailReplayWiring {
 }
 
 export function createGuardrailReplay(parts: GuardrailReplayParts): GuardrailReplayWiring {
-  const { config, recorded, workflows, types, sealers, registry, prices, records } = parts;
+  const { config, recorded, workflows, types, sealers, registry, prices, records, lease, isShared } = parts;
   const { directory, guardrails, targets, prepare } = workflows;
   const replays = new GuardrailReplays({
     log: recorded.log,
     newId: mintEventId,
+    gateway: lease.gateway,
+    isServing: (gateway) => lease.known.granted.has(gateway),
+    recorded: () => records.state.values(),
     whenProcessed: (position) => records.whenProcessed(position),
     failed: parts.failed,
     runDependencies: () => ({
@@ -50,6 +58,12 @@ export function createGuardrailReplay(parts: GuardrailReplayParts): GuardrailRep
         return found === undefined ? undefined : prices.rates(found.provider.name, found.model);
       },
     }),
+  });
+  const following = new AbortController();
+  const cancel = (id: string) => replays.cancelHere(id);
+  const followed = isShared ? followCancelledRuns(recorded.log, cancel, following.signal) : undefined;
+  followed?.catch((error: unknown) => {
+    if (!following.signal.aborted) parts.failed(error);
   });
   const draft = {
     targets,
@@ -65,6 +79,9 @@ export function createGuardrailReplay(parts: GuardrailReplayParts): GuardrailRep
         registerGuardrailReplay(routes, { replays, draft, recorded: records, now: Date.now });
       });
     },
-    stop: () => replays.stop(),
+    async stop() {
+      following.abort();
+      await replays.stop();
+    },
   };
 }

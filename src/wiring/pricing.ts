@@ -14,6 +14,7 @@ import type { Routes } from '../http/api/route-schema.ts';
 import { priceOverridesView } from '../projections/price-overrides.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { Registry } from '../providers/registry.ts';
+import type { GatewayJobs } from './log/jobs.ts';
 import type { VirtualModels } from './virtual-models.ts';
 
 /** Clients are not expected to wait longer. */
@@ -30,6 +31,7 @@ export interface PricingWiring {
 export interface PricingRoutes {
   readonly asOf: AsOf;
   readonly registry: Pick<Registry, 'providers' | 'knows' | 'find'>;
+  readonly jobs: Pick<GatewayJobs, 'once'>;
   readonly virtualModels: Pick<VirtualModels, 'directory' | 'facts'>;
 }
 
@@ -45,13 +47,16 @@ export function gatewayPricing({ config, log, projections, typeOf }: PricingWiri
     snapshot: priceSnapshot,
     typeOf,
   });
-  const recalculate = createRecalculator({ log, pricing: prices });
+  let recalculate: ReturnType<typeof createRecalculator> | undefined;
   return {
     prices,
     /** Resolves when all price events in the log have been read. */
     caughtUp: overrides.caughtUp,
     /** Called once for each prefix of the admin API. */
-    register(admin: Routes, { asOf, registry, virtualModels }: PricingRoutes) {
+    register(admin: Routes, { asOf, registry, virtualModels, jobs }: PricingRoutes) {
+      recalculate ??= createRecalculator(prices, (work, otherwise) =>
+        jobs.once('price-recalculation', (held) => work(held.log), otherwise),
+      );
       const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
       registerPricingOverrides(admin, { log, overrides, asOf, isProvider });
       const known = { knows: registry.knows, find: registry.find, behind: behindAlias(virtualModels) };

@@ -77,13 +77,18 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     ];
   }
 
+  let inForce: StoredCredentials | undefined;
   async function follow(): Promise<void> {
+    // A problem may have been solved outside of the log.
+    if (inForce === stored.state && problems.size === 0) return;
+    const following = stored.state;
     const unusable = new Map<string, string>();
     for (const [name, why] of roster.follow(await configured(unusable))) unusable.set(name, why);
     for (const [name, why] of unusable) {
       if (problems.get(name) !== why) logger.error(`provider ${name} is not in force: ${why}`);
     }
     problems = unusable;
+    inForce = following;
   }
 
   await follow();

@@ -15,6 +15,8 @@ export interface GatewayCacheOptions extends ReplayDependencies {
   readonly projections: ProjectionRunner;
   /** Undefined when answers to similar requests are not served. */
   readonly semantic: Pick<GatewaySemanticCache, 'cache' | 'read'> | undefined;
+  /** Whether other gateways can use the log. */
+  readonly isShared: boolean;
   /** Called when vectors could not be read back. */
   failed(error: unknown): void;
 }
@@ -22,7 +24,14 @@ export interface GatewayCacheOptions extends ReplayDependencies {
 const LONGEST_START_MS = 1000;
 
 /** Undefined when the configuration does not turn it on: no index is built then. */
-export function createResponseCache({ config, projections, semantic, failed, ...parts }: GatewayCacheOptions) {
+export function createResponseCache({
+  config,
+  projections,
+  semantic,
+  isShared,
+  failed,
+  ...parts
+}: GatewayCacheOptions) {
   const { enabled, maxEntries, ...settings } = config.responseCache;
   if (!enabled) return undefined;
   const view = projections.run(cachedAnswersView(maxEntries));
@@ -46,7 +55,12 @@ export function createResponseCache({ config, projections, semantic, failed, ...
     whenProcessed: (position: Position) => view.whenProcessed(position),
   };
   const cache = new ResponseCache({ ...parts, index, settings, semantic: semantic?.cache, now: wallClock });
-  void caughtUp.then(() => semantic?.read(parts.log, (digest) => index.find(digest) !== undefined)).catch(failed);
+  const answers = {
+    log: parts.log,
+    isThere: (digest: string) => index.find(digest) !== undefined,
+    whenIndexed: isShared ? index.whenProcessed : undefined,
+  };
+  void caughtUp.then(() => semantic?.read(answers)).catch(failed);
   /** Resolves when the index is complete, and at the latest after a second: a long log is read beside the requests. */
   const begun = Promise.race([caughtUp, sleep(LONGEST_START_MS, undefined, { ref: false })]);
   const { caughtUp: complete } = view;

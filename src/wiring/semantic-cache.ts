@@ -3,13 +3,12 @@ import type { EmbeddingCalls } from '../commands/auxiliary-calls/embedding-calls
 import { Embedder } from '../commands/semantic-cache/embedder.ts';
 import { PgvectorStore } from '../commands/semantic-cache/pgvector-store.ts';
 import { QdrantStore } from '../commands/semantic-cache/qdrant-store.ts';
-import { readVectors } from '../commands/semantic-cache/read-vectors.ts';
+import { type ReadVectorsOptions, readVectors } from '../commands/semantic-cache/read-vectors.ts';
 import { RemoteVectors } from '../commands/semantic-cache/remote-vectors.ts';
 import { ScannedVectors } from '../commands/semantic-cache/scanned-vectors.ts';
 import { SemanticCache } from '../commands/semantic-cache/semantic-cache.ts';
 import type { VectorStore } from '../commands/semantic-cache/vector-store.ts';
 import type { SemanticCacheConfig } from '../config/semantic-cache-schema.ts';
-import type { EventLog } from '../events/log.ts';
 import { wallClock } from '../events/wall-clock.ts';
 
 export type SemanticCacheFailure = 'embedding' | 'search' | 'store';
@@ -47,11 +46,13 @@ export function createSemanticCache({ config, embeddings, failed }: SemanticCach
   });
   return {
     cache,
-    /** Reads the vectors of the log back, beside the requests. @throws the errors of reading the log */
-    async read(log: EventLog, isThere: (digest: string) => boolean): Promise<void> {
+    /** Reads the vectors of the log, beside the requests. @throws the errors of reading the log */
+    async read(answers: Pick<ReadVectorsOptions, 'log' | 'isThere' | 'whenIndexed'>): Promise<void> {
       if (where.type !== 'memory') return;
       const { ttlSeconds } = settings;
-      await readVectors({ log, store, ttlSeconds, isThere, signal: stopped.signal, now: wallClock });
+      await readVectors({ ...answers, store, ttlSeconds, signal: stopped.signal, now: wallClock }).catch((error) => {
+        if (!stopped.signal.aborted) throw error;
+      });
     },
     async close(): Promise<void> {
       stopped.abort();

@@ -1,9 +1,11 @@
 /** Wiring of workflows and guardrails: the policy of each request, and the changes of administrators. */
+
 import { type GuardrailTestParts, testGuardrail } from '../commands/auxiliary-calls/test-guardrail.ts';
 import { localAddressCheck } from '../commands/credentials/check-address.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { ExchangeDependencies } from '../commands/exchange/pipeline/dependencies.ts';
 import { type ExchangePolicy, policyOfWorkflow, policyWithout } from '../commands/exchange/policy.ts';
+import { Guard } from '../commands/guard.ts';
 import { GuardrailChanges } from '../commands/guardrails/changes.ts';
 import { declaredGuardrails, type GuardrailRule } from '../commands/guardrails/declared-guardrails.ts';
 import { GuardrailDirectory } from '../commands/guardrails/directory.ts';
@@ -12,7 +14,6 @@ import { sealingPlace } from '../commands/guardrails/guardrail-input.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
 import { isPrepared, type PreparationParts, prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
 import type { DraftParts } from '../commands/guardrails/replay/draft.ts';
-import { InTurn } from '../commands/in-turn.ts';
 import type { RouteStrategies } from '../commands/virtual-models/route-strategies.ts';
 import { stepProblem } from '../commands/workflows/chains.ts';
 import { readVersion, WorkflowChanges } from '../commands/workflows/changes.ts';
@@ -89,7 +90,12 @@ export interface Workflows extends InForceWorkflows, Pick<ExchangeDependencies, 
 /** @throws Error when the configuration declares an invalid guardrail */
 export function createWorkflows(options: WorkflowsOptions): Workflows {
   const { config, log, types, sealers, registry } = options;
-  const inTurn = new InTurn();
+  const guard = new Guard({
+    log,
+    rule: 'workflows',
+    whenProcessed: (position) =>
+      Promise.all([options.guardrails.whenProcessed(position), options.workflows.whenProcessed(position)]),
+  });
   const switches = processSwitches(config);
   const declared = new Map<string, Guardrail>();
   const servicesOf: PreparationParts['servicesOf'] = (guardrail) =>
@@ -127,14 +133,14 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     uses: workflowUses(directory, guardrails),
     sealers,
     refusesAddress: config.registry.allowLocalProviders ? async () => false : localAddressCheck(),
-    inTurn,
+    guard,
     whenProcessed: (position) => options.guardrails.whenProcessed(position),
   });
   const changes = new WorkflowChanges({
     log,
     directory,
     guardrails,
-    inTurn,
+    guard,
     newId: mintEventId,
     whenProcessed: (position) => options.workflows.whenProcessed(position),
   });

@@ -75,6 +75,20 @@ describe('the forecast of a request', () => {
     expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, n: 3 } })).likely).toBe(15);
   });
 
+  test('counts numbers as text, which some providers accept', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, n: '3' } })).likely).toBe(15);
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, best_of: '1_0' } })).likely).toBe(50);
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: '8000', n: 2 } }))).toMatchObject({
+      likely: 2048,
+      most: 16_000,
+    });
+    // Others ignore such a limit.
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: '5' } })).most).toBe(1024);
+    expect(forecaster.ofBatch(tiny, '/v1/chat/completions', { max_tokens: '8000' }, 0).outputTokens).toBe(8000);
+    expect(forecaster.ofBatch(tiny, '/v1/chat/completions', { max_tokens: '5' }, 0).outputTokens).toBe(1024);
+  });
+
   test('counts every answer that is made, although fewer are returned', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, best_of: 20, n: 2 } })).likely).toBe(100);
@@ -92,7 +106,9 @@ describe('the forecast of a request', () => {
 
   test('counts the earlier turns of its conversation', () => {
     const forecaster = new CostForecaster(priced(1, 0));
-    expect(forecaster.forecast(requestFor({ bodyBytes: 300 }), 30_000).likely).toBe(30_100);
+    expect(forecaster.forecast(requestFor({ bodyBytes: 300 }), { likely: 30_000, most: () => undefined }).likely).toBe(
+      30_100,
+    );
   });
 
   test('has no output where none is made', () => {

@@ -1,6 +1,6 @@
 /**
- * Kills the projector, ClickHouse or both, at any moment, again and again, while the log grows; then the tables must
- * be the log, no row less and none twice. A few rounds here; `ANALYTICS_KILLS=100` for many.
+ * Kills the projector, ClickHouse or both, or pauses the projector until another one has taken over, at any moment, again and
+ * again, while the log grows; then the tables must be the log, no row less and none twice. A few rounds here; `ANALYTICS_KILLS=100` for many.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -100,22 +100,32 @@ describe.skipIf(!hasChdb)('analytics that is killed', () => {
       return child;
     };
     let storedUpTo = 0;
+    let epoch = 0;
     const startProjector = () => {
-      const child = start('projector', logFolder, url, database);
+      const child = start('projector', logFolder, url, database, String(++epoch));
       child.on('message', (sent) => {
-        storedUpTo = message.parse(sent).stored ?? storedUpTo;
+        storedUpTo = Math.max(storedUpTo, message.parse(sent).stored ?? 0);
       });
       return child;
     };
 
     let clickhouse = await startClickHouse();
     let projector = startProjector();
+    let paused: ChildProcess | undefined;
     for (let round = 0; round < kills; round++) {
       const storing = said(projector, ({ stored }) => stored !== undefined);
       await writeHistory(log, { exchanges: chance.between(10, 60), seed: seed + round });
       await storing;
+      // It goes on beside the one that has taken over.
+      paused?.kill('SIGCONT');
       await delay(chance.between(0, 400));
-      const whom = chance.oneOf(['projector', 'clickhouse', 'both']);
+      const whom = round === 1 ? 'pause' : chance.oneOf(['projector', 'clickhouse', 'both', 'pause']);
+      if (whom === 'pause') {
+        projector.kill('SIGSTOP');
+        paused = projector;
+        projector = startProjector();
+        continue;
+      }
       await Promise.all([
         whom === 'clickhouse' ? undefined : kill(projector),
         whom === 'projector' ? undefined : kill(clickhouse),
@@ -124,6 +134,7 @@ describe.skipIf(!hasChdb)('analytics that is killed', () => {
       if (whom !== 'clickhouse') projector = startProjector();
     }
     const head = parsePosition(await log.head());
+    paused?.kill('SIGCONT');
     await expect.poll(() => storedUpTo, { timeout: kills * MOST_MS_PER_KILL, interval: 50 }).toBe(head);
 
     const client = createClient({
@@ -135,6 +146,7 @@ describe.skipIf(!hasChdb)('analytics that is killed', () => {
     expect(await figuresInSql(client, database)).toEqual(await figuresOfLog(log));
     expect(await figuresInSql(client, database, 'usage_by_quarter_hour')).toEqual(await figuresOfLog(log));
     await client.close();
+    if (paused !== undefined) await kill(paused);
     await kill(projector);
     await kill(clickhouse);
     await log.close();

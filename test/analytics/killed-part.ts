@@ -1,6 +1,6 @@
 /**
  * One part of analytics as a process that can be killed: `clickhouse <folder> <port>` or
- * `projector <log folder> <ClickHouse URL> <database>`. Sends its parent what it has done.
+ * `projector <log folder> <ClickHouse URL> <database> <epoch>`. Sends its parent what it has done.
  */
 import { once } from 'node:events';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
@@ -25,7 +25,7 @@ if (role === 'clickhouse') {
   await once(server, 'listening');
   process.send?.({ ready: true });
 } else {
-  const [folder = '', url = '', database = ''] = args;
+  const [folder = '', url = '', database = '', epoch] = args;
   const log = await openLog(`file:${folder}`, { readOnly: true });
   const client = createClient({
     url,
@@ -36,7 +36,7 @@ if (role === 'clickhouse') {
   });
   startProjector({
     log,
-    store: createBatchStore(client, database),
+    store: createBatchStore(client, database, Number(epoch)),
     retention: { audit: 0, usage: 0 },
     batchEvents: 150,
     liveMs: 1,

@@ -82,7 +82,7 @@ describe.skipIf(!requested)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
     await expect.poll(() => first.stdout).toContain(dashboard);
     expect((await fetch(dashboard)).status).toBe(200);
 
-    expect(npm(['test', '--', 'test/bootstrap/lockfile.test.ts'])).toContain('3 passed');
+    expect(npm(['test', '--', 'test/bootstrap/lockfile.test.ts'])).toContain('4 passed');
     expect(hasRunner()).toBe(true);
     expect(lockfile()).toBe(before);
     expect(await health(first)).toBe(200);

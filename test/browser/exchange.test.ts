@@ -35,7 +35,7 @@ describeInChromium('the exchange page with the seeded history', () => {
     expect(text).toContain(`decided by: ${decidedBy}`);
     expect(text).toContain(decision);
     expect(text).toContain(code);
-    expect(text).toContain('The client was told:');
+    expect(text).toContain('The client received:');
     expect(await reason(page).isVisible()).toBe(true);
     expectClean(opened);
   });

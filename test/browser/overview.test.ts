@@ -103,11 +103,12 @@ describeInChromium('the Overview', () => {
     await opened.visit('/');
     const calendar = page.getByRole('figure', { name: /^Activity/ });
     const days = await read('/admin/usage/daily?days=371&cache_mode=all');
-    const busiest = days.toSorted((one: Answered, other: Answered) => other.requests - one.requests)[0];
-    const square = calendar.getByRole('link', { name: `${busiest.requests.toLocaleString('en-GB')} requests` });
+    const most = Math.max(...days.map(({ requests }: Answered) => requests));
+    const busiest = days.filter(({ requests }: Answered) => requests === most);
+    const square = calendar.getByRole('link', { name: `${most.toLocaleString('en-GB')} requests` }).first();
     expect(await square.locator('.calendar-square').getAttribute('style')).toContain('--heat-4');
-    const href = new URL((await square.first().getAttribute('href')) ?? '', page.url()).searchParams;
-    expect(href.get('from')).toBe(`${busiest.date}T00:00:00.000Z`);
+    const href = new URL((await square.getAttribute('href')) ?? '', page.url()).searchParams;
+    expect(busiest.map(({ date }: Answered) => `${date}T00:00:00.000Z`)).toContain(href.get('from'));
     await page.getByRole('combobox', { name: 'Measure of the calendar' }).selectOption('cost');
     await page.getByRole('figure', { name: 'Activity of the last year: cost' }).waitFor();
     expectClean(opened);

@@ -142,7 +142,7 @@ describe('the log commands beside a gateway that writes', () => {
     const { code, stderr } = await chancery('log', 'tail', '--log-url', 'ftp://x');
     expect([code, stderr]).toEqual([
       1,
-      'chancery: log.url (--log-url): expected file:, esdb:, kurrentdb: or kafka: and an address, got "ftp://x"\n',
+      'chancery: log.url (--log-url): expected file:, esdb:, kurrentdb: or kafka: and an address, got "ftp://…"\n',
     ]);
   });
 });
@@ -196,8 +196,20 @@ describe('chancery log check of a changed log', () => {
     expect(stderr).toMatch(/^chancery: there is no event log in .*nowhere\n$/);
   });
 
-  test('the log of another engine is refused', async () => {
-    const { code, stderr } = await chancery('log', 'check', '--log-url', 'kafka://host:9092/p');
+  test('of a log on an engine, the replica in the data folder is checked', async () => {
+    const { code, stderr, stdout } = await chancery('log', 'check', '--log-url', 'kafka://host:9092/p');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toBe((await chancery('log', 'check')).stdout);
+  });
+
+  test('the replica of a log on an engine is not changed', async () => {
+    const where = ['--log-url', 'kafka://host:9092/p', '--reason', 'a test'];
+    const { code, stderr } = await chancery('log', 'accept-loss', ...where);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('is the replica of a log on an engine')]);
+  });
+
+  test('the log in memory is refused', async () => {
+    const { code, stderr } = await chancery('log', 'check', '--log-url', 'memory:');
     expect([code, stderr]).toEqual([2, expect.stringContaining('requires a log in files')]);
   });
 });

@@ -7,9 +7,11 @@ import { z } from 'zod';
 import { both, native, withBothKinds } from '../support/both-kinds.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 
-const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
-beforeAll(() => create({ input: 'hi' }));
+const { gateway, nativeProvider, learned } = withBothKinds({
+  RETRY_MAX_RETRIES: '0',
+  CIRCUIT_BREAKER_ENABLED: 'false',
+});
+beforeAll(learned);
 
 const doors = both.flatMap(([kind, model]) => [
   [`the Responses API, ${kind}`, model, true] as const,

@@ -13,9 +13,11 @@ import { MASTER_KEY } from '../support/gateway.ts';
 
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
-const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
-beforeAll(() => create({ input: 'hi' }));
+const { gateway, nativeProvider, learned } = withBothKinds({
+  RETRY_MAX_RETRIES: '0',
+  CIRCUIT_BREAKER_ENABLED: 'false',
+});
+beforeAll(learned);
 const providerOf = (model: string) => (model === native ? nativeProvider : gateway.simulated);
 
 const text = 'Tell me something.';

@@ -4,10 +4,14 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { both, native, withBothKinds } from '../support/both-kinds.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 
-const { gateway, nativeProvider } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
+const { gateway, nativeProvider, learned } = withBothKinds({
+  RETRY_MAX_RETRIES: '0',
+  CIRCUIT_BREAKER_ENABLED: 'false',
+});
 
 let client: OpenAI;
-beforeAll(() => {
+beforeAll(async () => {
+  await learned();
   client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: MASTER_KEY, maxRetries: 0 });
 });
 

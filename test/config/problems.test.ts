@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { describeProblem, mask } from '../../src/config/problem.ts';
+import { mask } from '../../src/config/mask.ts';
+import { describeProblem } from '../../src/config/problem.ts';
 import { problemsFrom, type Written } from './load.ts';
 
 const said = (written: Written) => problemsFrom(written).map(describeProblem);
@@ -19,7 +20,7 @@ describe('a configuration problem names its place and the expected value', () =>
     [
       'a flag of two words is named as it is typed',
       { flags: { logUrl: 'ftp://x' } },
-      'log.url (--log-url): expected file:, esdb:, kurrentdb: or kafka: and an address, got "ftp://x"',
+      'log.url (--log-url): expected file:, esdb:, kurrentdb: or kafka: and an address, got "ftp://…"',
     ],
     [
       'a bad value in the file names its path',

@@ -13,6 +13,7 @@ describe('the sources of settings', () => {
       host: '127.0.0.1',
       allowedHosts: [],
       port: 8080,
+      workers: 1,
       corsOrigins: [],
       bodyLimits: { model: 50 * MIB, audio: 26 * MIB, image: 60 * MIB, file: 513 * MIB, other: 10 * MIB },
       maxHeaderBytes: 16 * 1024,
@@ -22,7 +23,8 @@ describe('the sources of settings', () => {
       maxBodyMemoryBytes: 256 * MIB,
     });
     expect(config.dataDir).toBe(join(cwd, 'data'));
-    expect(config.log).toEqual({ url: `file:${join(cwd, 'data', 'log')}`, durability: 'standard' });
+    const url = `file:${join(cwd, 'data', 'log')}`;
+    expect(config.log).toEqual({ url, readUrl: url, durability: 'standard', leaseMs: undefined, engine: undefined });
     expect(config.http).toEqual({ stallTimeoutMs: 60_000 });
     expect(config.retry).toEqual({
       maxRetries: 3,

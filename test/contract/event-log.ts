@@ -1,7 +1,7 @@
 /** The contract of every engine of the log, as a suite. An engine runs it with a function that makes an empty log. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../src/events/event.ts';
+import type { EventContext, NewEvent, Position, RecordedEvent, StreamName } from '../../src/events/event.ts';
 import { streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { eventToJson } from '../../src/events/event-json.ts';
@@ -14,6 +14,7 @@ import type {
   StreamWrite,
 } from '../../src/events/log.ts';
 import { EventIdReused, EventTooLarge, LogUnavailable, START, WrongExpectedRevision } from '../../src/events/log.ts';
+import { formatPosition, parsePosition } from '../../src/events/sequence-position.ts';
 
 export interface LogUnderTest {
   readonly log: EventLog;
@@ -45,12 +46,12 @@ export async function collect<Item>(items: AsyncIterable<Item>, count = Number.P
   return collected;
 }
 
-function isEvent(item: RecordedEvent | CaughtUp): item is RecordedEvent {
+export function isEvent(item: RecordedEvent | CaughtUp): item is RecordedEvent {
   return item.type !== '$caughtUp';
 }
 
 /** What a subscription yields up to its first CaughtUp with the position or a later one, which is included. */
-async function itemsUntil(
+export async function itemsUntil(
   items: AsyncIterator<RecordedEvent | CaughtUp>,
   position: string,
 ): Promise<(RecordedEvent | CaughtUp)[]> {
@@ -65,6 +66,10 @@ async function itemsUntil(
 
 function numbersOf(events: readonly RecordedEvent[]): unknown[] {
   return events.map((event) => (event.data as { n: number }).n);
+}
+
+function beyondHead(head: Position, events: number): Position {
+  return formatPosition(parsePosition(head) + events);
 }
 
 /** @param capabilities those that the engine must have; cases for a capability that it lacks are skipped */
@@ -440,6 +445,14 @@ export function eventLogContract(
         expect(await collect(log.readAll({ after: await log.head() }))).toEqual([]);
       });
 
+      it('yields nothing after a position beyond the head, and goes on after that position once it exists', async () => {
+        await appendNumbers(a, 0, 3);
+        const after = beyondHead(await log.head(), 2);
+        expect(await collect(log.readAll({ after }))).toEqual([]);
+        await appendNumbers(a, 3, 4);
+        expect(numbersOf(await collect(log.readAll({ after })))).toEqual([5, 6]);
+      });
+
       it('has positions that sort as strings in the order of the log', async () => {
         await log.append([write(a, 'any', ...Array.from({ length: 120 }, (_, n) => noted({ n })))]);
         const positions = (await collect(log.readAll())).map(({ position }) => position as string);
@@ -521,6 +534,17 @@ export function eventLogContract(
           }
         }
         expect(seen).toEqual([2, 3, 5]);
+      });
+
+      it('begins after a position beyond the head once it exists', async () => {
+        await appendNumbers(a, 0, 3);
+        const after = beyondHead(await log.head(), 2);
+        const subscription = log.subscribe({ after })[Symbol.asyncIterator]();
+        expect(await subscription.next()).toEqual({ value: { type: '$caughtUp', position: after }, done: false });
+        await appendNumbers(a, 3, 4);
+        const seen = await itemsUntil(subscription, await log.head());
+        expect(numbersOf(seen.filter(isEvent))).toEqual([5, 6]);
+        await subscription.return?.();
       });
 
       it('yields $caughtUp with its position although its filter matched no event', async () => {

@@ -6,7 +6,7 @@ import { ask } from '../e2e/gateway-process.ts';
 import type { AnswerUnderKey, BackgroundOutcome } from './check-background-and-repeated.ts';
 import { type Answer, objectOf, type SentRequest, streamedResponse } from './evidence.ts';
 import type { Random } from './random.ts';
-import type { WireClient } from './wire-client.ts';
+import type { Wire } from './wire-client.ts';
 
 const MODELS = ['llamacpp/small', 'llamacpp/small-pace-4', 'llamacpp/small-pace-15', 'openai/small-pace-4'] as const;
 /** Made by the gateway itself, since the provider does not keep responses. */
@@ -47,11 +47,10 @@ export class PromiseClient {
   }
 
   /** Sends requests until `stopped` returns true. */
-  async run(wire: WireClient, stopped: () => boolean): Promise<void> {
+  async run(wire: Wire, stopped: () => boolean): Promise<void> {
     while (!stopped()) {
       const answer = this.#chance.happens(0.5) ? await this.#background(wire) : await this.#underKey(wire);
-      // The gateway is gone.
-      if (answer.status === undefined) return;
+      if (wire.isOver(answer)) return;
     }
   }
 
@@ -73,7 +72,7 @@ export class PromiseClient {
     return kept;
   }
 
-  async #background(wire: WireClient): Promise<Answer> {
+  async #background(wire: Wire): Promise<Answer> {
     const chance = this.#chance;
     const stream = chance.happens(0.4);
     const json = {
@@ -99,7 +98,7 @@ export class PromiseClient {
     return cancelled;
   }
 
-  async #underKey(wire: WireClient): Promise<Answer> {
+  async #underKey(wire: Wire): Promise<Answer> {
     const request = this.#repeatedOrNew();
     const { path, body, stream, key } = request;
     const leaving = this.#chance.happens(0.2) ? { leaveAfterBytes: this.#chance.between(1, 3000) } : {};
@@ -128,7 +127,7 @@ export class PromiseClient {
   }
 
   #ask(
-    wire: WireClient,
+    wire: Wire,
     path: string,
     body: Buffer,
     facts: { readonly stream: boolean; readonly key?: string | undefined; readonly leaveAfterBytes?: number },

@@ -8,7 +8,7 @@ import { isWholeAnswer } from './check-guarded.ts';
 import type { CachedRequest, Conversation, SentRequest } from './evidence.ts';
 import { answerTo, type KnownQuestion, requestOf } from './known-questions.ts';
 import type { Random } from './random.ts';
-import type { WireClient } from './wire-client.ts';
+import type { Wire } from './wire-client.ts';
 
 export const cachedPaths = ['/cached/a', '/cached/b'] as const;
 
@@ -55,7 +55,7 @@ export class CachedTraffic {
   }
 
   /** It may be lost with the gateway before it is acknowledged. */
-  async purge(wire: WireClient, requestId: string): Promise<void> {
+  async purge(wire: Wire, requestId: string): Promise<void> {
     const selection = this.#chance.oneOf<object>([
       { all: true },
       { user_path: '/cached' },
@@ -116,14 +116,13 @@ export class CachedClient {
   }
 
   /** Sends requests until `stopped` returns true; requests and answers go to `evidence`. */
-  async run(wire: WireClient, evidence: Conversation[], stopped: () => boolean): Promise<void> {
+  async run(wire: Wire, evidence: Conversation[], stopped: () => boolean): Promise<void> {
     while (!stopped()) {
       if (this.#purges && this.#chance.happens(0.15)) await this.#traffic.purge(wire, this.#newId('purge'));
       const request = this.#again() ?? this.#next();
       const answer = await wire.ask(request);
       evidence.push({ request, answer });
-      // The gateway is gone.
-      if (answer.status === undefined) return;
+      if (wire.isOver(answer)) return;
       const { idempotencyKey: key } = request;
       if (key === undefined || !isWholeAnswer(request, answer)) continue;
       this.#given.set(key, [...(this.#given.get(key) ?? []), answer.body]);

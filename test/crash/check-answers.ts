@@ -1,6 +1,7 @@
 /** The bytes a client received are in the log, and an answer it got whole is recorded as whole. */
 import { isDeepStrictEqual } from 'node:util';
-import { refusals } from '../../src/commands/refusal.ts';
+import { type Refusal, refusals } from '../../src/commands/refusal.ts';
+import { LogUnavailable } from '../../src/events/log.ts';
 import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';
 import { checkGuardedAnswer, isWholeAnswer } from './check-guarded.ts';
@@ -9,22 +10,36 @@ import {
   type Conversation,
   dataOf,
   framesOf,
+  GATEWAY_FRAME,
+  type LogFailure,
   objectOf,
   type SentRequest,
   streamedResponse,
   type Violation,
 } from './evidence.ts';
+import { metFailure } from './log-failures.ts';
 import { eventOf, numberIn, piecesOf, type RecordedExchange, type RecordedLog, textIn } from './recorded-log.ts';
 
 const DONE = 'data: [DONE]\n\n';
-/** Frames that the gateway itself adds when a stream ends before its time. */
-const GATEWAY_FRAME = /^(data: \{"error":|event: error\n|event: response\.failed\n|data: \[DONE\]\n\n$)/;
+const UNKNOWN = new LogUnavailable('', 'unknown');
+const NOT_CONFIRMED = refusals.answerNotRecorded(UNKNOWN);
+/** An answer from the cache is recorded whole with its request. */
+const NOT_CONFIRMED_REQUEST = refusals.logUnavailable(UNKNOWN);
+const LOG_UNAVAILABLE = [
+  ...[refusals.logUnavailable(), refusals.logUnavailable(UNKNOWN)],
+  ...[refusals.answerNotRecorded(undefined), NOT_CONFIRMED],
+];
 
-const REFUSED_WITHOUT_RECORD = [refusals.stopping(), refusals.logUnavailable(), refusals.answerNotRecorded(undefined)];
+/** `gateway_stopped`: it was killed before the log could be written again. */
+const FAILED_WITH_LOG = new Set(['log_unavailable', 'gateway_stopped']);
 
 type Complain = (check: string, what: string) => void;
 
-export function checkAnswers(conversations: readonly Conversation[], log: RecordedLog): Violation[] {
+export function checkAnswers(
+  conversations: readonly Conversation[],
+  log: RecordedLog,
+  logFailures: readonly LogFailure[] = [],
+): Violation[] {
   const found: Violation[] = [];
   const claimed = new Map<string, string>();
   for (const { request, answer } of conversations) {
@@ -37,19 +52,27 @@ export function checkAnswers(conversations: readonly Conversation[], log: Record
     if (recorded.length > 1) complain('recorded once', `the log has it ${recorded.length} times`);
     checkRequestBody(request, log.exchanges.get(recorded[0] ?? ''), complain);
     if (answer.status === undefined) continue;
+    const isLogUnavailable = isRefusal(answer, LOG_UNAVAILABLE);
+    if (isLogUnavailable && !metFailure(answer, logFailures)) {
+      complain('answers', 'answered 503 log_unavailable while the log could be written');
+    }
     if (exchangeId === undefined) {
-      if (!isRefusalWithoutRecord(answer)) complain('answers', `answered ${answer.status} without an x-exchange-id`);
+      if (!isLogUnavailable && !isRefusal(answer, [refusals.stopping()]))
+        complain('answers', `answered ${answer.status} without an x-exchange-id`);
       continue;
     }
     if (claimed.has(exchangeId)) complain('recorded once', `${claimed.get(exchangeId)} was the same exchange`);
     claimed.set(exchangeId, name);
     const exchange = log.exchanges.get(exchangeId);
     if (exchange === undefined) {
+      // Its first event could not be recorded.
+      if (isLogUnavailable) continue;
       complain('answers', `answered ${answer.status}, and the log has no such exchange`);
       continue;
     }
     if (recorded[0] !== exchangeId) complain('answers', `the log has the request as exchange ${recorded[0]}`);
-    checkAnswer(request, answer, exchange, log, complain);
+    if (isLogUnavailable) checkNotRecorded(answer, exchange, complain);
+    else checkAnswer(request, answer, exchange, log, complain);
   }
   return found;
 }
@@ -71,12 +94,20 @@ function checkRequestBody(request: SentRequest, exchange: RecordedExchange | und
   }
 }
 
-/** A gateway that stops, or whose log is down, refuses before there is an exchange. */
-function isRefusalWithoutRecord({ status, body }: Answer): boolean {
+function isRefusal({ status, body }: Answer, refusals: readonly Refusal[]): boolean {
   const error = objectOf(body)?.error;
   if (status !== 503 || !isObject(error)) return false;
   // Errors of Messages have no code.
-  return REFUSED_WITHOUT_RECORD.some(({ code, message }) => error.code === code || error.message === message);
+  return refusals.some(({ code, message }) => error.code === code || error.message === message);
+}
+
+/** Its end was recorded when the log could be written again, or at the next start; with the error it may be complete. */
+function checkNotRecorded({ body }: Answer, exchange: RecordedExchange, complain: Complain): void {
+  const [end] = endsOf(exchange);
+  const isUnknown = [NOT_CONFIRMED, NOT_CONFIRMED_REQUEST].some(({ message }) => body.includes(message));
+  if (end?.type === 'exchange.completed' && isUnknown) return;
+  const isFailed = end?.type === 'exchange.failed' && FAILED_WITH_LOG.has(textIn(end, 'code') ?? '');
+  if (!isFailed) complain('answers', `answered 503 log_unavailable, and the log says ${end?.type}`);
 }
 
 function checkAnswer(
@@ -194,7 +225,8 @@ function checkStream(request: SentRequest, answer: Answer, exchange: RecordedExc
   if (!recorded.subarray(0, shared).equals(body.subarray(0, shared))) {
     const { frames } = framesOf(body);
     const at = frames.findIndex((frame, index) => !frame.equals(passedOn[index] ?? Buffer.alloc(0)));
-    complain('bytes', `frame ${at} of the ${frames.length} that arrived is not the recorded one`);
+    const end = endsOf(exchange)[0]?.type;
+    complain('bytes', `frame ${at} of the ${frames.length} that arrived is not the recorded one (${end})`);
     return;
   }
   checkGatewayFrames(body.subarray(shared), recorded.length === 0, exchange, complain);

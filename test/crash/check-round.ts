@@ -17,7 +17,8 @@ import {
 import { checkPluginAnswers, checkPluginExchanges, checkReplacedWords } from './check-plugin.ts';
 import { checkProviderCalls } from './check-provider-calls.ts';
 import { checkContents, checkResponses, type Deletion, type KnownResponse } from './check-responses.ts';
-import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
+import type { Conversation, LogFailure, ProviderCall, Retrieved, Violation } from './evidence.ts';
+import { metFailure } from './log-failures.ts';
 import type { RecordedLog } from './recorded-log.ts';
 
 export interface Evidence {
@@ -34,6 +35,8 @@ export interface Evidence {
   readonly workflows?: ReadonlyMap<string, WorkflowKind>;
   /** When the gateway was killed, on the clock of `performance.now()`: until then no answer may break off. */
   readonly killedAt: number;
+  /** When the log could not be written under the load: requests that meet it may be refused or broken off. */
+  readonly logFailures?: readonly LogFailure[];
   /** Whether it got SIGTERM, and so let every answer that had begun come to its end. */
   readonly orderly: boolean;
 }
@@ -53,16 +56,18 @@ export async function checkRound(
     given = [],
     workflows = new Map(),
     killedAt,
+    logFailures = [],
     orderly,
   } = evidence;
+  const unaffected = conversations.filter(({ answer }) => !metFailure(answer, logFailures));
   return [
     ...log.violations,
     ...checkExchanges(log),
     ...checkProviderCalls(calls, log),
-    ...checkConnections(conversations, killedAt),
-    ...(orderly ? checkFarewells(conversations) : []),
-    ...checkAnswers(conversations, log),
-    ...checkContents(conversations),
+    ...checkConnections(unaffected, killedAt),
+    ...(orderly ? checkFarewells(unaffected) : []),
+    ...checkAnswers(conversations, log, logFailures),
+    ...checkContents(conversations.filter(({ answer }) => answer.status !== 503 || !metFailure(answer, logFailures))),
     ...checkNotMadeTwice(log),
     ...checkOriginalValues(calls),
     ...checkGuardedExchanges(log, workflows),

@@ -71,8 +71,19 @@ export interface Answer {
   readonly body: Buffer;
   /** `left`: the client itself hung up. `cut`: the connection ended before the answer did. */
   readonly end: 'whole' | 'cut' | 'left';
-  /** On the clock of `performance.now()`. */
+  /** Of the gateway. */
+  readonly url?: string;
+  /** On the clock of `performance.now()`, like `endedAt`. */
+  readonly sentAt: number;
   readonly endedAt: number;
+}
+
+/** A time in which the gateway reported that its log cannot be written, on the clock of `performance.now()`. */
+export interface LogFailure {
+  /** Of the gateway; default: any. */
+  readonly url?: string;
+  readonly from: number;
+  readonly to: number;
 }
 
 export interface Conversation {
@@ -87,6 +98,14 @@ export interface ProviderCall {
   readonly path: string;
   readonly requestId: string | undefined;
   readonly body?: string;
+  /** The port on which it arrived. */
+  readonly port: number;
+  /** When its body had arrived, on the clock of `performance.now()`. */
+  readonly at: number;
+  /** Whether its answer was sent whole. */
+  readonly isAnswered: boolean;
+  /** Frames of a stream that were sent. */
+  readonly framesSent: number;
 }
 
 /** The answer to `GET /v1/responses/{id}` after the restart. */
@@ -99,6 +118,9 @@ export interface Violation {
   readonly check: string;
   readonly what: string;
 }
+
+/** Frames that the gateway itself adds when a stream ends before its time. */
+export const GATEWAY_FRAME = /^(data: \{"error":|event: error\n|event: response\.failed\n|data: \[DONE\]\n\n$)/;
 
 /** The whole frames of an event stream, each with its blank line, and what follows the last of them. */
 export function framesOf(body: Buffer): { readonly frames: readonly Buffer[]; readonly rest: Buffer } {

@@ -8,17 +8,15 @@ import { checkLog } from '../../src/events/embedded/check-log.ts';
 import { nodeDisk } from '../../src/events/embedded/disk.ts';
 import { Watermark } from '../../src/events/embedded/watermark.ts';
 import { openLog } from '../../src/events/open-log.ts';
-import { formatPosition } from '../../src/events/sequence-position.ts';
 import { ask, type ProcessOptions, root, type ServedGateway, serve, startProcess } from '../e2e/gateway-process.ts';
+import { Acknowledged, logUrl, recovers } from './acknowledged.ts';
 import type { Violation } from './evidence.ts';
 import type { Random } from './random.ts';
 
 export const faults = ['missing segment', 'full disk', 'failing sync'] as const;
 export type Fault = (typeof faults)[number];
 
-const RECOVERS_WITHIN_MS = 20_000;
 const NOWHERE = 'http://127.0.0.1:9';
-const VISIBLE_WITHIN_MS = 5_000;
 const main = join(root, 'src/main.ts');
 
 /** The disk under a gateway's log, of which operations can be made to fail from outside. */
@@ -102,80 +100,6 @@ export async function failSyncs(gateway: ServedGateway, round: FaultRound): Prom
   return now;
 }
 
-async function recovers(
-  check: string,
-  { url }: ServedGateway,
-  acknowledged: Acknowledged,
-  { complain }: FaultRound,
-): Promise<void> {
-  const deadline = performance.now() + RECOVERS_WITHIN_MS;
-  for (;;) {
-    const answer = await acknowledged.ask(url);
-    if (answer.status === 200) return;
-    if (performance.now() > deadline) {
-      complain({ check, what: `it did not recover: ${JSON.stringify(answer)}` });
-      return;
-    }
-    await sleep(50);
-  }
-}
-
-interface Told {
-  /** Undefined when there was no answer. */
-  readonly status: number | undefined;
-  readonly code?: unknown;
-  readonly retryAfter?: string | null;
-}
-
-/** Requests, and those of them that were answered whole. */
-class Acknowledged {
-  readonly #dataDir: string;
-  readonly #exchanges = new Set<string>();
-  #begin = formatPosition(0);
-
-  constructor(dataDir: string) {
-    this.#dataDir = dataDir;
-  }
-
-  async begin(): Promise<void> {
-    const log = await openLog(logUrl(this.#dataDir), { readOnly: true });
-    this.#begin = await log.head();
-    await log.close();
-  }
-
-  async ask(url: string): Promise<Told> {
-    try {
-      const json = { model: 'llamacpp/small', messages: [{ role: 'user', content: 'Grüße' }] };
-      const answer = await ask(url, '/v1/chat/completions', { json });
-      const text = await answer.text();
-      const exchange = answer.headers.get('x-exchange-id');
-      if (answer.status === 200 && exchange !== null) this.#exchanges.add(exchange);
-      const code = answer.status === 200 ? undefined : JSON.parse(text).error?.code;
-      return { status: answer.status, code, retryAfter: answer.headers.get('retry-after') };
-    } catch {
-      return { status: undefined };
-    }
-  }
-
-  /** All of them are in the log as completed. */
-  async check(check: string, { complain }: FaultRound): Promise<void> {
-    const missing = new Set(this.#exchanges);
-    const log = await openLog(logUrl(this.#dataDir), { readOnly: true });
-    // another process may see the gateway's newest events a little later
-    const signal = AbortSignal.timeout(VISIBLE_WITHIN_MS);
-    try {
-      const filter = { types: ['exchange.completed'] };
-      for await (const event of log.subscribe({ after: this.#begin, filter, signal })) {
-        if ('stream' in event) missing.delete(event.stream.slice('exchange-'.length));
-        if (missing.size === 0) break;
-      }
-    } finally {
-      await log.close();
-    }
-    for (const exchange of missing) complain({ check, what: `exchange ${exchange} was answered and is not on record` });
-  }
-}
-
 /**
  * On a copy of the folder: without its newest segment, or without all, the log is refused with the names of what is
  * missing, `log accept-loss` records the loss, and the gateway continues after the lost positions.
@@ -249,8 +173,4 @@ async function checkAfter(dataDir: string, last: number, complain: (what: string
   } finally {
     await log.close();
   }
-}
-
-function logUrl(dataDir: string): string {
-  return `file:${join(dataDir, 'log')}`;
 }

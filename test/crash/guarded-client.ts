@@ -8,7 +8,7 @@ import { isWholeAnswer, PERSONAL_DOMAIN } from './check-guarded.ts';
 import { type Conversation, objectOf, type ProviderName, type SentRequest, streamedResponse } from './evidence.ts';
 import { type GuardedPath, type GuardedWorkflows, guardedPaths, replaced } from './guarded-workflows.ts';
 import type { Random } from './random.ts';
-import type { WireClient } from './wire-client.ts';
+import type { Wire } from './wire-client.ts';
 
 const PROVIDERS = ['llamacpp', 'openai'] as const;
 const MODELS = ['small', 'small-pace-1', 'small-pace-4', 'small-pace-15'] as const;
@@ -58,15 +58,14 @@ export class GuardedClient {
   }
 
   /** Sends requests until `stopped` returns true; requests and answers go to `evidence`. */
-  async run(wire: WireClient, evidence: Conversation[], stopped: () => boolean): Promise<void> {
+  async run(wire: Wire, evidence: Conversation[], stopped: () => boolean): Promise<void> {
     while (!stopped()) {
       if (this.#posts && this.#chance.happens(0.15)) await this.#workflows.change(wire, this.#chance);
       const sent = await this.#next(wire);
       const { request } = sent;
       const answer = await wire.ask(request);
       evidence.push({ request, answer });
-      // The gateway is gone.
-      if (answer.status === undefined) return;
+      if (wire.isOver(answer)) return;
       if (!isWholeAnswer(request, answer)) continue;
       const { idempotencyKey: key } = request;
       if (key !== undefined) this.#given.set(key, [...(this.#given.get(key) ?? []), answer.body]);
@@ -79,7 +78,7 @@ export class GuardedClient {
     return [...this.#given].map(([key, answers]) => ({ key, answers }));
   }
 
-  async #next(wire: WireClient): Promise<Sent> {
+  async #next(wire: Wire): Promise<Sent> {
     const chance = this.#chance;
     const kind = chance.between(1, 100);
     if (kind <= 15) return this.#again() ?? this.#chat('chat');
@@ -183,7 +182,7 @@ export class GuardedClient {
     return texts[userPath] ?? [];
   }
 
-  async #newConversation(wire: WireClient): Promise<{ id: string; userPath: GuardedPath } | undefined> {
+  async #newConversation(wire: Wire): Promise<{ id: string; userPath: GuardedPath } | undefined> {
     const userPath = this.#chance.oneOf(guardedPaths);
     const answer = await wire.ask({
       ...{ method: 'POST', path: '/v1/conversations', route: 'retrieve', provider: 'llamacpp', stream: false },

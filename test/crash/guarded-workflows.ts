@@ -2,7 +2,7 @@
 import { GUARDED, type WorkflowKind } from './check-guarded.ts';
 import { objectOf, type SentRequest } from './evidence.ts';
 import type { Random } from './random.ts';
-import type { WireClient } from './wire-client.ts';
+import type { Wire } from './wire-client.ts';
 
 export const guardedPaths = [`${GUARDED}/live`, `${GUARDED}/collected`, `${GUARDED}/changing`] as const;
 export type GuardedPath = (typeof guardedPaths)[number];
@@ -34,7 +34,7 @@ export class GuardedWorkflows {
   }
 
   /** @throws when the gateway refuses a guardrail or a workflow */
-  async create(wire: WireClient): Promise<void> {
+  async create(wire: Wire): Promise<void> {
     for (const guardrail of guardrails) {
       const answer = await wire.ask(adminRequest('PUT', '/admin/guardrails', guardrail));
       if (answer.status !== 200) throw new Error(`${answer.status}: ${answer.body}`);
@@ -44,11 +44,11 @@ export class GuardedWorkflows {
   }
 
   /** A new version for the path whose workflow changes. It may be lost with the gateway before it is acknowledged. */
-  change(wire: WireClient, chance: Random): Promise<void> {
+  change(wire: Wire, chance: Random): Promise<void> {
     return this.#post(wire, guardedPaths[2], chance.oneOf(['live', 'collected']));
   }
 
-  async #post(wire: WireClient, path: GuardedPath, kind: WorkflowKind): Promise<void> {
+  async #post(wire: Wire, path: GuardedPath, kind: WorkflowKind): Promise<void> {
     const payload = { schema_version: 2, features, steps: kind === 'live' ? steps : [...steps, collecting] };
     const body = { scope_user_path: path, name: path, workflow_payload: payload };
     const answer = await wire.ask(adminRequest('POST', '/admin/workflows', body));

@@ -2,11 +2,11 @@
 
 import { type Conversation, objectOf, type ProviderName, type SentRequest, streamedResponse } from './evidence.ts';
 import type { Random } from './random.ts';
-import type { WireClient } from './wire-client.ts';
+import type { Wire } from './wire-client.ts';
 
 /** The simulated provider waits so many milliseconds between the frames of a stream. */
 const PACED = ['small-pace-1', 'small-pace-4', 'small-pace-15'] as const;
-export const MODELS = ['small', ...PACED, 'embed'];
+export const MODELS = ['small', ...PACED, 'embed', 'budgeted'];
 
 /** A response that its client may still fetch, continue or delete. */
 interface Kept {
@@ -35,13 +35,12 @@ export class LoadClient {
   }
 
   /** Sends requests until `stopped` returns true; requests and answers go to `evidence`. */
-  async run(wire: WireClient, evidence: Conversation[], stopped: () => boolean): Promise<void> {
+  async run(wire: Wire, evidence: Conversation[], stopped: () => boolean): Promise<void> {
     while (!stopped()) {
       const request = this.#next();
       const answer = await wire.ask(request);
       evidence.push({ request, answer });
-      // The gateway is gone.
-      if (answer.status === undefined) return;
+      if (wire.isOver(answer)) return;
       const made = this.#remember({ request, answer });
       if (made === undefined || stopped() || !this.#chance.happens(0.4)) continue;
       const retrieval = this.#retrieve(made);

@@ -3,7 +3,7 @@ import { BIRDS } from './check-plugin.ts';
 import type { Conversation, SentRequest } from './evidence.ts';
 import { answerTo, type KnownQuestion, requestOf } from './known-questions.ts';
 import type { Random } from './random.ts';
-import type { WireClient } from './wire-client.ts';
+import type { Wire } from './wire-client.ts';
 
 const features = { cache: true, audit: true, usage: true, guardrails: true };
 const steps = [{ ref: 'birds', phase: 'prompt', step: 0 }];
@@ -17,7 +17,7 @@ const setUp = [
 ] as const;
 
 /** @throws when the gateway refuses the guardrail of the plugin or its workflow */
-export async function guardWithPlugin(wire: WireClient): Promise<void> {
+export async function guardWithPlugin(wire: Wire): Promise<void> {
   for (const [method, path, json] of setUp) {
     const answer = await wire.ask({
       ...{ method, path, route: 'retrieve', provider: 'llamacpp', stream: false, requestId: undefined },
@@ -39,13 +39,12 @@ export class PluginClient {
   }
 
   /** Sends requests until `stopped` returns true; requests and answers go to `evidence`. */
-  async run(wire: WireClient, evidence: Conversation[], stopped: () => boolean): Promise<void> {
+  async run(wire: Wire, evidence: Conversation[], stopped: () => boolean): Promise<void> {
     while (!stopped()) {
       const request = this.#next();
       const answer = await wire.ask(request);
       evidence.push({ request, answer });
-      // The gateway is gone.
-      if (answer.status === undefined) return;
+      if (wire.isOver(answer)) return;
     }
   }
 

@@ -5,6 +5,7 @@ import { START } from '../../src/events/log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { CacheHistory } from './cache-history.ts';
 import type { Violation } from './evidence.ts';
+import { GatewayHistory } from './several/gateway-history.ts';
 
 export interface RecordedExchange {
   readonly id: string;
@@ -28,7 +29,10 @@ export class RecordedLog {
   /** Process ids of the gateways that recorded their start. */
   readonly startedPids = new Set<number>();
   readonly cache = new CacheHistory();
+  readonly gateways = new GatewayHistory();
   events = 0;
+  /** Each event as `id stream revision`, in the order of the log. */
+  readonly places: string[] = [];
   #position: Position = START;
   #sequence = 0;
   readonly #revisions = new Map<string, bigint>();
@@ -47,11 +51,13 @@ export class RecordedLog {
 
   add(event: RecordedEvent): void {
     this.events += 1;
+    this.places.push(`${event.id} ${event.stream} ${event.revision}`);
     this.#checkPlace(event);
     this.#addToDigest(event);
     if (event.type.startsWith('gateway.')) this.lastOfGateway = event.type;
     if (event.type === 'gateway.started') this.startedPids.add(numberIn(event, 'pid') ?? 0);
     this.cache.add(event);
+    this.gateways.add(event);
     const category = categoryOf(event.stream);
     const id = idOf(event.stream);
     if (category === 'exchange') this.#addToExchange(id, event);

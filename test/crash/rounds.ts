@@ -22,16 +22,21 @@ import { endsOf } from './check-exchanges.ts';
 import { isWholeAnswer } from './check-guarded.ts';
 import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
 import { checkRound, type Evidence } from './check-round.ts';
+import { type CrashSum, emptySum } from './crash-sum.ts';
+import { EngineRounds } from './engine-rounds.ts';
+import type { CrashEngine } from './engines.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
-import { FailingDisk, type Fault, type FaultRound, failSyncs, faults, fillDisk, loseSegments } from './faults.ts';
+import { FailingDisk, type FaultRound, failSyncs, fillDisk, loseSegments } from './faults.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { GuardedWorkflows } from './guarded-workflows.ts';
 import { LoadClient } from './load.ts';
+import { logFailuresIn } from './log-failures.ts';
 import { guardWithPlugin, PluginClient } from './plugin-client.ts';
 import { PluginProcesses } from './plugin-processes.ts';
 import { createChance, type Random } from './random.ts';
 import { readAgain, readOn, readUntilAllEnded, readUntilStarted } from './read-log.ts';
 import { piecesOf, RecordedLog } from './recorded-log.ts';
+import { planOf, type RoundPlan } from './round-plan.ts';
 import { Upstreams } from './upstreams.ts';
 import { WireClient } from './wire-client.ts';
 
@@ -44,82 +49,13 @@ export interface CrashOptions {
   readonly clients: number;
   /** Share (0 to 1) of the requests whose answers are large. */
   readonly largeAnswers?: number;
+  /** Where the log is; default: files in the data folder, with faults of the disk instead of faults of the engine. */
+  readonly engine?: CrashEngine | undefined;
   /** Called after every round. */
   readonly onRound?: (round: number, sum: CrashSum) => void;
 }
 
-export interface CrashSum {
-  rounds: number;
-  kills: number;
-  /** Starts that were killed or stopped, mostly before the gateway had come up. */
-  endedStarts: number;
-  gracefulStops: number;
-  /** Rounds with each fault. */
-  faults: Record<Fault, number>;
-  requests: number;
-  wholeAnswers: number;
-  cutAnswers: number;
-  bytes: number;
-  providerCalls: number;
-  events: number;
-  /** Exchanges that were open when the gateway was killed. */
-  openAtKill: number;
-  /** Background responses that were accepted. */
-  promises: number;
-  /** Whole answers to requests whose workflow has guardrails. */
-  guarded: number;
-  /** Versions of workflows with guardrails that were acknowledged. */
-  workflows: number;
-  /** Answers from the response cache, answers that were offered to later requests, and acknowledged purges. */
-  hits: number;
-  cached: number;
-  purges: number;
-  /** Kills of the plugin's process while its gateway ran. */
-  pluginKills: number;
-  /** Requests refused because the plugin did not run. */
-  pluginFailures: number;
-  /** Whole answers to requests that the plugin changed. */
-  pluginAnswers: number;
-  /** Idempotency keys under which a whole answer was given. */
-  keys: number;
-  violations: Violation[];
-}
-
-/** The course of one round, drawn from the seed. */
-interface RoundPlan {
-  readonly loadMs: number;
-  readonly end: 'SIGKILL' | 'SIGTERM';
-  readonly drain: '0ms' | '300ms' | '5s';
-  readonly durability: 'standard' | 'strict' | 'relaxed';
-  /** Starts before the one that counts, each ended after so many milliseconds. */
-  readonly endedStarts: readonly { readonly afterMs: number; readonly signal: 'SIGKILL' | 'SIGTERM' }[];
-  /** Read models are derived from the log: sometimes they are lost. */
-  readonly losesViews: boolean;
-  readonly pluginKills: number;
-  /** The fault of the disk or the folder in this round, beside the crash. */
-  readonly fault: Fault | undefined;
-}
-
-type Load = Pick<Evidence, 'conversations' | 'killedAt' | 'orderly'>;
-
-function planOf(chance: Random, secondsPerRound: number): RoundPlan {
-  const longest = Math.round(secondsPerRound * 1000);
-  return {
-    loadMs: chance.between(Math.round(longest / 10), longest),
-    end: chance.happens(0.85) ? 'SIGKILL' : 'SIGTERM',
-    drain: chance.oneOf(['0ms', '300ms', '5s']),
-    durability: chance.oneOf(['standard', 'standard', 'strict', 'relaxed']),
-    endedStarts: chance.happens(0.25)
-      ? Array.from({ length: chance.between(1, 3) }, () => ({
-          afterMs: chance.between(60, 900),
-          signal: chance.happens(0.7) ? ('SIGKILL' as const) : ('SIGTERM' as const),
-        }))
-      : [],
-    losesViews: chance.happens(0.1),
-    pluginKills: chance.happens(0.6) ? chance.between(1, 3) : 0,
-    fault: chance.happens(0.4) ? chance.oneOf(faults) : undefined,
-  };
-}
+type Load = Pick<Evidence, 'conversations' | 'killedAt' | 'logFailures' | 'orderly'>;
 
 export async function runCrashRounds(options: CrashOptions): Promise<CrashSum> {
   const run = new CrashRun(options);
@@ -143,6 +79,7 @@ class CrashRun {
   readonly #chance: Random;
   readonly #upstreams = new Upstreams();
   readonly #disk = new FailingDisk();
+  readonly #engine: EngineRounds | undefined;
   readonly #clients: readonly LoadClient[];
   readonly #promiseClients: readonly PromiseClient[];
   readonly #guardedClients: readonly GuardedClient[];
@@ -157,31 +94,7 @@ class CrashRun {
   readonly #deleted = new Map<string, Deletion>();
   #env: Record<string, string> = {};
   #gateway: ServedGateway | undefined;
-  readonly #sum: CrashSum = {
-    rounds: 0,
-    kills: 0,
-    endedStarts: 0,
-    gracefulStops: 0,
-    faults: { 'missing segment': 0, 'full disk': 0, 'failing sync': 0 },
-    requests: 0,
-    wholeAnswers: 0,
-    cutAnswers: 0,
-    bytes: 0,
-    providerCalls: 0,
-    events: 0,
-    openAtKill: 0,
-    promises: 0,
-    hits: 0,
-    cached: 0,
-    purges: 0,
-    pluginKills: 0,
-    pluginFailures: 0,
-    pluginAnswers: 0,
-    keys: 0,
-    guarded: 0,
-    workflows: 0,
-    violations: [],
-  };
+  readonly #sum = emptySum();
 
   constructor(options: CrashOptions) {
     const { seed, clients, largeAnswers = 0.05 } = options;
@@ -209,19 +122,24 @@ class CrashRun {
       { length: Math.ceil(clients / 4) },
       (_, index) => new PluginClient(`b${index}`, this.#chance.fork()),
     );
+    if (options.engine === undefined) return;
+    const complain = ({ check, what }: Violation) => this.#complain(check, what);
+    this.#engine = new EngineRounds(options.engine, createChance(seed + 1), options.dataDir, complain);
+    this.#sum.engine = this.#engine.sum;
   }
 
   async all(): Promise<CrashSum> {
-    const { rounds, secondsPerRound, onRound } = this.#options;
+    const { rounds, onRound, engine } = this.#options;
     // Each answer is compared with its own record, also a refusal.
     const recordsAll = { LOGGING_REFUSALS_PER_MINUTE: '1000000' };
     this.#env = {
       ...(await this.#upstreams.listen()),
       ...recordsAll,
       ...this.#plugins.env,
+      ...(engine !== undefined && { LOG_URL: engine.logUrl }),
       ...{ LOG_LEVEL: 'info', GUARDRAILS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' },
     };
-    let plan = planOf(this.#chance, secondsPerRound);
+    let plan = this.#nextPlan();
     let gateway = await this.#start({ ...plan, endedStarts: [] });
     const wire = new WireClient(gateway.url);
     await this.#workflows.create(wire);
@@ -233,17 +151,24 @@ class CrashRun {
       if (plan.fault === 'missing segment') await this.#missingSegment();
       if (plan.end === 'SIGTERM') await this.#checkOrderlyStop();
       if (round % FILES_CHECKED_EVERY === 0) await this.#checkFiles();
-      plan = planOf(this.#chance, secondsPerRound);
+      await this.#engine?.beforeStart();
+      plan = this.#nextPlan();
       gateway = await this.#start(plan);
+      await this.#engine?.afterStart();
       await this.#check(gateway, load);
       this.#sum.rounds = round;
       onRound?.(round, this.#sum);
     }
-    gateway.process.kill('SIGTERM');
-    await this.#exitOf(gateway.process);
-    await this.#checkPluginEnded();
+    await this.#stop(gateway);
     await this.#checkWholeLog();
+    if (this.#engine !== undefined) await this.#checkRebuiltLog();
     return this.#sum;
+  }
+
+  async #stop({ process }: ServedGateway): Promise<void> {
+    process.kill('SIGTERM');
+    await this.#exitOf(process);
+    await this.#checkPluginEnded();
   }
 
   async close(): Promise<void> {
@@ -251,6 +176,13 @@ class CrashRun {
     this.#disk.remove();
     this.#plugins.remove();
     await this.#upstreams.close();
+  }
+
+  #nextPlan(): RoundPlan {
+    const plan = planOf(this.#chance, this.#options.secondsPerRound);
+    if (this.#engine === undefined) return plan;
+    this.#engine.plan(plan.loadMs);
+    return { ...plan, fault: undefined };
   }
 
   async #start({ endedStarts, drain, durability, losesViews }: RoundPlan): Promise<ServedGateway> {
@@ -286,6 +218,7 @@ class CrashRun {
 
   /** Lets the disk fail for a while, before the load. */
   async #faulty(gateway: ServedGateway, plan: RoundPlan): Promise<ServedGateway> {
+    await this.#engine?.outage(gateway);
     if (plan.fault === undefined || plan.fault === 'missing segment') return gateway;
     this.#sum.faults[plan.fault] += 1;
     const env = { ...this.#env, DRAIN_TIMEOUT: plan.drain, LOG_DURABILITY: plan.durability };
@@ -331,14 +264,17 @@ class CrashRun {
       ends.exited = true;
       return exit;
     });
+    const engineServes = this.#engine?.underLoad(() => ends.stopped);
     await Promise.race([sleep(plan.loadMs), gone]);
+    await this.#engine?.endOfLoad(url, plan.end === 'SIGTERM', gone);
     if (ends.exited) {
       const { code, signal } = await gone;
       this.#complain('lives', `the gateway ended by itself (${code ?? signal}):\n${process.stdout}${process.stderr}`);
     }
     ends.stopped = true;
     const killedAt = performance.now();
-    process.kill(plan.end);
+    if (this.#engine === undefined) process.kill(plan.end);
+    else await this.#engine.killBoth(() => process.kill(plan.end), plan.end === 'SIGTERM');
     const { code, signal } = await this.#exitOf(process);
     if (plan.end === 'SIGKILL') this.#sum.kills += 1;
     else {
@@ -347,10 +283,11 @@ class CrashRun {
         this.#complain('orderly stop', `it exited with ${code ?? signal}:\n${process.stdout}${process.stderr}`);
     }
     await Promise.all(clients);
+    await engineServes;
     this.#sum.pluginKills += await pluginKills;
     await this.#checkPluginEnded();
     for (const wire of wires) wire.close();
-    return { conversations, killedAt, orderly: plan.end === 'SIGTERM' };
+    return { conversations, killedAt, logFailures: logFailuresIn(process.stderr), orderly: plan.end === 'SIGTERM' };
   }
 
   /** No process of a plugin outlives its gateway. */
@@ -450,12 +387,25 @@ class CrashRun {
   async #checkWholeLog(): Promise<void> {
     await this.#checkFiles();
     await readOn(this.#log, this.#options.dataDir);
+    await this.#compareWithFiles();
+  }
+
+  async #compareWithFiles(): Promise<void> {
     const again = await readAgain(this.#options.dataDir);
     this.#sum.violations.push(...again.violations);
     if (again.digest() !== this.#log.digest()) {
       this.#complain('history', `the log reads differently now: ${again.events} events, once ${this.#log.events}`);
     }
     this.#sum.events = again.events;
+  }
+
+  /** A copy of the log that is read from the engine again is the same. */
+  async #checkRebuiltLog(): Promise<void> {
+    await this.#engine?.loseReplica();
+    await this.#stop(await this.#serve(this.#env));
+    await readOn(this.#log, this.#options.dataDir);
+    await this.#compareWithFiles();
+    await this.#engine?.compareWithEngine(this.#log.places);
   }
 
   #complain(check: string, what: string): void {

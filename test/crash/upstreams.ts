@@ -17,7 +17,7 @@ export class Upstreams {
     };
   }
 
-  /** @returns the variables that make a gateway use them */
+  /** @returns the variables that make a gateway use them; after each call they arrive on ports of their own */
   async listen(): Promise<Record<string, string>> {
     return {
       LLAMACPP_BASE_URL: await this.#providers.llamacpp.listen(),
@@ -32,9 +32,10 @@ export class Upstreams {
       const { requests } = this.#providers[provider];
       const fresh = requests.slice(this.#reported[provider]);
       this.#reported = { ...this.#reported, [provider]: requests.length };
-      return fresh.map(({ method, path, headers, body }) => {
+      return fresh.map(({ method, path, headers, body, port, at, outcome, framesSent }) => {
         const id = headers['x-request-id'];
-        return { provider, method, path, requestId: typeof id === 'string' ? id : undefined, body };
+        const requestId = typeof id === 'string' ? id : undefined;
+        return { provider, method, path, requestId, body, port, at, isAnswered: outcome === 'answered', framesSent };
       });
     });
   }

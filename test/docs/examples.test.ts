@@ -49,6 +49,7 @@ describe('the examples of the documents', () => {
       'docs/messages.md: needs Claude Code',
       'docs/operating.md: does not end',
       'docs/operating.md: needs a log in which events are missing',
+      'docs/operating.md: writes folders',
       'docs/plugins.md: writes a folder',
       'docs/plugins.md: needs the folder above',
     ]);

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { logOfTests, SHARED_KEY } from '../support/test-log.ts';
 
 export const root = dirname(dirname(import.meta.dirname));
 export const MASTER_KEY = 'process-test-key';
@@ -64,7 +65,13 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   const child = spawn(file, [...before, ...args], {
     cwd,
     // Analytics is a separate process, which its own tests enable.
-    env: { ...inherited(), PORT: '0', ANALYTICS_ENABLED: 'false', ...env },
+    env: {
+      ...inherited(),
+      ...{ PORT: '0', ANALYTICS_ENABLED: 'false' },
+      ...(/^(kafka|esdb)/.test(env['LOG_URL'] ?? '') && { CREDENTIALS_KEY: SHARED_KEY }),
+      ...logOfTests(env['DATA_DIR']),
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe', ...(channel ? (['ipc'] as const) : [])],
     detached: group,
   });

@@ -70,7 +70,15 @@ describe('chancery views', () => {
         stderr: '',
       });
     }
+    const skipped = ['views', 'skip', 'analytics', '--position', '1', '--reason', 'why'];
+    expect(await chancery(...skipped)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^analytics continues without event 0{15}1 /),
+      stderr: '',
+    });
+    expect((await chancery('log', 'tail', '--json', '--type', 'view.')).stdout).toContain('"reason":"why"');
     const again = await serve({ dataDir, env });
+    expect((await chancery(...skipped)).stdout).toBe('');
     if (hasChdb) await expect.poll(async () => (await views())['analytics'], patience).toMatchObject({ lagEvents: 0 });
     again.process.kill('SIGTERM');
     expect((await again.process.exited).code).toBe(0);

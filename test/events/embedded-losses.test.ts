@@ -83,10 +83,10 @@ const firsts = [1, 7, 13, 19, 25, 31, 37];
 const [, second = 0, third = 0] = firsts;
 const lastFirst = 37;
 
-async function logOf(options: EmbeddedLogOptions): Promise<string> {
+async function logOf(options: EmbeddedLogOptions, count = events): Promise<string> {
   const dir = temporaryDirectory();
   const log = await EmbeddedLog.open(dir, options);
-  await appendThings(log, 0, events);
+  await appendThings(log, 0, count);
   await log.settled();
   await log.close();
   expect(names(dir).map(Number)).toEqual(firsts);
@@ -267,6 +267,25 @@ describe('an incomplete log', () => {
       await again.close();
     },
   );
+
+  it.each([
+    ['raw', raw],
+    ['compressed', small],
+  ])('goes on after the loss of a %s segment when the newest one is empty', async (_, options) => {
+    const dir = await logOf(options, lastFirst - 1);
+    removeSegment(dir, 1);
+    const accepted = await openTestLog(dir, { ...options, acceptLoss });
+    await appendThings(accepted, lastFirst, 2);
+    const all = await readAll(accepted);
+    expect(all.slice(-3).map(({ position, type }) => [Number(position), type])).toEqual([
+      [lastFirst, 'log.loss_accepted'],
+      [lastFirst + 1, 'thing.noted'],
+      [lastFirst + 2, 'thing.noted'],
+    ]);
+    await accepted.close();
+    expect(await readAll(await openTestLog(dir, options))).toEqual(all);
+    expect((await checkLog(dir)).problem).toBeUndefined();
+  });
 
   it('is not reported for a watermark that is older than the log', async () => {
     const dir = await logOf(raw);

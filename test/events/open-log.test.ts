@@ -42,8 +42,10 @@ describe('opening a log by its URL', () => {
   });
 
   it.each([
-    ['esdb://localhost:2113', /esdb engine is not available yet/],
-    ['kafka://localhost:9092/gateway', /kafka engine is not available yet/],
+    ['esdb://localhost:2113', /is opened with a replica/],
+    ['esdb+discover://localhost:2113/gateway', /is opened with a replica/],
+    ['kurrentdb+discover://localhost:2113/gateway', /is opened with a replica/],
+    ['kafka://localhost:9092/gateway', /is opened with a replica/],
     ['file:', /a directory is missing/],
     ['./data/log', /expected file:/],
     ['redis://localhost', /expected file:/],

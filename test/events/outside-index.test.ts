@@ -4,6 +4,9 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { copyLog } from '../../src/events/copy/copy-log.ts';
+import { backupLog } from '../../src/events/embedded/backup/backup-log.ts';
+import { checkLog } from '../../src/events/embedded/check-log.ts';
 import { type Disk, nodeDisk } from '../../src/events/embedded/disk.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import { streamName } from '../../src/events/event.ts';
@@ -25,6 +28,9 @@ async function indexedLog(): Promise<string> {
   return dir;
 }
 
+const copyInto = (from: string, to: string) =>
+  copyLog({ folder: from }, { folder: to }, { signal: new AbortController().signal });
+
 /** Opens the log as another process does; `opened` are the names of segments that were opened since. */
 async function openReader(dir: string): Promise<{ log: ReadOnlyLog; opened: Set<string> }> {
   const opened = new Set<string>();
@@ -45,6 +51,28 @@ async function openReader(dir: string): Promise<{ log: ReadOnlyLog; opened: Set<
 async function numbers(log: ReadOnlyLog, stream = early): Promise<unknown[]> {
   return (await collect(log.readStream(stream))).map(({ data }) => (data as { n: number }).n);
 }
+
+describe('reading a closed log', () => {
+  it.each([
+    ['check', (dir: string) => checkLog(dir)],
+    ['backup', (dir: string) => backupLog(dir, path.join(temporaryDirectory(), 'backup'))],
+    ['copy', (dir: string) => copyInto(dir, path.join(temporaryDirectory(), 'copy'))],
+  ])('for a %s leaves no file behind and uses the index', async (_, read) => {
+    const dir = await indexedLog();
+    rmSync(path.join(dir, 'writer.lock'));
+    const before = readdirSync(dir);
+    await read(dir);
+    expect(readdirSync(dir)).toEqual(before);
+    const [last] = readdirSync(dir)
+      .filter((file) => file.endsWith('.zst'))
+      .toSorted()
+      .slice(-1);
+    for (const kind of ['zst', 'json']) rmSync(path.join(dir, `${last?.slice(0, 16)}.${kind}`));
+    for (const file of readdirSync(dir).filter((name) => name.endsWith('.seg'))) rmSync(path.join(dir, file));
+    const damage = await read(dir).then((result) => ('problem' in result ? result.problem : undefined), String);
+    expect(damage).toBeDefined();
+  });
+});
 
 describe('reading one stream from another process', () => {
   it('opens only the segments that hold it, and those that are not in the index', async () => {

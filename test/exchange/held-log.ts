@@ -1,11 +1,20 @@
 /** A log that lets a test decide when an append has reached the operating system, and when the disk. */
-import type { Appended, AppendOptions, EventLog, StreamWrite } from '../../src/events/log.ts';
+import {
+  type Appended,
+  type AppendOptions,
+  type AppendStage,
+  type EventLog,
+  LogUnavailable,
+  type StreamWrite,
+} from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 
 interface Held {
   readonly types: string[];
-  readonly until: 'written' | 'durable';
+  readonly until: AppendStage;
   release(): void;
+  /** The append fails, by default with an unknown outcome: it is recorded all the same. */
+  fail(error?: Error): void;
 }
 
 export class HeldLog implements Pick<EventLog, 'append' | 'readStream' | 'capabilities'> {
@@ -17,9 +26,10 @@ export class HeldLog implements Pick<EventLog, 'append' | 'readStream' | 'capabi
 
   async append(writes: readonly StreamWrite[], options: AppendOptions = {}): Promise<Appended> {
     const appended = await this.inner.append(writes);
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const fail = (error: Error = new LogUnavailable('no answer', 'unknown')) => reject(error);
     const types = writes.flatMap(({ events }) => events.map(({ type }) => type));
-    this.held.push({ types, until: options.until ?? 'durable', release: resolve });
+    this.held.push({ types, until: options.until ?? 'durable', release: resolve, fail });
     this.#arrived?.();
     await promise;
     return appended;

@@ -79,6 +79,9 @@ function replaysOn({ log, callModel = unexpectedCall, rates }: Given) {
     prepareGuardrail(guardrail, { types, openSecret, servicesOf: (one) => services(servicesOf(one)) });
   const replays = new GuardrailReplays({
     log,
+    gateway: 'this one',
+    isServing: () => false,
+    recorded: () => [],
     newId: mintEventId,
     whenProcessed: async () => {},
     failed: (error) => expect(error).toBeUndefined(),
@@ -217,8 +220,8 @@ describe('a run', () => {
     const { id } = await start([judge], [step('judge')], { sample: 1 });
     await called;
     expect(await replays.get(id)).toMatchObject({ status: 'running', progress: { stage: 'running' } });
-    expect(await replays.cancel(id)).toMatchObject({ status: 'cancelled', result: { requests: 0 } });
-    expect(await replays.cancel(id)).toMatchObject({ status: 'cancelled' });
+    expect(await replays.cancel(id, admin)).toMatchObject({ status: 'cancelled', result: { requests: 0 } });
+    expect(await replays.cancel(id, admin)).toMatchObject({ status: 'cancelled' });
   });
 
   it('refuses another run until it has ended', async () => {
@@ -227,7 +230,7 @@ describe('a run', () => {
     const [{ id }] = [await start([judge], [step('judge')], { sample: 1 })];
     await called;
     await expect(start([noCherry], [step('no-cherry')])).rejects.toMatchObject({ status: 409, code: 'replay_running' });
-    await replays.cancel(id);
+    await replays.cancel(id, admin);
     expect(await ended(replays, await start([noCherry], [step('no-cherry')]))).toMatchObject({ status: 'completed' });
   });
 

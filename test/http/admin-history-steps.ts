@@ -1,5 +1,6 @@
 /** Steps for tests of administration and its history: keys, policies, and later reads. */
 import { expect } from 'vitest';
+import { wallClock } from '../../src/events/wall-clock.ts';
 import type { Answered } from '../support/answered.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { errorOf, json } from '../support/with-gateway.ts';
@@ -35,11 +36,14 @@ export function administrator(gateway: Pick<TestGateway, 'fetch'>) {
       expect({ path, status: answer.status, text: answer.ok ? '' : text }).toMatchObject({ text: '' });
       return text === '' ? undefined : JSON.parse(text);
     },
-    /** Resolves when the clock has advanced by a millisecond, so that two changes have different times. */
+    /** Resolves when the clock has advanced by more than the times of events may differ from it (`wall-clock.ts`). */
     async aMomentLater(): Promise<string> {
-      const before = Date.now();
-      while (Date.now() <= before + 1) await new Promise((resolve) => setImmediate(resolve));
-      return new Date().toISOString();
+      // Events have times of the log's clock, which follows a system clock that is set within a second.
+      const clocks = [Date.now, wallClock];
+      const before = Math.max(...clocks.map((clock) => clock()));
+      const now = () => Math.min(...clocks.map((clock) => clock()));
+      while (now() <= before + 5) await new Promise((resolve) => setImmediate(resolve));
+      return new Date(now()).toISOString();
     },
   };
 }

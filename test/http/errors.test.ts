@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Fault } from '../../infra/simulated-provider/fault.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
-import { toRefusal } from '../../src/http/errors.ts';
+import { refusalHeaders, toRefusal } from '../../src/http/errors.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
 import {
@@ -295,7 +295,18 @@ describe('a provider that cannot be listed', () => {
   });
 });
 
-it('a failed write to the log is a 503 log_unavailable with Retry-After', () => {
-  const refusal = toRefusal(new LogUnavailable('no space is left', 'none'), 1024);
-  expect(refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: 1 });
+describe('a failed write to the log is a 503 log_unavailable', () => {
+  it('with Retry-After when nothing was recorded', () => {
+    const refusal = toRefusal(new LogUnavailable('no space is left', 'none'), 1024);
+    expect(refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: 1 });
+    expect(refusal.message).toContain('Nothing was half-done');
+  });
+
+  it('without it, and with x-should-retry: false, when it is not known whether something was recorded', () => {
+    const refusal = toRefusal(new LogUnavailable('no answer', 'unknown'), 1024);
+    expect(refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: undefined });
+    expect(refusalHeaders(refusal)).toEqual({ 'x-should-retry': 'false' });
+    expect(refusal.message).toContain('not known');
+    expect(refusal.message).not.toContain('half-done');
+  });
 });

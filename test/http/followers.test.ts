@@ -49,7 +49,7 @@ async function running(fault: object, body: object = {}): Promise<string> {
 }
 
 function stop(): Promise<void> {
-  stopping = gateway.gateway.stop('test');
+  stopping = gateway.gateway.stop('test').then(() => {});
   return stopping;
 }
 

@@ -57,6 +57,7 @@ const lower = {
     allowedModels: ['openai/'],
     userPathHeader: true,
     expiresAt: 3_000_000,
+    revision: 0,
   },
 };
 const byLower = { ...on, by: lower };

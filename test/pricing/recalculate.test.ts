@@ -180,7 +180,7 @@ describe.each(engines)('recalculating recorded costs, with the %s engine', (engi
 
   it('is done once at a time', async () => {
     await spend('a');
-    const run = createRecalculator({ log: opened.log, pricing: perToken(1) });
+    const run = createRecalculator(perToken(1), (work) => work(opened.log));
     const job = { scope: {}, context, signal: never };
     const first = run(job);
     await expect(run(job)).rejects.toMatchObject({ status: 409, code: 'recalculation_running' });

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { NewEvent, RecordedEvent } from '../../src/events/event.ts';
-import { inFlight, openExchanges } from '../../src/projections/in-flight.ts';
+import { leaseEnded, leaseGranted } from '../../src/events/catalogue/lease.ts';
+import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../src/events/event.ts';
+import { type InFlight, inFlight, openExchanges } from '../../src/projections/in-flight.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { createProjectionRunner } from '../../src/projections/runner.ts';
 import { openViewStore } from '../../src/projections/view-store.ts';
@@ -52,7 +53,37 @@ describe.each(engines)('requests in flight, from a log in %s', (engine) => {
   test.each(['refused', 'failed', 'completed', 'left'] as const)('are no more once they are %s', async (end) => {
     const exchange = exchangeOf('a');
     await append(opened.log, exchange.stream, exchange.received, exchange[end]);
-    expect(fold(inFlight, await history()).size).toBe(0);
+    expect(fold(inFlight, await history()).exchanges.size).toBe(0);
+  });
+});
+
+describe('the owner of a request in flight', () => {
+  const context: EventContext = { actor: 'system' };
+  const granted = leaseGranted.create({ folder: 'f', leaseMs: 1000 }, context);
+  const ended = (heir?: string) =>
+    leaseEnded.create({ reason: heir === undefined ? 'stopped' : 'expired', heir }, context);
+  const owner = async () => {
+    const [one] = openExchanges(fold(inFlight, await history()));
+    return one?.exchange.gateway;
+  };
+  const record = (stream: string, event: NewEvent) => append(opened.log, stream as StreamName, event);
+
+  test('is the heir of its gateway; without one the oldest lease that lasts, else the next lease', async () => {
+    opened = await openTestLog('memory');
+    const { stream, received } = exchangeOf('a');
+    await record('lease-1', granted);
+    await append(opened.log, stream, { ...received, data: { ...received.data, gateway: '1' } });
+    await record('lease-2', granted);
+    await record('lease-3', granted);
+    expect(await owner()).toBe('1');
+    await record('lease-1', ended());
+    expect(await owner()).toBe('2');
+    await record('lease-2', ended('3'));
+    expect(await owner()).toBe('3');
+    await record('lease-3', ended());
+    expect(await owner()).toBeUndefined();
+    await record('lease-4', granted);
+    expect(await owner()).toBe('4');
   });
 });
 
@@ -114,6 +145,6 @@ describe('requests in flight', () => {
   });
 });
 
-function withoutUndefined<T extends Map<string, object>>(state: T): unknown {
-  return new Map(JSON.parse(JSON.stringify([...state])));
+function withoutUndefined({ exchanges, leases }: InFlight): unknown {
+  return { exchanges: new Map(JSON.parse(JSON.stringify([...exchanges]))), leases };
 }

@@ -79,7 +79,9 @@ async function historyOf(keys: readonly KeyCommand[], users: readonly UserPolicy
     if (!(error instanceof Refusal)) throw error;
   };
   for (const command of keys) {
-    await handleCommand(keyDecider, command, { log, stream: keyStream(command.id) }).catch(unlessRefused);
+    await handleCommand(keyDecider, command, { log, stream: keyStream(command.id), conditions: [] }).catch(
+      unlessRefused,
+    );
   }
   for (const command of users) {
     await handleCommand(userPolicyDecider, command, { log, stream: userStream(command.userPath) }).catch(unlessRefused);

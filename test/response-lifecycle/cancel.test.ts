@@ -42,6 +42,8 @@ async function withResponse(
     providers: () => [],
     access: everythingAllowed,
     cancelRunning: () => cancelRunning(become),
+    hasOtherGateways: () => false,
+    endElsewhereMs: 0,
     deferred: new DeferredUsage({ log, pricing: unpriced, works: { find: () => undefined }, countTokens: () => {} }),
   };
   return { deps, status: async () => (await archive.find(id, everything))?.status };

@@ -5,6 +5,7 @@ import {
   type SimulatedProvider,
   type SimulatedProviderOptions,
 } from '../../infra/simulated-provider/server.ts';
+import { gatewaysOfTests, workersOfTests } from './test-log.ts';
 import { dataOf, exchangeOf, json, type StartedGateway, weather, withGateway } from './with-gateway.ts';
 
 export const translated = 'llamacpp/simulated-small';
@@ -25,6 +26,8 @@ export interface BothKinds {
   readonly nativeUrl: string;
   /** A response in one piece; translated unless `model` is given. */
   create(body: object): ReturnType<typeof json>;
+  /** Each gateway has learned, with its first request, that a provider has no Responses API: faults are for those after it. */
+  learned(): Promise<void>;
   /** A response as a stream, read to its end. */
   stream(body: object): Promise<{ text: string; events: ReturnType<typeof dataOf>; exchange: string }>;
   /** `GET /v1/responses/{id}`, and what is below it. */
@@ -55,6 +58,12 @@ export function withBothKinds(env: Record<string, string> = {}, native: Simulate
       const answer = await gateway.post('/v1/responses', { model: translated, ...body });
       expect(answer.status, await answer.clone().text()).toBe(200);
       return json(answer);
+    },
+    async learned() {
+      for (let n = 0; n < gatewaysOfTests * workersOfTests; n++) {
+        const answer = await gateway.post('/v1/responses', { model: translated, input: 'hi' });
+        expect(answer.status, await answer.text()).toBe(200);
+      }
     },
     async stream(body) {
       const answer = await gateway.post('/v1/responses', { model: translated, stream: true, ...body });

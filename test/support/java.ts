@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import { unusableJava } from '../../infra/kafka/java.ts';
 
 const root = dirname(dirname(import.meta.dirname));
 export const javaFolder = join(root, '.java');
@@ -19,8 +20,6 @@ const copier = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy';
 const jars = [`clickhouse-jdbc-${driversVersion}-all.jar`, `slf4j-api-${loggingVersion}.jar`].map((name) =>
   join(javaFolder, name),
 );
-/** Programs are run from their source. */
-const oldestJava = 17;
 
 /** The drivers, or the reason why there are none. */
 export type DriversForTests = { readonly classPath: string } | { readonly missing: string };
@@ -50,12 +49,4 @@ export function prepareDrivers(say: (line: string) => void): DriversForTests {
     if (status !== 0) return { missing: `the Java drivers could not be fetched:\n${stdout}${stderr}` };
   }
   return driversForTests();
-}
-
-/** The reason why the machine's own Java cannot be used; undefined when it can. */
-function unusableJava(): string | undefined {
-  const { status, stderr } = spawnSync('java', ['-version'], { encoding: 'utf8' });
-  if (status !== 0) return `there is no Java (${oldestJava} or newer)`;
-  const version = Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0);
-  return version >= oldestJava ? undefined : `java is ${version}; ${oldestJava} or newer is needed`;
 }

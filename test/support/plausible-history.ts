@@ -233,7 +233,7 @@ interface Turn {
   readonly answer: string;
 }
 
-/** Somebody who uses one key, with a session at a time. */
+/** A user of one key, with a session at a time. */
 interface Person {
   readonly key: PlausibleKey | undefined;
   readonly ip: string;

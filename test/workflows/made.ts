@@ -1,19 +1,20 @@
 /** Workflows and guardrails on a real log, with small guardrail types of the tests. */
 import { z } from 'zod';
 import { createSealer } from '../../src/commands/credentials/seal.ts';
+import { Guard } from '../../src/commands/guard.ts';
 import { GuardrailChanges } from '../../src/commands/guardrails/changes.ts';
 import { type DeclaredGuardrails, GuardrailDirectory } from '../../src/commands/guardrails/directory.ts';
 import type { Guardrail, GuardrailTypes, UsableType } from '../../src/commands/guardrails/guardrail.ts';
 import { type GuardrailInput, sealingPlace } from '../../src/commands/guardrails/guardrail-input.ts';
 import type { CompiledGuardrail, GuardrailType } from '../../src/commands/guardrails/guardrail-type.ts';
 import { prepareGuardrail } from '../../src/commands/guardrails/prepared-guardrail.ts';
-import { InTurn } from '../../src/commands/in-turn.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { WorkflowChanges } from '../../src/commands/workflows/changes.ts';
 import { WorkflowDirectory } from '../../src/commands/workflows/directory.ts';
 import { workflowUses } from '../../src/commands/workflows/guardrail-uses.ts';
 import type { WorkflowDraft, WorkflowFeatures, WorkflowStep } from '../../src/commands/workflows/workflow.ts';
 import { type PayloadInput, type WorkflowInput, workflowDraft } from '../../src/commands/workflows/workflow-input.ts';
+import { guardAdvanced } from '../../src/events/catalogue/guard.ts';
 import type { RecordedEvent, UserPath } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import type { EventLog } from '../../src/events/log.ts';
@@ -136,7 +137,12 @@ export async function openWorkflows(
   };
   const guardrails = new GuardrailDirectory({ stored: () => guardrailsStored.state, declared, prepare });
   const directory = new WorkflowDirectory({ stored: () => workflows.state, guardrails, switches });
-  const inTurn = new InTurn();
+  const guard = new Guard({
+    log,
+    rule: 'workflows',
+    whenProcessed: (position) =>
+      Promise.all([workflows.whenProcessed(position), guardrailsStored.whenProcessed(position)]),
+  });
   return {
     log,
     directory,
@@ -148,7 +154,7 @@ export async function openWorkflows(
       log,
       directory,
       guardrails,
-      inTurn,
+      guard,
       newId: mintEventId,
       whenProcessed: (position) => workflows.whenProcessed(position),
     }),
@@ -159,7 +165,7 @@ export async function openWorkflows(
       uses: workflowUses(directory, guardrails),
       sealers: { toSeal: () => sealer },
       refusesAddress: async () => false,
-      inTurn,
+      guard,
       whenProcessed: (position) => guardrailsStored.whenProcessed(position),
     }),
     close: () => runner.close(),
@@ -199,9 +205,10 @@ export function guardrail(name: string, type = 'watch', config: Record<string, u
   return { name, type, config };
 }
 
+/** Without those of the guard (`test/gateways/guards.test.ts`). */
 export async function eventsOf(log: EventLog): Promise<RecordedEvent[]> {
   const events: RecordedEvent[] = [];
-  for await (const event of log.readAll()) events.push(event);
+  for await (const event of log.readAll()) if (event.type !== guardAdvanced.type) events.push(event);
   return events;
 }
 

@@ -1,4 +1,4 @@
-/** The newest rows in order, up to a capacity: whatever the order in which they arrive, the newest are kept. */
+/** The newest rows in order, up to a capacity: the newest are kept, for any order of arrival. */
 import { comparePlaces, type LiveRow, type RowPlace } from './live-row.ts';
 
 export class RowList {

@@ -9,9 +9,9 @@
 import type { StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import { usdOf } from '../budgets/money.ts';
-import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
+import type { AdmissionRequest, Charge, ReservationOnLog } from '../model-request/admission.ts';
 import { budgetPeriodLabel } from '../period.ts';
-import { refusals } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
 import type { CostForecast } from './cost-forecast.ts';
 
@@ -33,10 +33,23 @@ export interface SpendLedger {
   metersOf(userPath: string, labels: readonly string[] | undefined, at: number): readonly BudgetMeter[];
 }
 
+/** Decides by budgets. */
+export interface BudgetAdmission {
+  /** Whether no budget could refuse a request. */
+  readonly isOpen: boolean;
+  /**
+   * @param forecast called only when there is a budget for the request
+   * @throws Refusal 429 `budget_exceeded`
+   */
+  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined;
+}
+
 /** The reservation of one exchange. */
 export interface BudgetHold {
+  /** Set where the order of a shared log decides. */
+  readonly onLog?: ReservationOnLog;
   /** Replaces the expected cost by this amount. @throws Refusal 429 `budget_exceeded` */
-  reserve(nano: number): void;
+  reserve(nano: number, bound?: number): void;
   /** Replaces the forecast on which the reservation is based. @throws Refusal 429 `budget_exceeded` */
   expect(forecast: CostForecast): void;
   /** Keeps the reservation after `settle`, until `release`. @returns nano-dollars */
@@ -49,7 +62,7 @@ export interface BudgetHold {
 
 const UNKNOWN_COST_DIVISOR = 10;
 
-export class BudgetGate {
+export class BudgetGate implements BudgetAdmission {
   readonly #ledger: SpendLedger;
   readonly #now: () => number;
   /** Reserved nano-dollars by subject: all budgets of one path, or of one label, together. */
@@ -153,10 +166,7 @@ export class BudgetGate {
         exceeded = meter;
     }
     if (exceeded === undefined) return;
-    const seconds = Math.max(1, Math.ceil((exceeded.end - at) / 1000));
-    const reserved = this.reserved(exceeded.scope, exceeded.subject);
-    const message = mayNameAmounts(caller, exceeded) ? messageOf(exceeded, reserved) : plainMessageOf(exceeded);
-    throw refusals.budgetExceeded(message, seconds);
+    throw refusalOfBudget(exceeded, this.reserved(exceeded.scope, exceeded.subject), at, caller);
   }
 
   #reserve(subjects: readonly string[], change: number): void {
@@ -241,7 +251,7 @@ function completed(forecast: CostForecast, meters: readonly BudgetMeter[]): Comp
 }
 
 /** A share of the smallest budget. It bounds the number of concurrent requests while their cost is unknown. */
-function shareOf(meters: readonly BudgetMeter[]): number {
+export function shareOf(meters: readonly BudgetMeter[]): number {
   return Math.min(...meters.map(({ amount }) => amount)) / UNKNOWN_COST_DIVISOR;
 }
 
@@ -256,6 +266,18 @@ function isExceeded(
 ): boolean {
   if (spent >= amount || spent + reserved + least > amount) return true;
   return reserved > 0 ? spent + reserved + most > amount : learned && spent + likely > amount;
+}
+
+/** @param at milliseconds since the epoch */
+export function refusalOfBudget(
+  exceeded: BudgetMeter,
+  reserved: number,
+  at: number,
+  caller: AdmissionRequest['caller'],
+): Refusal {
+  const seconds = Math.max(1, Math.ceil((exceeded.end - at) / 1000));
+  const message = mayNameAmounts(caller, exceeded) ? messageOf(exceeded, reserved) : plainMessageOf(exceeded);
+  return refusals.budgetExceeded(message, seconds);
 }
 
 /** The message without amounts. */

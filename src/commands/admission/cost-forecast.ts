@@ -3,13 +3,15 @@
  * requests to the same model. The forecast is rather too high than too low, since the excess is released.
  */
 import { LRUCache } from 'lru-cache';
-import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
+import type { AdmissionRequest, Charge, EarlierTokens } from '../model-request/admission.ts';
 import { forwardOperations, requestedUnits } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
-import { expectedOutput, outputLimit, requestedAnswers } from '../model-request/token-estimate.ts';
+import { expectedOutput, largestLimit, outputLimit, requestedAnswers } from '../model-request/token-estimate.ts';
 import { unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
+
 import { reportsCost } from '../pricing/reported-cost.ts';
+import type { CostBound } from './cost-bound.ts';
 
 /** Nano-dollars. */
 export interface CostForecast {
@@ -22,6 +24,8 @@ export interface CostForecast {
   readonly likely: number | undefined;
   /** The cost of the longest answer that the request allows; `likely` when the request sets no limit. */
   readonly most: number | undefined;
+  /** The cost that it cannot exceed; undefined when there is no such bound, or it is not needed. */
+  readonly bound?: number | undefined;
   /** Whether it is based on recorded requests. If not, it never refuses a request while no other reservation exists. */
   readonly learned: boolean;
 }
@@ -32,6 +36,8 @@ export interface BatchLineForecast {
   readonly outputTokens: number;
   /** Nano-dollars; undefined when there is no price. */
   readonly cost: number | undefined;
+  /** The cost that it cannot exceed; undefined when there is no such bound, or it is not needed. */
+  readonly bound?: number | undefined;
 }
 
 interface Assumed extends Pick<AdmissionRequest, 'endpoint' | 'units'> {
@@ -62,24 +68,30 @@ const freeForecast: CostForecast = { least: 0, likely: 0, most: 0, learned: true
 
 export class CostForecaster {
   readonly #pricing: Pricing;
+  readonly #boundOf: CostBound | undefined;
   readonly #seen = new LRUCache<string, ObservedCosts>({ max: MAX_MODELS });
 
-  constructor(pricing: Pricing) {
+  /** @param boundOf computes the bounds of costs; undefined where they are not needed */
+  constructor(pricing: Pricing, boundOf?: CostBound) {
     this.#pricing = pricing;
+    this.#boundOf = boundOf;
   }
 
   /**
    * The forecast of the most expensive candidate.
-   * @param earlierTokens tokens of earlier turns that are put in front of the request's own input
+   * @param earlier turns that are put in front of the request's own input
    */
-  forecast(request: AdmissionRequest, earlierTokens = 0): CostForecast {
+  forecast(request: AdmissionRequest, earlier?: EarlierTokens): CostForecast {
     if (request.endpoint === COUNTING) return freeForecast;
     let highest: CostForecast | undefined;
     for (const target of request.candidates) {
-      const one = this.#forecastFor(target, request, earlierTokens);
+      const one = this.#forecastFor(target, request, earlier?.likely ?? 0);
       if (highest === undefined || costsMore(one, highest)) highest = one;
     }
-    return highest ?? freeForecast;
+    if (highest === undefined) return freeForecast;
+    if (this.#boundOf === undefined) return highest;
+    const { json } = request.parsedRequest;
+    return { ...highest, bound: this.#boundOf({ ...request, json, earlierTokens: earlier?.most() }, this.#pricing) };
   }
 
   /**
@@ -94,7 +106,9 @@ export class CostForecaster {
     const operation = forwardOperations.find((one) => one.endpoint === endpoint);
     const units = operation === undefined ? undefined : requestedUnits(operation, json);
     const cost = this.#costOf(target, { endpoint: BATCHES, units, inputTokens, outputTokens });
-    return { inputTokens, outputTokens, cost };
+    if (this.#boundOf === undefined) return { inputTokens, outputTokens, cost };
+    const request = { endpoint, pricedAs: BATCHES, candidates: [target], units, bodyBytes: bytes, json };
+    return { inputTokens, outputTokens, cost, bound: this.#boundOf(request, this.#pricing) };
   }
 
   /** Learns from the actual cost of a request. */
@@ -136,7 +150,8 @@ export class CostForecaster {
       if (!reportsCost(target.provider.type)) return freeForecast;
       return { least: 0, likely: seen?.cost, most: seen?.cost, learned: seen !== undefined };
     }
-    const longest = limit === undefined ? outputTokens : Math.max(outputTokens, Math.ceil(limit * answers));
+    const allowed = endpoint === EMBEDDINGS ? 0 : (limit ?? largestLimit(parsedRequest.json));
+    const longest = Math.max(outputTokens, Math.ceil(allowed * answers));
     const most = longest === outputTokens ? likely : this.#costOf(target, { ...assumed, outputTokens: longest });
     if (seen !== undefined) return { least: 0, likely, most, learned: true };
     const least = this.#costOf(target, { endpoint, units, inputTokens: 0, outputTokens: 0 }) ?? 0;

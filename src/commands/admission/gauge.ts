@@ -54,8 +54,13 @@ export class Gauge {
   }
 
   enter(at: number): void {
-    this.inFlight += 1;
+    this.occupy();
     this.countRequest(at);
+  }
+
+  /** Takes the place of a request that is counted already. */
+  occupy(): void {
+    this.inFlight += 1;
   }
 
   leave(): void {

@@ -3,20 +3,22 @@ import {
   type Admission,
   type AdmissionRequest,
   type Charge,
+  type EarlierTokens,
   freeTicket,
+  type ReservationOnLog,
   type Ticket,
 } from '../model-request/admission.ts';
 import type { Caller } from '../model-request/caller.ts';
 import type { Target } from '../model-request/target.ts';
 import { Refusal } from '../refusal.ts';
-import type { BudgetGate, BudgetHold } from './budget-gate.ts';
+import type { BudgetAdmission, BudgetHold } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
 import { countedTokens } from './counted-tokens.ts';
 import { rateLimitHeaders } from './rate-limit-headers.ts';
 import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
 
 export interface LimitAdmissionParts {
-  readonly budgets: BudgetGate;
+  readonly budgets: BudgetAdmission;
   readonly limits: RateLimiter;
   readonly forecaster: CostForecaster;
   /** Milliseconds since the epoch. */
@@ -119,15 +121,29 @@ class LimitTicket implements Ticket {
     return rateLimitHeaders([...path, ...this.#entered], request.caller.key, now());
   }
 
+  get onLog(): ReservationOnLog | undefined {
+    const { hold, refused } = this.#parts;
+    const onLog = hold?.onLog;
+    if (onLog === undefined) return undefined;
+    return {
+      next: () => onLog.next(),
+      async decided(position) {
+        const refusal = await onLog.decided(position);
+        if (refusal !== undefined) refused(refusal);
+        return refusal;
+      },
+    };
+  }
+
   get isMetered(): boolean {
     return this.#parts.hold !== undefined;
   }
 
-  reserve(nano: number): void {
-    this.#inHold((hold) => hold.reserve(nano));
+  reserve(nano: number, bound: number | undefined): void {
+    this.#inHold((hold) => hold.reserve(nano, bound));
   }
 
-  expectEarlierTurns(tokens: number): void {
+  expectEarlierTurns(tokens: EarlierTokens): void {
     const { forecaster, request } = this.#parts;
     this.#inHold((hold) => hold.expect(forecaster.forecast(request, tokens)));
   }

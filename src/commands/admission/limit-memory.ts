@@ -4,7 +4,7 @@
  * counts, the log is read from the beginning of the longest window.
  */
 import { attemptStarted, usageRecorded } from '../../events/catalogue/exchange.ts';
-import { idOf, type Position } from '../../events/event.ts';
+import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { positionAtTime } from '../../events/position-at-time.ts';
 import { countedTokens } from './counted-tokens.ts';
@@ -25,12 +25,14 @@ export interface RestoreOptions {
   readonly rules: RateLimitRules;
   /** Undefined when nothing was saved, or the saved counts belong to another log. */
   readonly memory: LimitMemory | undefined;
+  /** Later events are counted elsewhere; undefined: there are none. */
+  readonly upTo?: Position | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 /** Called once, before any request is admitted. */
-export async function restoreLimits({ log, limiter, rules, memory, now }: RestoreOptions): Promise<void> {
+export async function restoreLimits({ log, limiter, rules, memory, upTo, now }: RestoreOptions): Promise<void> {
   const longest = Math.max(0, ...[...rules.rules.values()].map(({ periodSeconds }) => periodSeconds));
   if (longest === 0) return;
   if (memory !== undefined) limiter.restore(memory.gauges);
@@ -39,16 +41,11 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
   const open = new Set(memory?.open);
   const filter = { types: [attemptStarted.type, usageRecorded.type] };
   for await (const event of log.readAll({ after, filter })) {
+    if (upTo !== undefined && event.position > upTo) break;
     const { userPath = '/' } = event.context;
     if (event.type === usageRecorded.type) {
-      const { provider, model, totalTokens, answers, cacheType, ...rest } = usageRecorded.data.parse(event.data);
-      const { estimated, estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = rest;
-      const tokens = countedTokens(totalTokens, estimated === true ? { inputTokens, outputTokens } : undefined);
-      // The tokens of a batch become known as a sum, at a time when its requests are no longer running. Answers from the
-      // response cache count against no limit.
-      if (tokens !== null && answers === undefined && cacheType === undefined) {
-        limiter.recount({ at: event.at, userPath, target: { provider, model }, tokens });
-      }
+      const tokens = countedTokensOf(event);
+      if (tokens !== undefined) limiter.recount(tokens);
       continue;
     }
     const { attempt, kind, provider, model = '' } = attemptStarted.data.parse(event.data);
@@ -57,4 +54,15 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
     const isFirst = kind === 'primary' || attempt === 1;
     limiter.recount({ at: event.at, target: { provider, model }, ...(isFirst ? { userPath } : {}) });
   }
+}
+
+/** The tokens of a `usage.recorded`; undefined when they count against no limit, or are not known. */
+export function countedTokensOf({ at, context, data }: RecordedEvent) {
+  const { provider, model, totalTokens, answers, cacheType, ...rest } = usageRecorded.data.parse(data);
+  const { estimated, estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = rest;
+  const tokens = countedTokens(totalTokens, estimated === true ? { inputTokens, outputTokens } : undefined);
+  // The tokens of a batch become known as a sum, at a time when its requests are no longer running. Answers from the
+  // response cache count against no limit.
+  if (tokens === null || answers !== undefined || cacheType !== undefined) return undefined;
+  return { at, userPath: context.userPath ?? '/', target: { provider, model }, tokens };
 }

@@ -115,6 +115,25 @@ export class RateLimiter {
     return this.#gauges.get(key);
   }
 
+  /**
+   * Takes places for a request that another gateway has admitted, also where there is no room.
+   * @param at when it counts in the periods; undefined when it is counted there
+   * @returns its places, to be left at its end
+   */
+  enterElsewhere(
+    { userPath, isAuxiliary, target }: { userPath?: string; isAuxiliary?: boolean; target?: Names },
+    at: number | undefined,
+  ): RequestGauges {
+    this.#follow();
+    const all = target === undefined ? this.#chain(userPath ?? '/') : this.#named(target.provider, target.model);
+    const gauges = isAuxiliary === true ? all.filter(({ rule }) => rule.periodSeconds > 0) : all;
+    for (const gauge of gauges) {
+      if (at === undefined) gauge.occupy();
+      else gauge.enter(at);
+    }
+    return gauges;
+  }
+
   /** Counts a request or tokens from before the restart. */
   recount(what: {
     readonly at: number;

@@ -59,6 +59,7 @@ export function resetAllBudgets(
 
 export const budgetDecider: Decider<SubjectBudgets, BudgetCommand> = {
   initial: new Map(),
+  dependsOn: 'its stream',
   decide(command, state) {
     const { of, context } = command;
     if (command.do === 'declare') return declare(of, command.budgets, state, context);

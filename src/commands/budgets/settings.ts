@@ -20,6 +20,7 @@ export const budgetSettingsStream: StreamName = streamName('settings', 'budgets'
 export function budgetSettingsDecider(initial: BudgetAnchors): Decider<BudgetAnchors, ChangeBudgetSettings> {
   return {
     initial,
+    dependsOn: 'its stream',
     decide({ changes, context }, state) {
       const next = { ...state };
       let changed = false;

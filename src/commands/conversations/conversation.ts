@@ -62,6 +62,7 @@ export type ConversationCommand = { readonly id: string; readonly context: Event
 
 export const conversationDecider: Decider<ConversationState, ConversationCommand> = {
   initial: { status: 'absent' },
+  dependsOn: 'its stream',
   decide,
   evolve,
 };

@@ -46,6 +46,7 @@ export function credentialStream(name: string): StreamName {
 
 export const credentialDecider: Decider<Credential | undefined, CredentialCommand> = {
   initial: undefined,
+  dependsOn: 'its stream',
   decide,
   evolve,
 };

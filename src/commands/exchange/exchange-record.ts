@@ -15,7 +15,11 @@ import { wallClock } from '../../events/wall-clock.ts';
 import type { Owner } from '../visibility.ts';
 
 const NOTHING: Promise<undefined> = Promise.resolve(undefined);
-const STAGES = { written: { until: 'written' }, durable: { until: 'durable' } } as const;
+const STAGES = {
+  accepted: { until: 'accepted' },
+  written: { until: 'written' },
+  durable: { until: 'durable' },
+} as const;
 
 /** The recorded facts of an exchange that is resumed. */
 export interface ContinuedExchange {

@@ -16,6 +16,8 @@ export interface BatchInput {
   readonly parts: readonly WorkPart[];
   /** Nano-dollars for all lines; undefined when a price is missing. */
   readonly cost: number | undefined;
+  /** The cost that all lines together cannot exceed; undefined when one has no such bound, or it is not needed. */
+  readonly bound: number | undefined;
   /** A model without a price. */
   readonly unpriced: string | undefined;
   /** Files that its lines name. */
@@ -69,6 +71,7 @@ export async function readBatchInput(
   const parts = new Map<string, { -readonly [Name in keyof WorkPart]: WorkPart[Name] }>();
   const namedFiles = new Set<string>();
   let cost: number | undefined = 0;
+  let bound: number | undefined = 0;
   let unpriced: string | undefined;
   let line = 0;
   await lines.each((value, text) => {
@@ -91,8 +94,9 @@ export async function readBatchInput(
     part.outputTokens += one.outputTokens;
     if (one.cost === undefined) unpriced ??= model;
     cost = cost === undefined || one.cost === undefined ? undefined : cost + one.cost;
+    bound = bound === undefined || one.bound === undefined ? undefined : bound + one.bound;
   });
-  return { parts: [...parts.values()], cost, unpriced, namedFiles };
+  return { parts: [...parts.values()], cost, bound, unpriced, namedFiles };
 }
 
 interface LineRequest {

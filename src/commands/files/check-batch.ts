@@ -1,9 +1,10 @@
 /** Whether a batch may be created: its input is checked against the caller's models, visible objects and budgets. */
+
+import { isNamedOnly } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
 import { files } from '../provider-objects/tracked.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { isNamedOnly } from '../responses/item-references.ts';
 import { seesEverything } from '../visibility.ts';
 import { type BatchLines, linesOfFile, readBatchInput } from './batch-input.ts';
 import { filesIn } from './named-files.ts';
@@ -40,11 +41,11 @@ export async function checkBatchLines(
 ): Promise<readonly WorkPart[]> {
   const isLimited = !seesEverything(sight);
   const rules = { mayUse: providers.checkModel, forecast, filesIn, check: isLimited ? nothingStored : () => {} };
-  const { parts, cost, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
+  const { parts, cost, bound, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
   if (isLimited) for (const id of namedFiles) await remembered(files, id, sight, { tracked });
   if (ticket.isMetered) {
     if (cost === undefined) throw refusals.priceUnknown(`${provider.name}/${unpriced}`);
-    ticket.reserve(cost);
+    ticket.reserve(cost, bound);
   }
   return parts;
 }

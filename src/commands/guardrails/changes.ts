@@ -1,9 +1,9 @@
-/** Changes of guardrails, one at a time, and none beside a change of a workflow, which may name the guardrail. */
+/** Changes of guardrails, one at a time, and none beside a change of a workflow on any gateway, which may name the guardrail. */
 import type { EventContext, Position } from '../../events/event.ts';
-import type { EventLog } from '../../events/log.ts';
+import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { SealerSource } from '../credentials/sealed-credentials.ts';
+import type { Guard } from '../guard.ts';
 import { executeCommand } from '../handle-command.ts';
-import type { InTurn } from '../in-turn.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { type GuardrailCommand, guardrailDecider, type WorkflowUses } from './decider.ts';
 import type { GuardrailDirectory } from './directory.ts';
@@ -19,7 +19,7 @@ export interface GuardrailChangesOptions {
   /** Whether guardrails of administrators may not call a server with this valid URL. */
   refusesAddress(url: string): Promise<boolean>;
   /** The same as that of the changes of workflows. */
-  readonly inTurn: InTurn;
+  readonly guard: Guard;
   /** Resolves when the directory has processed everything up to this position. */
   whenProcessed(position: Position): Promise<void>;
 }
@@ -45,15 +45,15 @@ export class GuardrailChanges {
 
   /** Creates or replaces a guardrail. @throws Refusal */
   async save(input: GuardrailInput, change: GuardrailChange): Promise<ChangedGuardrail> {
-    const { inTurn, directory, uses } = this.#options;
+    const { guard, directory, uses } = this.#options;
     // Resolving a name takes time: other changes do not wait for it.
     await this.#checkAddress(input);
-    return inTurn.run(async () => {
+    return guard.run(change.context, async (conditions) => {
       const guardrail = this.draft(input);
       const { name } = guardrail;
       const facts = { isManaged: directory.isManaged(name), uses, context: change.context };
       const prepared = directory.prepare(guardrail);
-      return this.#execute(name, { kind: 'save', guardrail, prepared, ...facts }, change);
+      return this.#execute(name, { kind: 'save', guardrail, prepared, ...facts }, { ...change, conditions });
     });
   }
 
@@ -79,17 +79,21 @@ export class GuardrailChanges {
 
   /** @throws Refusal: 404 for an unknown name, 400 while an active workflow uses it */
   remove(written: string, change: GuardrailChange): Promise<ChangedGuardrail> {
-    const { inTurn, directory, uses } = this.#options;
-    return inTurn.run(async () => {
+    const { guard, directory, uses } = this.#options;
+    return guard.run(change.context, async (conditions) => {
       const name = accepted(guardrailName(written));
       const facts = { isManaged: directory.isManaged(name), uses, context: change.context };
-      return this.#execute(name, { kind: 'remove', name, ...facts }, change);
+      return this.#execute(name, { kind: 'remove', name, ...facts }, { ...change, conditions });
     });
   }
 
-  async #execute(name: string, command: GuardrailCommand, { ifRevision }: GuardrailChange): Promise<ChangedGuardrail> {
+  async #execute(
+    name: string,
+    command: GuardrailCommand,
+    { ifRevision, conditions }: GuardrailChange & { readonly conditions: readonly StreamWrite[] },
+  ): Promise<ChangedGuardrail> {
     const { log, whenProcessed } = this.#options;
-    const options = { log, stream: guardrailStream(name), ifRevision };
+    const options = { log, stream: guardrailStream(name), ifRevision, conditions };
     const { state, revision, position } = await executeCommand(guardrailDecider, command, options);
     if (position !== undefined) await whenProcessed(position);
     return { guardrail: state, revision };

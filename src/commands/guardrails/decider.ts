@@ -38,6 +38,7 @@ export type GuardrailCommand = {
 
 export const guardrailDecider: Decider<Guardrail | undefined, GuardrailCommand> = {
   initial: undefined,
+  dependsOn: 'other streams',
   decide,
   evolve,
 };

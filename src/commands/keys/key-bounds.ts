@@ -28,6 +28,8 @@ export interface KeyAccess {
 /** The upper limit for a new key, or for a new secret of a key. */
 export interface AdministeringKey extends KeyAccess {
   readonly id: string;
+  /** Of its last event. */
+  readonly revision: number;
 }
 
 /** A change of the key `id`. */

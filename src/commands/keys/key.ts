@@ -1,11 +1,13 @@
 /** Commands and events of a managed key. Pure. */
 import * as events from '../../events/catalogue/key.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
+import type { StreamWrite } from '../../events/log.ts';
 import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { isSameList } from '../same-list.ts';
 import {
+  type ByAdministrator,
   beyondCreator,
   beyondOwnAccess,
   bindingOwnValue,
@@ -36,6 +38,13 @@ interface PresentKey extends KeyAccess {
 
 export function keyStream(id: string): StreamName {
   return streamName('key', id);
+}
+
+/** Conditions of a change of the key `id`: the key of its administrator is as it was when the change was decided. */
+export function unchangedAdministrator({ id, by: { key } }: ByAdministrator): StreamWrite[] {
+  // A change of the own key expects its revision anyway.
+  if (key === undefined || key.id === id) return [];
+  return [{ stream: keyStream(key.id), events: [], expectedRevision: BigInt(key.revision) }];
 }
 
 /** The settings of a new key. For a key that is bound to a path, no request header can name the user path. */
@@ -70,7 +79,12 @@ export type KeyCommand = { readonly id: string; readonly context: EventContext; 
   | { readonly kind: 'reactivate' }
 );
 
-export const keyDecider: Decider<KeyState, KeyCommand> = { initial: { status: 'absent' }, decide, evolve };
+export const keyDecider: Decider<KeyState, KeyCommand> = {
+  initial: { status: 'absent' },
+  dependsOn: 'other streams',
+  decide,
+  evolve,
+};
 
 function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Refusal {
   const { id, context } = command;

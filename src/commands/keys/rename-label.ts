@@ -1,15 +1,15 @@
 /** Renames a label on every key that has it. */
 import type { EventContext, Position } from '../../events/event.ts';
-import type { EventLog } from '../../events/log.ts';
-import { executeCommand } from '../handle-command.ts';
-import { keyDecider, keyStream } from './key.ts';
+import type { Decided } from '../guard.ts';
+import { changeKey } from './change-key.ts';
 import type { KeyAdministrator } from './key-bounds.ts';
 
 export interface RenameLabel {
   readonly from: string;
   readonly to: string;
   readonly context: EventContext;
-  readonly by: KeyAdministrator;
+  /** Present. */
+  by(): KeyAdministrator;
 }
 
 /** Appends are synced together, so concurrent ones take hardly longer than one. */
@@ -24,15 +24,14 @@ const MAX_CONCURRENT = 64;
 export async function renameLabel(
   ids: readonly string[],
   { from, to, context, by }: RenameLabel,
-  log: EventLog,
+  decided: Decided,
 ): Promise<{ readonly renamed: number; readonly position: Position | undefined }> {
   let renamed = 0;
   let newest: Position | undefined;
   const waiting = ids.values();
   const renameNext = async (): Promise<void> => {
     for (const id of waiting) {
-      const command = { kind: 'rename label', id, from, to, context, by } as const;
-      const { position } = await executeCommand(keyDecider, command, { log, stream: keyStream(id) });
+      const { position } = await changeKey(() => ({ kind: 'rename label', id, from, to, context, by: by() }), decided);
       if (position === undefined) continue;
       renamed += 1;
       if (newest === undefined || position > newest) newest = position;

@@ -1,4 +1,5 @@
 /** Admission of a request by budgets and rate limits, decided from memory. */
+import type { Position } from '../../events/event.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Caller } from './caller.ts';
 import type { ParsedRequest } from './parsed-request.ts';
@@ -16,6 +17,8 @@ export interface AdmissionRequest {
   /** Units that are charged besides tokens, as far as the request states them. */
   readonly units?: Units | undefined;
   readonly bodyBytes: number;
+  /** Whether the body has a name twice, so that a provider may read other values than the gateway. */
+  readonly repeatsName?: (() => boolean) | undefined;
   /** The exchange in whose stream the settling `usage.recorded` is recorded. */
   readonly exchangeId: string;
   /** Whether budgets count the request. Rate limits always do. */
@@ -45,8 +48,21 @@ export interface Admission {
   hasRoom(target: Target): boolean;
 }
 
+/** A reservation that is recorded, where several gateways use the log: its order decides whether it fits. */
+export interface ReservationOnLog {
+  /** What to record before the next call of a provider; undefined while the latest that was recorded applies. */
+  next(): { readonly amount: string; readonly bounded: boolean; readonly labels?: readonly string[] } | undefined;
+  /**
+   * Resolves when the log is read up to the recorded reservation. @param position at or after it
+   * @returns the refusal (429) when it did not fit
+   */
+  decided(position: Position): Promise<Refusal | undefined>;
+}
+
 /** One admitted exchange, until it ends. Every ticket is settled exactly once, in every case. */
 export interface Ticket extends Reservation {
+  /** Undefined when no budget counts the cost, and where one gateway at a time uses the log. */
+  readonly onLog?: ReservationOnLog | undefined;
   /**
    * Takes a place at the provider and the model, and releases a place taken before at another target.
    * @returns the refusal (429) when there is no room
@@ -84,12 +100,22 @@ export const freeTicket: Ticket = {
 /** Admits every request, for a gateway without limits. */
 export const withoutLimits: Admission = { admit: () => freeTicket, admitRequest: () => {}, hasRoom: () => true };
 
+/** Tokens of earlier turns in front of the request's own input. */
+export interface EarlierTokens {
+  readonly likely: number;
+  /** Computed where bounds of costs are needed. @returns undefined when there is no bound */
+  most(): number | undefined;
+}
+
 /** The reservation in the caller's budgets. */
 export interface Reservation {
   /** Whether any budget counts the cost. */
   readonly isMetered: boolean;
-  /** Replaces the estimate by this amount. @param nano nano-dollars. @throws Refusal (429) */
-  reserve(nano: number): void;
-  /** Adds the tokens of earlier turns in front of the request's own input to the estimate. @throws Refusal (429) */
-  expectEarlierTurns(tokens: number): void;
+  /**
+   * Replaces the estimate by this amount. @param nano nano-dollars. @param bound nano-dollars that the cost cannot exceed;
+   * undefined when there is no such bound, or it is not needed. @throws Refusal (429)
+   */
+  reserve(nano: number, bound: number | undefined): void;
+  /** Adds the earlier turns to the estimate and to the bound. @throws Refusal (429) */
+  expectEarlierTurns(tokens: EarlierTokens): void;
 }

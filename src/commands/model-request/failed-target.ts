@@ -6,7 +6,8 @@ export interface RefusedTarget {
   readonly kind: 'refused';
   readonly refusal: Refusal;
   readonly attempts: number;
-  readonly reason?: 'upload_failed';
+  /** Set when the provider is not at fault. */
+  readonly reason?: 'upload_failed' | 'budget_exceeded';
   /** The provider's last status; undefined when it gave none or was not called. */
   readonly status?: number | undefined;
   /** How the call failed; undefined when the provider gave a status or was not called. */

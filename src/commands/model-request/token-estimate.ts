@@ -43,6 +43,12 @@ export function promptTokens(json: unknown): number {
   return tokensInBytes(bytes) + media * MEDIA_TOKENS;
 }
 
+type RequestMembers = Readonly<Record<string, unknown>>;
+
+/** More are refused by every provider. */
+const MOST_ANSWERS = 1000;
+/** Of a number as text. */
+const MAX_DIGITS = 40;
 /** No model answers with more tokens; a client may send any number. */
 const MAX_OUTPUT_TOKENS = 100_000_000;
 
@@ -50,35 +56,67 @@ const MAX_OUTPUT_TOKENS = 100_000_000;
  * The longest answer that a request allows, by any of its limits that a provider may apply; undefined when it has
  * none, or when one of them is not a positive number, such as -1, which local servers treat as unlimited.
  */
-export function outputLimit(json: Readonly<Record<string, unknown>>): number | undefined {
-  const { options } = json;
-  const nested =
-    typeof options === 'object' && options !== null && 'num_predict' in options ? options.num_predict : null;
-  const given = [nested, ...OUTPUT_LIMITS.map((name) => json[name])].filter(
-    (limit) => limit !== undefined && limit !== null,
-  );
+export function outputLimit(json: RequestMembers): number | undefined {
   let longest: number | undefined;
-  for (const limit of given) {
+  for (const limit of givenLimits(json)) {
     if (typeof limit !== 'number' || !(limit > 0)) return undefined;
     longest = Math.min(Math.max(limit, longest ?? 0), MAX_OUTPUT_TOKENS);
   }
   return longest;
 }
 
+/** The largest number among the limits, those included that only some providers understand; 0 without any. */
+export function largestLimit(json: RequestMembers): number {
+  return Math.min(Math.max(0, ...givenLimits(json).map((limit) => numberIn(limit) ?? 0)), MAX_OUTPUT_TOKENS);
+}
+
+/**
+ * The output that no answer exceeds at a provider that follows its API: the largest limit of the request, which must have
+ * one of that API. Undefined when a limit could be understood in another way.
+ * @param names the members of the called API that limit the answer
+ */
+export function boundOfOutput(json: RequestMembers, names: readonly string[]): number | undefined {
+  if (names.every((name) => (json[name] ?? null) === null)) return undefined;
+  return givenLimits(json).every(Number.isInteger) ? outputLimit(json) : undefined;
+}
+
+function givenLimits(json: RequestMembers): unknown[] {
+  const { options } = json;
+  const nested =
+    typeof options === 'object' && options !== null && 'num_predict' in options ? options.num_predict : null;
+  return [nested, ...OUTPUT_LIMITS.map((name) => json[name])].filter((limit) => limit !== undefined && limit !== null);
+}
+
 /** The expected length of an answer before it begins. */
-export function expectedOutput(json: Readonly<Record<string, unknown>>, usual: number = OUTPUT_TOKENS): number {
-  return Math.ceil((outputLimit(json) ?? usual) * requestedAnswers(json));
+export function expectedOutput(json: RequestMembers, usual: number = OUTPUT_TOKENS): number {
+  return Math.ceil((outputLimit(json) ?? Math.max(usual, largestLimit(json))) * requestedAnswers(json));
 }
 
 /**
  * How many answers are charged: `best_of` are generated where `n` are returned, for each prompt in a list of prompts.
  */
-export function requestedAnswers({ n, best_of, prompt }: Readonly<Record<string, unknown>>): number {
+export function requestedAnswers({ n, best_of, prompt }: RequestMembers): number {
   return Math.max(answerCount(n), answerCount(best_of)) * promptCount(prompt);
 }
 
+/** The most answers that are charged; undefined when a count could be understood in another way. */
+export function boundOfAnswers({ n, best_of, prompt }: RequestMembers): number | undefined {
+  const counts = [n ?? 1, best_of ?? 1].map((count) => (Number.isInteger(count) ? Number(count) : 0));
+  if (counts.some((count) => count < 1)) return undefined;
+  const isOnePrompt = !Array.isArray(prompt) || prompt.every((token) => typeof token === 'number');
+  return Math.max(...counts) * (isOnePrompt ? 1 : prompt.length);
+}
+
 function answerCount(value: unknown): number {
-  return typeof value === 'number' && value > 1 && value <= 1000 ? value : 1;
+  const count = numberIn(value) ?? 1;
+  return count > 1 && count <= MOST_ANSWERS ? count : 1;
+}
+
+/** Some providers also accept a number as text. */
+function numberIn(value: unknown): number | undefined {
+  if (typeof value !== 'number' && typeof value !== 'string') return undefined;
+  const number = typeof value === 'number' ? value : Number(value.slice(0, MAX_DIGITS).replaceAll('_', ''));
+  return Number.isNaN(number) ? undefined : number;
 }
 
 /** A list of numbers is one prompt, in tokens. */

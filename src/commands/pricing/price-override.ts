@@ -20,6 +20,7 @@ export function priceStream(selector: string): StreamName {
 
 export const priceOverrideDecider: Decider<PriceOverrideState, PriceOverrideCommand> = {
   initial: undefined,
+  dependsOn: 'its stream',
   decide,
   evolve,
 };

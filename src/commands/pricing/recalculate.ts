@@ -60,17 +60,20 @@ export interface RecalculationDependencies {
   readonly pricing: Pricing;
 }
 
+/** Runs work while no other gateway runs such work, with the log for it. @throws what `otherwise` returns */
+export type Alone = <Result>(work: (log: EventLog) => Promise<Result>, otherwise: () => Error) => Promise<Result>;
+
 /**
  * @returns a function that runs one recalculation at a time
  * @throws (the function) Refusal 409 while one is running, and the errors of `recalculate`
  */
-export function createRecalculator(deps: RecalculationDependencies): (job: Recalculation) => Promise<Recalculated> {
+export function createRecalculator(pricing: Pricing, alone: Alone): (job: Recalculation) => Promise<Recalculated> {
   let running = false;
   return async (job) => {
     if (running) throw refusals.recalculationRunning();
     running = true;
     try {
-      return await recalculate(job, deps);
+      return await alone((log) => recalculate(job, { log, pricing }), refusals.recalculationRunning);
     } finally {
       running = false;
     }

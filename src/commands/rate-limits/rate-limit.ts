@@ -60,6 +60,7 @@ export function resetAllRateLimits(
 
 export const rateLimitDecider: Decider<SubjectRateLimits, RateLimitCommand> = {
   initial: new Map(),
+  dependsOn: 'its stream',
   decide(command, state) {
     const { of, context } = command;
     if (command.do === 'declare') return declare(of, command.limits, state, context);

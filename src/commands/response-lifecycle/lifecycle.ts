@@ -18,6 +18,7 @@ import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
 import { isPending } from '../responses/pending-response.ts';
 import { type StorableResponse, statusOf } from '../responses/storable-response.ts';
 import { contextFor, everything, type Sight } from '../visibility.ts';
+import { cancelElsewhere } from './cancel-elsewhere.ts';
 import { relayedStream } from './relayed-stream.ts';
 import { streamResponse } from './stream-response.ts';
 
@@ -36,6 +37,10 @@ export interface LifecycleDependencies {
    * not generate it.
    */
   cancelRunning(id: string): Promise<void> | undefined;
+  /** Whether other gateways use the log, which may generate a response. */
+  hasOtherGateways(): boolean;
+  /** How long another gateway may take to end a response, in milliseconds: longer than a takeover. */
+  readonly endElsewhereMs: number;
 }
 
 export interface LifecycleRequest {
@@ -161,7 +166,7 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
     return askNatively('DELETE', '', request, deps, 'Native deletion of responses is not available for this provider.');
   }
   // A deleted response cannot be retrieved, so its generation ends.
-  await deps.cancelRunning(id);
+  await endGeneration(stored, request, deps);
   await endBeforeDeletion(stored, request, deps);
   const provider = stored.native ? deps.provider(stored.provider) : undefined;
   // A response that the provider no longer has counts as deleted; any other error is returned before the stored
@@ -191,12 +196,29 @@ export async function cancelResponse(request: LifecycleRequest, deps: LifecycleD
     if (stored.response.background !== true) throw refusals.notCancellable();
     if (!isPending(stored)) return stored.response;
     if (stored.native) return cancelNatively(stored, request, deps);
-    const over = deps.cancelRunning(stored.id);
     // The result is read again: recording the end may have failed, or the response may just have been resumed.
-    if (over !== undefined) await over;
-    else
-      await keep(stored, 'cancelled', { ...stored.response, status: 'cancelled', completed_at: null }, request, deps);
+    if (await endGeneration(stored, request, deps)) continue;
+    await keep(stored, 'cancelled', { ...stored.response, status: 'cancelled', completed_at: null }, request, deps);
   }
+}
+
+/**
+ * Ends the generation of a response, here or in another gateway.
+ * @returns whether it was generated until now
+ * @throws Refusal when another gateway does not end it
+ */
+async function endGeneration(
+  stored: StoredResponse,
+  { context }: LifecycleRequest,
+  { log, cancelRunning, hasOtherGateways, endElsewhereMs }: LifecycleDependencies,
+): Promise<boolean> {
+  const here = cancelRunning(stored.id);
+  if (here !== undefined) {
+    await here;
+    return true;
+  }
+  const isElsewhere = hasOtherGateways() && stored.response.background === true && isPending(stored) && !stored.native;
+  return isElsewhere && (await cancelElsewhere(stored, context, log, endElsewhereMs));
 }
 
 async function cancelNatively(

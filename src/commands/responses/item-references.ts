@@ -1,19 +1,7 @@
 /** References to items of earlier responses. */
-import { isObject } from '../../json/is-object.ts';
-import { filled, type JsonObject } from '../../providers/translate/json.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
-
-/** Whether an item consists of its id alone, so that a provider that keeps responses looks it up. */
-export function isNamedOnly(item: unknown): item is JsonObject & { readonly id: string } {
-  if (isItemReference(item)) return true;
-  if (!isObject(item) || typeof item['id'] !== 'string') return false;
-  const { type, result, encrypted_content: encrypted } = item;
-  return (
-    (type === 'image_generation_call' && filled(result) === undefined) ||
-    (type === 'reasoning' && filled(encrypted) === undefined)
-  );
-}
 
 /** The ids to look up before `resolveItemReferences`; empty for almost every request. */
 export function referencedItemIds(input: unknown): string[] {

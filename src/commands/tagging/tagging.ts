@@ -14,7 +14,12 @@ export interface SetTagging {
 
 export const taggingStream: StreamName = streamName('settings', 'tagging');
 
-export const taggingDecider: Decider<readonly TaggingRule[], SetTagging> = { initial: [], decide, evolve };
+export const taggingDecider: Decider<readonly TaggingRule[], SetTagging> = {
+  initial: [],
+  dependsOn: 'its stream',
+  decide,
+  evolve,
+};
 
 function decide({ rules, managed, context }: SetTagging, state: readonly TaggingRule[]): readonly NewEvent[] | Refusal {
   const refused = checkedRules(rules, managed);

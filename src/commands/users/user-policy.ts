@@ -36,6 +36,7 @@ export type UserPolicyCommand = {
 
 export const userPolicyDecider: Decider<UserPolicyState, UserPolicyCommand> = {
   initial: { status: 'absent', words: [] },
+  dependsOn: 'its stream',
   decide,
   evolve,
 };

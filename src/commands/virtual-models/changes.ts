@@ -1,12 +1,12 @@
 /**
- * Changes of virtual models, one at a time: whether a change is valid depends on the other virtual models, so they
- * must not change between the decision and the append.
+ * Changes of virtual models under their guard: whether a change is valid depends on the other virtual models, so they
+ * must not change between the decision and the append, on any gateway.
  */
 import { virtualModelRemoved } from '../../events/catalogue/virtual-model.ts';
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
+import { Guard } from '../guard.ts';
 import { executeCommand, type HandleOptions } from '../handle-command.ts';
-import { InTurn } from '../in-turn.ts';
 import { refusals } from '../refusal.ts';
 import {
   type VirtualModelCommand,
@@ -40,27 +40,33 @@ export interface Changed {
 
 export class VirtualModelChanges {
   readonly #options: ChangeOptions;
-  readonly #inTurn = new InTurn();
+  readonly #guard: Guard;
 
   constructor(options: ChangeOptions) {
     this.#options = options;
+    const { log } = options;
+    this.#guard = new Guard({
+      log,
+      rule: 'virtual-models',
+      whenProcessed: (position) => options.whenProcessed(position),
+    });
   }
 
   /** @param renames the current name, when the change includes a rename. @throws Refusal */
   save(model: VirtualModel, renames: string | undefined, change: ChangeContext): Promise<Changed> {
-    return this.#inTurn.run(() => {
-      const { source } = model;
-      const { context, ifRevision } = change;
+    const { source } = model;
+    const { context, ifRevision } = change;
+    return this.#guard.run(context, (conditions) => {
       const command = { kind: 'save', source, model, renames, around: this.#around(), context } as const;
-      if (renames === undefined) return this.#execute(command, { ifRevision });
-      return this.#execute(command, this.#leavingName(renames, source, change));
+      if (renames === undefined) return this.#execute(command, { ifRevision, conditions });
+      return this.#execute(command, { conditions, ...this.#leavingName(renames, source, change) });
     });
   }
 
   /** @throws Refusal */
   remove(source: string, { context, ifRevision }: ChangeContext): Promise<Changed> {
-    return this.#inTurn.run(() =>
-      this.#execute({ kind: 'remove', source, around: this.#around(), context }, { ifRevision }),
+    return this.#guard.run(context, (conditions) =>
+      this.#execute({ kind: 'remove', source, around: this.#around(), context }, { ifRevision, conditions }),
     );
   }
 
@@ -80,7 +86,7 @@ export class VirtualModelChanges {
 
   async #execute(
     command: VirtualModelCommand,
-    options: Pick<HandleOptions<VirtualModel | undefined>, 'ifRevision' | 'alsoWrite'>,
+    options: Pick<HandleOptions<VirtualModel | undefined>, 'ifRevision' | 'conditions' | 'alsoWrite'>,
   ): Promise<Changed> {
     const { log, whenProcessed } = this.#options;
     const stream = virtualModelStream(command.source);

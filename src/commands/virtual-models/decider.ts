@@ -34,6 +34,7 @@ export type VirtualModelCommand = {
 
 export const virtualModelDecider: Decider<VirtualModel | undefined, VirtualModelCommand> = {
   initial: undefined,
+  dependsOn: 'other streams',
   decide,
   evolve,
 };

@@ -1,12 +1,12 @@
 /**
- * Changes of workflows, one at a time, and none beside a change of a guardrail: whether a workflow is valid depends on
- * the guardrails that it names.
+ * Changes of workflows, one at a time, and none beside a change of a guardrail on any gateway: whether a workflow is
+ * valid depends on the guardrails that it names.
  */
 import { workflowCreated } from '../../events/catalogue/workflow.ts';
 import { type EventContext, type Position, streamName } from '../../events/event.ts';
-import type { EventLog } from '../../events/log.ts';
+import type { EventLog, StreamWrite } from '../../events/log.ts';
+import type { Guard } from '../guard.ts';
 import { executeCommand } from '../handle-command.ts';
-import type { InTurn } from '../in-turn.ts';
 import { refusals } from '../refusal.ts';
 import type { GuardrailCatalogue } from './chains.ts';
 import { type WorkflowCommand, workflowDecider } from './decider.ts';
@@ -20,7 +20,7 @@ export interface WorkflowChangesOptions {
   readonly directory: Pick<WorkflowDirectory, 'placeOf' | 'storedAs'>;
   readonly guardrails: GuardrailCatalogue;
   /** The same as that of the changes of guardrails. */
-  readonly inTurn: InTurn;
+  readonly guard: Guard;
   newId(): string;
   /** Resolves when the directory has processed everything up to this position. */
   whenProcessed(position: Position): Promise<void>;
@@ -35,10 +35,10 @@ export class WorkflowChanges {
 
   /** @returns the new active version of the scope. @throws Refusal */
   create(draft: WorkflowDraft, context: EventContext): Promise<WorkflowVersion> {
-    const { inTurn, guardrails, newId } = this.#options;
-    return inTurn.run(async () => {
+    const { guard, guardrails, newId } = this.#options;
+    return guard.run(context, async (conditions) => {
       const id = newId();
-      await this.#execute(scopeKey(draft.scope), { kind: 'create', id, draft, guardrails, context });
+      await this.#execute(scopeKey(draft.scope), { kind: 'create', id, draft, guardrails, context }, conditions);
       const stored = this.#options.directory.storedAs(scopeKey(draft.scope));
       // Another gateway on the same log may have superseded it already.
       return stored?.workflow.id === id ? stored.workflow : this.#read(id);
@@ -47,11 +47,11 @@ export class WorkflowChanges {
 
   /** @throws Refusal: 404 for an unknown id, 400 for the global workflow and for one that is not active */
   deactivate(id: string, context: EventContext): Promise<void> {
-    const { inTurn, directory } = this.#options;
-    return inTurn.run(async () => {
+    const { guard, directory } = this.#options;
+    return guard.run(context, async (conditions) => {
       const place = directory.placeOf(id);
       if (place === undefined) throw refusals.notFound('workflow', id);
-      await this.#execute(place.key, { kind: 'deactivate', id, context });
+      await this.#execute(place.key, { kind: 'deactivate', id, context }, conditions);
     });
   }
 
@@ -60,15 +60,16 @@ export class WorkflowChanges {
    * the global workflow. @throws Refusal 503 when the log cannot be written
    */
   manageDefault(steps: readonly WorkflowStep[]): Promise<void> {
-    const { inTurn, newId } = this.#options;
-    const command = { kind: 'manage default', draft: managedDefault(steps), context: { actor: 'system' } } as const;
-    return inTurn.run(() => this.#execute(scopeKey({}), { ...command, id: newId() }));
+    const { guard, newId } = this.#options;
+    const context: EventContext = { actor: 'system' };
+    const command = { kind: 'manage default', draft: managedDefault(steps), context } as const;
+    return guard.run(context, (conditions) => this.#execute(scopeKey({}), { ...command, id: newId() }, conditions));
   }
 
-  async #execute(key: string, command: WorkflowCommand): Promise<void> {
+  async #execute(key: string, command: WorkflowCommand, conditions: readonly StreamWrite[]): Promise<void> {
     const { log, whenProcessed } = this.#options;
     const stream = streamName('workflow', key);
-    const { position } = await executeCommand(workflowDecider, command, { log, stream });
+    const { position } = await executeCommand(workflowDecider, command, { log, stream, conditions });
     if (position !== undefined) await whenProcessed(position);
   }
 

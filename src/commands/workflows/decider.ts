@@ -30,6 +30,7 @@ export type WorkflowCommand = { readonly context: EventContext } & (
 
 export const workflowDecider: Decider<ScopeState, WorkflowCommand> = {
   initial: { active: undefined, versions: 0 },
+  dependsOn: 'other streams',
   decide,
   evolve,
 };

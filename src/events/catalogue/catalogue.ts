@@ -10,12 +10,15 @@ import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
 import * as files from './files.ts';
 import * as gateway from './gateway.ts';
+import * as guard from './guard.ts';
 import * as guardedExchange from './guarded-exchange.ts';
 import * as guardrail from './guardrail.ts';
 import * as guardrailReplay from './guardrail-replay.ts';
 import * as idempotency from './idempotency.ts';
 import * as item from './item.ts';
+import * as job from './job.ts';
 import * as key from './key.ts';
+import * as lease from './lease.ts';
 import * as plugin from './plugin.ts';
 import * as price from './price.ts';
 import * as provider from './provider.ts';
@@ -54,6 +57,9 @@ export const families = {
   tagging,
   files,
   gateway,
+  lease,
+  guard,
+  job,
   view,
 } as const;
 

@@ -29,6 +29,7 @@ export const requestReceived = defineEvent({
     model: z.string().optional().describe("the selector in the client's spelling"),
     stream: z.boolean(),
     clientIp: z.string().optional(),
+    gateway: z.string().optional().describe('id of the gateway that serves the request'),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
     origin: z
       .literal('plugin')
@@ -294,6 +295,7 @@ export const exchangeFailed = defineEvent({
       'guardrail',
       'stream_broken',
       'upload_failed',
+      'budget_exceeded',
       'gateway_stopped',
       'log_unavailable',
       'internal_error',
@@ -411,6 +413,21 @@ export const usageRecorded = defineEvent({
 
 const workKind = z.enum(['response', 'batch']).describe('a response in the background, or a batch');
 const workId = z.string().describe("the provider's id of the response or the batch");
+
+export const costReserved = defineEvent({
+  type: 'cost.reserved',
+  when:
+    'Several gateways use the log, and a provider is about to be called for a request that budgets count: in the append ' +
+    'of `attempt.started`. The order of the log decides whether it fits in the budgets; when it does not, no provider ' +
+    'is called. It replaces an earlier one of the exchange.',
+  data: z.object({
+    amount: z.string().describe('nano-dollars that the exchange reserves until its cost is recorded or it ends'),
+    bounded: z
+      .boolean()
+      .describe('whether the cost cannot be higher; if it can, the last tenth of each budget stays free'),
+    labels: labels.optional(),
+  }),
+});
 
 export const usageDeferred = defineEvent({
   type: 'usage.deferred',

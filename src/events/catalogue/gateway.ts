@@ -5,7 +5,13 @@ import { defineEvent } from './define.ts';
 export const gatewayStarted = defineEvent({
   type: 'gateway.started',
   when: 'The gateway opened the log and begins to serve.',
-  data: z.object({ version: z.string(), node: z.string(), durability: z.string(), pid: z.number().int() }),
+  data: z.object({
+    version: z.string(),
+    node: z.string(),
+    durability: z.string(),
+    pid: z.number().int(),
+    host: z.string().optional().describe('name of its machine'),
+  }),
 });
 
 export const gatewayStopped = defineEvent({

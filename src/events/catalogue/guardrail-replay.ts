@@ -96,7 +96,14 @@ export const replayStarted = defineEvent({
     sample: count().describe('most requests on which guardrails that call a model or a server run'),
     maxCost: z.number().optional().describe('US dollars: no calls when their estimate is higher'),
     maxRequests: count(),
+    gateway: z.string().optional().describe('id of the gateway that runs it'),
   }),
+});
+
+export const replayCancelRequested = defineEvent({
+  type: 'guardrail_replay.cancel_requested',
+  when: 'An administrator cancelled a run of another gateway.',
+  data: z.object({}),
 });
 
 export const replayFinished = defineEvent({

@@ -1,4 +1,7 @@
-/** The response family: a stored Responses API object, on stream `response-<id>`. */
+/**
+ * The response family: a stored Responses API object, on stream `response-<id>`. Requests to another gateway are on
+ * `cancellation-<id>`.
+ */
 import { z } from 'zod';
 import { createdBy } from './creator.ts';
 import { defineEvent } from './define.ts';
@@ -24,5 +27,11 @@ export const responseStored = defineEvent({
 export const responseDeleted = defineEvent({
   type: 'response.deleted',
   when: 'A client deleted the response; it is no longer served.',
+  data: z.object({}),
+});
+
+export const responseCancelRequested = defineEvent({
+  type: 'response.cancel_requested',
+  when: 'A client cancelled or deleted a background response that another gateway generates, through this gateway.',
   data: z.object({}),
 });

@@ -7,6 +7,7 @@ import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes } from './frame.ts';
 import { recordEnd, recordStream } from './record-layout.ts';
 import type { Segment } from './segment.ts';
+import { withRoom } from './with-room.ts';
 
 const usualBytes = 64 * 1024;
 
@@ -62,11 +63,7 @@ export class AppendBatch {
 
   /** Makes room for this many bytes more. */
   reserve(bytes: number): void {
-    const needed = this.length + bytes;
-    if (needed <= this.buffer.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.buffer.length * 2));
-    this.buffer.copy(larger, 0, 0, this.length);
-    this.buffer = larger;
+    this.buffer = withRoom(this.buffer, this.length, bytes);
   }
 }
 
@@ -88,6 +85,16 @@ export class BufferPool {
   }
 }
 
+/** The records of one frame. */
+export interface RecordRange {
+  readonly buffer: Buffer;
+  readonly start: number;
+  readonly end: number;
+  /** Position of the first event. */
+  readonly first: number;
+  readonly count: number;
+}
+
 /**
  * A batch for live subscribers. Events are decoded from its bytes, as by any reader of the log, at most once and only
  * when a subscriber needs them.
@@ -100,12 +107,12 @@ export class PublishedBatch implements LiveBatch {
   readonly #offsets: number[] = [];
   readonly #events: (RecordedEvent | undefined)[] = [];
 
-  constructor(batch: AppendBatch, records: RecordReader) {
-    this.first = batch.first;
-    this.count = batch.count;
-    this.#buffer = batch.buffer;
+  constructor({ buffer, start, end, first, count }: RecordRange, records: RecordReader) {
+    this.first = first;
+    this.count = count;
+    this.#buffer = buffer;
     this.#records = records;
-    for (let at = frameHeaderBytes; at < batch.length; at = recordEnd(batch.buffer, at)) this.#offsets.push(at);
+    for (let at = start; at < end; at = recordEnd(buffer, at)) this.#offsets.push(at);
   }
 
   type(index: number): string {

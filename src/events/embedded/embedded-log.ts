@@ -1,5 +1,4 @@
 /** The default engine: segment files in a directory, one writing process, group commit. */
-import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { logLossAccepted, logRecovered } from '../catalogue/gateway.ts';
 import { type NewEvent, type Position, type RecordedEvent, type StreamName, streamName } from '../event.ts';
@@ -26,16 +25,19 @@ import { InlineArchivist } from './archive/archivist.ts';
 import { ClosedSegments } from './archive/closed-segments.ts';
 import { indexedSegments } from './archive/indexed-segments.ts';
 import { ThreadedArchivist } from './archive/threaded-archivist.ts';
-import { type Disk, nodeDisk, syncDirectory } from './disk.ts';
+import { type Disk, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { SizedFinder } from './find/sized-finder.ts';
 import { LocalStreamFinder } from './find/stream-finder.ts';
 import { ThreadedFinder } from './find/threaded-finder.ts';
-import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
+import { checkFolderUse } from './folder-use.ts';
+import { GroupCommit, type GroupCommitOptions, type RecordsAppend } from './group-commit.ts';
+import { InOrderWriter } from './in-order-writer.ts';
 import { IndexIsWrong, LogTakenOver } from './log-errors.ts';
 import { LogReader, type ReadableSegment, type ReadableSegments } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
+import { makeDirectory } from './make-directory.ts';
 import { openFiles } from './open-files.ts';
 import type { LossAcceptance, OpenedSegments, Recovery } from './recover.ts';
 import { RotationHealth } from './rotation-health.ts';
@@ -64,6 +66,13 @@ export interface EmbeddedLogOptions {
   readonly warn?: (message: string, error: unknown) => void;
   /** For opening a log with missing parts: they are then recorded as lost, and their positions are not used again. */
   readonly acceptLoss?: LossAcceptance;
+  /**
+   * The log is a copy that is fed by `inOrder()` from an engine. Nothing of its own is recorded, also not what was cut
+   * off at the opening: the engine has it. Only such an opening accepts a folder with a `replicaFile`.
+   */
+  readonly replica?: boolean;
+  /** The log is written by a copy. Only such an opening accepts a folder with a `copyFile`. */
+  readonly copying?: boolean;
   /** For tests. Full segments are then archived, and streams found, on the thread that opened the log. */
   readonly disk?: Disk;
 }
@@ -80,6 +89,18 @@ const defaults = {
   unawaitedSyncMs: 5,
   maxStreamsInMemory: 400_000,
 };
+
+/** Where the visible part of a log ends, and the next frame begins. */
+export interface VisibleEnd {
+  /** Of the last visible event. */
+  readonly position: number;
+  /** Position of the first event of the segment. */
+  readonly segment: number;
+  /** Offset in the segment. */
+  readonly bytes: number;
+  /** How often frames have been moved to another segment: what is known of places and segments is then outdated. */
+  readonly moves: number;
+}
 
 const embeddedStream = streamName('log', 'embedded');
 
@@ -102,7 +123,9 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   readonly #rotation: RotationHealth;
   readonly #lock: WriterLock;
   readonly #statusListeners = new Set<(status: LogStatus) => void>();
-
+  readonly #shownListeners = new Set<() => void>();
+  /** How often frames were moved to another segment after a failed sync. */
+  #moves = 0;
   #closing: Promise<void> | undefined;
 
   private constructor(parts: {
@@ -178,7 +201,10 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
         records: this.records,
         olderRevision: (stream, expected) => this.#closedSegments.lastRevision(stream, expected),
         lookUp: (streams) => this.#closedSegments.lookUp(streams),
-        publish: (batch) => this.#hub.publish(batch),
+        publish: (batch) => {
+          this.#hub.publish(batch);
+          for (const listener of this.#shownListeners) listener();
+        },
         rotationFailed: (error) => this.#rotation.failed('begin', error),
         rotated: (full, fresh) => {
           this.#rotation.succeeded('begin');
@@ -187,6 +213,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
         },
         rewritten: (cut, fresh) => {
           this.#segments.replaceFrom(fresh);
+          this.#moves++;
           this.#closedSegments.rewritten(cut, fresh);
         },
         closed: () => this.#closedSegments.start(),
@@ -203,6 +230,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     const dir = path.resolve(directory);
     const disk = options.disk ?? nodeDisk;
     await makeDirectory(disk, dir);
+    checkFolderUse(dir, options);
     const lock = lockForWriting(dir);
     let watermark: Watermark | undefined;
     try {
@@ -210,6 +238,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       ({ watermark } = files);
       const log = new EmbeddedLog({ dir, disk, options, lock, ...files });
       log.#closedSegments.start();
+      if (options.replica) return log;
       const { recovery, losses } = files.opened;
       if (recovery !== undefined)
         await log.#recordWhenPossible(logRecovered.create({ ...recovery }, { actor: 'system' }));
@@ -252,6 +281,37 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
         void this.#recordWhenPossible(event);
       });
     }
+  }
+
+  /** For a log that was opened as a `replica`: places appends that already have their order. */
+  inOrder(): InOrderWriter {
+    return new InOrderWriter(this.#commit, (streams) => this.#closedSegments.lookUp(streams));
+  }
+
+  /** For the server of the processes that share the log; see `GroupCommit.appendRecords`. */
+  appendRecords(request: RecordsAppend): void {
+    this.#commit.appendRecords(request);
+  }
+
+  /**
+   * Calls the listener when events have become visible, once per batch, before the callers of its appends.
+   * @returns a function that ends the calls
+   */
+  onShown(listener: () => void): () => void {
+    this.#shownListeners.add(listener);
+    return () => this.#shownListeners.delete(listener);
+  }
+
+  /** Where the visible part of the log ends. */
+  visibleEnd(): VisibleEnd {
+    const position = this.visible();
+    const segment = this.#segments.holding(position + 1);
+    return { position, segment: segment?.first ?? 1, bytes: segment?.visibleBytes ?? 0, moves: this.#moves };
+  }
+
+  /** Where frames begin in the segments that are not compressed; see `Segment`. */
+  segmentPlaces(): readonly Pick<Segment, 'first' | 'places'>[] {
+    return this.#segments.all.filter(({ places }) => places.length > 0);
   }
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
@@ -386,14 +446,5 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   #reportStatus(): void {
     const status = this.status();
     for (const listener of this.#statusListeners) listener(status);
-  }
-}
-
-/** Creates the directory, and those above it, so that they survive a power cut. */
-async function makeDirectory(disk: Disk, dir: string): Promise<void> {
-  const created = mkdirSync(dir, { recursive: true, mode: 0o700 });
-  if (created === undefined) return;
-  for (let made = dir; made.length >= created.length; made = path.dirname(made)) {
-    await syncDirectory(disk, path.dirname(made));
   }
 }

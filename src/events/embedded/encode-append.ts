@@ -5,7 +5,7 @@ import { checkExpectedRevision } from '../revisions.ts';
 import { wallClock } from '../wall-clock.ts';
 import type { AppendBatch } from './batch.ts';
 import { encodeEvents } from './encode-events.ts';
-import type { PreparedAppend } from './prepared-append.ts';
+import type { EncodedAppend } from './prepared-append.ts';
 import { recordEnd, setRecordRevision } from './record-layout.ts';
 
 /**
@@ -58,7 +58,7 @@ export function encodeAppend(
 /** As `encodeAppend`, for records that exist already: only their revisions are filled in. */
 export function placeAppend(
   batch: AppendBatch,
-  append: PreparedAppend,
+  append: EncodedAppend,
   olderRevision: OlderRevision,
 ): number[] | undefined {
   const { writes } = append;

@@ -8,7 +8,7 @@
  * comes.
  */
 import type { StreamName } from '../event.ts';
-import type { Appended, AppendOptions, StreamWrite } from '../log.ts';
+import type { Appended, AppendOptions, AppendStage, StreamWrite } from '../log.ts';
 import { LogUnavailable } from '../log.ts';
 import { haveIds, RecentAppends } from '../recent-appends.ts';
 import { formatPosition } from '../sequence-position.ts';
@@ -19,7 +19,7 @@ import { AppendBatch, type AppendOutcome, BufferPool, PublishedBatch } from './b
 import { encodeAppend, type OlderRevision, placeAppend } from './encode-append.ts';
 import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes, sealFrame } from './frame.ts';
-import { PreparedAppend } from './prepared-append.ts';
+import { type EncodedAppend, PreparedAppend, type PreparedWrite, type SizedAppend } from './prepared-append.ts';
 import { RevisionLookups } from './revision-lookups.ts';
 import type { Segment } from './segment.ts';
 import type { SegmentWriter } from './segment-writer.ts';
@@ -66,6 +66,16 @@ export interface GroupCommitParts {
   readonly availabilityChanged: () => void;
 }
 
+/** An append that another process has encoded. */
+export interface RecordsAppend {
+  readonly append: SizedAppend;
+  readonly until: AppendStage;
+  /** Of all its events, when they came with ids. */
+  readonly ids: readonly string[] | undefined;
+  readonly resolve: (appended: Appended) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /**
  * A batch of this many bytes is written without waiting for the end of the turn of the event loop: requests that wait
  * for the operating system to have it go on. The sync comes at the end of the turn, for all of it.
@@ -99,6 +109,7 @@ export class GroupCommit {
   #recovery: Promise<void> | undefined;
   #closed = false;
   #idle: (() => void)[] = [];
+  #awaitingChange: (() => void)[] = [];
 
   /** @param last position of the last event in the log, which is on disk */
   constructor(parts: GroupCommitParts, options: GroupCommitOptions, last: number) {
@@ -110,10 +121,7 @@ export class GroupCommit {
     this.#queue = new AppendQueue(options.maxQueuedBytes, options.queueTimeoutMs, parts.availabilityChanged);
     this.#lookups = new RevisionLookups(
       {
-        isKnown: ({ stream, expectedRevision }) => {
-          const { streams } = parts.writer.active;
-          return (streams?.lastRevision(stream) ?? parts.olderRevision(stream, expectedRevision)) !== undefined;
-        },
+        isKnown: (write) => this.isKnown(write),
         lookUp: parts.lookUp,
         place: (waiting, found) =>
           this.#place(waiting, (stream, expected) => parts.olderRevision(stream, expected) ?? found(stream, expected)),
@@ -148,12 +156,13 @@ export class GroupCommit {
   }
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
-    const durable = options?.until !== 'written' && this.#options.relaxedSyncMs === undefined;
+    const { until = 'durable' } = options ?? {};
+    const durable = until === 'durable' && this.#options.relaxedSyncMs === undefined;
     if (this.#closed) return Promise.reject(new LogUnavailable('it has been closed', 'none'));
     const withIds = haveIds(writes);
     try {
       const earlier = withIds ? this.#recent.find(writes)?.outcome : undefined;
-      if (earlier !== undefined) return this.#appendAgain(earlier, writes, options, durable);
+      if (earlier !== undefined) return this.#resolveAgain(earlier, durable, () => this.append(writes, options));
       if (this.#failure !== undefined) return Promise.reject(unavailable(this.#failure.error, 'none'));
       if (this.#queue.length > 0 || this.#isFull()) return this.#wait(this.#queue, writes, durable, withIds);
       if (this.#lookups.holdsBack(writes)) return this.#wait(this.#lookups, writes, durable, withIds);
@@ -161,6 +170,98 @@ export class GroupCommit {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /**
+   * As `append`, for an append that another process has encoded. Without a promise for it: the callbacks of the request are
+   * called once, also in this call.
+   */
+  appendRecords(request: RecordsAppend): void {
+    const { append, until, ids } = request;
+    const durable = until === 'durable' && this.#options.relaxedSyncMs === undefined;
+    try {
+      if (this.#closed) throw new LogUnavailable('it has been closed', 'none');
+      const earlier = ids === undefined ? undefined : this.#recent.findIds(ids, eventsOf(append))?.outcome;
+      if (earlier !== undefined) {
+        const again = () =>
+          new Promise<Appended>((resolve, reject) => this.appendRecords({ ...request, resolve, reject }));
+        this.#resolveAgain(earlier, durable, again).then(request.resolve, request.reject);
+        return;
+      }
+      if (this.#failure !== undefined) throw unavailable(this.#failure.error, 'none');
+    } catch (error) {
+      request.reject(error);
+      return;
+    }
+    const waiting = this.#waitingFor(request, durable);
+    if (this.#queue.length > 0 || this.#isFull()) this.#queue.add(waiting);
+    else if (this.#lookups.holdsBack(append.writes)) this.#lookups.add(waiting);
+    else this.#place(waiting, this.#parts.olderRevision);
+  }
+
+  #waitingFor({ append, ids, resolve, reject }: RecordsAppend, durable: boolean): WaitingAppend {
+    const since = performance.now();
+    if (ids === undefined) return { append, durable, since, resolve, reject };
+    const settled = Promise.withResolvers<void>();
+    const remembered = this.#recent.addIds(ids, eventsOf(append), { waiting: settled.promise });
+    return {
+      append,
+      durable,
+      since,
+      remembered,
+      resolve: (appended) => {
+        settled.resolve();
+        resolve(appended);
+      },
+      reject: (error) => {
+        this.#recent.remove(remembered);
+        settled.resolve();
+        reject(error);
+      },
+    };
+  }
+
+  /** For `InOrderWriter`: whether `placeInOrder` can be called. */
+  get takesRecords(): boolean {
+    return !this.#closed && this.#failure === undefined && !this.#isFull();
+  }
+
+  /** Resolves when `takesRecords` may have changed. */
+  changed(): Promise<void> {
+    return new Promise((resolve) => this.#awaitingChange.push(resolve));
+  }
+
+  /** As far as that is known without waiting. */
+  isKnown({ stream, expectedRevision }: Pick<PreparedWrite, 'stream' | 'expectedRevision'>): boolean {
+    const known = this.#parts.writer.active.streams?.lastRevision(stream);
+    return (known ?? this.#parts.olderRevision(stream, expectedRevision)) !== undefined;
+  }
+
+  /**
+   * Puts records into the batch, without a promise for them. Must not be used on a log on which `append` is called, too.
+   * @param found last revisions in closed segments, of streams that are not known; see `lookUp` of the parts
+   * @throws WrongExpectedRevision; LogUnavailable while `takesRecords` is false
+   */
+  placeInOrder(append: EncodedAppend, found: ReadonlyMap<StreamName, number>): Appended {
+    if (this.#closed || this.#failure !== undefined) {
+      throw new LogUnavailable(this.#failure?.error.message ?? 'it has been closed', 'none');
+    }
+    const batch = this.#openBatch();
+    const lasts = placeAppend(
+      batch,
+      append,
+      (stream, expected) => this.#parts.olderRevision(stream, expected) ?? found.get(stream),
+    );
+    if (lasts === undefined) throw new Error('an append was placed although a stream of it was not looked up');
+    const appended = { position: formatPosition(batch.last), revisions: lasts.map(BigInt) };
+    if (append.records.length > 0) this.#wasEncoded(batch, false);
+    return appended;
+  }
+
+  /** Writes what was placed. @returns position of the last event that is written */
+  writePlaced(): number {
+    this.#flush();
+    return this.#written;
   }
 
   #isFull(): boolean {
@@ -224,6 +325,8 @@ export class GroupCommit {
     }
     const appended = { position: formatPosition(batch.last), revisions: lasts.map(BigInt) };
     if (batch.count === before) {
+      // so that everything before it becomes durable without delay
+      if (durable) this.#lastAwaited = Math.max(this.#lastAwaited, batch.last);
       resolve(appended);
       return;
     }
@@ -236,16 +339,11 @@ export class GroupCommit {
   }
 
   /** Resolves or rejects like the earlier append of the same events. If that one is not recorded, it is made anew. */
-  async #appendAgain(
-    earlier: AppendOutcome,
-    writes: readonly StreamWrite[],
-    options: AppendOptions | undefined,
-    durable: boolean,
-  ): Promise<Appended> {
+  async #resolveAgain(earlier: AppendOutcome, durable: boolean, again: () => Promise<Appended>): Promise<Appended> {
     const { appended, batch, waiting } = earlier;
     if (appended === undefined) {
       await waiting?.catch(() => {});
-      return this.append(writes, options);
+      return again();
     }
     const isWritten = batch !== this.#batch;
     if (batch === undefined || (isWritten && !durable)) return appended;
@@ -336,7 +434,10 @@ export class GroupCommit {
   /** Makes the batch visible to readers. */
   #show(batch: AppendBatch): void {
     batch.segment.visibleBytes = batch.offset + batch.length;
-    this.#parts.publish(new PublishedBatch(batch, this.#parts.records));
+    const { buffer, length: end, first, count } = batch;
+    this.#parts.publish(
+      new PublishedBatch({ buffer, start: frameHeaderBytes, end, first, count }, this.#parts.records),
+    );
   }
 
   /** At once when a caller waits for it, else soon. */
@@ -369,6 +470,7 @@ export class GroupCommit {
         return;
       }
       this.#becameDurable(batches);
+      this.#noteChange();
       if (closed) this.#parts.closed();
       if (this.#unsynced.length > 0) this.#syncSoon();
       this.#queue.drain(
@@ -468,6 +570,7 @@ export class GroupCommit {
     }
     clearInterval(this.#probeTimer);
     this.#probeTimer = undefined;
+    this.#noteChange();
     this.#parts.availabilityChanged();
   }
 
@@ -510,6 +613,10 @@ export class GroupCommit {
     if (this.#options.relaxedSyncMs !== undefined) writer.active.visibleBytes = writer.active.bytes;
   }
 
+  #noteChange(): void {
+    for (const resolve of this.#awaitingChange.splice(0)) resolve();
+  }
+
   #resolveIdle(): void {
     if (this.#unsynced.length > 0 && this.#failure === undefined) return;
     for (const resolve of this.#idle.splice(0)) resolve();
@@ -519,6 +626,7 @@ export class GroupCommit {
   async close(): Promise<void> {
     this.#flush();
     this.#closed = true;
+    this.#noteChange();
     this.#refuseWaiting(new LogUnavailable('it has been closed', 'none'));
     clearTimeout(this.#syncTimer);
     this.#sync();
@@ -527,6 +635,12 @@ export class GroupCommit {
     clearInterval(this.#probeTimer);
     if (this.#failure !== undefined && this.#unsynced.length > 0) throw unavailable(this.#failure.error, 'unknown');
   }
+}
+
+function eventsOf({ writes }: EncodedAppend): number {
+  let events = 0;
+  for (const { count } of writes) events += count;
+  return events;
 }
 
 function unavailable(error: Error, outcome: 'none' | 'unknown'): LogUnavailable {

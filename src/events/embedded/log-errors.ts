@@ -66,6 +66,27 @@ export class LogTakenOver extends Error {
   }
 }
 
+/** The folder is a copy of a log on an engine: an event of its own would make it differ. */
+export class LogIsReplica extends Error {
+  readonly code = 'log_is_replica';
+  constructor(dir: string) {
+    super(
+      `the event log in ${dir} is a replica of a log on another engine: an event of its own would make it differ. Set ` +
+        'LOG_URL to that engine',
+    );
+  }
+}
+
+/** The folder has the beginning of a log that is being copied into it. */
+export class LogIsUnfinishedCopy extends Error {
+  readonly code = 'log_is_unfinished_copy';
+  constructor(dir: string) {
+    super(
+      `the event log in ${dir} is an unfinished copy: run the "chancery log copy" that began it again, or remove the folder`,
+    );
+  }
+}
+
 /** The derived index contradicts the segments. It is then made again; the error does not leave the engine. */
 export class IndexIsWrong extends Error {
   /** Position of the first event of the segment in question. */

@@ -6,9 +6,10 @@ import type { StreamName } from '../event.ts';
 import type { ExpectedRevision, StreamWrite } from '../log.ts';
 import { wallClock } from '../wall-clock.ts';
 import { encodeEvents, type RecordTarget } from './encode-events.ts';
+import { withRoom } from './with-room.ts';
 
 /** Memory of an append beside its records. */
-const overheadBytes = 256;
+export const appendOverheadBytes = 256;
 /** A larger buffer is not kept. */
 const keptScratchBytes = 256 * 1024;
 
@@ -19,7 +20,19 @@ export interface PreparedWrite {
   readonly count: number;
 }
 
-export class PreparedAppend {
+/** An append as records, whose revisions are not filled in. */
+export interface EncodedAppend {
+  readonly writes: readonly PreparedWrite[];
+  /** The records of all writes, one after the other. */
+  readonly records: Buffer;
+}
+
+export interface SizedAppend extends EncodedAppend {
+  /** Its memory. */
+  readonly bytes: number;
+}
+
+export class PreparedAppend implements SizedAppend {
   readonly writes: readonly PreparedWrite[];
   /** The records, one after the other. */
   readonly records: Buffer;
@@ -29,7 +42,7 @@ export class PreparedAppend {
     const at = wallClock();
     const scratch = takeScratch();
     for (const write of writes) encodeEvents(scratch, write, 0, at, maxEventBytes);
-    this.records = Buffer.allocUnsafeSlow(scratch.length);
+    this.records = Buffer.allocUnsafe(scratch.length);
     scratch.buffer.copy(this.records, 0, 0, scratch.length);
     this.writes = writes.map(({ stream, expectedRevision, events }) => {
       return { stream, expectedRevision, count: events.length };
@@ -38,7 +51,7 @@ export class PreparedAppend {
 
   /** Its memory in bytes. */
   get bytes(): number {
-    return this.records.length + overheadBytes;
+    return this.records.length + appendOverheadBytes;
   }
 }
 
@@ -48,11 +61,7 @@ class Scratch implements RecordTarget {
   length = 0;
 
   reserve(bytes: number): void {
-    const needed = this.length + bytes;
-    if (needed <= this.buffer.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.buffer.length * 2));
-    this.buffer.copy(larger, 0, 0, this.length);
-    this.buffer = larger;
+    this.buffer = withRoom(this.buffer, this.length, bytes);
   }
 }
 

@@ -20,7 +20,6 @@ import type {
 import { LogUnavailable } from '../log.ts';
 import type { LogStatus } from '../log-status.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
-import type { IndexedPart } from './archive/index-reader.ts';
 import { lookIntoIndex } from './archive/index-snapshot.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
@@ -30,6 +29,7 @@ import { LogReader, type ReadableSegment, type ReadableSegments } from './log-re
 import { LogSegments } from './log-segments.ts';
 import { lossesFile, noLosses, readLosses } from './losses.ts';
 import { readManifest } from './manifest.ts';
+import { checkContinues, indexedPart } from './outside-parts.ts';
 import { scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
 import { findStreamPart, readStreamParts, type StreamPart } from './stream-reader.ts';
@@ -264,18 +264,6 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
     this.#closed.abort();
     this.#watermark?.close();
   }
-}
-
-function indexedPart(segment: Segment, parts: readonly IndexedPart[]): StreamPart | undefined {
-  const part = parts.find(({ segment: first }) => first === segment.first);
-  return part === undefined ? undefined : { segment, last: part.last, frames: part.frames, indexed: true };
-}
-
-/** @throws IndexIsWrong when events are missing between the two, and one of them is from the index */
-function checkContinues(before: StreamPart | undefined, part: StreamPart): void {
-  const expected = (before?.last ?? -1) + 1;
-  if (part.frames[1] === expected || !(before?.indexed || part.indexed)) return;
-  throw new IndexIsWrong(part.segment.first, `revision ${expected} is missing`);
 }
 
 function noLog(dir: string, cause?: unknown): Error {

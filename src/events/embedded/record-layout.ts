@@ -46,6 +46,23 @@ export function recordIsSound(buffer: Buffer, offset: number, end: number): bool
   return bytes === recordHeaderBytes + text + buffer.readUInt32LE(offset + 4) && offset + bytes <= end;
 }
 
+export function recordId(buffer: Buffer, offset: number): string {
+  const start = offset + recordHeaderBytes;
+  const encoding = (buffer.readUInt8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
+  return buffer.toString(encoding, start, start + buffer.readUInt8(offset + 20));
+}
+
+export function recordType(buffer: Buffer, offset: number): string {
+  const start = offset + recordHeaderBytes + buffer.readUInt8(offset + 20);
+  const encoding = (buffer.readUInt8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
+  return buffer.toString(encoding, start, start + buffer.readUInt8(offset + 21));
+}
+
+/** Milliseconds since the epoch, with a fraction. */
+export function recordTime(buffer: Buffer, offset: number): number {
+  return buffer.readDoubleLE(offset + 24);
+}
+
 function streamStart(buffer: Buffer, offset: number): number {
   return offset + recordHeaderBytes + buffer.readUInt8(offset + 20) + buffer.readUInt8(offset + 21);
 }

@@ -84,11 +84,11 @@ export async function openSegments(
   if (recovery !== undefined || inspection.last > (known.durable ?? 0)) await makeDurable(log, ends, known.durable);
   const active = ends.at(-1);
   // a writer that has not closed the log may still write behind the end of its segment, or into its empty one
-  if (active !== undefined && !wasClosed && active.bytes === 0) {
+  const isActiveUsable = active !== undefined && wasClosed && lost === undefined && accepted === undefined;
+  if (active?.bytes === 0 && !isActiveUsable) {
     disk.remove(segmentFile(dir, active.name, 'seg'));
     ends.pop();
   }
-  const isActiveUsable = active !== undefined && wasClosed && lost === undefined && accepted === undefined;
   if (!isActiveUsable) ends.push(await createSegment(disk, dir, last + 1));
   return { segments: [...inspection.closed, ...ends], sealed: inspection.sealed, last, losses, accepted, recovery };
 }

@@ -1,10 +1,10 @@
 import type { Appended } from '../log.ts';
 import type { RememberedAppend } from './batch.ts';
-import type { PreparedAppend } from './prepared-append.ts';
+import type { SizedAppend } from './prepared-append.ts';
 
 /** An append that has been called and waits for its turn. */
 export interface WaitingAppend {
-  readonly append: PreparedAppend;
+  readonly append: SizedAppend;
   readonly durable: boolean;
   /** Since when, as `performance.now()` counts. */
   readonly since: number;

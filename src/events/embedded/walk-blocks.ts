@@ -7,6 +7,7 @@ import type { SegmentBlocks } from './segment-blocks.ts';
 
 /**
  * Yields the segment's frames up to the one with the position `last`. What a run holds stays valid until the next.
+ * @param from where a frame begins; default the beginning of the segment
  * @throws LogCorrupted when a frame is damaged or missing
  */
 export async function* walkBlocks(
@@ -14,9 +15,9 @@ export async function* walkBlocks(
   mark: number,
   segment: { readonly first: number; readonly name: string },
   last: number,
+  from: { readonly offset: number; readonly position: number } = { offset: 0, position: segment.first },
 ): AsyncGenerator<FrameRun> {
-  let offset = 0;
-  let next = segment.first;
+  let { offset, position: next } = from;
   while (next <= last) {
     const block = await blocks.read(offset, placeEveryBytes, true);
     if (block === undefined) throw new LogCorrupted(segment.name, offset, 'the segment ends too early');

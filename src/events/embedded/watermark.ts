@@ -45,6 +45,17 @@ export class Watermark {
     }
   }
 
+  /** The content of a note of that position, without a writer. */
+  static contentOf(mark: number, position: number): Buffer {
+    const content = Buffer.alloc(slots[1] + slotBytes);
+    for (const slot of slots) {
+      content.writeUInt32LE(mark, slot);
+      content.writeDoubleLE(position, slot + 4);
+      content.writeUInt32LE(crc32(content.subarray(slot, slot + 12)), slot + 12);
+    }
+    return content;
+  }
+
   /** The content of the note, of any log; undefined when there is none, or it is damaged. */
   static find(disk: Disk, dir: string): { readonly mark: number; readonly position: number } | undefined {
     const note = Watermark.openForReading(disk, dir, 0);

@@ -58,6 +58,11 @@ export class WriterNote {
     return this.#before?.state === closed;
   }
 
+  /** Whether any process has been the writer of the log in this folder. */
+  get isPresent(): boolean {
+    return this.#find() !== undefined;
+  }
+
   /** Whether another writer has taken over since. Costs one read of a page that is in memory. */
   isTakenOver(): boolean {
     if (this.#writer === 0) return false;

@@ -40,7 +40,7 @@ export async function auditById(
   const { subtree } = requested;
   const wanted = matchesOf(id, await requestsOfItem(id, items));
   const found = (await findByIds(db, wanted, subtree, signal)) ?? (await findSession(id, subtree, db, signal));
-  // Of an id that finds nothing, nothing else is told: an item may be that of another subtree.
+  // An id that finds nothing adds nothing to the answer: an item may be that of another subtree.
   if (found === undefined)
     return { ...requested, filter: { ...requested.filter, ids: matchesOf(id, {}) }, foundBy: [] };
   const range = hasInstants(query) ? requested : rangeBetween(found.from, found.until, requested.timeZone);

@@ -4,11 +4,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { authorityOf } from '../../commands/access/authority.ts';
 import { mintKeySecret } from '../../commands/access/key-secret.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
-import { executeCommand } from '../../commands/handle-command.ts';
-import { type KeyCommand, keyDecider, keyNotFound, keyStream } from '../../commands/keys/key.ts';
+import { changeKey } from '../../commands/keys/change-key.ts';
+import { type KeyCommand, keyNotFound } from '../../commands/keys/key.ts';
 import type { KeyAdministrator } from '../../commands/keys/key-bounds.ts';
 import { renameLabel } from '../../commands/keys/rename-label.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
+import type { Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
@@ -60,15 +61,23 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
   const keysAsOf = async (asOf: string | undefined): Promise<KeysAsOf> =>
     (await options.asOf(asOf)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
 
-  /** @returns the key after the command, at the revision sent as `ETag` */
-  async function execute(command: KeyCommand, request: FastifyRequest, reply: FastifyReply): Promise<KeyRecord> {
-    const { id } = command;
-    const stream = keyStream(id);
-    const { position, revision } = await executeCommand(keyDecider, command, {
-      log,
-      stream,
-      ifRevision: command.kind === 'create' ? undefined : ifMatch(request),
-    });
+  const whenProcessed = (position: Position) => keys.whenProcessed(position);
+
+  /**
+   * @param commandOf the command of the administrator as it is now
+   * @returns the key after the command, at the revision sent as `ETag`
+   */
+  async function execute(
+    id: string,
+    commandOf: (by: By) => KeyCommand,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<KeyRecord> {
+    const { position, revision } = await changeKey(
+      () => commandOf({ id, context: eventContextOf(request), by: administrator(request) }),
+      { log, whenProcessed },
+      request.routeOptions.config.ifMatch === undefined ? undefined : ifMatch(request),
+    );
     if (position !== undefined) await keys.whenProcessed(position);
     sendETag(reply, revision);
     const key = keys.state.byId.get(id);
@@ -85,6 +94,8 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     if (caller.key === undefined) return { authority, key: undefined };
     const key = directory.byId(caller.key.id);
     if (key === undefined) throw keyNotFound(caller.key.id);
+    // Deactivated since the request was received.
+    if (key.deactivatedAt !== undefined) throw refusals.wrongKey();
     return { authority, key };
   }
 
@@ -102,8 +113,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
 
   async function change(request: OfOneKey, reply: FastifyReply, change: KeyChange) {
     const { id } = known(request);
-    const command = { id, context: eventContextOf(request), by: administrator(request), ...change };
-    return keyView(await execute(command, request, reply), now());
+    return keyView(await execute(id, (by) => ({ ...by, ...change }), request, reply), now());
   }
 
   admin.get('/auth-keys', routes.listKeys, async (request, reply) => {
@@ -126,26 +136,26 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     const expiresAt = typeof input.expires_at === 'number' ? future(input.expires_at) : undefined;
     const given = optionalUserPath(input.user_path, 'user_path');
     const { value, secretHash, lastCharacters } = mintKeySecret();
-    const by = administrator(request);
-    // Omitted members default to those of the creating key: a new key never exceeds its creator.
-    const { allowedModels = [], userPathHeader = true, expiresAt: latest } = by.key ?? {};
-    const command = {
+    const facts = {
       kind: 'create',
-      id: randomUUID(),
-      context: eventContextOf(request),
-      by,
       name: input.name,
       description: input.description ?? undefined,
       userPath: pathInScope(scopeOf(request), given),
       labels: input.labels,
-      allowedModels: input.allowed_models === undefined ? allowedModels : selectors(input.allowed_models),
       dashboardAccess: input.dashboard_access,
-      userPathHeader: input.user_path_header ?? userPathHeader,
       secretHash,
       lastCharacters,
-      expiresAt: expiresAt ?? latest,
     } as const;
-    const key = await execute(command, request, reply);
+    const selected = input.allowed_models === undefined ? undefined : selectors(input.allowed_models);
+    // Omitted members default to those of the creating key: a new key never exceeds its creator.
+    const create = (by: By): KeyCommand => ({
+      ...by,
+      ...facts,
+      allowedModels: selected ?? by.by.key?.allowedModels ?? [],
+      userPathHeader: input.user_path_header ?? by.by.key?.userPathHeader ?? true,
+      expiresAt: expiresAt ?? by.by.key?.expiresAt,
+    });
+    const key = await execute(randomUUID(), create, request, reply);
     return reply.code(201).send({ ...keyView(key, now()), value });
   });
 
@@ -158,8 +168,8 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
       .map(({ id }) => id);
     const { renamed, position } = await renameLabel(
       ids,
-      { from, to, context: eventContextOf(request), by: administrator(request) },
-      log,
+      { from, to, context: eventContextOf(request), by: () => administrator(request) },
+      { log, whenProcessed },
     );
     if (position !== undefined) await keys.whenProcessed(position);
     return { from, to, renamed };
@@ -192,27 +202,24 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     const { id } = known(request);
     const { grace_seconds } = request.body;
     const { value, secretHash, lastCharacters } = mintKeySecret();
-    const by = administrator(request);
     const previousValidUntil = now() + grace_seconds * 1000;
-    const secrets = { secretHash, lastCharacters, previousValidUntil };
-    const command = { kind: 'rotate', id, context: eventContextOf(request), by, ...secrets } as const;
-    return { ...keyView(await execute(command, request, reply), now()), value };
+    const rotate = { kind: 'rotate', secretHash, lastCharacters, previousValidUntil } as const;
+    return { ...keyView(await execute(id, (by) => ({ ...by, ...rotate }), request, reply), now()), value };
   });
 
   admin.post('/auth-keys/:id/deactivate', routes.deactivateKey, async (request, reply) => {
     const { id } = known(request);
-    const by = administrator(request);
-    await execute({ kind: 'deactivate', id, context: eventContextOf(request), by }, request, reply);
+    await execute(id, (by) => ({ ...by, kind: 'deactivate' }), request, reply);
     return reply.code(204).send();
   });
 
   admin.post('/auth-keys/:id/reactivate', routes.reactivateKey, async (request, reply) => {
     const { id } = known(request);
-    const by = administrator(request);
-    const command = { kind: 'reactivate', id, context: eventContextOf(request), by } as const;
-    return keyView(await execute(command, request, reply), now());
+    return keyView(await execute(id, (by) => ({ ...by, kind: 'reactivate' }), request, reply), now());
   });
 }
+
+type By = Pick<KeyCommand, 'id' | 'context' | 'by'>;
 
 /** A key command without the members that all key commands share. */
 type KeyChange = {

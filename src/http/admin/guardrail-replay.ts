@@ -70,9 +70,9 @@ export function registerGuardrailReplay(admin: Routes, { replays, draft, recorde
 
   admin.get('/guardrails/replay', listReplays, async () =>
     [...recorded.state.values()].reverse().map(
-      ({ id, startedAt, actor, outcome }): z.infer<typeof replayListRow> => ({
+      ({ id, startedAt, actor, outcome, gateway }): z.infer<typeof replayListRow> => ({
         id,
-        status: outcome ?? (replays.isRunning(id) ? 'running' : 'interrupted'),
+        status: outcome ?? (replays.isRunning({ id, gateway }) ? 'running' : 'interrupted'),
         started_at: timeText(startedAt),
         started_by: actor,
         links: { self: linkOf(id) },
@@ -85,7 +85,7 @@ export function registerGuardrailReplay(admin: Routes, { replays, draft, recorde
   );
 
   admin.delete('/guardrails/replay/:id', cancelReplay, async (request) =>
-    found(request.params.id, await replays.cancel(request.params.id)),
+    found(request.params.id, await replays.cancel(request.params.id, eventContextOf(request))),
   );
 
   /** @throws Refusal 404 */

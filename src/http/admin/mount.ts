@@ -1,6 +1,7 @@
 /** The admin API, mounted at `/admin` and, for older clients, at `/admin/api/v1`. */
 import type { Routes, ZodTypes } from '../api/route-schema.ts';
 import { validateBySchema } from '../api/validation.ts';
+import { type ReadToPresent, readAtPresent } from '../present-reads.ts';
 import { guardAdmin } from './admin-scope.ts';
 import { requireETags } from './conditional.ts';
 
@@ -14,8 +15,15 @@ const LEGACY = {
   link: '</admin/>; rel="successor-version"',
 };
 
-/** @param register gives each route its path below `/admin`, and its access class. It is called twice. */
-export function mountAdmin(app: Routes, register: (admin: Routes) => void): void {
+/**
+ * @param register gives each route its path below `/admin`, and its access class. It is called twice.
+ * @param readToPresent awaited before each read; undefined where no other gateway can use the log
+ */
+export function mountAdmin(
+  app: Routes,
+  register: (admin: Routes) => void,
+  readToPresent: ReadToPresent | undefined,
+): void {
   const mount = (prefix: string, headers: Readonly<Record<string, string>>) =>
     app.register(
       async (plugin) => {
@@ -25,6 +33,7 @@ export function mountAdmin(app: Routes, register: (admin: Routes) => void): void
           reply.headers(headers);
           guardAdmin(request);
         });
+        if (readToPresent !== undefined) readAtPresent(admin, readToPresent);
         requireETags(admin);
         register(admin);
       },

@@ -12,6 +12,7 @@ import { anyKey } from '../api/declare.ts';
 import { numberParameter, parameterWithDefault, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { type ReportRange, reportRange } from '../date-range.ts';
+import type { ReadToPresent } from '../present-reads.ts';
 import { type Query, queryOf, single, wholeNumber } from '../query.ts';
 import { callerOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
@@ -43,6 +44,8 @@ export interface UsageOptions {
   /** Those of the path and of its ancestors; none while rate limits are off. */
   rateLimitsOf(userPath: string, at: number): readonly UsableRateLimit[];
   readonly figures: UsageFigures;
+  /** Awaited before each read; undefined where no other gateway can use the log. */
+  readonly readToPresent?: ReadToPresent | undefined;
   /** Milliseconds since the epoch. */
   now(): number;
 }
@@ -125,8 +128,12 @@ const getUsage = anyKey('getUsage', "Get the usage of the caller's user path, an
   response: { 200: jsonAnswer('Usage, budgets and rate limits', usage) },
 });
 
-export function registerUsage(app: Routes, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
+export function registerUsage(
+  app: Routes,
+  { budgetsOf, rateLimitsOf, figures, now, readToPresent }: UsageOptions,
+): void {
   app.get('/v1/usage', getUsage, async (request) => {
+    await readToPresent?.();
     const caller = callerOf(request);
     const { userPath = '/', key } = caller;
     const at = now();

@@ -6,7 +6,7 @@
  * sent, and only after the batch before it has been stored whole. So at most the batch announced last is unfinished.
  * Its rows are identified by their place in the log (`rowId` of their table): rows that are stored already are kept, the others are sent.
  * The store first waits for rows that a lost connection may still deliver; as a second guard every insert carries a
- * deduplication token.
+ * deduplication token. Where gateways share the database, `writer-fence.ts` ends the inserts of the writer before.
  */
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
@@ -19,12 +19,13 @@ import { type TableKey, tableKeys, tables, valueColumns } from './tables.ts';
 import type { TsvRows } from './tsv.ts';
 import type { UsageRowAccount } from './usage-rows.ts';
 import { views } from './views.ts';
+import { type FencedTable, WriterFence } from './writer-fence.ts';
 
 /** Incremented when the same event makes other rows: the tables must then be rebuilt. */
 export const projectionVersion = 1;
 
 export interface BatchStore {
-  /** Creates missing parts of the database, and waits for inserts that are still running. @throws OtherLog */
+  /** Creates missing parts of the database, and waits for inserts that are still running. @throws OtherLog, NewerWriter */
   prepare(logId: string): Promise<void>;
   /**
    * The checkpoint of the tables: the batch announced last, which may be stored in part. Undefined when there is none.
@@ -66,9 +67,13 @@ const idsPerQuery = 2000;
 const inFlightPollMs = 500;
 const inFlightPatienceMs = 120_000;
 
-/** @param database a plain name */
-export function createBatchStore(client: ClickHouseClient, database: string): BatchStore {
+/**
+ * @param database a plain name
+ * @param epoch of this writer, where gateways share the database one after another. Without it, nothing else may write.
+ */
+export function createBatchStore(client: ClickHouseClient, database: string, epoch?: number): BatchStore {
   const batches = `${database}._batches`;
+  const fence = epoch === undefined ? undefined : new WriterFence(client, database, epoch);
 
   async function rowsOf<Row>(query: string, parameters: Record<string, unknown> = {}): Promise<Row[]> {
     const result = await client.query({ query, format: 'JSONEachRow', query_params: parameters });
@@ -83,7 +88,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     threads: InsertThreads = 'all',
   ): Promise<void> {
     await client.insert({
-      table: `${database}.${table}`,
+      table: `${database}.${fence?.inputOf(table) ?? table}`,
       columns: [columns[0] ?? '', ...columns.slice(1)],
       values: Readable.from([values], { objectMode: false }),
       format: 'TabSeparated',
@@ -184,6 +189,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
         log: logId,
       });
       if (other !== undefined) throw new OtherLog(database, 'holds another log');
+      await fence?.take([batchesTable, ...tableKeys.map((key) => tables[key])]);
       await waitForInserts();
     },
     async lastAnnouncedBatch() {
@@ -242,6 +248,15 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     return rows.count - ids.size;
   }
 }
+
+/** The columns of `_batches` that are sent. */
+const batchesTable: FencedTable = {
+  name: '_batches',
+  columns: batchColumns.map((name) => {
+    const type = name === 'log' ? 'String' : name === 'version' ? 'UInt32' : 'UInt64';
+    return { name, type, about: '' };
+  }),
+};
 
 function createBatches(database: string): string {
   return `CREATE TABLE IF NOT EXISTS ${database}._batches (

@@ -15,6 +15,7 @@ import { type BatchStore, OtherLog } from './batch-store.ts';
 import { Lateness } from './lateness.ts';
 import { LivePace } from './live-pace.ts';
 import type { Retention } from './rows.ts';
+import { NewerWriter } from './writer-fence.ts';
 
 export interface ProjectorStatus {
   /** `waiting`: something failed, and the projector will try again. `stopped`: it will not, as that cannot help. */
@@ -166,7 +167,7 @@ export function startProjector(options: ProjectorOptions): Projector {
         if (signal.aborted) break;
         failure = error instanceof Error ? error.message : String(error);
         onError(error instanceof Error ? error : new Error(failure));
-        if (error instanceof OtherLog) {
+        if (error instanceof OtherLog || error instanceof NewerWriter) {
           state = 'stopped';
           return;
         }

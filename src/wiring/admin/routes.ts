@@ -4,15 +4,18 @@ import type { SealerSource } from '../../commands/credentials/sealed-credentials
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type Purge, registerCachePurge } from '../../http/admin/cache-purge.ts';
+import { type GatewaysListed, registerGateways } from '../../http/admin/gateways.ts';
 import { createLiveLogs } from '../../http/admin/live-logs.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
+import type { ReadToPresent } from '../../http/present-reads.ts';
 import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import { type AccessControl, type KnownAccess, registerAccessRoutes } from '../access.ts';
 import type { Analytics } from '../analytics/reports.ts';
 import type { GuardrailReplayWiring } from '../guardrail-replay.ts';
 import type { Limits } from '../limits.ts';
+import type { GatewayJobs } from '../log/jobs.ts';
 import type { GatewayViews } from '../log/views.ts';
 import type { GatewayPricing } from '../pricing.ts';
 import type { GatewayProviders } from '../providers.ts';
@@ -35,9 +38,13 @@ export interface AdminRoutes {
   readonly workflows: Workflows;
   readonly guardrailReplay: GuardrailReplayWiring;
   readonly pricing: GatewayPricing;
+  readonly jobs: GatewayJobs;
   readonly limits: Limits;
   readonly reports: Analytics;
   readonly metrics: Metrics;
+  readonly gateways: GatewaysListed['gateways'];
+  /** Awaited before reads; undefined where no other gateway can use the log. */
+  readonly readToPresent: ReadToPresent | undefined;
   /** Undefined while the gateway has no response cache. */
   readonly purgeCache: Purge | undefined;
 }
@@ -84,18 +91,20 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
       ...[knownKeys.keys, knownKeys.users],
     ],
   });
-  mountAdmin(app, (admin) => {
+  const register = (admin: Routes) => {
     live.register(admin);
     registerGateway(admin);
     routes.workflows.register(admin, history.asOf);
     routes.guardrailReplay.register(admin);
     virtualModels.register(admin, history.asOf);
-    pricing.register(admin, { asOf: history.asOf, registry, virtualModels });
+    pricing.register(admin, { asOf: history.asOf, registry, virtualModels, jobs: routes.jobs });
     registerAccessRoutes(admin, knownKeys, control, log, history.policies);
     history.register(admin);
     limits.registerAdmin(admin, { asOf: history.asOf, keys: knownKeys.directory, isProvider: control.isProvider });
     reports.register(admin);
     registerCachePurge(admin, routes.purgeCache);
-  });
+    registerGateways(admin, { gateways: routes.gateways, head: () => log.status().head });
+  };
+  mountAdmin(app, register, routes.readToPresent);
   routes.metrics.watch({ liveClients: () => live.clients() });
 }

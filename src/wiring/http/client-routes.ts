@@ -39,6 +39,8 @@ export interface ClientRoutes {
   readonly limits: Limits;
   readonly deferred: GatewayDeferredUsage;
   readonly requests: ModelRequests;
+  /** Whether other gateways use the log. */
+  hasOtherGateways(): boolean;
   readonly recorder: RequestRecorder;
 }
 
@@ -80,7 +82,19 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
   registerConversations(app, { log, findItem, now: () => Math.floor(Date.now() / 1000) }, audit);
 }
 
-function lifecycle({ recorded, registry, access, requests, deferred }: ClientRoutes): LifecycleDependencies {
+/** With a margin for clocks, checks and the record of the end. */
+const LEAST_WAIT_MS = 15_000;
+const LEASES = 2;
+
+function lifecycle({
+  config,
+  recorded,
+  registry,
+  access,
+  requests,
+  deferred,
+  hasOtherGateways,
+}: ClientRoutes): LifecycleDependencies {
   const { log, archive, keys, dialects } = recorded;
   return {
     log,
@@ -91,6 +105,8 @@ function lifecycle({ recorded, registry, access, requests, deferred }: ClientRou
     providers: () => registry.providers,
     access,
     cancelRunning: (id) => requests.detached.cancel(id),
+    hasOtherGateways,
+    endElsewhereMs: Math.max(LEAST_WAIT_MS, LEASES * (config.log.leaseMs ?? 0)),
     deferred: deferred.usage,
   };
 }

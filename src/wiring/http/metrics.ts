@@ -21,10 +21,12 @@ export interface MetricsRoutes {
   readonly virtualModels: Pick<VirtualModels, 'fallbacks'>;
   /** Undefined while analytics is off. */
   readonly analytics: AnalyticsQueries | undefined;
+  /** The text of a scrape, for a service of several workers. */
+  readonly wholeService: (() => Promise<string>) | undefined;
 }
 
 export function registerMetricsRoute(app: Routes, routes: MetricsRoutes): void {
-  const { metrics, log, projections, exchanges, limits, providers, virtualModels, analytics } = routes;
+  const { metrics, log, projections, exchanges, limits, providers, virtualModels, analytics, wholeService } = routes;
   const { enabled, endpoint: path, isPublic } = routes.config.metrics;
   metrics.watch({
     inFlight: () => exchanges.count,
@@ -35,7 +37,9 @@ export function registerMetricsRoute(app: Routes, routes: MetricsRoutes): void {
     projections: () => projections.status(),
     analytics: () => analytics?.status(),
   });
-  if (enabled) registerMetrics(app, metrics, { path, isPublic });
+  const { contentType } = metrics;
+  const text = wholeService ?? (() => metrics.text());
+  if (enabled) registerMetrics(app, { text, contentType }, { path, isPublic });
 }
 
 function* providerFigures({ registry, roster }: GatewayProviders) {

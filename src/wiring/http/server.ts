@@ -1,17 +1,19 @@
 /** The HTTP server of the gateway, with its health checks and without other routes. */
-import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import { registerHealth } from '../../http/health.ts';
+import { type Address, listeningPort } from '../../http/listen-at.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import { createRequestRecorder } from '../../http/request-recorder.ts';
 import { createServer, type ServerOptions } from '../../http/server.ts';
+import type { StartingServer } from '../../http/starting-server.ts';
 import type { AnalyticsQueries } from '../analytics/reports.ts';
 import { type GatewayLog, storageHealth } from '../log/event-log.ts';
 import type { ModelRequests } from '../model-requests.ts';
 import { bodyLimits } from '../size-limits.ts';
+import type { ReceivedConnections, WorkerPlace } from '../workers/worker-place.ts';
 
 export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator' | 'admitRequest' | 'isStopping'> {
   readonly config: Config;
@@ -19,12 +21,16 @@ export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly requests: Pick<ModelRequests, 'refused' | 'exchanges'>;
+  /** Whether this gateway acts on every change that another one has confirmed. */
+  readonly isCurrent: () => boolean;
   /** Undefined while analytics is off. */
   readonly analytics: AnalyticsQueries | undefined;
+  /** Undefined where the service is one process. */
+  readonly workers: WorkerPlace['workers'] | undefined;
 }
 
 export function createGatewayServer(options: GatewayServerOptions) {
-  const { config, log, logger, metrics, requests, analytics, isStopping } = options;
+  const { config, log, logger, metrics, requests, analytics, workers, isStopping } = options;
   const { host, port } = config.server;
   const recorder = createRequestRecorder({
     log,
@@ -47,18 +53,40 @@ export function createGatewayServer(options: GatewayServerOptions) {
     logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
   });
   registerHealth(app, {
-    log: () => storageHealth(log),
+    log: () => (options.isCurrent() ? storageHealth(log) : 'down'),
     streamIndex: () => (log.status().unindexedSegments === 0 ? 'ok' : 'rebuilding'),
     stopping: isStopping,
+    engine: () => log.status().engine,
+    ...(workers === undefined ? {} : { workers }),
     ...(analytics === undefined ? {} : { analytics: () => analytics.status().health }),
   });
   return {
     app,
     recorder,
-    /** @returns its URL, for example `http://127.0.0.1:8080` */
-    async listen() {
-      await app.listen({ host, port });
-      return `http://${host.includes(':') ? `[${host}]` : host}:${portOf(app.server) ?? port}`;
+    /**
+     * @param starting the server whose port it takes over
+     * @param connections of another process, which listens for this one
+     * @returns its URL, for example `http://127.0.0.1:8080`
+     */
+    async listen(starting?: StartingServer, connections?: ReceivedConnections) {
+      if (connections !== undefined) {
+        await app.ready();
+        // Starts the time limits of requests, which belong to a server that listens.
+        app.server.emit('listening');
+        connections.receive((socket) => app.server.emit('connection', socket));
+        return connections.url;
+      }
+      if (starting === undefined) await app.listen({ host, port });
+      else if (host === 'localhost') {
+        // It can be two addresses, at which only Fastify's own function listens.
+        await app.ready();
+        await starting.release();
+        await app.listen({ host, port: starting.port });
+      } else {
+        await app.ready();
+        await starting.handOver(app.server);
+      }
+      return urlOf({ host, port: listeningPort(app.server) ?? port });
     },
     /**
      * Accepts no new connection and leaves open connections alone. An HTTP server's own `close` also ends connections
@@ -73,7 +101,6 @@ export function createGatewayServer(options: GatewayServerOptions) {
   };
 }
 
-function portOf(server: Server): number | undefined {
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : undefined;
+export function urlOf({ host, port }: Address): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -2,21 +2,47 @@
 import { mkdirSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
-import { openLog } from '../../events/open-log.ts';
+import { engineAccess } from '../../config/engine-access.ts';
+import type { Position } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { directoryOf, openLog } from '../../events/open-log.ts';
 import type { LogFigures } from '../../http/metrics.ts';
 
-export type GatewayLog = Awaited<ReturnType<typeof openLog>>;
+export type GatewayLog = EventLog;
 
-/** Creates the data folder if it is missing. @throws Error when the log cannot be opened or is damaged */
-export async function openGatewayLog({ dataDir, log }: Config, logger: Logger): Promise<GatewayLog> {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  return openLog(log.url, {
-    durability: log.durability,
-    warn: (message, error) => logger.warn({ err: error }, message),
-  });
+/** Of the opening of a log that is not only this process's. */
+export interface LogOpening {
+  /** Of the process that has the log open; undefined: this one opens it. */
+  readonly socketPath?: string | undefined;
+  /** Ends it. */
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: (position: Position) => void;
+  readonly onDelay?: (reason: string, cause: 'engine' | 'replica') => void;
 }
 
-/** `degraded`: events are written, and full segments are not replaced, indexed or compressed. */
+/**
+ * Creates the data folder if it is missing.
+ * @throws Error when the log cannot be opened or is damaged; the reason of the signal
+ */
+export async function openGatewayLog(
+  { dataDir, log }: Config,
+  logger: Logger,
+  opening: LogOpening = {},
+): Promise<GatewayLog> {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const warn = (message: string, error: unknown) => logger.warn({ err: error }, message);
+  const { socketPath, ...further } = opening;
+  if (socketPath !== undefined) {
+    const { openSharedLog } = await import('../../events/shared/open-shared-log.ts');
+    return openSharedLog({ socketPath, dir: directoryOf(log.url), warn, signal: further.signal });
+  }
+  if (log.engine === undefined) return openLog(log.url, { durability: log.durability, warn });
+  // Loads the client of the engine.
+  const { openReplicatedLog } = await import('../../events/open-replicated-log.ts');
+  return openReplicatedLog({ ...engineAccess(log.url, log.engine), dir: log.engine.folder, warn, ...further });
+}
+
+/** `degraded`: events are written, but the log has a problem; see `degraded` of its status. */
 export function storageHealth(log: GatewayLog): 'ok' | 'degraded' | 'down' {
   const { state, degraded } = log.status();
   if (state !== 'ok') return 'down';
@@ -24,12 +50,13 @@ export function storageHealth(log: GatewayLog): 'ok' | 'degraded' | 'down' {
 }
 
 export async function logFigures(log: GatewayLog): Promise<LogFigures> {
-  const { state, unsyncedBytes, degraded, failedRotations } = log.status();
+  const { state, unsyncedBytes, degraded, failedRotations, engine } = log.status();
   return {
     available: state === 'ok',
     head: await log.head(),
     unsyncedBytes,
     degraded: degraded !== undefined,
     failedRotations,
+    engine,
   };
 }

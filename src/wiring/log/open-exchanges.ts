@@ -1,5 +1,8 @@
-/** Exchanges without an end in the log: those of the last run are closed or resumed, those of this run are tracked. */
+/**
+ * Exchanges without an end in the log: those that this gateway has inherited are closed or resumed, its own are tracked.
+ */
 import type { Logger } from 'pino';
+import { InheritedExchanges } from '../../commands/exchange/background/inherited-exchanges.ts';
 import { OpenExchangeTracker } from '../../commands/exchange/background/open-exchange-tracker.ts';
 import {
   type RecoveryDependencies,
@@ -8,22 +11,32 @@ import {
 } from '../../commands/exchange/background/recover-exchanges.ts';
 import type { ResumableExchange } from '../../commands/exchange/background/resumable-exchange.ts';
 import type { RecordedExchange } from '../../commands/exchange/record/read-exchange.ts';
+import type { StreamName } from '../../events/event.ts';
 import { type InFlight, openExchanges } from '../../projections/in-flight.ts';
 import { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import type { GatewayLog } from './event-log.ts';
+import type { GatewayLease } from './gateways.ts';
 import type { GatewayViews } from './views.ts';
 
+/** The exchanges that the gateway has inherited. */
+function leftTo(gateway: string, open: InFlight): StreamName[] {
+  const left = openExchanges(open).filter(({ exchange }) => exchange.gateway === gateway && exchange.isInherited);
+  return left.map(({ stream }) => stream);
+}
+
 /**
- * To be called before anything else is appended to the log.
+ * To be called before this gateway begins an exchange.
+ * @param gateway id of this gateway, which has its lease
  * @returns background responses that are to be resumed
  * @throws LogUnavailable
  */
 export async function closeLastRun(
+  gateway: string,
   leftOpen: InFlight,
   recorded: RecoveryDependencies,
   logger: Logger,
 ): Promise<RecordedExchange[]> {
-  const streams = openExchanges(leftOpen).map(({ stream }) => stream);
+  const streams = leftTo(gateway, leftOpen);
   const interrupted = await recoverExchanges(streams, recorded, 'gateway_stopped');
   if (streams.length > 0) {
     logger.warn(`closed ${streams.length - interrupted.length} exchanges that the previous run left open`);
@@ -33,40 +46,49 @@ export async function closeLastRun(
 
 export interface OpenExchangesOptions {
   readonly log: GatewayLog;
+  readonly lease: Pick<GatewayLease, 'gateway' | 'onInherited'>;
+  /** Whether other gateways use the log. */
+  readonly isShared: boolean;
   readonly recorded: RecoveryDependencies;
   readonly views: GatewayViews;
-  readonly logger: Logger;
+  readonly onError: (error: unknown) => void;
   /** Runs an exchange that was left open before the client received anything. Must not throw. */
   resume(run: ResumableExchange): void;
 }
 
 /** When the log can be written again, exchanges whose end could not be recorded are closed. */
 export function trackOpenExchanges(options: OpenExchangesOptions) {
-  const { log, recorded, views, logger } = options;
-  const onError = (error: unknown) => logger.error(error);
+  const { log, lease, isShared, recorded, views, onError } = options;
   const resume = (exchange: RecordedExchange) => {
     const run = resumableExchange(exchange, recorded.dialects, log, recorded.keys);
     if (run !== undefined) options.resume(run);
   };
   const records = new OpenExchangeTracker({
     log,
-    close: (streams, why) => recoverExchanges(streams, recorded, why),
+    close: (streams, why, client) => recoverExchanges(streams, recorded, why, client),
     resume,
     onError,
   });
   const { store, projections } = views;
   const view = new OpenExchangesView({ log, views: store, projections, foldFrom: () => records.allAfter(), onError });
-  log.onStatusChange(({ state, reason }) => {
-    if (state === 'ok') {
-      logger.info('the event log can be written again');
-      void records.closeUnfinished();
-    } else logger.error(`the event log cannot be written: ${reason}`);
+  const inherited = new InheritedExchanges({
+    open: () => leftTo(lease.gateway, view.state).filter((stream) => !records.isOpen(stream)),
+    whenProcessed: (position) => view.whenProcessed(position),
+    close: (streams, why) => recoverExchanges(streams, recorded, why),
+    resume,
+    onError,
+  });
+  lease.onInherited((position) => void inherited.take(position));
+  if (isShared) view.follow();
+  log.onStatusChange(({ state }) => {
+    if (state === 'ok') void records.closeUnfinished();
   });
   return {
     records,
     /** For listeners of the live tail. */
     view,
     resume,
+    inherited,
     /** Records where the fold of open exchanges starts at the next start. @throws what SQLite throws when the disk is full */
     saveView() {
       view.close();

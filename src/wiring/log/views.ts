@@ -10,7 +10,7 @@ import { providerCredentialsView } from '../../projections/provider-credentials.
 import { providerMemory } from '../../projections/provider-memory.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { taggingView } from '../../projections/tagging.ts';
-import { openViewStore } from '../../projections/view-store.ts';
+import { openViewStore, readViewStore } from '../../projections/view-store.ts';
 import { virtualModelsView } from '../../projections/virtual-models.ts';
 import { workflowsView } from '../../projections/workflows.ts';
 
@@ -18,13 +18,17 @@ export interface GatewayViewsOptions {
   readonly config: Config;
   readonly log: EventLog;
   readonly logger: Logger;
+  /** Of a service with several: the first one saves the read models for all. */
+  readonly worker: number | undefined;
 }
 
 export type GatewayViews = ReturnType<typeof openGatewayViews>;
 
 /** The read models start reading the log at once. */
-export function openGatewayViews({ config, log, logger }: GatewayViewsOptions) {
-  const store = openViewStore(join(config.dataDir, 'views.db'), { onDiscarded: (reason) => logger.warn(reason) });
+export function openGatewayViews({ config, log, logger, worker = 1 }: GatewayViewsOptions) {
+  const file = join(config.dataDir, 'views.db');
+  const store =
+    worker === 1 ? openViewStore(file, { onDiscarded: (reason) => logger.warn(reason) }) : readViewStore(file);
   const projections = createProjectionRunner(log, store, { onError: (error) => logger.error(error) });
   const views = {
     providerMemory: projections.run(providerMemory),

@@ -41,7 +41,7 @@ export interface OpenPage extends WatchedPage {
 }
 
 export interface OpenOptions {
-  /** The key to log in with; the master key unless given; `null`: nobody logs in. */
+  /** The key to log in with; the master key unless given; `null`: no login. */
   readonly key?: string | null;
   /** Keeps the key in the browser, so that further tabs have it. */
   readonly keep?: boolean;

@@ -85,7 +85,7 @@ describe('quoteForShell', () => {
 });
 
 describe('curlSnippet', () => {
-  it.each(shells)('passes exactly the recorded body, whatever it contains: %s', (shell) => {
+  it.each(shells)('passes exactly the recorded body, with any content: %s', (shell) => {
     const bodies = fc.oneof(
       tricky.map((parts) => new TextEncoder().encode(parts.join(''))),
       fc.uint8Array({ maxLength: 40 }),

@@ -20,7 +20,7 @@ describe('timelineOf', () => {
     expect(gapAt(timeline, 5_350)).toBeUndefined();
   });
 
-  it('is ascending whatever was recorded', () => {
+  it('is ascending for any record', () => {
     fc.assert(
       fc.property(fc.array(fc.double()), (offsets) => {
         const { shownAt, durationMs } = at(...offsets);

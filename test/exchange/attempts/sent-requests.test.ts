@@ -78,7 +78,7 @@ describe('common bytes', () => {
 });
 
 describe('the recorded requests of an exchange', () => {
-  it('are read as they were sent, whatever each shares with the one before', async () => {
+  it('are read as they were sent, with anything in common with the one before', async () => {
     const exchange = bytes.chain((client) =>
       fc.record({
         client: fc.constant(client),

@@ -1,10 +1,14 @@
 /** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { itemFinder } from '../../../src/commands/conversations/find-item.ts';
+import type { LeftClient, LeftOpen } from '../../../src/commands/exchange/background/left-open.ts';
 import { recoverExchanges } from '../../../src/commands/exchange/background/recover-exchanges.ts';
 import { createResponsesDialect } from '../../../src/commands/exchange/dialects/responses/responses-dialect.ts';
+import { storedResponseWrite } from '../../../src/commands/exchange/record/end-events.ts';
 import { streamResponse } from '../../../src/commands/response-lifecycle/stream-response.ts';
 import { archiveOf } from '../../../src/commands/responses/archive.ts';
+import { inState } from '../../../src/commands/responses/pending-response.ts';
+import { responseIdOf } from '../../../src/commands/responses/response-id.ts';
 import { everything } from '../../../src/commands/visibility.ts';
 import { attemptStarted, chunkReceived, requestReceived } from '../../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../../src/events/event.ts';
@@ -20,8 +24,17 @@ const context = { actor: 'master' } as const;
 const data = (event: object) => `data: ${JSON.stringify(event)}\n\n`;
 const says = (delta: object) => data({ choices: [{ index: 0, delta }] });
 
-/** The exchange, closed as at the start after a crash. @returns the response, and its stream as later readers get it */
-async function closed(dialect: 'chat' | 'responses', providerType: string, chunks: readonly string[]) {
+/** An exchange that was left open after these chunks, closed. */
+async function closedExchange(
+  dialect: 'chat' | 'responses',
+  providerType: string,
+  chunks: readonly string[],
+  ...left: [LeftOpen, LeftClient?]
+) {
+  return closeAgain(await recordedExchange(dialect, providerType, chunks), ...left);
+}
+
+async function recordedExchange(dialect: 'chat' | 'responses', providerType: string, chunks: readonly string[]) {
   const log = new MemoryLog();
   const target = { provider: 'local', providerType, model: 'm' };
   const facts = {
@@ -43,6 +56,10 @@ async function closed(dialect: 'chat' | 'responses', providerType: string, chunk
       expectedRevision: 'noStream',
     },
   ]);
+  return log;
+}
+
+async function closeAgain(log: MemoryLog, ...left: [LeftOpen, LeftClient?]) {
   const archive = archiveOf(createResponseRecords(log));
   const index = createItemIndex(log);
   const responses = createResponsesDialect({
@@ -54,14 +71,21 @@ async function closed(dialect: 'chat' | 'responses', providerType: string, chunk
     learned() {},
   });
   const dialects = new Map([[responses.name, responses]]);
-  await recoverExchanges(
+  const resumed = await recoverExchanges(
     [stream],
     { log, archive, dialects, pricing: unpriced, keys: noKeys, guardedEndpoints: new Map() },
-    'gateway_stopped',
+    ...left,
   );
-  const ends = [];
-  for await (const event of log.readStream(stream)) if (event.type === 'exchange.failed') ends.push(event.data);
-  const { responseId } = ends[0] as { responseId: string };
+  const events = await Array.fromAsync(log.readStream(stream));
+  const end = events.find(({ type }) => type.startsWith('exchange.'));
+  const { responseId } = (end?.data ?? {}) as { readonly responseId?: string };
+  return { end, responseId, log, archive, dialects, resumed };
+}
+
+/** Closed as at the start after a crash. @returns the response, whose stream later readers get as failed too */
+async function closed(dialect: 'chat' | 'responses', providerType: string, chunks: readonly string[]) {
+  const left = await closedExchange(dialect, providerType, chunks, 'gateway_stopped');
+  const { log, archive, dialects, responseId = '' } = left;
   const stored = await archive.find(responseId, everything);
   if (stored === undefined) throw new Error('it was not stored');
   const recorded: Buffer[] = [];
@@ -103,4 +127,64 @@ it('of a provider that had reported an error, with that error', async () => {
   const chunks = [says({ content: 'Hel' }), data({ error: { message: 'out of memory', code: 'oom' } })];
   const response = await closed('chat', 'llamacpp', chunks);
   expect(response).toMatchObject({ status: 'failed', error: { code: 'oom' } });
+});
+
+describe('a stream that a failure of the log broke off, with the whole answer of its provider on record', () => {
+  const whole = [says({ content: 'Hello' }), data({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })];
+  const chunks = [...whole, 'data: [DONE]\n\n'];
+
+  it('is complete, and its response too, when its client got the beginning', async () => {
+    const left = await closedExchange('chat', 'llamacpp', chunks, 'log_unavailable', { wasRefused: false });
+    expect(left.end).toMatchObject({ type: 'exchange.completed', data: { status: 200 } });
+    const stored = await left.archive.find(left.responseId ?? '', everything);
+    expect(stored?.response).toMatchObject({ status: 'completed' });
+  });
+
+  it('failed with the status that its client got, and has no response, when its client got an error', async () => {
+    const left = await closedExchange('chat', 'llamacpp', chunks, 'log_unavailable', { wasRefused: true });
+    expect(left.end).toMatchObject({ type: 'exchange.failed', data: { status: 503, code: 'log_unavailable' } });
+    expect(left.responseId).toBeUndefined();
+    expect(await left.archive.find(`resp_${EXCHANGE.replaceAll('-', '')}`, everything)).toBeUndefined();
+  });
+
+  it('failed, and its response too, when only a part of the answer is on record', async () => {
+    const left = await closedExchange('chat', 'llamacpp', chunks.slice(0, 1), 'log_unavailable', { wasRefused: false });
+    expect(left.end).toMatchObject({ type: 'exchange.failed', data: { status: 200, code: 'log_unavailable' } });
+    const stored = await left.archive.find(left.responseId ?? '', everything);
+    expect(stored?.response).toMatchObject({ status: 'failed', error: { code: 'log_unavailable' } });
+  });
+});
+
+describe('a background response without any output, on record as queued', () => {
+  const id = responseIdOf(EXCHANGE);
+
+  async function queued(...left: [LeftOpen, LeftClient?]) {
+    const log = await recordedExchange('chat', 'llamacpp', []);
+    const facts = { provider: 'local', providerType: 'llamacpp', model: 'm', native: false };
+    const shell = inState({ id, object: 'response', background: true, output: [] }, id, 'queued');
+    const owner = { userPath: undefined, createdBy: context.actor };
+    const stored = { ...facts, previousResponseId: null, inputItems: '[]', placeholders: undefined };
+    await log.append([storedResponseWrite(shell, stored, { exchangeId: EXCHANGE, owner }, context)]);
+    return closeAgain(log, ...left);
+  }
+
+  it('fails when its client got an error instead of it', async () => {
+    const { end, archive, resumed } = await queued('log_unavailable', { wasRefused: true });
+    expect(resumed).toEqual([]);
+    expect(end).toMatchObject({
+      type: 'exchange.failed',
+      data: { status: 503, code: 'log_unavailable', responseId: id },
+    });
+    const { response } = (await archive.find(id, everything)) ?? {};
+    expect(response).toMatchObject({ status: 'failed', error: { code: 'log_unavailable' } });
+  });
+
+  it.each([
+    ['when its client got it', 'log_unavailable', { wasRefused: false }],
+    ['after a crash, when that is not known', 'gateway_stopped', undefined],
+  ] as const)('is resumed %s', async (_when, why, client) => {
+    const { end, resumed } = await queued(why, client);
+    expect(resumed.map((exchange) => exchange.id)).toEqual([EXCHANGE]);
+    expect(end).toBeUndefined();
+  });
 });

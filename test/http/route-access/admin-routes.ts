@@ -15,6 +15,7 @@ import {
 
 // no key, unbound plain, bound plain, other tenant, scoped admin, global admin, master
 export const adminRoutes: readonly Row[] = [
+  { route: 'GET /admin/gateways', answers: [401, 403, 403, 403, 403, 200, 200] },
   { route: 'GET /admin/live/logs', answers: [401, 403, 403, 403, 200, 200, 200] },
 
   // Guardrails.

@@ -5,7 +5,7 @@ import type { TestGateway } from '../../support/gateway.ts';
 import { exchangeOf, json, user } from '../../support/with-gateway.ts';
 
 export interface World {
-  readonly gateway: TestGateway;
+  readonly gateway: Pick<TestGateway, 'fetch'>;
   /** Secrets of keys by the path that they are bound to. */
   readonly keyAt: ReadonlyMap<string, string>;
 }

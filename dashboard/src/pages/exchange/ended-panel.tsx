@@ -26,7 +26,7 @@ export function EndedPanel({ why }: { readonly why: EndedWhy }) {
       </p>
       {why.message !== undefined && (
         <p>
-          The client was told:{' '}
+          The client received:{' '}
           <q>
             <Pieces text={why.message} />
           </q>

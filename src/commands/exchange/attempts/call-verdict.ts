@@ -22,7 +22,7 @@ export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPo
       return ofBrokenStream(outcome.refusal);
     case 'refused': {
       const { status, failure, isMalformed, reason } = outcome;
-      if (reason === 'upload_failed' || failure === 'aborted') return 'neutral';
+      if (reason !== undefined || failure === 'aborted') return 'neutral';
       if (status !== undefined && NEUTRAL_STATUSES.has(status)) return 'neutral';
       // The length of an answer depends on the request, not on the provider's health.
       if (failure === 'too_large') return 'neutral';

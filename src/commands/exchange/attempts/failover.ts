@@ -58,6 +58,7 @@ export async function callWithFailover(route: Route, failover: Failover): Promis
     try {
       const result = await failover.call({ target, attemptsBefore: attempts, kind, movesOn });
       if (result.kind === 'open') return { target, result: observed(result, target, route, calledAt, elapsed) };
+      if (result.kind === 'refused' && result.reason === 'budget_exceeded') return { target, result };
       const wasCalled = result.kind !== 'refused' || result.attempts > attempts;
       if (wasCalled) calls += 1;
       if (wasCalled || last === undefined) last = { target, result };

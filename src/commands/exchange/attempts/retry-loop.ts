@@ -1,5 +1,6 @@
 /** Calls one target until it answers or a retry cannot help. Every attempt is recorded. */
-import { attemptFailed, attemptStarted } from '../../../events/catalogue/exchange.ts';
+import { attemptFailed, attemptStarted, costReserved } from '../../../events/catalogue/exchange.ts';
+import type { ReservationOnLog } from '../../model-request/admission.ts';
 import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import { refusals } from '../../refusal.ts';
 import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet } from '../outcome.ts';
@@ -26,6 +27,8 @@ export interface AttemptsOptions extends AttemptOptions {
   /** Whether another target is called after this failure; if so, this one is not retried. Default: no other target. */
   readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
+  /** Recorded with the attempt; the provider is called only if it fits. */
+  readonly reservation: ReservationOnLog | undefined;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Of the exchange. */
   readonly sent: SentRequests;
@@ -91,6 +94,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     tries += 1;
     const path = plan.kind === 'model' ? provider.pathOf(plan.dialect) : undefined;
     const { request, body: sentBody } = options.sent.next(attempt, plan, path);
+    const reserved = options.reservation?.next();
+    if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
     record.note(
       attemptStarted.create(
         {
@@ -107,7 +112,13 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
         sentBody,
       ),
     );
-    await record.flush(options.recordBeforeCall);
+    const appended = await record.flush(options.recordBeforeCall);
+    if (reserved !== undefined && appended !== undefined) {
+      const overBudget = await options.reservation?.decided(appended.position);
+      if (overBudget !== undefined) {
+        return { kind: 'refused', refusal: overBudget, attempts: attempt, reason: 'budget_exceeded' };
+      }
+    }
     const outcome = await callProvider(options, plan, attempt);
     if (outcome.kind === 'upload_failed') {
       return { kind: 'refused', refusal: outcome.refusal, attempts: attempt, reason: 'upload_failed' };

@@ -5,10 +5,14 @@
 import type { Position, StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import type { RecordedExchange } from '../record/read-exchange.ts';
-import type { LeftOpen } from './recover-exchanges.ts';
+import type { LeftClient, LeftOpen } from './left-open.ts';
 
 /** @returns the exchanges to resume. @throws LogUnavailable */
-export type CloseOpen = (streams: readonly StreamName[], why: LeftOpen) => Promise<RecordedExchange[]>;
+export type CloseOpen = (
+  streams: readonly StreamName[],
+  why: LeftOpen,
+  client?: LeftClient,
+) => Promise<RecordedExchange[]>;
 
 export interface OpenExchangeTrackerOptions {
   readonly log: EventLog;
@@ -29,7 +33,7 @@ export class OpenExchangeTracker {
   readonly #options: OpenExchangeTrackerOptions;
   /** Each open exchange with a position before its first event. */
   readonly #open = new Map<StreamName, Position>();
-  readonly #leftOpen = new Set<StreamName>();
+  readonly #leftOpen = new Map<StreamName, LeftClient>();
   #headOfTurn: Position | undefined;
   #closing: Promise<void> = Promise.resolve();
   #retry: NodeJS.Timeout | undefined;
@@ -42,6 +46,11 @@ export class OpenExchangeTracker {
   /** @param after a position before its first event, for an exchange that is resumed */
   begun(stream: StreamName, after = this.#head()): void {
     this.#open.set(stream, after);
+  }
+
+  /** Whether it runs here, or its end is still to be recorded here. */
+  isOpen(stream: StreamName): boolean {
+    return this.#open.has(stream);
   }
 
   #head(): Position {
@@ -60,8 +69,8 @@ export class OpenExchangeTracker {
   }
 
   /** Called when the end of the exchange could not be recorded. */
-  leftOpen(stream: StreamName): void {
-    this.#leftOpen.add(stream);
+  leftOpen(stream: StreamName, client: LeftClient = { wasRefused: false }): void {
+    this.#leftOpen.set(stream, client);
     this.#retrySoon();
   }
 
@@ -101,9 +110,9 @@ export class OpenExchangeTracker {
   }
 
   async #closeAll(): Promise<void> {
-    for (const stream of [...this.#leftOpen]) {
+    for (const [stream, client] of [...this.#leftOpen]) {
       try {
-        const [resumable] = await this.#options.close([stream], 'log_unavailable');
+        const [resumable] = await this.#options.close([stream], 'log_unavailable', client);
         this.#leftOpen.delete(stream);
         if (resumable === undefined) this.#open.delete(stream);
         else this.#options.resume(resumable);

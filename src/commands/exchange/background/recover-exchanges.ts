@@ -2,7 +2,7 @@
  * Ends the exchanges that a crash left open, so that none stays open in the log for ever. The recorded answer of the
  * provider passes through the same relay again. If it is whole, the exchange is complete; if not, the exchange
  * failed, and its response is stored as `failed` with the output so far. A background response without any recorded
- * output is not ended here: it is returned to the caller, which resumes it.
+ * output is not ended here: it is returned to the caller, which resumes it, unless its client got an error instead of it.
  */
 import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../../events/event.ts';
@@ -49,28 +49,11 @@ import {
 import type { ReplayDependencies } from '../record/replay-answer.ts';
 import { partOf, priced } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
+import { type EndedAs, endedAs, type LeftClient, type LeftOpen, wasCancelled } from './left-open.ts';
 import type { ResumableExchange } from './resumable-exchange.ts';
 
 /** A crash may leave thousands open, and each takes its own synced append. */
 const MAX_CONCURRENT = 32;
-
-const REFUSALS = {
-  gateway_stopped: new Refusal({
-    status: 503,
-    type: 'internal_error',
-    code: 'gateway_stopped',
-    message: 'The gateway stopped unexpectedly during this exchange.',
-  }),
-  log_unavailable: new Refusal({
-    status: 503,
-    type: 'internal_error',
-    code: 'log_unavailable',
-    message: 'The event log became unavailable during this exchange.',
-  }),
-};
-
-/** Why the exchanges were left open. */
-export type LeftOpen = keyof typeof REFUSALS;
 
 export interface RecoveryDependencies extends ReplayDependencies {
   readonly guardedEndpoints: GuardedEndpoints;
@@ -86,12 +69,13 @@ export async function recoverExchanges(
   streams: Iterable<StreamName>,
   deps: RecoveryDependencies,
   why: LeftOpen,
+  client: LeftClient = { wasRefused: false },
 ): Promise<RecordedExchange[]> {
   const resumable: RecordedExchange[] = [];
   const waiting = streams[Symbol.iterator]();
   const closeNext = async (): Promise<void> => {
     for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
-      const open = await closeExchange(next.value, deps, why);
+      const open = await closeExchange(next.value, deps, why, client);
       if (open !== undefined) resumable.push(open);
     }
   };
@@ -103,13 +87,17 @@ async function closeExchange(
   stream: StreamName,
   deps: RecoveryDependencies,
   why: LeftOpen,
+  client: LeftClient,
 ): Promise<RecordedExchange | undefined> {
   const recorded = await readExchange(stream, deps.log);
   if (recorded === undefined || recorded.end !== undefined) return undefined;
   const parsedRequest = parsedRequestOf(recorded, deps.dialects);
   const pending = await backgroundResponse(recorded, deps.archive);
-  if (pending !== undefined && parsedRequest !== undefined && recorded.chunks.length === 0) return recorded;
-  await close(recorded, parsedRequest, pending, deps, REFUSALS[why], why);
+  const canResume = pending !== undefined && parsedRequest !== undefined && recorded.chunks.length === 0;
+  // Its gateway may have ended before it read that.
+  const isCancelled = pending !== undefined && (await wasCancelled(pending.id, deps.log));
+  if (canResume && !client.wasRefused && !isCancelled) return recorded;
+  await close(recorded, parsedRequest, pending, deps, isCancelled ? 'cancelled' : why, client);
   return undefined;
 }
 
@@ -172,9 +160,11 @@ async function close(
   parsedRequest: ParsedRequest | undefined,
   pending: StoredResponse | undefined,
   deps: RecoveryDependencies,
-  refusal: Refusal,
-  why: LeftOpen,
+  why: EndedAs,
+  { wasRefused }: LeftClient,
 ): Promise<void> {
+  const refusal = endedAs[why];
+  const status = why === 'cancelled' ? why : 'failed';
   const { attempt, chunks, request } = recorded;
   const record = recordAgain(recorded, deps.log);
   const relay = parsedRequest === undefined ? undefined : relayOfRecorded(recorded, parsedRequest, deps.dialects);
@@ -182,11 +172,13 @@ async function close(
     relay !== undefined &&
     replay(relay, chunks, parsedRequest?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
   // The provider's answer may be whole and not evaluated: the client gets nothing more of it.
-  const guarded = isGuarded(recorded) ? guardedEnd(recorded, parsedRequest, record, deps, refusal) : undefined;
-  const ended = isWhole && !isGuarded(recorded);
-  const response = guarded !== undefined ? guarded.response : chunks.length > 0 ? relay?.response?.() : undefined;
+  const guarded =
+    isGuarded(recorded) && !wasRefused ? guardedEnd(recorded, parsedRequest, record, deps, refusal) : undefined;
+  const ended = isWhole && !isGuarded(recorded) && !wasRefused;
+  const ofProvider = chunks.length > 0 && !wasRefused ? relay?.response?.() : undefined;
+  const response = guarded === undefined ? ofProvider : guarded.response;
   const failed =
-    pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, response);
+    pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, status, refusal, response);
   const responseId = keepResponse(recorded, parsedRequest, failed ?? response, pending, record, deps.dialects);
 
   const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
@@ -207,8 +199,8 @@ async function close(
     });
   } else {
     const sent = isGuarded(recorded) ? recorded.delivered : chunks;
-    const status = sent.length > 0 ? 200 : 0;
-    events.noteFailed(record, refusal, { status, reason: why, chunks: chunks.length, responseId });
+    const sentStatus = wasRefused ? refusal.status : sent.length > 0 ? 200 : 0;
+    events.noteFailed(record, refusal, { status: sentStatus, reason: why, chunks: chunks.length, responseId });
   }
   const recordsUsage = request.workflow?.off?.includes('usage') !== true;
   if (attempt !== undefined && chunks.length > 0 && recordsUsage) {

@@ -23,6 +23,8 @@ export interface NewExchange {
   readonly request: ModelRequest;
   readonly record: ExchangeRecord;
   readonly client: Client;
+  /** Id of this gateway, for the record of a new exchange. */
+  readonly gateway?: string | undefined;
 }
 
 /** An exchange that the record left open before any part of its answer was recorded. */

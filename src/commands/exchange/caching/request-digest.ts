@@ -6,8 +6,8 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
+import { isNamedOnly } from '../../../providers/translate/responses-to-chat/item-reference.ts';
 import type { Target } from '../../model-request/target.ts';
-import { isNamedOnly } from '../../responses/item-references.ts';
 import { anthropicHeaders } from '../dialects/messages/messages-dialect.ts';
 
 /** Changed when the meaning of a digest changes: entries of older builds are then not found. */

@@ -92,24 +92,33 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       }
     }
     if (turn !== undefined) return;
-    turn = Promise.resolve().then(forward);
+    const before = forwarded;
+    turn = Promise.resolve().then(() => forward(before));
     forwarded = turn;
     turn.catch(lose);
   };
 
-  /** One append and one write for all pieces that arrived in the same read of the socket. */
-  const forward = (): Promise<unknown> => {
+  /**
+   * One append and one write for all pieces that arrived in the same read of the socket. Nothing is passed on after a
+   * piece whose append failed, also when later appends succeed or fail first.
+   */
+  const forward = (before: Promise<unknown>): Promise<unknown> => {
     const [first, ...more] = forClient;
     forClient = [];
     turn = undefined;
-    const written = record.flush('written');
+    const appended = record.flush('written');
+    appended.catch(() => {});
+    const written = before.then(() => appended);
     if (first === undefined) return written;
     const bytes = more.length === 0 ? first : Buffer.concat([first, ...more]);
     return written.then(() => {
       waiting -= bytes.length;
-      return client.ended.aborted ? undefined : pass(bytes);
+      return isGone() ? undefined : pass(bytes);
     });
   };
+
+  /** A client whose answer the gateway ends is still connected: it gets the pieces before that end. */
+  const isGone = (): boolean => client.ended.reason === 'client_gone';
 
   /** Sends in the order of the calls. Before the first byte it waits for `beforeFirstByte`. */
   const pass = (bytes: Buffer): unknown => {
@@ -117,7 +126,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       begun = true;
       gate = options.beforeFirstByte().then(() => {
         gate = undefined;
-        if (!client.ended.aborted) client.begin(reply.status, options.headers);
+        if (!isGone()) client.begin(reply.status, options.headers);
       });
     }
     heartbeat.sent();
@@ -125,7 +134,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   };
 
   const send = (bytes: Buffer): void => {
-    if (client.ended.aborted) return;
+    if (isGone()) return;
     const isDrained = client.write(bytes);
     if (isDrained === undefined) return;
     behind = isDrained;

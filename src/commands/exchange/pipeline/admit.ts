@@ -1,4 +1,5 @@
 /** Reserves what the request may spend, under its limits and budgets, and claims its idempotency key. */
+import { repeatsName } from '../../../providers/json-members.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Answer } from '../answer-source.ts';
 import type { ExchangePolicy } from '../policy.ts';
@@ -41,6 +42,7 @@ export function ticketFor(
     candidates: route.candidates,
     units: dialect.units?.(parsedRequest),
     bodyBytes: body.length,
+    repeatsName: () => repeatsName(body),
     exchangeId: record.id,
     checksBudgets,
   });

@@ -63,6 +63,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     movesOn: call.movesOn,
     requestId: request.requestId,
     stream: parsedRequest.stream,
+    reservation: ticket.onLog,
     ...deps.resilienceOf(target.provider.name),
     retriesRateLimits: exchange.pendingResponse !== undefined,
     recordBeforeCall: deps.recordBeforeCall,

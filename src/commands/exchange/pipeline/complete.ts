@@ -81,7 +81,8 @@ export const complete = {
 async function completeRefused(refused: RefusedTarget, exchange: Completing): Promise<number> {
   const { record } = exchange;
   const { refusal, reason = 'provider_error' } = refused;
-  if (refused.attempts === 0) events.noteRefused(record, refusal);
+  const wasCalled = refused.attempts > 0 && !(reason === 'budget_exceeded' && !record.called);
+  if (!wasCalled) events.noteRefused(record, refusal);
   else events.noteFailed(record, refusal, { status: refusal.status, reason, chunks: 0 });
   if (exchange.pendingResponse !== undefined) noteOutcome(exchange.pendingResponse, 'failed', refusal, undefined);
   await record.flush('durable');

@@ -22,6 +22,8 @@ import type { RequestPlugin } from '../request-plugin.ts';
 
 export interface ExchangeDependencies {
   readonly log: EventLog;
+  /** Id of this gateway, which owns the exchanges that it begins. */
+  readonly gateway?: string | undefined;
   /** Undefined when the gateway does not cache answers. */
   readonly cache?: ResponseCache | undefined;
   readonly archive: ResponseArchive;

@@ -42,6 +42,7 @@ export function noteReceived(
     model: (beforePlugins?.model ?? parsedRequest?.model) || undefined,
     stream: parsedRequest?.stream ?? false,
     clientIp,
+    gateway: exchange.gateway,
     authMethod: caller.authMethod,
     origin: caller.origin,
     capture,

@@ -34,9 +34,12 @@ export async function refuseExchange(
   }
   const { reason } = client.ended;
   // A pending response that the stop of the gateway interrupts is generated after the next start.
-  const isForNextStart = pendingResponse !== undefined && reason === 'gateway_stopping';
-  if (refusal.code === 'log_unavailable' || isForNextStart) {
-    if (record.flushed) deps.open.leftOpen(record.stream);
+  const isLogUnavailable = refusal.code === 'log_unavailable';
+  const isForNextStart = pendingResponse !== undefined && reason === 'gateway_stopping' && !isLogUnavailable;
+  // A resumed exchange has no client: its first one has got the queued response.
+  const wasRefused = exchange.resumed === undefined && !client.begun;
+  if (isLogUnavailable || isForNextStart) {
+    if (record.flushed) deps.open.leftOpen(record.stream, { wasRefused: wasRefused && !isForNextStart });
     return sendError(exchange, refusal);
   }
   if (!record.flushed || error instanceof Refusal) events.noteRefused(record, refusal);
@@ -47,7 +50,7 @@ export async function refuseExchange(
   try {
     await record.flush('durable');
   } catch (lost) {
-    deps.open.leftOpen(record.stream);
+    deps.open.leftOpen(record.stream, { wasRefused });
     return sendError(exchange, refusalOf(lost, record));
   }
   return sendError(exchange, refusal);

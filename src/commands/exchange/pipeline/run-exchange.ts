@@ -26,7 +26,7 @@ export function runExchange(
   const context = { actor: caller.actor, userPath: caller.userPath, requestId, causationId, traceparent };
   const record = new ExchangeRecord(deps.log, deps.newId(), context);
   deps.open.begun(record.stream);
-  return runPipeline(new RunningExchange({ dialect, request, record, client }), deps);
+  return runPipeline(new RunningExchange({ dialect, request, record, client, gateway: deps.gateway }), deps);
 }
 
 /** Never rejects. */

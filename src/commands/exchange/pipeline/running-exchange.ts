@@ -20,6 +20,8 @@ export class RunningExchange {
   beforePlugins: BeforePlugins | undefined;
   readonly record: ExchangeRecord;
   readonly resumed: Resumed | undefined;
+  /** Id of this gateway. */
+  readonly gateway: string | undefined;
   readonly scope = new ExchangeScope();
   /** The client that gets the answer. Replaced when the exchange continues without it. */
   client: Client;
@@ -36,11 +38,12 @@ export class RunningExchange {
   /** The target that was called last. */
   target: Target | undefined;
 
-  constructor({ dialect, request, record, client }: NewExchange, resumed?: Resumed) {
+  constructor({ dialect, request, record, client, gateway }: NewExchange, resumed?: Resumed) {
     this.dialect = dialect;
     this.request = request;
     this.record = record;
     this.client = client;
     this.resumed = resumed;
+    this.gateway = gateway;
   }
 }

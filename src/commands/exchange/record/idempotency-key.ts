@@ -21,6 +21,7 @@ import type { RecordedAnswer, ReplayedPart } from '../answer-source.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import { type RecordedExchange, readExchange, recordedFailure } from './read-exchange.ts';
 import { type AnswerPart, type ReplayDependencies, replayAnswer } from './replay-answer.ts';
+import { whileWritable } from './while-writable.ts';
 
 const CLAIM_LIFETIME_MS = 24 * 60 * 60 * 1000;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
@@ -43,7 +44,8 @@ export interface KeyedRequest {
 
 /**
  * @returns the answer under the request's key, once it has begun; the claim to make when there is none
- * @throws Refusal when the key is malformed, was used for another request, or its answer was not kept or was deleted
+ * @throws Refusal when the key is malformed, was used for another request, or its answer was not kept or was deleted;
+ *   LogUnavailable while the answer cannot be continued
  */
 export async function lookUpKey(keyed: KeyedRequest, deps: ReplayDependencies): Promise<KeyClaim | RecordedAnswer> {
   const { endpoint, request, record, ended } = keyed;
@@ -106,7 +108,7 @@ async function beginReplay(
   } as const;
   const pending = stream ? undefined : await pendingResponseOf(earlier, deps.archive);
   if (pending !== undefined) return { ...replayed, parts: only(pending) };
-  const parts = replayAnswer(earlier.id, deps, ended);
+  const parts = whileWritable(deps.log, ended, (signal) => replayAnswer(earlier.id, deps, signal));
   const first = await parts.next();
   if (first.done === true) return { ...replayed, parts: noAnswer.parts };
   if (first.value.kind === 'end') {

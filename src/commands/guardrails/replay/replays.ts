@@ -1,10 +1,10 @@
-/** The runs of drafts on this gateway: one at a time, recorded when they start and when they end. */
-
+/** The runs of drafts: one at a time, recorded when they start and when they end. Those of other gateways are found too. */
 import type { z } from 'zod';
 import { replayFinished, replayStarted } from '../../../events/catalogue/guardrail-replay.ts';
 import { type EventContext, type NewEvent, type Position, type StreamName, streamName } from '../../../events/event.ts';
 import { type EventLog, type ExpectedRevision, LogUnavailable } from '../../../events/log.ts';
 import { refusals } from '../../refusal.ts';
+import { cancelRunElsewhere } from './cancel-elsewhere.ts';
 import type { CheckedDraft } from './draft.ts';
 import type { ReplayResult } from './result.ts';
 import { type ReplayOptions, type ReplayProgress, ReplayRun, type RunDependencies } from './run-replay.ts';
@@ -29,6 +29,12 @@ export interface Replay {
 
 export interface ReplaysOptions {
   readonly log: EventLog;
+  /** Id of this gateway. */
+  readonly gateway: string;
+  /** Whether the lease of a gateway lasts. */
+  isServing(gateway: string): boolean;
+  /** The newest runs, the oldest first. */
+  recorded(): Iterable<RecordedRun>;
   newId(): string;
   /** Resolves when the list of runs has processed everything up to this position. */
   whenProcessed(position: Position): Promise<void>;
@@ -36,6 +42,13 @@ export interface ReplaysOptions {
   runDependencies(): RunDependencies;
   /** An error that ended a run. */
   failed(error: unknown): void;
+}
+
+/** A run in the list of runs. */
+interface RecordedRun {
+  readonly id: string;
+  readonly outcome?: ReplayOutcome | undefined;
+  readonly gateway?: string | undefined;
 }
 
 interface Running {
@@ -60,12 +73,15 @@ export class GuardrailReplays {
    * @throws Refusal 409 while another run goes on, 503 when the log cannot be written
    */
   async start(draft: CheckedDraft, options: ReplayOptions, context: EventContext): Promise<Replay> {
+    const { recorded } = this.#options;
     if (this.#running !== undefined || this.#isStarting) throw refusals.replayRunning(this.#running?.started.id);
+    const other = [...recorded()].find((run) => this.isRunning(run));
+    if (other !== undefined) throw refusals.replayRunning(other.id);
     this.#isStarting = true;
     try {
-      const { newId, runDependencies } = this.#options;
+      const { newId, gateway, runDependencies } = this.#options;
       const id = newId();
-      const facts = factsOf(id, draft, options);
+      const facts = { ...factsOf(id, draft, options), gateway };
       const startedAt = Date.now();
       await this.#append(id, replayStarted.create(facts, context), 'noStream').catch((error: unknown) => {
         throw error instanceof LogUnavailable ? refusals.logUnavailable(error) : error;
@@ -82,19 +98,32 @@ export class GuardrailReplays {
     }
   }
 
-  isRunning(id: string): boolean {
-    return this.#running?.started.id === id;
+  /** Whether it goes on, here or in another gateway. */
+  isRunning({ id, outcome, gateway }: RecordedRun): boolean {
+    if (outcome !== undefined) return false;
+    if (gateway === undefined || gateway === this.#options.gateway) return this.#running?.started.id === id;
+    return this.#options.isServing(gateway);
   }
 
   /** Undefined when there is no such run. */
   async get(id: string): Promise<Replay | undefined> {
-    return this.#running?.started.id === id ? viewOf(this.#running) : readReplay(id, this.#options.log);
+    if (this.#running?.started.id === id) return viewOf(this.#running);
+    const found = await readReplay(id, this.#options.log);
+    const isRunning = found?.status === 'interrupted' && found.result === undefined && this.isRunning(runOf(found));
+    return isRunning ? { ...found, status: 'running' } : found;
   }
 
   /** Resolves when the run has ended and its end is recorded; a run that has ended stays as it is. */
-  async cancel(id: string): Promise<Replay | undefined> {
+  async cancel(id: string, context: EventContext): Promise<Replay | undefined> {
+    const { log } = this.#options;
     if (this.#running?.started.id === id) await this.#end('cancelled');
+    else if ((await this.get(id))?.status === 'running') await cancelRunElsewhere(replayStream(id), context, log);
     return this.get(id);
+  }
+
+  /** Ends this run as cancelled if it goes on here. */
+  cancelHere(id: string): void {
+    if (this.#running?.started.id === id) void this.#end('cancelled');
   }
 
   /** Ends the run that goes on; its result so far is recorded. */
@@ -146,6 +175,11 @@ export class GuardrailReplays {
   }
 }
 
+/** The run of one without a recorded end. */
+function runOf({ id, facts }: Replay): RecordedRun {
+  return { id, gateway: facts.gateway };
+}
+
 function viewOf({ run, started }: Running): Replay {
   return { ...started, status: 'running', progress: run.progress, result: run.result() };
 }
@@ -169,7 +203,11 @@ export function replayStream(id: string): StreamName {
   return streamName('replay', id);
 }
 
-function factsOf(id: string, draft: CheckedDraft, { range, sample, maxCost, maxRequests }: ReplayOptions): ReplayFacts {
+function factsOf(
+  id: string,
+  draft: CheckedDraft,
+  { range, sample, maxCost, maxRequests }: ReplayOptions,
+): Omit<ReplayFacts, 'gateway'> {
   const { scope, payload, sha256, guardrails } = draft;
   return {
     id,

@@ -1,4 +1,4 @@
-/** One read of the stream index from a process that is not the log's writer, with or without a running writer. */
+/** One read of the stream index by something else than the log's writer, with or without a running writer. */
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
@@ -20,14 +20,19 @@ const attempts = 3;
  * @throws nothing that only concerns the index
  */
 export function lookIntoIndex(dir: string, mark: number, stream: StreamName): IndexSnapshot | undefined {
+  return readIndex(dir, mark, (index) => ({ segments: index.segments(), parts: index.parts(stream) }));
+}
+
+/** As `lookIntoIndex`. @param read may be called more than once; all its reads see the same state */
+export function readIndex<Result>(dir: string, mark: number, read: (index: IndexReader) => Result): Result | undefined {
   const file = indexFileOf(dir);
   for (let attempt = 0; attempt < attempts; attempt++) {
     const before = stateOf(file);
     if (before === undefined) return undefined;
     try {
-      const snapshot = readSnapshot(before.isOpen ? file : immutable(file), mark, stream);
+      const result = readAt(before.isOpen ? file : immutable(file), mark, read);
       // a file that is read as immutable is not locked: the result is valid only if the file did not change meanwhile
-      if (before.isOpen || before.version === stateOf(file)?.version) return snapshot;
+      if (before.isOpen || before.version === stateOf(file)?.version) return result;
     } catch (error) {
       if (!isFromSqlite(error)) throw error;
     }
@@ -49,14 +54,15 @@ function immutable(file: string): URL {
   return url;
 }
 
-function readSnapshot(location: string | URL, mark: number, stream: StreamName): IndexSnapshot | undefined {
+function readAt<Result>(
+  location: string | URL,
+  mark: number,
+  read: (index: IndexReader) => Result,
+): Result | undefined {
   const database = new DatabaseSync(location, { readOnly: true, timeout: busyTimeoutMs });
   try {
-    // both reads see the same state
     database.exec('begin');
-    if (!isIndexOf(database, mark)) return undefined;
-    const index = new IndexReader(database);
-    return { segments: index.segments(), parts: index.parts(stream) };
+    return isIndexOf(database, mark) ? read(new IndexReader(database)) : undefined;
   } finally {
     database.close();
   }

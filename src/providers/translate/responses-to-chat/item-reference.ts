@@ -11,3 +11,14 @@ export function isItemReference(item: unknown): item is JsonObject & { readonly 
   if (type !== undefined) return type === 'item_reference';
   return Object.entries(item).every(([member, value]) => member === 'id' || value === null || value === '');
 }
+
+/** Whether an item consists of its id alone, so that a provider that keeps responses looks it up. */
+export function isNamedOnly(item: unknown): item is JsonObject & { readonly id: string } {
+  if (isItemReference(item)) return true;
+  if (!isObject(item) || typeof item['id'] !== 'string') return false;
+  const { type, result, encrypted_content: encrypted } = item;
+  return (
+    (type === 'image_generation_call' && filled(result) === undefined) ||
+    (type === 'reasoning' && filled(encrypted) === undefined)
+  );
+}

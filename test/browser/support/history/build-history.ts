@@ -230,10 +230,10 @@ export async function buildHistory(dataDir: string, now = Date.now()): Promise<H
       }
       conversationId ??= await conversationTurns(history, random);
       const groups = Math.max(0, Math.ceil((due - history.sent) / (GROUP * 1.35)));
-      for (let group = 0; group < groups; group++) {
-        await gateway.advanceTo(at + ((group + random.next()) * (end - at)) / groups);
-        for (let failures = 0; failures < 2; failures++) if (random.chance(0.25)) failNext(providers, random);
-        await Promise.all(Array.from({ length: GROUP }, () => kindFor(random).send(history, random)));
+      // A kind sends one or several requests, so the number of groups is an estimate.
+      for (let group = 0; history.sent < due; group++) {
+        await gateway.advanceTo(Math.min(end, at + ((group + random.next()) * (end - at)) / groups));
+        await sendGroup(history, providers, random);
       }
     }
     return {
@@ -250,6 +250,11 @@ export async function buildHistory(dataDir: string, now = Date.now()): Promise<H
     await gateway.stop();
     await close();
   }
+}
+
+async function sendGroup(history: History, providers: Providers, random: Random): Promise<void> {
+  for (let failures = 0; failures < 2; failures++) if (random.chance(0.25)) failNext(providers, random);
+  await Promise.all(Array.from({ length: GROUP }, () => kindFor(random).send(history, random)));
 }
 
 const MIRAS_SESSION = 'ticket-20418';

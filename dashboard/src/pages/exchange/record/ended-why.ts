@@ -1,4 +1,4 @@
-/** Why a request got no regular answer: who decided it, what the client was told, and what to do about it. */
+/** Why a request got no regular answer: who decided it, what the client received, and what to do about it. */
 import { type ExchangeFacts, runsOf } from './exchange-facts.ts';
 import { numberOf, textOf, textsOf } from './recorded-event.ts';
 
@@ -167,6 +167,7 @@ function ofCode(facts: ExchangeFacts, code: string | undefined): Decision {
 const reasons: Readonly<Record<string, string>> = {
   guardrail: 'A guardrail ended the answer.',
   upload_failed: 'The upload of the client broke off.',
+  budget_exceeded: 'A budget did not allow another attempt.',
   gateway_stopped: 'The gateway stopped while the request was running.',
   log_unavailable: 'The event log could not be written.',
   internal_error: 'The gateway failed.',

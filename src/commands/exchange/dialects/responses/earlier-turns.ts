@@ -2,9 +2,12 @@
 import { historyReplayed } from '../../../../events/catalogue/exchange.ts';
 import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { contentOf } from '../../../admission/request-content.ts';
 import { placeholdersOf } from '../../../conversations/conversation.ts';
 import { loadConversation } from '../../../conversations/load-conversation.ts';
 import { conversationNamed, inputOfTurn, type TurnInput } from '../../../conversations/turn.ts';
+import type { EarlierTokens } from '../../../model-request/admission.ts';
 import { promptTokens } from '../../../model-request/token-estimate.ts';
 import { refusals } from '../../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../../responses/archive.ts';
@@ -15,6 +18,9 @@ import { previousResponseOf } from '../../../responses/previous-response.ts';
 import type { Sight } from '../../../visibility.ts';
 import type { PlanInput } from '../../dialect.ts';
 import type { EarlierTurns } from '../../history.ts';
+
+/** Another model may make more tokens of the same turns: up to one of each byte. */
+const BYTES_PER_TOKEN = 4;
 
 export interface Stored {
   readonly archive: ResponseArchive;
@@ -61,7 +67,7 @@ export async function turnsFor(
   if (history.kind === 'response') return responseTurnsFor(history, planned, archive);
   const { id, turn } = history;
   if (turn.earlier === 0) return undefined;
-  if (ticket.isMetered) ticket.expectEarlierTurns(promptTokens(turn.input.slice(0, turn.earlier)));
+  if (ticket.isMetered) ticket.expectEarlierTurns(tokensOf(turn.input.slice(0, turn.earlier)));
   const facts = { responses: [], conversation: id, items: turn.input.length };
   record.note(historyReplayed.create(facts, record.context));
   return turn;
@@ -87,17 +93,29 @@ async function responseTurnsFor(
   const turns = responses.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
   const input = mergeHistory(turns, parsedRequest.json.input);
   const earlier = input.length - inputItems(parsedRequest.json.input).length;
-  if (ticket.isMetered) ticket.expectEarlierTurns(promptTokens(input.slice(0, earlier)));
+  if (ticket.isMetered) ticket.expectEarlierTurns(tokensOf(input.slice(0, earlier)));
   const facts = { responses: responses.map(({ id }) => id), items: input.length };
   record.note(historyReplayed.create(facts, record.context));
   return { input, earlier };
 }
 
 /** Tokens that the provider puts before the input: the turns before that response, its input, and its answer. */
-function tokensFrom({ response, inputItems: items }: StoredResponse): number {
+function tokensFrom({ response, inputItems: items }: StoredResponse): EarlierTokens {
   const { usage } = response;
   const reported = isObject(usage) ? usage['total_tokens'] : undefined;
-  return typeof reported === 'number' ? reported : promptTokens(items) + promptTokens(response['output']);
+  if (typeof reported === 'number') return { likely: reported, most: () => reported * BYTES_PER_TOKEN };
+  return { likely: promptTokens(items) + promptTokens(response['output']), most: () => undefined };
+}
+
+/** Tokens that the gateway puts before the input: each byte may be one. */
+function tokensOf(turns: readonly JsonObject[]): EarlierTokens {
+  return {
+    likely: promptTokens(turns),
+    most() {
+      const { isText, writesCache } = contentOf({ input: turns });
+      return isText && !writesCache ? Buffer.byteLength(JSON.stringify(turns)) : undefined;
+    },
+  };
 }
 
 function outputOf(response: Readonly<Record<string, unknown>>): Record<string, unknown>[] {

@@ -3,6 +3,7 @@ import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { isCarriedItem } from '../../../../providers/translate/responses-to-chat/carried-reasoning.ts';
+import { isNamedOnly } from '../../../../providers/translate/responses-to-chat/item-reference.ts';
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { chatRequestFromResponses } from '../../../../providers/translate/responses-to-chat/request.ts';
 import {
@@ -21,7 +22,6 @@ import { type CreateResponseRequest, parseCreateResponse } from '../../../respon
 import type { FindItem, FoundItem } from '../../../responses/found-item.ts';
 import { replayed } from '../../../responses/history.ts';
 import { storedInputItems } from '../../../responses/input-items.ts';
-import { isNamedOnly } from '../../../responses/item-references.ts';
 import { previousResponseOf } from '../../../responses/previous-response.ts';
 import { responseIdOf } from '../../../responses/response-id.ts';
 import { responseShell, type ShellFacts } from '../../../responses/response-shell.ts';

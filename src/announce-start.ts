@@ -1,0 +1,68 @@
+/** What `chancery serve` prints for the operator when the gateway listens, and when it cannot start. */
+import { print } from './cli/terminal.ts';
+import type { Config } from './config/config.ts';
+import { LogUnavailable } from './events/log.ts';
+import type { Gateway } from './gateway.ts';
+import { DASHBOARD_NOT_BUILT } from './http/dashboard/dashboard.ts';
+
+export type StartedGateway = Pick<Gateway, 'url' | 'demo' | 'dashboard'>;
+
+export interface FirstStart {
+  readonly masterKey: string | undefined;
+  /** Whether this start has created it. */
+  readonly created: boolean;
+}
+
+export function announceStart(gateway: StartedGateway, config: Config, { masterKey, created }: FirstStart): void {
+  const workers = config.server.workers === 1 ? '' : ` with ${config.server.workers} workers`;
+  print(`Chancery listens on ${gateway.url}${workers}. Its log is ${config.log.url} (${durabilityOf(config.log)}).`);
+  if (config.unsafeOpen && config.masterKey === undefined) {
+    print('UNSAFE: authentication is disabled because GATEWAY_UNSAFE_OPEN=true.');
+  }
+  if (gateway.demo) {
+    print(
+      'No provider is configured. A simulated provider serves demo/…; ' +
+        'set LLAMACPP_BASE_URL=http://HOST:PORT/v1, OPENAI_API_KEY=… or another variable to add a real provider.',
+    );
+  }
+  if (gateway.dashboard === 'not built') print(DASHBOARD_NOT_BUILT);
+  const dashboard = gateway.dashboard === 'on' ? `${gateway.url}/admin/dashboard` : undefined;
+  if (created && masterKey !== undefined) printFirstStart(gateway, masterKey, dashboard);
+  else if (dashboard !== undefined) print(`The dashboard is at ${dashboard}`);
+}
+
+const durability = {
+  standard: 'on disk before an answer ends',
+  strict: 'on disk before a provider is called',
+  relaxed: 'synced every 100 ms: a power cut may lose the last events',
+};
+
+function durabilityOf({ engine, durability: setting }: Config['log']): string {
+  return engine === undefined ? durability[setting] : 'acknowledged by the engine and read back before an answer ends';
+}
+
+function printFirstStart({ url, demo }: StartedGateway, masterKey: string, dashboard: string | undefined): void {
+  const model = demo ? 'demo/simulated-small' : 'PROVIDER/MODEL';
+  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] });
+  print(
+    `\nThis is the first start. The master key, shown only once and stored in the data folder:\n\n  ${masterKey}\n`,
+  );
+  if (dashboard !== undefined) print(`The dashboard, which needs this key:\n\n  ${dashboard}\n`);
+  print(
+    `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
+      `-H 'Content-Type: application/json' -d '${body}'\n`,
+  );
+}
+
+/** For the operator: why the gateway could not start. */
+export function whyNotStarted(error: unknown, { host, port }: { host: string; port: number }): string {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    // A refusal of the log says what a client needs to know.
+    if (cause instanceof LogUnavailable) return cause.message;
+  }
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') return `${host}:${port} is in use. Choose another port with --port or PORT.`;
+  if (code === 'EACCES' && message.includes('listen'))
+    return `the process is not allowed to listen on ${host}:${port}.`;
+  return message ?? String(error);
+}

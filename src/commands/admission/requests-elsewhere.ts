@@ -1,0 +1,121 @@
+/**
+ * Counts the requests of other gateways in the rate limits, as their events are read. A request counts from its first call of
+ * a provider, its tokens from their record on. Requests of this gateway are counted where they are admitted.
+ */
+import { attemptStarted, exchangeEnds, requestRefused, usageRecorded } from '../../events/catalogue/exchange.ts';
+import { leaseEnded, leaseGranted } from '../../events/catalogue/lease.ts';
+import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
+import { countedTokensOf } from './limit-memory.ts';
+import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
+
+/** An open exchange, as the log shows it. A projection implements it. */
+export interface ExchangeElsewhere {
+  readonly id: string;
+  readonly gateway?: string | undefined;
+  /** Whether that gateway has it from another one, and has not resumed it. */
+  readonly isInherited: boolean;
+  readonly userPath: string;
+  readonly isAuxiliary: boolean;
+  readonly calls: number;
+  readonly provider: string;
+  readonly model: string;
+}
+
+export interface ExchangesElsewhere {
+  readonly open: ReadonlyMap<string, ExchangeElsewhere>;
+  readonly ended: ExchangeElsewhere | undefined;
+}
+
+interface Places {
+  readonly at: number;
+  readonly path: RequestGauges;
+  readonly target: RequestGauges;
+}
+
+export class RequestsElsewhere {
+  readonly #limiter: RateLimiter;
+  readonly #gateway: () => string;
+  readonly #places = new Map<string, Places>();
+  #after: Position | undefined;
+
+  /** @param gateway id of this gateway, once it has its lease */
+  constructor(limiter: RateLimiter, gateway: () => string) {
+    this.#limiter = limiter;
+    this.#gateway = gateway;
+  }
+
+  /**
+   * Takes the places of the requests that are running elsewhere, and counts from now on. What the log has up to this position
+   * is in the windows.
+   */
+  begin(exchanges: ExchangesElsewhere, after: Position): void {
+    this.#after = after;
+    for (const exchange of exchanges.open.values()) {
+      if (exchange.calls > 0 && !this.#isHere(exchange))
+        this.#places.set(exchange.id, this.#placesOf(exchange, undefined));
+    }
+  }
+
+  /** @param exchanges after this event */
+  read(exchanges: ExchangesElsewhere, event: RecordedEvent): void {
+    if (this.#after === undefined || event.position <= this.#after) return;
+    const { type } = event;
+    const id = idOf(event.stream);
+    if (type === attemptStarted.type)
+      this.#called(exchanges.open.get(id), attemptStarted.data.parse(event.data).kind, event.at);
+    else if (type === usageRecorded.type) this.#spent(exchanges, id, event);
+    else if (exchangeEnds.has(type)) this.#over(id, type === requestRefused.type);
+    else if (type === leaseEnded.type || type === leaseGranted.type) this.#leaveInherited(exchanges);
+  }
+
+  /** Whether this gateway has admitted it. */
+  #isHere({ gateway, isInherited }: ExchangeElsewhere): boolean {
+    return gateway === this.#gateway() && !isInherited;
+  }
+
+  #called(exchange: ExchangeElsewhere | undefined, kind: string, at: number): void {
+    if (exchange === undefined || this.#isHere(exchange) || this.#limiter.isOpen) return;
+    const before = this.#places.get(exchange.id);
+    if (before !== undefined && (kind === 'retry' || kind === 'translation')) return;
+    if (before !== undefined) this.#limiter.leave(before.target);
+    this.#places.set(exchange.id, { ...this.#placesOf(exchange, at, before?.path), at: before?.at ?? at });
+  }
+
+  /** @param at when the request counts in the windows; undefined when it is counted there */
+  #placesOf(
+    { userPath, isAuxiliary, provider, model }: ExchangeElsewhere,
+    at: number | undefined,
+    path?: RequestGauges,
+  ): Places {
+    const limiter = this.#limiter;
+    return {
+      at: at ?? 0,
+      path: path ?? limiter.enterElsewhere({ userPath, isAuxiliary }, at),
+      target: limiter.enterElsewhere({ target: { provider, model } }, at),
+    };
+  }
+
+  #spent({ open, ended }: ExchangesElsewhere, id: string, event: RecordedEvent): void {
+    const exchange = open.get(id) ?? (ended?.id === id ? ended : undefined);
+    // Without an exchange, it is the usage of work that continued after one: no gateway has counted it.
+    if (exchange !== undefined && this.#isHere(exchange)) return;
+    const tokens = countedTokensOf(event);
+    if (tokens !== undefined) this.#limiter.recount(tokens);
+  }
+
+  /** @param wasRefused before any provider was called: its reservation did not fit in a budget */
+  #over(id: string, wasRefused: boolean): void {
+    const places = this.#places.get(id);
+    if (places === undefined) return;
+    this.#places.delete(id);
+    for (const gauges of [places.path, places.target]) {
+      if (wasRefused) this.#limiter.revert(gauges, places.at);
+      this.#limiter.leave(gauges);
+    }
+  }
+
+  /** What this gateway has inherited runs nowhere until it is resumed here. */
+  #leaveInherited({ open }: ExchangesElsewhere): void {
+    for (const id of this.#places.keys()) if (open.get(id)?.gateway === this.#gateway()) this.#over(id, false);
+  }
+}

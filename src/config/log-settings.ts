@@ -1,0 +1,111 @@
+/** Where the event log is: in files, in memory, or on an engine with a replica in files. */
+import { join, resolve } from 'node:path';
+import { engineAddress, engineUrl } from './engine-address.ts';
+import type { Problem } from './problem.ts';
+import type { RawSettings } from './raw-settings.ts';
+import type { FileSettings } from './schema.ts';
+
+type LogSettings = FileSettings['log'];
+
+/** How an engine (Kafka, EventStoreDB) is reached, in addition to the address. */
+export interface LogEngineConfig {
+  /** Absolute: the folder of the replica, which holds every event of the log. */
+  readonly folder: string;
+  /** Both are given, or neither. */
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  readonly saslMechanism: LogSettings['sasl_mechanism'];
+  /** Undefined: as the address says. */
+  readonly tls: boolean | undefined;
+  /** Absolute paths of PEM files. */
+  readonly tlsCa: string | undefined;
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+}
+
+export interface LogConfig {
+  /** Where events are appended. Holds no password. */
+  readonly url: string;
+  /** Where events are read by other code than the gateway: files of this machine, also when an engine has the log. */
+  readonly readUrl: string;
+  readonly durability: LogSettings['durability'];
+  /** How long the lease of a gateway lasts without a renewal. Undefined: only one gateway at a time can use the log. */
+  readonly leaseMs: number | undefined;
+  /** Undefined: the log is in files or in memory. */
+  readonly engine: LogEngineConfig | undefined;
+}
+
+/** @param workers number of processes of the service that serve requests */
+export function logConfig(settings: LogSettings, dataDir: string, cwd: string, workers = 1): LogConfig {
+  const { durability, tls, lease } = settings;
+  const folder = join(dataDir, 'log');
+  const url = settings.url ?? `file:${folder}`;
+  const address = engineAddress(url);
+  if (address === undefined) {
+    return { url, readUrl: url, durability, leaseMs: workers > 1 ? lease : undefined, engine: undefined };
+  }
+  const { user = address.user, password = address.password } = settings;
+  const pathOf = (path: string | undefined) => path && resolve(cwd, path);
+  return {
+    url: address.url,
+    readUrl: `file:${folder}`,
+    durability,
+    leaseMs: lease,
+    engine: {
+      folder,
+      user,
+      password,
+      saslMechanism: settings.sasl_mechanism,
+      tls: tls.enabled,
+      tlsCa: pathOf(tls.ca),
+      tlsCert: pathOf(tls.cert),
+      tlsKey: pathOf(tls.key),
+    },
+  };
+}
+
+/** Several workers share one log in files. Gateways on an engine share it without that. */
+export function workersProblem({ url }: LogSettings, workers: number, raw: RawSettings): Problem | undefined {
+  if (workers === 1 || url === undefined || url.startsWith('file:')) return undefined;
+  const origin = raw.origin(['server', 'workers']);
+  return {
+    path: 'server.workers',
+    variable: origin.variable ?? 'GATEWAY_WORKERS',
+    source: origin.source,
+    message:
+      'several workers need a log in files, and LOG_URL names another one; with Kafka or EventStoreDB, start several ' +
+      'gateways with the same LOG_URL and a DATA_DIR each',
+  };
+}
+
+/** What can be wrong with the address of an engine before it is contacted. */
+export function logProblems(settings: LogSettings, raw: RawSettings): Problem[] {
+  if (settings.url === undefined || !engineUrl.test(settings.url)) return [];
+  const problem = (key: string, variable: string, message: string): Problem => {
+    const origin = raw.origin(['log', ...key.split('.')]);
+    return { path: `log.${key}`, variable: origin.variable ?? variable, source: origin.source, message };
+  };
+  const address = engineAddress(settings.url);
+  if (address === undefined) {
+    const message =
+      'expected hosts with ports, as in kafka://host:9092,host2:9092/topic or esdb://host:2113; in a user or ' +
+      'password, characters other than letters and digits are percent-encoded ("%" is "%25"), or both are set with LOG_USER ' +
+      'and LOG_PASSWORD';
+    return [problem('url', 'LOG_URL', message)];
+  }
+  const twice = (['user', 'password'] as const).find((key) => isTwice(address[key], settings[key]));
+  if (twice !== undefined) {
+    return [problem(twice, `LOG_${twice.toUpperCase()}`, `is not the ${twice} in LOG_URL; remove one of them`)];
+  }
+  const { user = address.user, password = address.password, tls } = settings;
+  if (user !== undefined && password === undefined) return [problem('password', 'LOG_PASSWORD', 'a user needs one')];
+  if (user === undefined && password !== undefined) return [problem('user', 'LOG_USER', 'a password needs one')];
+  if ((tls.cert === undefined) !== (tls.key === undefined)) {
+    return [problem('tls', 'LOG_TLS_CERT', 'a client certificate needs both cert and key')];
+  }
+  return [];
+}
+
+function isTwice(inAddress: string | undefined, apart: string | undefined): boolean {
+  return inAddress !== undefined && apart !== undefined && inAddress !== apart;
+}

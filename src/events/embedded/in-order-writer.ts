@@ -1,0 +1,64 @@
+/** Places appends into a log in a given order. Unlike `append`, none passes another one that waits. */
+import type { StreamName } from '../event.ts';
+import type { Appended } from '../log.ts';
+import type { GroupCommit } from './group-commit.ts';
+import type { EncodedAppend, PreparedWrite } from './prepared-append.ts';
+
+const nothingFound: ReadonlyMap<StreamName, number> = new Map();
+
+export class InOrderWriter {
+  readonly #commit: GroupCommit;
+  readonly #lookUp: (streams: readonly StreamName[]) => Promise<ReadonlyMap<StreamName, number>>;
+  #found = nothingFound;
+
+  constructor(
+    commit: GroupCommit,
+    lookUp: (streams: readonly StreamName[]) => Promise<ReadonlyMap<StreamName, number>>,
+  ) {
+    this.#commit = commit;
+    this.#lookUp = lookUp;
+  }
+
+  /**
+   * Waits until the log takes records and knows the streams of the writes. The appends with these writes must be placed
+   * before the next turn of the event loop.
+   * @throws LogCorrupted; what the disk and SQLite throw
+   */
+  async prepare(writes: Iterable<PreparedWrite>, signal: AbortSignal): Promise<void> {
+    this.#found = nothingFound;
+    const unknown = new Set<StreamName>();
+    for (;;) {
+      if (!this.#commit.takesRecords) await this.#takesRecords(signal);
+      signal.throwIfAborted();
+      unknown.clear();
+      for (const write of writes) if (!this.#commit.isKnown(write)) unknown.add(write.stream);
+      if (unknown.size === 0) return;
+      this.#found = await this.#lookUp([...unknown]);
+      if (this.#commit.takesRecords) return;
+    }
+  }
+
+  async #takesRecords(signal: AbortSignal): Promise<void> {
+    const aborted = Promise.withResolvers<void>();
+    const abort = () => aborted.resolve();
+    signal.addEventListener('abort', abort);
+    while (!this.#commit.takesRecords && !signal.aborted) await Promise.race([this.#commit.changed(), aborted.promise]);
+    signal.removeEventListener('abort', abort);
+  }
+
+  /**
+   * @returns its revisions and position, which hold if `written` reaches the position
+   * @throws WrongExpectedRevision; LogUnavailable when the disk has refused something that was placed before
+   */
+  place(append: EncodedAppend): Appended {
+    return this.#commit.placeInOrder(append, this.#found);
+  }
+
+  /**
+   * Writes what was placed and makes it visible.
+   * @returns position of the last event that is written. What was placed after it is undone: the disk refused it.
+   */
+  write(): number {
+    return this.#commit.writePlaced();
+  }
+}

@@ -1,0 +1,236 @@
+/**
+ * Decides about appends in the order of the engine, and places the accepted ones into the replica. What is decided
+ * depends on the engine's content alone, so every replica has the same events at the same positions.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { EmbeddedLog } from '../embedded/embedded-log.ts';
+import type { InOrderWriter } from '../embedded/in-order-writer.ts';
+import { recordEnd, recordId } from '../embedded/record-layout.ts';
+import type { RecordedEvent } from '../event.ts';
+import { EventIdReused, LogUnavailable, WrongExpectedRevision } from '../log.ts';
+import { formatPosition } from '../sequence-position.ts';
+import { NEW_LOG, type SeenEvent, type SequencedAppend } from './engine.ts';
+import type { AppendResult } from './outbox.ts';
+import { RecentIds, recentIdCount } from './recent-ids.ts';
+import { RecordedAppends } from './recorded-appends.ts';
+import { type SavedNumbers, WriterNumbers } from './writer-numbers.ts';
+
+/** What is known at the place where reading begins. */
+export interface Beginning {
+  readonly log: string | undefined;
+  /** Of the last event before it. */
+  readonly position: number;
+  readonly numbers: SavedNumbers | undefined;
+}
+
+export interface DecidedAppend {
+  readonly append: SequencedAppend;
+  readonly result: AppendResult;
+}
+
+interface Placed {
+  /** Among the appends of the call. */
+  readonly index: number;
+  readonly decision: DecidedAppend;
+  /** Position of the last event after it. */
+  readonly last: number;
+  readonly undo: () => void;
+}
+
+/** The writer of the append has read another log than this replica. */
+export class HistoryDiffers extends LogUnavailable {
+  constructor() {
+    super('this gateway has read another log than the others from the engine', 'none');
+  }
+}
+
+class DiskRefused extends Error {}
+
+/** What is decided in one turn of the event loop: some milliseconds of work. */
+const maxPass = { appends: 512, bytes: 1024 * 1024 };
+
+export class AppendApplier {
+  readonly #replica: EmbeddedLog;
+  readonly #writer: InOrderWriter;
+  #ids: RecentIds;
+  #numbers: WriterNumbers;
+  /** Which log it is; undefined before its first append was read. */
+  #log: string | undefined;
+  /** While the replica has events that were not found on the engine yet. */
+  #recorded: RecordedAppends | undefined;
+  #position: number;
+  /** Decided since the event loop had its last turn. */
+  #pass = { appends: 0, bytes: 0 };
+
+  private constructor(replica: EmbeddedLog, ids: RecentIds, { position, log, numbers }: Beginning) {
+    this.#log = log;
+    this.#replica = replica;
+    this.#writer = replica.inOrder();
+    this.#ids = ids;
+    this.#numbers = new WriterNumbers(numbers);
+    this.#position = position;
+    if (position < ids.last) this.#recorded = new RecordedAppends(replica, position);
+  }
+
+  static async open(replica: EmbeddedLog, beginning: Beginning): Promise<AppendApplier> {
+    return new AppendApplier(replica, await latestIds(replica), beginning);
+  }
+
+  get log(): string | undefined {
+    return this.#log;
+  }
+
+  /** Position of the last event that was found on the engine. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Whether the replica has events that were not found on the engine so far. */
+  get isBehindReplica(): boolean {
+    return this.#recorded !== undefined;
+  }
+
+  get seen(): SeenEvent {
+    if (this.#recorded !== undefined) return { position: 0, check: 0 };
+    return { position: this.#position, check: this.#ids.check(this.#position) ?? 0 };
+  }
+
+  saveNumbers(): SavedNumbers {
+    return this.#numbers.save();
+  }
+
+  /**
+   * Decides about all of them, in order. The event loop gets a turn after each pass, also between two calls.
+   * @returns the decisions of each pass, without repetitions of the same writer and number
+   */
+  async *apply(appends: readonly SequencedAppend[], signal: AbortSignal): AsyncIterable<readonly DecidedAppend[]> {
+    for (let done = 0; done < appends.length; ) {
+      const count = this.#countOfPass(appends, done);
+      if (count === 0) {
+        await nextTurn();
+        this.#pass = { appends: 0, bytes: 0 };
+        continue;
+      }
+      yield await this.#decideAll(appends.slice(done, done + count), signal);
+      done += count;
+    }
+  }
+
+  /** How many of the appends from this index on are decided in this turn of the event loop. */
+  #countOfPass(appends: readonly SequencedAppend[], from: number): number {
+    let count = 0;
+    while (from + count < appends.length && this.#pass.appends < maxPass.appends && this.#pass.bytes < maxPass.bytes) {
+      this.#pass.appends++;
+      this.#pass.bytes += appends[from + count]?.records.length ?? 0;
+      count++;
+    }
+    return count;
+  }
+
+  async #decideAll(appends: readonly SequencedAppend[], signal: AbortSignal): Promise<DecidedAppend[]> {
+    const decisions: DecidedAppend[] = [];
+    let done = 0;
+    for (; this.#recorded !== undefined && done < appends.length; done++) {
+      const append = appends[done];
+      if (append !== undefined) await this.#find(append, decisions);
+    }
+    while (done < appends.length) {
+      const left = appends.slice(done);
+      await this.#writer.prepare(
+        left.flatMap(({ writes }) => writes),
+        signal,
+      );
+      done += await this.#place(left, decisions);
+    }
+    return decisions;
+  }
+
+  async #find(append: SequencedAppend, decisions: DecidedAppend[]): Promise<void> {
+    if (this.#numbers.count(append.writer, append.number) === undefined || this.#recorded === undefined) return;
+    this.#log ??= append.log === NEW_LOG ? append.writer : append.log;
+    const ids = idsOf(append);
+    if (ids.length > 0 && (await this.#recorded.take(ids))) this.#position += ids.length;
+    if (this.#position === this.#ids.last) this.#recorded = undefined;
+    decisions.push({ append, result: { position: formatPosition(this.#position), revisions: [] } });
+  }
+
+  /** @returns how many of them are decided: fewer when the disk has refused a part */
+  async #place(appends: readonly SequencedAppend[], decisions: DecidedAppend[]): Promise<number> {
+    const placed: Placed[] = [];
+    for (const [index, append] of appends.entries()) {
+      const undo = this.#numbers.count(append.writer, append.number);
+      if (undo === undefined) continue;
+      const result = this.#decide(append);
+      placed.push({ index, decision: { append, result }, last: this.#ids.last, undo });
+      if (result instanceof DiskRefused) break;
+    }
+    const written = this.#writer.write();
+    const refused = placed.findIndex(({ last, decision }) => last > written || decision.result instanceof DiskRefused);
+    const undone = refused === -1 ? [] : placed.splice(refused);
+    for (const { undo } of undone.toReversed()) undo();
+    if (undone.length > 0) this.#ids = await latestIds(this.#replica);
+    this.#position = this.#ids.last;
+    decisions.push(...placed.map(({ decision }) => decision));
+    return undone[0]?.index ?? appends.length;
+  }
+
+  #decide(append: SequencedAppend): AppendResult {
+    const ids = idsOf(append);
+    if (!this.#isOfThisLog(append)) return new HistoryDiffers();
+    const repeated = this.#ids.find(ids);
+    if (repeated !== undefined) {
+      return 'reused' in repeated
+        ? new EventIdReused(repeated.reused)
+        : answerFor(this.#replica, append, repeated.first);
+    }
+    try {
+      const appended = this.#writer.place(append);
+      for (const [index, id] of ids.entries()) this.#ids.add(id, index === 0 ? 'yes' : 'no');
+      return appended;
+    } catch (error) {
+      if (error instanceof WrongExpectedRevision) return error;
+      if (error instanceof LogUnavailable) return new DiskRefused();
+      throw error;
+    }
+  }
+
+  /**
+   * An append whose writer has read another log is not accepted. That is no reason to stop: the writer may be a gateway
+   * that has not noticed yet that the engine lost its end, and what it sent stays on the engine.
+   */
+  #isOfThisLog({ log, writer, seen: { position, check } }: SequencedAppend): boolean {
+    this.#log ??= log === NEW_LOG ? writer : log;
+    if (log !== NEW_LOG && log !== this.#log) return false;
+    if (position > this.#ids.last) return false;
+    const own = this.#ids.check(position);
+    return own === undefined || own === check;
+  }
+}
+
+export function idsOf({ records }: Pick<SequencedAppend, 'records'>): string[] {
+  const ids: string[] = [];
+  for (let at = 0; at < records.length; at = recordEnd(records, at)) ids.push(recordId(records, at));
+  return ids;
+}
+
+async function latestIds(replica: EmbeddedLog): Promise<RecentIds> {
+  const head = replica.visible();
+  const first = Math.max(0, head - recentIdCount);
+  const ids = new RecentIds(first);
+  for await (const { id } of replica.readAll({ after: formatPosition(first) })) ids.add(id, 'unknown');
+  return ids;
+}
+
+/** What the first append of these events was answered. It may be in the same batch, which is written in this turn. */
+async function answerFor(replica: EmbeddedLog, { writes }: SequencedAppend, first: number) {
+  await Promise.resolve();
+  const count = writes.reduce((sum, write) => sum + write.count, 0);
+  const events: RecordedEvent[] = [];
+  for await (const event of replica.readAll({ after: formatPosition(first - 1), maxCount: count })) events.push(event);
+  let next = 0;
+  const revisions = writes.map((write) => {
+    next += write.count;
+    return events[next - 1]?.revision ?? -1n;
+  });
+  return { position: formatPosition(first + count - 1), revisions };
+}

@@ -1,0 +1,27 @@
+import { EngineUnsuitable, type LogEngine } from './engine.ts';
+import { pause } from './pause.ts';
+
+/**
+ * Opens the engine, again and again until it can be reached or the signal is aborted.
+ * @param delayed called each time it cannot be used for another reason
+ * @throws EngineUnsuitable
+ */
+export async function openEngine(
+  engine: LogEngine,
+  retryMs: number,
+  delayed: (reason: string, error: unknown) => void,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  let reason: string | undefined;
+  while (!signal?.aborted) {
+    try {
+      return await engine.open();
+    } catch (error) {
+      if (error instanceof EngineUnsuitable) throw error;
+      const latest = error instanceof Error ? error.message : String(error);
+      if (latest !== reason) delayed(`${engine.name}: ${latest}`, error);
+      reason = latest;
+      await pause(retryMs, signal);
+    }
+  }
+}

@@ -1,0 +1,251 @@
+/**
+ * Budgets where several gateways use the log: their spending, and the cost that open exchanges have reserved. The order of
+ * the log decides which reservations fit, so every gateway comes to the same decisions, and together they reserve and
+ * spend no more than a budget has.
+ *
+ * A reservation counts from its `cost.reserved` until usage replaces it, its exchange ends, or its work that continues
+ * after the exchange is settled. When a gateway ends an exchange whose provider's answer it does not know (the one that
+ * called it was killed or cut off), the reservation counts as spent: the provider may have served all of it. It belongs to no period: a new period, a reset and the end of a lease release nothing.
+ */
+import { z } from 'zod';
+import {
+  costReserved,
+  exchangeEnds,
+  exchangeFailed,
+  usageDeferred,
+  usageRecorded,
+  usageSettled,
+} from '../events/catalogue/exchange.ts';
+import type { RecordedEvent, StreamName } from '../events/event.ts';
+import { pathsAbove } from '../events/user-path.ts';
+import { type Meter, readMeter } from './budget-meter.ts';
+import { subjectKey } from './budgets.ts';
+import { isA } from './known-event.ts';
+import type { Projection } from './projection.ts';
+import { charge, metersOn, metersUnder, type SpendState, spendView } from './spend.ts';
+
+/** What a cost is charged to. */
+export interface CostAccount {
+  readonly userPath: string;
+  readonly labels?: readonly string[] | undefined;
+}
+
+interface OpenReservation extends CostAccount {
+  readonly stream: StreamName;
+  /** Nano-dollars, like all amounts here. */
+  readonly amount: number;
+}
+
+interface EndedReservation extends OpenReservation {
+  /** Whether it counts as spent. */
+  readonly isCharged: boolean;
+}
+
+export interface ExceededMeter {
+  readonly meter: Meter;
+  /** In the period at that time. */
+  readonly spent: number;
+  readonly reserved: number;
+  /** End of that period, in milliseconds since the epoch. */
+  readonly end: number;
+}
+
+export interface SharedSpendState {
+  spend: SpendState;
+  readonly open: Map<StreamName, OpenReservation>;
+  /** The sum of the open reservations of each user path, those below it included, and of each label; by `subjectKey`. */
+  readonly reserved: Map<string, number>;
+  /** The reservation of the exchange whose end was the last event: its usage may follow. */
+  ended: EndedReservation | undefined;
+  /** Set by each `cost.reserved`: why its reservation does not fit; undefined when it does. */
+  refused: ExceededMeter | undefined;
+}
+
+/** A request whose cost has no bound leaves this part of each budget free. */
+const UNBOUNDED_MARGIN = 0.1;
+
+const savedReservation = z.object({
+  stream: z.string().transform((stream) => stream as StreamName),
+  userPath: z.string(),
+  labels: z.array(z.string()).readonly().optional(),
+  amount: z.number(),
+});
+
+const savedShared = z.object({
+  spend: z.unknown(),
+  open: z.array(savedReservation),
+  ended: savedReservation.extend({ isCharged: z.boolean() }).optional(),
+});
+
+export const sharedSpendView: Projection<SharedSpendState> = {
+  name: 'shared-spend',
+  version: 2,
+  filter: {
+    types: [
+      ...(spendView.filter.types ?? []),
+      costReserved.type,
+      ...exchangeEnds,
+      usageDeferred.type,
+      usageSettled.type,
+    ],
+  },
+  initial: () => ({
+    spend: spendView.initial(),
+    open: new Map(),
+    reserved: new Map(),
+    ended: undefined,
+    refused: undefined,
+  }),
+  apply(state, event) {
+    const { ended } = state;
+    state.ended = undefined;
+    if (isA(event, costReserved)) reserve(state, event);
+    else if (exchangeEnds.has(event.type)) state.ended = end(state, event);
+    else if (isA(event, usageSettled)) release(state, event.stream);
+    else if (isA(event, usageDeferred)) defer(state, event, ended);
+    else {
+      state.spend = spendView.apply(state.spend, event);
+      if (isA(event, usageRecorded)) spend(state, event, ended);
+    }
+    return state;
+  },
+  save: ({ spend, open, ended }) => ({ spend: spendView.save?.(spend), open: [...open.values()], ended }),
+  load(saved) {
+    const { spend, open, ended } = savedShared.parse(saved);
+    const state: SharedSpendState = {
+      spend: spendView.load?.(spend) ?? spendView.initial(),
+      open: new Map(),
+      reserved: new Map(),
+      ended,
+      refused: undefined,
+    };
+    for (const one of open) replace(state, one);
+    return state;
+  },
+};
+
+/** Nano-dollars that an exchange has reserved. */
+export function reservedBy({ open }: SharedSpendState, stream: StreamName): number {
+  return open.get(stream)?.amount ?? 0;
+}
+
+/** Nano-dollars that are reserved for all budgets of a path or label. */
+export function reservedFor({ reserved }: SharedSpendState, scope: 'user_path' | 'label', subject: string): number {
+  return reserved.get(subjectKey(scope, subject)) ?? 0;
+}
+
+export interface WantedReservation extends CostAccount {
+  readonly stream: StreamName;
+  readonly amount: number;
+  readonly isBounded: boolean;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/**
+ * Which budget has no room for the reservation, which replaces that of its exchange. Of several, the one whose period ends
+ * last: it determines when a retry can succeed.
+ * @param more nano-dollars to count as reserved that the log does not show yet
+ */
+export function exceededBy(
+  state: SharedSpendState,
+  { stream, userPath, labels, amount, isBounded, at }: WantedReservation,
+  more: (meter: Meter) => number = () => 0,
+): ExceededMeter | undefined {
+  const { spend } = state;
+  const own = reservedBy(state, stream);
+  let exceeded: ExceededMeter | undefined;
+  const check = (meter: Meter) => {
+    const { spent, end } = readMeter(meter, spend.budgets.settings, at);
+    const reserved = reservedFor(state, meter.scope, meter.subject) - own + more(meter);
+    const margin = isBounded ? 0 : meter.amount * UNBOUNDED_MARGIN;
+    const fits = spent < meter.amount && spent + reserved + amount + margin <= meter.amount;
+    if (!fits && (exceeded === undefined || end > exceeded.end)) exceeded = { meter, spent, reserved, end };
+  };
+  for (const meter of metersOn(spend, userPath)) check(meter);
+  for (const label of labels ?? []) for (const meter of metersUnder(spend, label)) check(meter);
+  return exceeded;
+}
+
+function reserve(state: SharedSpendState, event: RecordedEvent<string, z.infer<typeof costReserved.data>>): void {
+  const { stream, at, context, data } = event;
+  const { bounded: isBounded, labels } = data;
+  const wanted = { stream, userPath: context.userPath ?? '/', labels, amount: Number(data.amount), isBounded, at };
+  state.refused = exceededBy(state, wanted);
+  if (state.refused === undefined) replace(state, wanted);
+}
+
+/** @param ended what the end before it released: a gateway that closes the exchange of another one does not know the amount */
+function defer(
+  state: SharedSpendState,
+  { stream, at, context, data }: RecordedEvent<string, z.infer<typeof usageDeferred.data>>,
+  ended: EndedReservation | undefined,
+): void {
+  const released = ended?.stream === stream ? ended.amount : 0;
+  if (ended?.isCharged === true && released > 0) chargeReservation(state, ended, at, -released);
+  const amount = data.reservedCost === null ? released : Number(data.reservedCost);
+  if (amount > 0) replace(state, { stream, userPath: context.userPath ?? '/', labels: data.labels, amount });
+}
+
+/** The gateway that ends an exchange of another one, or one that the log did not take in time, does not know what the provider served. */
+function end(state: SharedSpendState, event: RecordedEvent): EndedReservation | undefined {
+  const released = release(state, event.stream);
+  if (released === undefined) return undefined;
+  const isCharged =
+    isA(event, exchangeFailed) &&
+    event.context.actor === 'system' &&
+    (event.data.reason === 'gateway_stopped' || event.data.reason === 'log_unavailable');
+  if (isCharged) chargeReservation(state, released, event.at, released.amount);
+  return { ...released, isCharged };
+}
+
+function chargeReservation(state: SharedSpendState, account: CostAccount, at: number, nano: number): void {
+  charge(state.spend, { ...account, labels: account.labels, at, nano, isNow: nano > 0 });
+}
+
+/** Usage that the provider reported is all of it; an estimate is of what was recorded, and the provider may have served more. */
+function spend(
+  state: SharedSpendState,
+  { stream, at, data }: RecordedEvent<string, z.infer<typeof usageRecorded.data>>,
+  ended: EndedReservation | undefined,
+): void {
+  const spent = Number(data.totalCost ?? 0);
+  replaceBySpent(state, stream, spent);
+  if (ended?.stream !== stream || !ended.isCharged) return;
+  const isKnown = data.totalCost !== null && data.estimated === undefined;
+  chargeReservation(state, ended, at, -(isKnown ? ended.amount : Math.min(ended.amount, spent)));
+}
+
+function replaceBySpent(state: SharedSpendState, stream: StreamName, spent: number): void {
+  const before = state.open.get(stream);
+  if (before !== undefined) replace(state, { ...before, amount: Math.max(0, before.amount - spent) });
+}
+
+function replace(state: SharedSpendState, { stream, userPath, labels, amount }: OpenReservation): void {
+  release(state, stream);
+  state.open.set(stream, { stream, userPath, labels, amount });
+  add(state, { userPath, labels }, amount);
+}
+
+function release(state: SharedSpendState, stream: StreamName): OpenReservation | undefined {
+  const before = state.open.get(stream);
+  if (before === undefined) return undefined;
+  state.open.delete(stream);
+  add(state, before, -before.amount);
+  return before;
+}
+
+function add({ reserved }: SharedSpendState, account: CostAccount, change: number): void {
+  if (change === 0) return;
+  for (const subject of subjectsOf(account)) {
+    const sum = (reserved.get(subject) ?? 0) + change;
+    if (sum > 0) reserved.set(subject, sum);
+    else reserved.delete(subject);
+  }
+}
+
+/** Every path and label whose budgets the cost is charged to. */
+export function subjectsOf({ userPath, labels = [] }: CostAccount): string[] {
+  const paths = pathsAbove(userPath).map((path) => subjectKey('user_path', path));
+  return [...paths, ...new Set(labels.map((label) => subjectKey('label', label)))];
+}

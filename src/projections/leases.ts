@@ -1,0 +1,82 @@
+/** The gateways on the log: those whose lease has not ended. */
+import { z } from 'zod';
+import { gatewayStarted } from '../events/catalogue/gateway.ts';
+import { leaseEnded, leaseGranted, leaseRenewed } from '../events/catalogue/lease.ts';
+import { idOf, type Position } from '../events/event.ts';
+import { parsePosition } from '../events/sequence-position.ts';
+import { isA } from './known-event.ts';
+import type { Projection } from './projection.ts';
+
+const lease = z.object({
+  gateway: z.string(),
+  folder: z.string(),
+  leaseMs: z.number().optional(),
+  secrets: z.object({ salt: z.string(), credentialsKey: z.string(), masterKey: z.string() }).optional(),
+  /** Milliseconds since the epoch: when it was granted. */
+  since: z.number(),
+  /** Milliseconds since the epoch: when it last renewed its lease or stated a change as applied. */
+  renewedAt: z.number(),
+  grantedAt: z.string().transform((text) => text as Position),
+  /** Number of events of the stream `gateway-<gateway>`. */
+  events: z.number(),
+  applied: z.string().transform((text) => text as Position),
+  /** Up to where it had read the log when it last renewed its lease. */
+  read: z.string().transform((text) => text as Position),
+  /** The events in the log that it had not read then. */
+  unread: z.number(),
+  /** Undefined until it serves. */
+  process: z
+    .object({ startedAt: z.number(), version: z.string(), host: z.string().optional(), pid: z.number() })
+    .optional(),
+});
+
+export type GrantedLease = z.infer<typeof lease>;
+/** By gateway. */
+export type Leases = Map<string, GrantedLease>;
+
+export const leasesView: Projection<Leases> = {
+  name: 'leases',
+  version: 5,
+  filter: { streams: ['lease-', 'gateway-'] },
+  initial: () => new Map(),
+  apply(state, event) {
+    const gateway = idOf(event.stream);
+    if (isA(event, leaseGranted)) {
+      // It serves no request before it has applied everything up to here.
+      const { at, position } = event;
+      state.set(gateway, {
+        ...{ gateway, ...event.data, since: at, renewedAt: at },
+        ...{ grantedAt: position, events: 0, applied: position, read: position, unread: 0 },
+      });
+      return state;
+    }
+    if (isA(event, leaseEnded)) {
+      state.delete(gateway);
+      return state;
+    }
+    const known = state.get(gateway);
+    if (known === undefined) return state;
+    known.events = Number(event.revision) + 1;
+    if (isA(event, leaseRenewed)) {
+      const { applied, read } = event.data;
+      known.renewedAt = event.at;
+      if (applied > known.applied) known.applied = applied as Position;
+      if (read !== undefined) {
+        known.read = read as Position;
+        known.unread = parsePosition(event.position) - parsePosition(read) - 1;
+      }
+    } else if (isA(event, gatewayStarted)) {
+      const { version, host, pid } = event.data;
+      known.process = { startedAt: event.at, version, host, pid };
+    }
+    return state;
+  },
+  save: (state) => [...state.values()],
+  load: (saved) =>
+    new Map(
+      z
+        .array(lease)
+        .parse(saved)
+        .map((one) => [one.gateway, one]),
+    ),
+};

@@ -1,0 +1,86 @@
+/** Messages between the primary process and its workers, over their IPC channels. */
+import { z } from 'zod';
+import type { AnalyticsStatus } from '../../analytics/process.ts';
+import type { Config } from '../../config/config.ts';
+import type { MetricFigures } from '../../http/metric-figures.ts';
+import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
+
+/** What analytics, which the primary runs, is for the workers. */
+export interface AnalyticsSeen {
+  readonly status: AnalyticsStatus;
+  readonly gateway: AnalyticsAddress | undefined;
+  readonly administrator: AnalyticsAddress | undefined;
+}
+
+/** Sent each second. */
+const serviceState = z.object({
+  /** Workers that serve requests. */
+  running: z.number(),
+  /** Undefined while analytics is off. */
+  analytics: z.custom<AnalyticsSeen>().optional(),
+});
+
+export type ServiceState = z.infer<typeof serviceState>;
+
+/**
+ * The first message to a worker. It reads no configuration itself: all workers have that of the primary's start, also one
+ * that replaces another.
+ */
+const start = z.object({
+  type: z.literal('start'),
+  number: z.number(),
+  config: z.custom<Config>(),
+  masterKey: z.string().optional(),
+  socketPath: z.string(),
+  /** At which clients reach the service. */
+  url: z.string(),
+  state: serviceState,
+});
+
+export type WorkerStart = z.infer<typeof start>;
+
+export const toWorker = z.discriminatedUnion('type', [
+  start,
+  z.object({ type: z.literal('state'), state: serviceState }),
+  /** Sent with the socket of a connection. Answered by `accepted`. */
+  z.object({ type: z.literal('connection') }),
+  z.object({ type: z.literal('stop'), reason: z.string() }),
+  /** Answered by `figures` with the same id. */
+  z.object({ type: z.literal('collect'), id: z.number() }),
+  /** The answer to `scrape`. */
+  z.object({ type: z.literal('scraped'), id: z.number(), text: z.string() }),
+]);
+
+export type ToWorker = z.infer<typeof toWorker>;
+
+export const toPrimary = z.discriminatedUnion('type', [
+  /** The gateway has its lease. */
+  z.object({ type: z.literal('leased'), gateway: z.string() }),
+  /** It accepts connections. */
+  z.object({
+    type: z.literal('ready'),
+    url: z.string(),
+    demo: z.boolean(),
+    dashboard: z.enum(['on', 'off', 'not built']),
+  }),
+  z.object({ type: z.literal('accepted') }),
+  /** It could not start, and ends. */
+  z.object({ type: z.literal('failed'), reason: z.string() }),
+  /** The answer to `state`. */
+  z.object({ type: z.literal('alive') }),
+  z.object({ type: z.literal('figures'), id: z.number(), figures: z.custom<MetricFigures>() }),
+  /** A client asks for the metrics of the service. Answered by `scraped` with the same id. */
+  z.object({ type: z.literal('scrape'), id: z.number() }),
+  /** It stopped, and ends. */
+  z.object({
+    type: z.literal('stopped'),
+    /** Why the stop could not be recorded. */
+    unrecorded: z.string().optional(),
+    /** Why it has not stopped in the usual way. */
+    error: z.string().optional(),
+    /** Its last ones. */
+    figures: z.custom<MetricFigures>().optional(),
+  }),
+]);
+
+export type ToPrimary = z.infer<typeof toPrimary>;

@@ -1,0 +1,148 @@
+/**
+ * The primary process of a service with several workers. It has the log open, which the workers use over a socket; starts,
+ * replaces and stops them; passes connections to them in turn; and runs analytics. It serves no request itself.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type AnalyticsProcess, analyticsProcess } from '../../analytics/process.ts';
+import { announceStart, whyNotStarted } from '../../announce-start.ts';
+import { print, printError } from '../../cli/terminal.ts';
+import { createReadAudit } from '../../commands/audit/audit-reads.ts';
+import { endAllLeases, endLeaseOf } from '../../commands/gateways/end-leases.ts';
+import { EmbeddedLog } from '../../events/embedded/embedded-log.ts';
+import type { EventLog } from '../../events/log.ts';
+import { directoryOf } from '../../events/open-log.ts';
+import { serveSharedLog } from '../../events/shared/serve-shared-log.ts';
+import { leasesView } from '../../projections/leases.ts';
+import { createProjectionRunner } from '../../projections/runner.ts';
+import { readViewStore } from '../../projections/view-store.ts';
+import type { ServedProcess } from '../../served-process.ts';
+import { recordQueriesIn } from '../analytics/recorded-queries.ts';
+import { urlOf } from '../http/server.ts';
+import { errorReporter } from '../log/report-errors.ts';
+import { FigureCollection } from './collect-figures.ts';
+import { type ConnectionReceiver, Connections } from './connections.ts';
+import type { ServiceState, ToPrimary } from './messages.ts';
+import { STATE_EVERY_MS, WorkerPool } from './worker-pool.ts';
+
+/** Workers that stop get so long in addition to the grace period of open requests. */
+const STOP_MARGIN_MS = 20_000;
+
+/** @returns the exit code, once everything has stopped */
+export async function serveWithWorkers(served: ServedProcess): Promise<number> {
+  const { config, logger, masterKey, created, unexpected, stopRequested } = served;
+  const { first, second } = stopRequested;
+  const warn = (message: string, error: unknown) => logger.warn({ err: error }, message);
+  let log: EmbeddedLog;
+  let connections: Connections;
+  const socketPath = join(config.dataDir, 'workers.sock');
+  try {
+    connections = await Connections.listen(config.server);
+    mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+    log = await EmbeddedLog.open(directoryOf(config.log.url), { durability: config.log.durability, warn });
+    await endLeasesOfEarlierRuns(log, join(config.dataDir, 'views.db'));
+  } catch (error) {
+    return notStarted(error);
+  }
+  const url = urlOf({ host: config.server.host, port: connections.port });
+  const onError = errorReporter(logger, log);
+  const sharing = await serveSharedLog({ log, socketPath, warn });
+  const analytics = analyticsProcess({ config, logger, say: print });
+  const pool = new WorkerPool({
+    count: config.server.workers,
+    start: () => ({ config, masterKey, socketPath, url, state: state() }),
+    patienceMs: 1.2 * (config.log.leaseMs ?? 0) + STOP_MARGIN_MS,
+    logger,
+    onMessage: receive,
+    onExit: exited,
+  });
+  const figures = new FigureCollection(pool, config.server.workers);
+
+  function notStarted(error: unknown): number {
+    printError(`The gateway could not start: ${whyNotStarted(error, config.server)}`);
+    logger.debug(error);
+    return 1;
+  }
+
+  function state(): ServiceState {
+    return { running: pool.running, analytics: analytics && seen(analytics) };
+  }
+
+  function receive(worker: number, message: ToPrimary): void {
+    if (message.type === 'ready' || message.type === 'accepted') connections.workerIsFree(receiverOf(worker));
+    else if (message.type === 'figures') figures.receive(worker, message.figures, message.id);
+    else if (message.type === 'stopped' && message.figures !== undefined) figures.receive(worker, message.figures);
+    else if (message.type === 'scrape') {
+      const { id } = message;
+      figures.text().then((text) => pool.send(worker, { type: 'scraped', id, text }), onError);
+    }
+  }
+
+  function exited(worker: number, gateway: string | undefined): void {
+    connections.workerEnded(worker);
+    figures.workerEnded(worker);
+    if (gateway !== undefined) endLeaseOf(gateway, pool.gateways(), log).catch(onError);
+  }
+
+  function receiverOf(number: number): ConnectionReceiver {
+    return { number, pass: (connection) => pool.send(number, { type: 'connection' }, connection) };
+  }
+
+  let exitCode = 0;
+  const starting = pool.start();
+  const began = await Promise.race([starting, first, unexpected.first]).catch((error: unknown) => notStarted(error));
+  let reason: string;
+  const states = setInterval(() => pool.sendState({ type: 'state', state: state() }), STATE_EVERY_MS);
+  if (typeof began === 'object') {
+    announceStart(began, config, { masterKey, created });
+    analytics?.start(recordQueriesIn(createReadAudit(log)));
+    const failed = pool.failed.then((why) => {
+      printError(`No worker can be started: ${why}`);
+      exitCode = 1;
+      return 'no worker can be started';
+    });
+    reason = await Promise.race([first, unexpected.first, failed]);
+  } else if (typeof began === 'number') {
+    exitCode = began;
+    reason = 'a worker could not start';
+  } else reason = began;
+  if (exitCode === 0) logger.info(`stopping: ${reason}`);
+  void second.then(() => process.exit(1));
+  connections.close();
+  // Analytics stops at once: it continues with unsaved events at the next start.
+  const analyticsStopped = analytics?.stop();
+  const { unrecorded, ...stopped } = await pool.stop(reason, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
+  clearInterval(states);
+  const errors = [...stopped.errors];
+  for (const why of unrecorded) {
+    printError(`All acknowledged events are recorded; the stop of a worker could not be: ${why}`);
+  }
+  try {
+    await analyticsStopped;
+    await sharing.close();
+    await log.close();
+  } catch (error) {
+    errors.push(String(error));
+  }
+  // Of a service that has not started, one reason is enough.
+  if (exitCode !== 0) return exitCode;
+  for (const error of errors) printError(`The gateway has not stopped in the usual way: ${error}`);
+  return unexpected.count === 0 && errors.length === 0 ? 0 : 1;
+}
+
+/** No gateway runs when this is called: the folder of the log is locked. */
+export async function endLeasesOfEarlierRuns(log: EventLog, views: string): Promise<void> {
+  const projections = createProjectionRunner(log, readViewStore(views));
+  const leases = projections.run(leasesView);
+  await leases.caughtUp;
+  await projections.close();
+  await endAllLeases(leases.state.keys(), log);
+}
+
+function seen(analytics: AnalyticsProcess): ServiceState['analytics'] {
+  return {
+    status: analytics.status(),
+    gateway: analytics.address(),
+    administrator: analytics.address('administrator'),
+  };
+}

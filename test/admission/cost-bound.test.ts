@@ -1,0 +1,141 @@
+import { describe, expect, it } from 'vitest';
+import { boundOfCost } from '../../src/commands/admission/cost-bound.ts';
+import type { Pricing, UsageCost } from '../../src/commands/pricing/pricing.ts';
+import { type RequestFacts, requestFor, targetOf } from './request.ts';
+
+interface Rates {
+  readonly input?: number;
+  readonly cacheWrite?: number;
+  readonly output?: number;
+  readonly reasoning?: number;
+  readonly perRequest?: number;
+}
+
+/** Nano-dollars for each token of each model; the price of other models is unknown. */
+function priced(models: Record<string, Rates>): Pricing {
+  return {
+    costOf({ model, usage }): UsageCost {
+      const rates = models[model];
+      if (rates === undefined) return { inputCost: null, outputCost: null, totalCost: null };
+      const { input = 0, cacheWrite = input, output = 0, reasoning = output, perRequest = 0 } = rates;
+      const written = usage.cacheWriteInputTokens ?? 0;
+      const thought = usage.reasoningTokens ?? 0;
+      const inputCost = perRequest + ((usage.inputTokens ?? 0) - written) * input + written * cacheWrite;
+      const outputCost = ((usage.outputTokens ?? 0) - thought) * output + thought * reasoning;
+      return {
+        inputCost: String(inputCost),
+        outputCost: String(outputCost),
+        totalCost: String(inputCost + outputCost),
+      };
+    },
+  };
+}
+
+const messages = [{ role: 'user', content: 'hello' }];
+const limited = { messages, max_tokens: 50 };
+
+function boundOf(
+  facts: RequestFacts,
+  rates: Record<string, Rates> = { tiny: { input: 1, output: 10 } },
+  earlier?: number,
+) {
+  const request = requestFor({ bodyBytes: 300, json: limited, ...facts });
+  return boundOfCost({ ...request, json: request.parsedRequest.json, earlierTokens: earlier }, priced(rates));
+}
+
+describe('the bound of the cost of a request', () => {
+  it('is a token per byte and the longest answer, at the dearest rates that apply', () => {
+    expect(boundOf({})).toBe(300 + 100 + 500);
+    expect(boundOf({ json: { ...limited, n: 3 } })).toBe(400 + 1500);
+    expect(boundOf({}, { tiny: { input: 1, cacheWrite: 2, output: 10, reasoning: 12 } })).toBe(400 + 600);
+    const cached = { ...limited, system: [{ type: 'text', text: 'x', cache_control: { type: 'ephemeral' } }] };
+    expect(boundOf({ json: cached }, { tiny: { input: 1, cacheWrite: 2, output: 10 } })).toBe(800 + 500);
+    const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }];
+    expect(boundOf({ json: { ...limited, tools } })).toBe(1300 + 500);
+  });
+
+  it('is that of the dearest candidate', () => {
+    const candidates = [targetOf('local', 'tiny'), targetOf('local', 'large')];
+    expect(boundOf({ candidates }, { tiny: { output: 1 }, large: { output: 4 } })).toBe(200);
+    expect(boundOf({ candidates }, { tiny: { output: 1 } })).toBe(50);
+  });
+
+  it('counts the earlier turns', () => {
+    const json = { input: 'hi', max_output_tokens: 50, previous_response_id: 'resp_1' };
+    expect(boundOf({ json, endpoint: '/v1/responses' }, undefined, 40)).toBe(400 + 40 + 500);
+    expect(boundOf({ json, endpoint: '/v1/responses' })).toBeUndefined();
+  });
+
+  it.each([
+    ['/v1/chat/completions', ['max_completion_tokens', 'max_tokens']],
+    ['/v1/completions', ['max_tokens']],
+    ['/v1/responses', ['max_output_tokens']],
+    ['/v1/messages', ['max_tokens']],
+  ])('has only the limits of its own API: %s', (endpoint, names) => {
+    const all = ['max_completion_tokens', 'max_tokens', 'max_output_tokens', 'n_predict', 'num_predict'];
+    const bounded = all.filter((name) => boundOf({ endpoint, json: { [name]: 5 } }) !== undefined);
+    expect(bounded).toEqual(names);
+    expect(boundOf({ endpoint, json: { options: { num_predict: 5 } } })).toBeUndefined();
+    const [own] = names as [string];
+    // A provider that knows the other member as well may apply it.
+    expect(boundOf({ endpoint, json: { [own]: 5, n_predict: 7 } })).toBe(400 + 70);
+    expect(boundOf({ endpoint, json: { [own]: 5, n_predict: -1 } })).toBeUndefined();
+  });
+
+  it('counts each answer that may be generated', () => {
+    expect(boundOf({ json: { ...limited, n: 3, best_of: 5 } })).toBe(400 + 2500);
+    expect(boundOf({ json: { ...limited, n: 5000 } })).toBe(400 + 2_500_000);
+    const endpoint = '/v1/completions';
+    expect(boundOf({ endpoint, json: { prompt: ['a', 'b'], max_tokens: 50 } })).toBe(400 + 1000);
+    expect(boundOf({ endpoint, json: { prompt: [1, 2, 3], max_tokens: 50 } })).toBe(400 + 500);
+    expect(boundOf({ endpoint, json: { prompt: [1, 'b'], max_tokens: 50 } })).toBe(400 + 1000);
+  });
+
+  it('does not exist where the provider may read another value of a member', () => {
+    const request = requestFor({ bodyBytes: 300, json: limited });
+    const bound = (repeats: boolean) =>
+      boundOfCost(
+        { ...request, json: limited, repeatsName: () => repeats },
+        priced({ tiny: { input: 1, output: 10 } }),
+      );
+    expect([bound(false), bound(true)]).toEqual([900, undefined]);
+    expect(boundOf({ json: { ...limited, Max_Tokens: 1000 } })).toBeUndefined();
+  });
+
+  it('needs no limit of the answer where the price does not depend on it', () => {
+    expect(boundOf({ json: { messages } }, { tiny: { perRequest: 7 } })).toBe(7);
+    expect(boundOf({ json: { input: 'x' }, endpoint: '/v1/embeddings' })).toBe(400);
+    expect(boundOf({ endpoint: '/v1/audio/speech' }, { tiny: { perRequest: 7 } })).toBe(7);
+  });
+
+  it.each([
+    ['without a limit of the answer', { messages }],
+    ['with a limit that is not a number of tokens', { messages, max_tokens: -1 }],
+    ['with a limit as text', { messages, max_tokens: '1000' }],
+    ['with a fraction as limit', { messages, max_tokens: 10.5 }],
+    ['with a limit and another one as text', { ...limited, max_completion_tokens: '1000' }],
+    ['with a number of answers as text', { ...limited, n: '10' }],
+    ['with a list as number of answers', { ...limited, n: [10] }],
+    ['with no answers', { ...limited, n: 0 }],
+    ['with a number of generated answers as text', { ...limited, best_of: '10' }],
+    ['with an image', { ...limited, messages: [{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }] }],
+    [
+      'with a document in a tool result',
+      { ...limited, messages: [{ content: [{ content: [{ type: 'document' }] }] }] },
+    ],
+    ['with a tool that the provider runs', { ...limited, tools: [{ type: 'web_search' }] }],
+    ['with a search', { ...limited, web_search_options: {} }],
+    ['with audio in the answer', { ...limited, modalities: ['text', 'audio'] }],
+    ['with a stored prompt', { ...limited, prompt: { id: 'pmpt_1' } }],
+    ['with items named by their id alone', { ...limited, input: [{ id: 'msg_1' }] }],
+    ['with items named by id', { ...limited, input: [{ type: 'item_reference', id: 'msg_1' }] }],
+  ])('does not exist for a request %s', (_name, json) => {
+    expect(boundOf({ json })).toBeUndefined();
+  });
+
+  it('does not exist on a provider’s own API, nor where only the provider knows its price', () => {
+    expect(boundOf({ candidates: [targetOf('local', '')] })).toBeUndefined();
+    expect(boundOf({ candidates: [targetOf('router', 'unknown', 'openrouter')] })).toBeUndefined();
+    expect(boundOf({ candidates: [targetOf('local', 'unknown')] })).toBe(0);
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest';
+import { kafkaJars } from '../../infra/kafka/jars.ts';
+import { runDriverRounds } from './driver-rounds.ts';
+import { type EngineName, startCrashEngine } from './engines.ts';
+import { createChance } from './random.ts';
+
+const jars = kafkaJars();
+if ('missing' in jars) console.log(`crash rounds on the driver for Kafka are skipped: ${jars.missing}`);
+
+const SEED = 20_262;
+
+/** An error that nothing handles fails the run of the tests, as it would stop a gateway. */
+async function keepsAll(name: EngineName): Promise<void> {
+  const engine = await startCrashEngine(name);
+  try {
+    const sum = await runDriverRounds({
+      engine,
+      rounds: 5,
+      chance: createChance(SEED),
+      writers: 2,
+      secondsPerRound: 0.5,
+    });
+    expect(sum.violations.slice(0, 20)).toEqual([]);
+    expect(sum.kills).toBeGreaterThan(0);
+    expect(sum.acknowledged).toBeGreaterThan(20);
+    expect(sum.repeatedCalls).toBeGreaterThan(0);
+  } finally {
+    await engine.dispose();
+  }
+}
+
+describe('a driver whose engine is killed and started again', () => {
+  it.skipIf('missing' in jars)(
+    `keeps the order of appends, and all acknowledged ones, on Kafka (seed ${SEED})`,
+    () => keepsAll('kafka'),
+    120_000,
+  );
+
+  it(
+    `keeps the order of appends, and all acknowledged ones, on the stand-in for EventStoreDB (seed ${SEED})`,
+    () => keepsAll('eventstore'),
+    120_000,
+  );
+});

@@ -1,0 +1,55 @@
+/** Plays many histories, and reduces the first one that violates something to a smaller one. */
+import fc from 'fast-check';
+import { type History, histories, type Mutation, play } from './world.ts';
+
+/** How many histories the tests play in all. Each part has a test file, so that parts run beside each other. */
+export const HISTORIES = 100_000;
+export const PARTS = 2;
+/** Histories that are played beside each other: more would outlive the young generation of the heap. */
+const GROUP = 25;
+/** Another one plays other histories. */
+const seed = Number(process.env.CHANCERY_TEST_SEED ?? 21);
+
+export interface Played {
+  readonly histories: number;
+  /** What has happened in them, counted. */
+  readonly seen: Readonly<Record<string, number>>;
+}
+
+/** @throws Error with a small history that violates something */
+export async function playPart(part: number): Promise<Played> {
+  const seen: Record<string, number> = {};
+  const wanted = HISTORIES / PARTS;
+  let count = 0;
+  while (count < wanted) {
+    const group = fc.sample(histories, { numRuns: GROUP, seed: seed + part * HISTORIES + count });
+    const { failures, worlds } = await play(group);
+    const [failure] = failures;
+    if (failure !== undefined) throw await reduced(failure.history);
+    for (const { checks } of worlds) {
+      for (const [what, times] of Object.entries(checks.seen)) seen[what] = (seen[what] ?? 0) + times;
+    }
+    count += group.length;
+  }
+  return { histories: count, seen };
+}
+
+async function reduced(history: History): Promise<Error> {
+  const property = fc.asyncProperty(histories, async (one) => {
+    const { failures } = await play([one]);
+    if (failures[0] !== undefined) throw failures[0].violation;
+  });
+  const found = await fc.check(property, { examples: [[history]], numRuns: 1 });
+  const [smallest = history] = found.counterexample ?? [];
+  return new Error(`a history violates a rule: ${JSON.stringify(smallest)}`, { cause: found.errorInstance });
+}
+
+/** @returns the first violation that a fault of the code leads to, among at most 20,000 of these histories */
+export async function violationBy(mutation: Mutation, played = histories): Promise<string | undefined> {
+  for (let count = 0; count < 20_000; count += GROUP) {
+    const { failures } = await play(fc.sample(played, { numRuns: GROUP, seed: seed + count }), mutation);
+    const [failure] = failures;
+    if (failure !== undefined) return String((failure.violation as Error).message);
+  }
+  return undefined;
+}

@@ -1,0 +1,132 @@
+/** What a gateway answers while it waits for the engine of its log, and how its own server takes over the port. */
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { listenWhileStarting, type StartingState } from '../../src/http/starting-server.ts';
+import { bareServer } from '../support/bare-server.ts';
+import { json } from '../support/with-gateway.ts';
+
+const host = '127.0.0.1';
+
+async function start(state: () => StartingState = () => ({ reason: 'log: opening' })) {
+  const starting = await listenWhileStarting({ host, port: 0, maxHeaderBytes: 16_384, state });
+  onTestFinished(() => starting.close());
+  return { starting, url: `http://${host}:${starting.port}` };
+}
+
+describe('a gateway that starts', () => {
+  it('is alive and not ready, with the reason and the position so far', async () => {
+    let state: StartingState = { reason: 'engine unreachable' };
+    const { url } = await start(() => state);
+    const health = await fetch(`${url}/health`);
+    expect([health.status, await json(health)]).toEqual([200, { status: 'ok' }]);
+    const ready = await fetch(`${url}/health/ready?x=1`);
+    expect(ready.status).toBe(503);
+    expect(ready.headers.get('connection')).toBe('close');
+    const notReady = { status: 'not_ready', components: { storage: 'down' } };
+    expect(await json(ready)).toEqual({ ...notReady, starting: { reason: 'engine unreachable' } });
+    state = { reason: 'log: catching up', position: '0000000000000042' };
+    const later = await json(await fetch(`${url}/health/ready`));
+    expect(later).toEqual({ ...notReady, starting: state });
+    expect((await fetch(`${url}/health/ready`, { method: 'HEAD' })).status).toBe(503);
+  });
+
+  it.each([
+    ['POST', '/v1/chat/completions', { error: { code: 'log_unavailable', type: 'internal_error' } }],
+    ['POST', '/v1/messages', { type: 'error', error: { type: 'api_error' } }],
+    ['GET', '/v1/models', { error: { code: 'log_unavailable' } }],
+    ['GET', '/admin/dashboard', { error: { code: 'log_unavailable' } }],
+    ['POST', '/health', { error: { code: 'log_unavailable' } }],
+  ])('answers %s %s with 503 and Retry-After, in the format of its clients', async (method, path, body) => {
+    const { url } = await start();
+    const headers = { 'x-request-id': 'of-the-client', authorization: 'Bearer anything' };
+    const answer = await fetch(url + path, { method, headers, body: method === 'GET' ? null : '{"model":"x"}' });
+    expect(answer.status).toBe(503);
+    expect(answer.headers.get('retry-after')).toBe('1');
+    expect(answer.headers.get('x-request-id')).toBe('of-the-client');
+    expect(await json(answer)).toMatchObject(body);
+  });
+
+  it('answers a client that sends a large body', async () => {
+    const { starting } = await start();
+    const socket = connect(starting.port, host);
+    socket.on('error', () => {});
+    socket.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: ${64 * 1024 * 1024}\r\n\r\n`);
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 503 /);
+  });
+
+  it('fails when the port is in use, and frees it when it is closed', async () => {
+    const { starting } = await start();
+    const again = { host, port: starting.port, maxHeaderBytes: 16_384, state: () => ({ reason: 'starting' }) as const };
+    await expect(listenWhileStarting(again)).rejects.toMatchObject({ code: 'EADDRINUSE' });
+    const idle = connect(starting.port, host);
+    idle.on('error', () => {});
+    await once(idle, 'connect');
+    starting.close();
+    await once(idle, 'close');
+    const other = createServer().listen(starting.port, host);
+    onTestFinished(() => void other.close());
+    await once(other, 'listening');
+  });
+});
+
+describe('a gateway that starts at the host name localhost', () => {
+  it('answers at each of its addresses, and frees the port for the server that follows', async () => {
+    const state = () => ({ reason: 'log: opening' }) as const;
+    const starting = await listenWhileStarting({ host: 'localhost', port: 0, maxHeaderBytes: 16_384, state });
+    onTestFinished(() => starting.close());
+    const urls = (await lookup('localhost', { all: true })).map(({ address, family }) =>
+      family === 6 ? `http://[${address}]:${starting.port}` : `http://${address}:${starting.port}`,
+    );
+    for (const url of urls) expect((await fetch(`${url}/health/ready`)).status).toBe(503);
+    const open = connect(starting.port, 'localhost');
+    await once(open, 'connect');
+    await starting.release();
+    const app = bareServer();
+    app.get('/v1/models', () => ({ served: true }));
+    onTestFinished(() => app.close());
+    await app.listen({ host: 'localhost', port: starting.port });
+    for (const url of urls) expect((await fetch(`${url}/v1/models`)).status).toBe(200);
+    open.write('GET /health/ready HTTP/1.1\r\nhost: x\r\n\r\n');
+    expect(await text(open)).toMatch(/^HTTP\/1\.1 503 /);
+  });
+});
+
+describe('the server of the gateway', () => {
+  it('takes over the port without refusing a connection, and frees it when it is closed', async () => {
+    const { starting, url } = await start();
+    const app = bareServer();
+    app.get('/v1/models', () => ({ served: true }));
+    await app.ready();
+    const statuses: number[] = [];
+    const failures: unknown[] = [];
+    let isOver = false;
+    const client = async () => {
+      while (!isOver)
+        await fetch(`${url}/v1/models`).then(
+          (one) => one.text().then(() => statuses.push(one.status)),
+          (e) => failures.push(e),
+        );
+    };
+    const clients = Array.from({ length: 8 }, client);
+    await expect.poll(() => statuses.length).toBeGreaterThan(20);
+    await starting.handOver(app.server);
+    await expect.poll(() => statuses.filter((status) => status === 200).length).toBeGreaterThan(20);
+    isOver = true;
+    await Promise.all(clients);
+    expect(failures).toEqual([]);
+    expect(new Set(statuses)).toEqual(new Set([503, 200]));
+    const first = statuses.indexOf(200);
+    // answers that were begun before the change
+    expect(statuses.slice(first + clients.length)).not.toContain(503);
+    expect((app.server.address() as AddressInfo).port).toBe(starting.port);
+    starting.close();
+    expect((await fetch(`${url}/v1/models`)).status).toBe(200);
+    app.server.closeAllConnections();
+    await app.close();
+    await expect(fetch(`${url}/v1/models`)).rejects.toThrow();
+  });
+});

@@ -1,0 +1,51 @@
+/** A proxy in front of several gateways: each request goes to the next one, as behind a load balancer without affinity. */
+import { once } from 'node:events';
+import { createServer, request as sendRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface AlternatingProxy {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** @param urls of the gateways */
+export async function startAlternatingProxy(urls: readonly string[]): Promise<AlternatingProxy> {
+  let next = 0;
+  const server = createServer((incoming, reply) => {
+    const url = new URL(urls[next++ % urls.length] ?? '');
+    const { method, url: path, rawHeaders } = incoming;
+    const forwarded = sendRequest({ host: url.hostname, port: url.port, method, path, headers: pairsOf(rawHeaders) });
+    forwarded.on('response', (answer) => {
+      reply.writeHead(answer.statusCode ?? 502, answer.statusMessage, pairsOf(answer.rawHeaders));
+      reply.flushHeaders();
+      answer.pipe(reply);
+      answer.on('error', () => reply.destroy());
+      answer.on('aborted', () => reply.destroy());
+    });
+    forwarded.on('error', () => reply.destroy());
+    reply.on('close', () => forwarded.destroy());
+    incoming.pipe(forwarded);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** Raw headers by name, with every value of those that come several times. */
+function pairsOf(raw: readonly string[]): Record<string, string | string[]> {
+  const headers: Record<string, string | string[]> = {};
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = (raw[at] ?? '').toLowerCase();
+    if (name === 'connection' || name === 'keep-alive') continue;
+    const value = raw[at + 1] ?? '';
+    const before = headers[name];
+    headers[name] = before === undefined ? value : [before, value].flat();
+  }
+  return headers;
+}
