@@ -14,14 +14,14 @@ export type ReadPath = {
   [Path in keyof paths]: paths[Path] extends { get: unknown } ? Path : never;
 }[keyof paths];
 
-type Operation<Path, Method extends string> = Path extends keyof paths
+export type Operation<Path, Method extends string> = Path extends keyof paths
   ? Method extends keyof paths[Path]
     ? paths[Path][Method]
     : never
   : never;
 
 type JsonOf<Response> = Response extends { content: { 'application/json': infer Json } } ? Json : never;
-type AnswerOf<Call> = Call extends { responses: infer Responses }
+export type AnswerOf<Call> = Call extends { responses: infer Responses }
   ? '200' extends keyof Responses
     ? JsonOf<Responses['200']>
     : never
@@ -57,7 +57,9 @@ export interface RequestOptions {
   readonly query?: Readonly<Record<string, QueryValue>> | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Sent as JSON with POST. */
+  /** Default: POST with `json`, otherwise GET. */
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE' | undefined;
+  /** Sent as JSON. */
   readonly json?: unknown;
 }
 
@@ -93,7 +95,7 @@ export async function request(path: string, options: RequestOptions = {}): Promi
   let response: Response;
   try {
     response = await fetch(`${basePath}${path}${query === '' ? '' : `?${query}`}`, {
-      method: json === undefined ? 'GET' : 'POST',
+      method: options.method ?? (json === undefined ? 'GET' : 'POST'),
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
       headers: {
         ...(json === undefined ? {} : { 'content-type': 'application/json' }),

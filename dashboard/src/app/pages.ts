@@ -6,14 +6,20 @@ export interface PageProps {
   readonly id: string;
 }
 
+/** The groups of the navigation, in their order. */
+export const groups = ['Requests', 'Administration', 'System'] as const;
+export type Group = (typeof groups)[number];
+
 export interface PageEntry {
   readonly name: string;
   readonly title: string;
   readonly path: string;
   /** `g` and this letter show the page. */
   readonly letter?: string;
-  /** False: not in the navigation. */
-  readonly inNavigation: boolean;
+  /** The group of the navigation; undefined: not in the navigation. */
+  readonly group?: Group;
+  /** Shows the state at a past time (`as_of` of the address). */
+  readonly asOf?: boolean;
   /** Not shown to administrators of a subtree. */
   readonly globalOnly?: boolean;
   readonly load: () => Promise<{ readonly default: ComponentType<PageProps> }>;
@@ -21,27 +27,81 @@ export interface PageEntry {
 
 export const pages: readonly PageEntry[] = [
   {
-    ...{ name: 'overview', title: 'Overview', path: '/', letter: 'o', inNavigation: true },
+    ...{ name: 'overview', title: 'Overview', path: '/', letter: 'o', group: 'Requests' },
     load: () => import('../pages/overview/page.tsx'),
   },
   {
-    ...{ name: 'live', title: 'Live', path: '/live', letter: 'l', inNavigation: true },
+    ...{ name: 'live', title: 'Live', path: '/live', letter: 'l', group: 'Requests' },
     load: () => import('../pages/live/page.tsx'),
   },
   {
-    ...{ name: 'audit', title: 'Audit', path: '/audit', letter: 'a', inNavigation: true },
+    ...{ name: 'audit', title: 'Audit', path: '/audit', letter: 'a', group: 'Requests' },
     load: () => import('../pages/audit/page.tsx'),
   },
   {
-    ...{ name: 'sessions', title: 'Sessions', path: '/sessions', letter: 's', inNavigation: true },
+    ...{ name: 'sessions', title: 'Sessions', path: '/sessions', letter: 's', group: 'Requests' },
     load: () => import('../pages/sessions/page.tsx'),
   },
   {
-    ...{ name: 'usage', title: 'Usage', path: '/usage', letter: 'u', inNavigation: true },
+    ...{ name: 'usage', title: 'Usage', path: '/usage', letter: 'u', group: 'Requests' },
     load: () => import('../pages/usage/page.tsx'),
   },
   {
-    ...{ name: 'exchange', title: 'Exchange', path: '/exchange', inNavigation: false },
+    ...{ name: 'keys', title: 'Users and keys', path: '/keys', letter: 'k', group: 'Administration' },
+    ...{ asOf: true },
+    load: () => import('../pages/keys/page.tsx'),
+  },
+  {
+    ...{ name: 'budgets', title: 'Budgets and limits', path: '/budgets', letter: 'b', group: 'Administration' },
+    ...{ asOf: true },
+    load: () => import('../pages/budgets/page.tsx'),
+  },
+  {
+    ...{ name: 'models', title: 'Models and providers', path: '/models', letter: 'm', group: 'Administration' },
+    ...{ asOf: true },
+    load: () => import('../pages/models/page.tsx'),
+  },
+  {
+    ...{
+      name: 'workflows',
+      title: 'Workflows and guardrails',
+      path: '/workflows',
+      letter: 'w',
+      group: 'Administration',
+    },
+    ...{ asOf: true, globalOnly: true },
+    load: () => import('../pages/workflows/page.tsx'),
+  },
+  {
+    ...{ name: 'plugins', title: 'Plugins', path: '/plugins', letter: 'p', group: 'Administration' },
+    ...{ globalOnly: true },
+    load: () => import('../pages/plugins/page.tsx'),
+  },
+  {
+    ...{ name: 'cache', title: 'Cache', path: '/cache', letter: 'e', group: 'Administration' },
+    ...{ globalOnly: true },
+    load: () => import('../pages/cache/page.tsx'),
+  },
+  {
+    ...{ name: 'history', title: 'History', path: '/history', letter: 'h', group: 'Administration' },
+    load: () => import('../pages/history/page.tsx'),
+  },
+  {
+    ...{ name: 'sql', title: 'SQL', path: '/sql', letter: 'q', group: 'System' },
+    load: () => import('../pages/sql/page.tsx'),
+  },
+  {
+    ...{ name: 'log', title: 'Log and gateways', path: '/log', letter: 'n', group: 'System' },
+    ...{ globalOnly: true },
+    load: () => import('../pages/log/page.tsx'),
+  },
+  {
+    ...{ name: 'settings', title: 'Settings and About', path: '/settings', letter: 'c', group: 'System' },
+    ...{ globalOnly: true },
+    load: () => import('../pages/settings/page.tsx'),
+  },
+  {
+    ...{ name: 'exchange', title: 'Exchange', path: '/exchange' },
     load: () => import('../pages/exchange/page.tsx'),
   },
 ];

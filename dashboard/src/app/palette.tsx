@@ -157,7 +157,7 @@ function commandsFor(text: string, found: Found): Command[] {
     }),
   );
   const offered = pages.filter(
-    ({ inNavigation, globalOnly }) => inNavigation && (globalOnly !== true || isGlobal.value),
+    ({ group, globalOnly }) => group !== undefined && (globalOnly !== true || isGlobal.value),
   );
   const ofPages = offered.map(
     ({ name, title, path, letter }): Command => ({

@@ -1,17 +1,19 @@
 import './shell.css';
 import type { ComponentType } from 'preact';
-import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useId, useRef, useState } from 'preact/hooks';
 import { isGlobal } from '../api/access.ts';
 import { ApiError } from '../api/client.ts';
 import { Button } from '../ui/button.tsx';
 import { EmptyState, ErrorPanel } from '../ui/states.tsx';
+import { asOfQuery } from './as-of.ts';
 import { HealthBanner } from './health-banner.tsx';
 import { Help } from './help.tsx';
 import { overlay } from './keys.ts';
-import { type PageEntry, type PageProps, pageOf, pages } from './pages.ts';
+import { type Group, groups, type PageEntry, type PageProps, pageOf, pages } from './pages.ts';
 import { Palette } from './palette.tsx';
 import { hrefOf, route } from './router.ts';
 import { Settings } from './settings.tsx';
+import { TimeControl } from './time-control.tsx';
 
 /** Navigation, settings, and the page of the address. */
 export function Shell() {
@@ -24,24 +26,15 @@ export function Shell() {
       <header class="shell-side">
         <p class="shell-name">Chancery</p>
         <nav aria-label="Pages">
-          <ul>
-            {pages.filter(isOffered).map(({ name, title, path, letter }) => (
-              <li key={name}>
-                <a
-                  href={hrefOf(path)}
-                  aria-current={shown?.page.name === name ? 'page' : undefined}
-                  aria-keyshortcuts={letter === undefined ? undefined : `g ${letter}`}
-                >
-                  {title}
-                </a>
-              </li>
-            ))}
-          </ul>
+          {groups.map((group) => (
+            <NavigationGroup key={group} group={group} shown={shown?.page} />
+          ))}
         </nav>
         <Settings />
       </header>
       <main class="shell-main" id="content" tabIndex={-1}>
         <HealthBanner />
+        {shown?.page.asOf === true && <TimeControl />}
         {shown === undefined ? <UnknownPage /> : <LazyPage key={shown.page.name} page={shown.page} id={shown.id} />}
       </main>
       {overlay.value === 'palette' && <Palette />}
@@ -50,8 +43,39 @@ export function Shell() {
   );
 }
 
-function isOffered({ inNavigation, globalOnly }: PageEntry): boolean {
-  return inNavigation && (globalOnly !== true || isGlobal.value);
+interface NavigationGroupProps {
+  readonly group: Group;
+  readonly shown: PageEntry | undefined;
+}
+
+function NavigationGroup({ group, shown }: NavigationGroupProps) {
+  const id = useId();
+  return (
+    <>
+      <h2 class="shell-group" id={id}>
+        {group}
+      </h2>
+      <ul aria-labelledby={id}>
+        {pages
+          .filter((page) => page.group === group && isOffered(page))
+          .map((page) => (
+            <li key={page.name}>
+              <a
+                href={hrefOf(page.path, page.asOf === true ? asOfQuery() : {})}
+                aria-current={shown?.name === page.name ? 'page' : undefined}
+                aria-keyshortcuts={page.letter === undefined ? undefined : `g ${page.letter}`}
+              >
+                {page.title}
+              </a>
+            </li>
+          ))}
+      </ul>
+    </>
+  );
+}
+
+function isOffered({ globalOnly }: PageEntry): boolean {
+  return globalOnly !== true || isGlobal.value;
 }
 
 const loaded = new Map<string, ComponentType<PageProps>>();

@@ -6,7 +6,7 @@ interface ButtonProps {
   readonly onClick?: (event: MouseEvent) => void;
   readonly type?: 'button' | 'submit';
   /** Default `plain`. */
-  readonly look?: 'plain' | 'main' | 'quiet';
+  readonly look?: 'plain' | 'main' | 'quiet' | 'danger';
   readonly disabled?: boolean;
   /** For a button that switches something: whether it is on. */
   readonly pressed?: boolean;
@@ -15,6 +15,8 @@ interface ButtonProps {
   readonly label?: string;
   readonly title?: string;
   readonly keyShortcut?: string;
+  /** Gets the focus when its dialog opens. */
+  readonly autoFocus?: boolean;
   readonly class?: string;
 }
 
@@ -29,6 +31,7 @@ export function Button(props: ButtonProps) {
       aria-pressed={pressed}
       aria-expanded={expanded}
       aria-label={label}
+      autofocus={props.autoFocus}
       aria-keyshortcuts={props.keyShortcut}
       title={title ?? label}
     >

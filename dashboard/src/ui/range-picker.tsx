@@ -1,5 +1,6 @@
 import './range-picker.css';
 import { useState } from 'preact/hooks';
+import { instantOfLocal, localText } from '../format/local-time.ts';
 import { dayText, offsetOfZone, startOfDay } from '../format/zone-days.ts';
 import { timeZone } from '../settings/time-zone.ts';
 import { Button } from './button.tsx';
@@ -61,19 +62,6 @@ function CustomRange({ range }: { readonly range: TimeRange }) {
       </Button>
     </form>
   );
-}
-
-/** As a field for local times has it, in the zone. */
-function localText(instant: string, zone: string): string {
-  const at = Date.parse(instant);
-  return new Date(at + offsetOfZone(at, zone)).toISOString().slice(0, 19);
-}
-
-function instantOfLocal(text: string, zone: string): number | undefined {
-  const local = Date.parse(`${text}Z`);
-  if (Number.isNaN(local)) return undefined;
-  const guess = local - offsetOfZone(local, zone);
-  return local - offsetOfZone(guess, zone);
 }
 
 /** The address parameters of one day, `YYYY-MM-DD` in the zone. */
