@@ -160,7 +160,11 @@ export const readiness = z.looseObject({
     .optional()
     .describe('only with a log on an engine (`LOG_URL`)'),
   workers: z
-    .looseObject({ configured: count, running: count.describe('that serve requests') })
+    .looseObject({
+      configured: count,
+      running: count.describe('that serve requests'),
+      reason: z.string().optional().describe('why the service is not ready'),
+    })
     .optional()
     .describe('only with several workers (`GATEWAY_WORKERS`)'),
 });

@@ -4,14 +4,20 @@ import * as answers from './answer-schemas.ts';
 import { publicRoute } from './api/declare.ts';
 import { jsonAnswer, type Routes } from './api/route-schema.ts';
 
+/** How many processes of the service are to serve requests, and how many do. */
+export interface ServiceWorkers {
+  readonly configured: number;
+  readonly running: number;
+}
+
 export interface Readiness {
   /** Whether the log can be written; `degraded`: it can, but has another problem, which the gateway has logged. */
   log(): 'ok' | 'degraded' | 'down';
   stopping(): boolean;
   /** The engine of a log that several gateways share; undefined for a log in files. */
   engine?(): LogEngineStatus | undefined;
-  /** How many processes of the service are to serve requests, and how many do; undefined where it is one process. */
-  workers?(): { readonly configured: number; readonly running: number } | undefined;
+  /** Undefined where the service is one process. */
+  workers?(): ServiceWorkers | undefined;
   /** Whether the stream index covers every stream. During a rebuild, reads of older streams are slower. */
   streamIndex(): 'ok' | 'rebuilding';
   /** Whether figures and SQL are current; absent when analytics is off. Requests do not depend on it. */
@@ -35,10 +41,10 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
   app.get('/health', getHealth, () => ({ status: 'ok' }));
   app.get('/health/ready', getReadiness, (_request, reply) => {
     const storage = readiness.log();
-    const ready = storage !== 'down' && !readiness.stopping();
     const analytics = readiness.analytics?.();
     const streamIndex = readiness.streamIndex();
     const workers = readiness.workers?.();
+    const ready = storage !== 'down' && !readiness.stopping() && workers?.running !== 0;
     const degraded =
       storage === 'degraded' ||
       analytics === 'behind' ||
@@ -52,10 +58,14 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
       status,
       components,
       ...(engine === undefined ? {} : { log_engine: engineAnswer(engine) }),
-      ...(workers === undefined ? {} : { workers }),
+      ...(workers === undefined ? {} : { workers: workersAnswer(workers) }),
     };
     return reply.code(ready ? 200 : 503).send(answer);
   });
+}
+
+function workersAnswer(workers: ServiceWorkers) {
+  return workers.running === 0 ? { ...workers, reason: 'no worker serves requests' } : workers;
 }
 
 function engineAnswer({ name, connected, unreadAppends, lastReadAt }: LogEngineStatus) {

@@ -1,13 +1,14 @@
 /** Several workers on one port, one data folder and one log. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { exchangeEnds, requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { gatewayStarted } from '../../src/events/catalogue/gateway.ts';
 import { leaseEnded, leaseGranted } from '../../src/events/catalogue/lease.ts';
 import { idOf } from '../../src/events/event.ts';
 import type { Answered } from '../support/answered.ts';
-import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
+import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
 
 const folder = temporaryFolder();
@@ -56,8 +57,11 @@ async function pids(): Promise<Map<string, number>> {
 
 /** The gateway that has received the latest exchange. */
 async function latestGateway(): Promise<string> {
-  const received = (await eventsIn(dataDir)).filter(({ type }) => type === requestReceived.type).at(-1);
-  return requestReceived.data.parse(received?.data).gateway ?? '';
+  // The provider may be called before the event is in a file.
+  const received = await vi.waitUntil(async () =>
+    (await eventsIn(dataDir)).findLast(({ type }) => type === requestReceived.type),
+  );
+  return requestReceived.data.parse(received.data).gateway ?? '';
 }
 
 /** For each exchange, the types of its ends. */
@@ -253,6 +257,43 @@ describe('two workers', () => {
     const reasons = (await eventsIn(dataDir)).filter(({ type }) => type === leaseEnded.type);
     expect(reasons).toHaveLength(4);
   }, 60_000);
+
+  it('are counted by /health/ready from the first request on', async () => {
+    const gateway = await start(2);
+    const first = await ask(gateway.url, '/health/ready', alone);
+    expect([first.status, await first.json()]).toMatchObject([
+      200,
+      { status: 'ready', workers: { configured: 2, running: 2 } },
+    ]);
+    await stop(gateway);
+  }, 60_000);
+
+  it('do not start on a data folder in use: the process ends with the reason, and the first service goes on', async () => {
+    const gateway = await start(2);
+    const second = startProcess({ env: { DATA_DIR: dataDir, GATEWAY_WORKERS: '2' } });
+    expect(await second.exited).toEqual({ code: 1, signal: null });
+    expect(second.stderr).toMatch(/^The gateway could not start: [^\n]* already open for writing [^\n]*\n$/);
+    expect(await readiness(gateway)).toMatchObject({ status: 'ready' });
+    await stop(gateway);
+  }, 60_000);
+
+  it.each([
+    ['file', (path: string) => writeFileSync(path, 'kept')],
+    ['folder', (path: string) => mkdirSync(path)],
+  ])(
+    'do not start with a %s at the path of their socket: one line names it, and it is kept',
+    async (_, make) => {
+      dataDir = join(folder.path, `${tests}`);
+      mkdirSync(dataDir);
+      const socketPath = join(dataDir, 'workers.sock');
+      make(socketPath);
+      const service = startProcess({ env: { DATA_DIR: dataDir, GATEWAY_WORKERS: '2' } });
+      expect(await service.exited).toEqual({ code: 1, signal: null });
+      expect(service.stderr).toBe(`The gateway could not start: ${socketPath} exists and is no socket; move it away\n`);
+      expect(existsSync(socketPath)).toBe(true);
+    },
+    60_000,
+  );
 
   it('that cannot start end the service with the reason', async () => {
     const PLUGINS = JSON.stringify([{ path: '/nowhere/plugin.ts', required: true }]);

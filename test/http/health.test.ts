@@ -122,6 +122,19 @@ describe('GET /health/ready', () => {
     const components = { storage, stream_index: 'ok' };
     expect([answer.statusCode, answer.json()]).toEqual([code, { status, components }]);
   });
+
+  it.each([
+    [2, 200, 'ready', {}],
+    [1, 200, 'degraded', {}],
+    [0, 503, 'not_ready', { reason: 'no worker serves requests' }],
+  ] as const)('%i of 2 workers run: answers %i %s', async (running, code, status, reason) => {
+    const app = bareServer();
+    const workers = { configured: 2, running };
+    registerHealth(app, { log: () => 'ok', streamIndex: () => 'ok', stopping: () => false, workers: () => workers });
+    const answer = await app.inject('/health/ready');
+    expect(answer.statusCode).toBe(code);
+    expect(answer.json()).toMatchObject({ status, workers: { ...workers, ...reason } });
+  });
 });
 
 describe('a gateway whose stream index is being rebuilt', () => {

@@ -152,7 +152,7 @@ function statusOf(log: EmbeddedLog): PrimaryStatus {
 /** The log's lock is held, so no other process serves this one. @throws Error */
 function removeStale(socketPath: string): void {
   try {
-    if (!lstatSync(socketPath).isSocket()) throw new Error(`${socketPath} exists and is no socket`);
+    if (!lstatSync(socketPath).isSocket()) throw new Error(`${socketPath} exists and is no socket; move it away`);
     unlinkSync(socketPath);
   } catch (error) {
     if (!isMissing(error)) throw error;

@@ -12,7 +12,7 @@ export interface AnalyticsSeen {
   readonly administrator: AnalyticsAddress | undefined;
 }
 
-/** Sent each second. */
+/** Sent each second, and when a worker begins or ends to serve requests. */
 const serviceState = z.object({
   /** Workers that serve requests. */
   running: z.number(),

@@ -12,7 +12,7 @@ import { endAllLeases, endLeaseOf } from '../../commands/gateways/end-leases.ts'
 import { EmbeddedLog } from '../../events/embedded/embedded-log.ts';
 import type { EventLog } from '../../events/log.ts';
 import { directoryOf } from '../../events/open-log.ts';
-import { serveSharedLog } from '../../events/shared/serve-shared-log.ts';
+import { type SharedLogServer, serveSharedLog } from '../../events/shared/serve-shared-log.ts';
 import { leasesView } from '../../projections/leases.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { readViewStore } from '../../projections/view-store.ts';
@@ -33,20 +33,25 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   const { config, logger, masterKey, created, unexpected, stopRequested } = served;
   const { first, second } = stopRequested;
   const warn = (message: string, error: unknown) => logger.warn({ err: error }, message);
+  const opened: { close(): unknown }[] = [];
   let log: EmbeddedLog;
   let connections: Connections;
+  let sharing: SharedLogServer;
   const socketPath = join(config.dataDir, 'workers.sock');
   try {
     connections = await Connections.listen(config.server);
+    opened.push(connections);
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
     log = await EmbeddedLog.open(directoryOf(config.log.url), { durability: config.log.durability, warn });
+    opened.push(log);
     await endLeasesOfEarlierRuns(log, join(config.dataDir, 'views.db'));
+    sharing = await serveSharedLog({ log, socketPath, warn });
   } catch (error) {
+    for (const one of opened) await one.close();
     return notStarted(error);
   }
   const url = urlOf({ host: config.server.host, port: connections.port });
   const onError = errorReporter(logger, log);
-  const sharing = await serveSharedLog({ log, socketPath, warn });
   const analytics = analyticsProcess({ config, logger, say: print });
   const pool = new WorkerPool({
     count: config.server.workers,
@@ -68,7 +73,13 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
     return { running: pool.running, analytics: analytics && seen(analytics) };
   }
 
+  function sendState(): void {
+    pool.sendState({ type: 'state', state: state() });
+  }
+
   function receive(worker: number, message: ToPrimary): void {
+    // Before its first connection: its clients see how many workers serve requests.
+    if (message.type === 'ready') sendState();
     if (message.type === 'ready' || message.type === 'accepted') connections.workerIsFree(receiverOf(worker));
     else if (message.type === 'figures') figures.receive(worker, message.figures, message.id);
     else if (message.type === 'stopped' && message.figures !== undefined) figures.receive(worker, message.figures);
@@ -81,6 +92,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   function exited(worker: number, gateway: string | undefined): void {
     connections.workerEnded(worker);
     figures.workerEnded(worker);
+    sendState();
     if (gateway !== undefined) endLeaseOf(gateway, pool.gateways(), log).catch(onError);
   }
 
@@ -92,7 +104,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   const starting = pool.start();
   const began = await Promise.race([starting, first, unexpected.first]).catch((error: unknown) => notStarted(error));
   let reason: string;
-  const states = setInterval(() => pool.sendState({ type: 'state', state: state() }), STATE_EVERY_MS);
+  const states = setInterval(sendState, STATE_EVERY_MS);
   if (typeof began === 'object') {
     announceStart(began, config, { masterKey, created });
     analytics?.start(recordQueriesIn(createReadAudit(log)));
