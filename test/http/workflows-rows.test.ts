@@ -105,7 +105,7 @@ describe('rows of workflows and guardrails', () => {
 
     const rows = [...directory.active].map((compiled) => {
       const { createdAt = 0 } = directory.storedAs(compiled.selected.scope) ?? {};
-      return exactly(workflowRow, workflowRowOf(compiled, createdAt, true));
+      return exactly(workflowRow, workflowRowOf(compiled, { createdAt, revision: 0 }));
     });
     expect(rows).toMatchObject([
       {
@@ -133,7 +133,7 @@ describe('rows of workflows and guardrails', () => {
 
     const place = directory.placeOf(one.id);
     const recorded = place && (await readVersion(place, log));
-    expect(recorded && exactly(workflowVersionRow, workflowVersionRowOf(recorded, true))).toMatchObject({
+    expect(recorded && exactly(workflowVersionRow, workflowVersionRowOf(recorded, 0))).toMatchObject({
       id: one.id,
       scope_key: 'provider_path:openai:/team',
       active: true,

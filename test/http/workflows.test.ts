@@ -69,6 +69,26 @@ describe('POST /admin/workflows', () => {
     expect((await admin.get(`/admin/workflows/${id}`)).workflow_payload).toMatchObject(payload);
   });
 
+  it('creates nothing under If-Match when another version of the scope is active', async () => {
+    const body = at('/conditional', { features: off });
+    const under = (revision: string) =>
+      gateway.fetch('/admin/workflows', { json: body, headers: { 'if-match': `"${revision}"` } });
+    expect((await under('3')).status).toBe(409);
+    const first = await json(await under('none'));
+    expect(first).toMatchObject({ version: 1, revision: '0' });
+    expect((await errorOf(await under('none'), 409)).code).toBe('revision_mismatch');
+    const etag = async () => (await gateway.fetch(`/admin/workflows/${first.id}`)).headers.get('etag');
+    expect([await etag(), (await shown('/conditional')).revision]).toEqual(['"0"', '0']);
+    const second = await json(await under('0'));
+    expect(second).toMatchObject({ version: 2, revision: '1' });
+    expect((await errorOf(await under('0'), 409)).code).toBe('revision_mismatch');
+    expect(await etag()).toBe('"1"');
+    await admin.change('POST', `/admin/workflows/${second.id}/deactivate`);
+    expect(await etag()).toBe('"none"');
+    await errorOf(await under('1'), 409);
+    expect(await json(await under('none'))).toMatchObject({ version: 3, active: true });
+  });
+
   it.each([
     ['an unknown guardrail', { features: on, steps: [{ ref: 'gone' }] }, 'workflow_payload.steps'],
     ['an unknown phase', { features: on, steps: [{ ref: 'a', phase: 'late' }] }, 'workflow_payload.steps.0.phase'],
@@ -86,6 +106,21 @@ describe('POST /admin/workflows', () => {
     expect(provider).toMatchObject({ param: 'scope_provider_name' });
     const scope = { scope_provider_name: 'llamacpp', scope_model: 'gone' };
     expect(await errorOf(await post({ ...body, ...scope }), 400)).toMatchObject({ param: 'scope_model' });
+  });
+});
+
+describe('GET /admin/workflows/{id}/versions', () => {
+  it('lists the versions of the scope, the newest first, also after a deactivation', async () => {
+    const one = await create({ ...at('/versions', { features: off }), name: 'one' });
+    await create(at('/versions/below', { features: off }));
+    await admin.change('POST', `/admin/workflows/${one.id}/deactivate`);
+    const two = await create({ ...at('/versions', { features: on }), name: 'two' });
+    const versions = await admin.get(`/admin/workflows/${one.id}/versions`);
+    expect(versions.map(({ id, name, active }: Answered) => ({ id, name, active }))).toEqual([
+      { id: two.id, name: 'two', active: true },
+      { id: one.id, name: 'one', active: false },
+    ]);
+    await errorOf(await gateway.fetch('/admin/workflows/gone/versions'), 404);
   });
 });
 

@@ -26,6 +26,11 @@ export interface WorkflowChangesOptions {
   whenProcessed(position: Position): Promise<void>;
 }
 
+export interface WorkflowCondition {
+  /** Of the version that the caller knows as the active one of the scope; `noStream`: it knows none. */
+  readonly ifRevision?: bigint | 'noStream' | undefined;
+}
+
 export class WorkflowChanges {
   readonly #options: WorkflowChangesOptions;
 
@@ -33,13 +38,24 @@ export class WorkflowChanges {
     this.#options = options;
   }
 
-  /** @returns the new active version of the scope. @throws Refusal */
-  create(draft: WorkflowDraft, context: EventContext): Promise<WorkflowVersion> {
-    const { guard, guardrails, newId } = this.#options;
+  /**
+   * @returns the new active version of the scope
+   * @throws Refusal, also 409 when the active version of the scope is not the one of `ifRevision`
+   */
+  create(
+    draft: WorkflowDraft,
+    context: EventContext,
+    { ifRevision }: WorkflowCondition = {},
+  ): Promise<WorkflowVersion> {
+    const { guard, guardrails, newId, directory } = this.#options;
+    const key = scopeKey(draft.scope);
     return guard.run(context, async (conditions) => {
       const id = newId();
-      await this.#execute(scopeKey(draft.scope), { kind: 'create', id, draft, guardrails, context }, conditions);
-      const stored = this.#options.directory.storedAs(scopeKey(draft.scope));
+      // The stream of a scope whose workflow was deactivated has a revision, and no active version.
+      const isNone = ifRevision === 'noStream' && directory.storedAs(key) === undefined;
+      const command: WorkflowCommand = { kind: 'create', id, draft, guardrails, context };
+      await this.#execute(key, command, { conditions, ifRevision: isNone ? undefined : ifRevision });
+      const stored = directory.storedAs(key);
       // Another gateway on the same log may have superseded it already.
       return stored?.workflow.id === id ? stored.workflow : this.#read(id);
     });
@@ -51,7 +67,7 @@ export class WorkflowChanges {
     return guard.run(context, async (conditions) => {
       const place = directory.placeOf(id);
       if (place === undefined) throw refusals.notFound('workflow', id);
-      await this.#execute(place.key, { kind: 'deactivate', id, context }, conditions);
+      await this.#execute(place.key, { kind: 'deactivate', id, context }, { conditions });
     });
   }
 
@@ -63,13 +79,17 @@ export class WorkflowChanges {
     const { guard, newId } = this.#options;
     const context: EventContext = { actor: 'system' };
     const command = { kind: 'manage default', draft: managedDefault(steps), context } as const;
-    return guard.run(context, (conditions) => this.#execute(scopeKey({}), { ...command, id: newId() }, conditions));
+    return guard.run(context, (conditions) => this.#execute(scopeKey({}), { ...command, id: newId() }, { conditions }));
   }
 
-  async #execute(key: string, command: WorkflowCommand, conditions: readonly StreamWrite[]): Promise<void> {
+  async #execute(
+    key: string,
+    command: WorkflowCommand,
+    under: { readonly conditions: readonly StreamWrite[]; readonly ifRevision?: WorkflowCondition['ifRevision'] },
+  ): Promise<void> {
     const { log, whenProcessed } = this.#options;
     const stream = streamName('workflow', key);
-    const { position } = await executeCommand(workflowDecider, command, { log, stream, conditions });
+    const { position } = await executeCommand(workflowDecider, command, { log, stream, ...under });
     if (position !== undefined) await whenProcessed(position);
   }
 
@@ -86,6 +106,20 @@ export interface RecordedVersion {
   readonly workflow: WorkflowVersion;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
+}
+
+/** The versions of a scope, the newest first, at most `limit` of them. */
+export async function readVersions(
+  key: string,
+  { log, limit }: { readonly log: Pick<EventLog, 'readStream'>; readonly limit: number },
+): Promise<RecordedVersion[]> {
+  const versions: RecordedVersion[] = [];
+  for await (const { type, data, at } of log.readStream(streamName('workflow', key))) {
+    if (type !== workflowCreated.type) continue;
+    versions.push({ workflow: workflowCreated.data.parse(data), createdAt: Math.floor(at) });
+    if (versions.length > limit) versions.shift();
+  }
+  return versions.reverse();
 }
 
 /** Reads one version, active or not, from the log. Undefined when the log has no version at this place. */

@@ -59,6 +59,7 @@ const common = {
   workflow_payload: payload,
   workflow_hash: z.string().describe('SHA-256 of the canonical JSON of `workflow_payload`'),
   created_at: z.string(),
+  revision: z.string().optional().describe('of the active version of a scope, for `If-Match`'),
 };
 
 /** The answer of `POST /admin/workflows`. */
@@ -113,21 +114,23 @@ export const explainedWorkflow = z.object({
   omitted: z.number().int().describe('further workflows that do not match'),
 });
 
-/** @param active whether it is the version in force of its scope */
-export function workflowVersionRowOf(recorded: RecordedVersion, active: boolean): z.infer<typeof workflowVersionRow> {
-  return { ...commonMembers(recorded, active), scope_key: scopeKey(recorded.workflow.scope) };
+/** @param revision of the version in force; undefined for another one */
+export function workflowVersionRowOf(
+  recorded: RecordedVersion,
+  revision: number | undefined,
+): z.infer<typeof workflowVersionRow> {
+  return { ...commonMembers(recorded, revision), scope_key: scopeKey(recorded.workflow.scope) };
 }
 
-/** @param active whether it is the version in force of its scope */
+/** @param revision of the version in force; undefined for another one */
 export function workflowRowOf(
   { workflow, effective, chainHashes, problem }: CompiledWorkflow,
-  createdAt: number,
-  active: boolean,
+  { createdAt, revision }: { readonly createdAt: number; readonly revision: number | undefined },
 ): z.infer<typeof workflowRow> {
   const { prompt, response, stream } = chainHashes;
   const isGuarded = prompt !== undefined || response !== undefined || stream !== undefined;
   return {
-    ...commonMembers({ workflow, createdAt }, active),
+    ...commonMembers({ workflow, createdAt }, revision),
     scope_type: scopeType(workflow.scope),
     scope_display: scopeDisplay(workflow.scope),
     effective_features: effective,
@@ -175,19 +178,20 @@ function chainMembers(steps: readonly ChainStep[]): z.infer<typeof explainedChai
   );
 }
 
-function commonMembers({ workflow, createdAt }: RecordedVersion, active: boolean) {
+function commonMembers({ workflow, createdAt }: RecordedVersion, revision: number | undefined) {
   const { id, scope, version, managedDefault, name, description, payload, payloadSha256 } = workflow;
   return {
     id,
     scope: scopeMembers(scope),
     version,
-    active,
+    active: revision !== undefined,
     ...(managedDefault === undefined ? {} : { managed_default: managedDefault }),
     name,
     ...(description === undefined ? {} : { description }),
     workflow_payload: payloadJson(payload),
     workflow_hash: payloadSha256,
     created_at: timeText(createdAt),
+    ...(revision === undefined ? {} : { revision: String(revision) }),
   };
 }
 

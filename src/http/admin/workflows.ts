@@ -1,14 +1,22 @@
 /** `/admin/workflows`: the features and guardrails of the requests of a scope. Versions are created, never changed. */
 import { z } from 'zod';
 import { Refusal, refusals } from '../../commands/refusal.ts';
-import { type RecordedVersion, readVersion, type WorkflowChanges } from '../../commands/workflows/changes.ts';
+import {
+  type RecordedVersion,
+  readVersion,
+  readVersions,
+  type WorkflowChanges,
+} from '../../commands/workflows/changes.ts';
 import type { WorkflowDirectory } from '../../commands/workflows/directory.ts';
+import { scopeKey } from '../../commands/workflows/scope.ts';
+import type { WorkflowVersion } from '../../commands/workflows/workflow.ts';
 import { type ScopeTargets, workflowDraft } from '../../commands/workflows/workflow-input.ts';
 import type { EventLog } from '../../events/log.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
+import { ifMatch, sendETag } from './conditional.ts';
 import { asOfParameter } from './parameters.ts';
 import { workflowBody, workflowInput } from './workflows-body.ts';
 import { workflowRow, workflowRowOf, workflowVersionRow, workflowVersionRowOf } from './workflows-rows.ts';
@@ -28,13 +36,27 @@ const listWorkflows = globalAdmin('listWorkflows', 'List the active workflows', 
 });
 
 const getWorkflow = globalAdmin('getWorkflow', 'Get one version of a workflow', {
+  etag: true,
+  description: 'The `ETag` is the revision of the active version of its scope, or `none`.',
   params: pathParameters({ id: 'Id of the version, active or not' }),
   response: { 200: jsonAnswer('The version, compiled with the guardrails in force', workflowRow) },
   errors: [404],
 });
 
+/** A scope with more versions lists the newest. */
+const MAX_VERSIONS = 100;
+
+const listVersions = globalAdmin('listWorkflowVersions', 'List the versions of the scope of a workflow', {
+  params: pathParameters({ id: 'Id of one of the versions' }),
+  response: { 200: jsonAnswer(`The newest ${MAX_VERSIONS}, the newest first`, z.array(workflowVersionRow)) },
+  errors: [404],
+});
+
 const createWorkflow = globalAdmin('createWorkflow', 'Create a version of a workflow', {
-  description: 'The new version replaces the active one of its scope. Version 1 of the payload is accepted too.',
+  ifMatch: '/workflows/:id',
+  description:
+    'The new version replaces the active one of its scope. `If-Match` has the `revision` of that one, or `none` when ' +
+    'the scope has no active version. Version 1 of the payload is accepted too.',
   body: workflowBody,
   example: {
     scope_user_path: '/team',
@@ -61,20 +83,33 @@ export function registerWorkflows(admin: Routes, options: WorkflowRoutesOptions)
   admin.get('/workflows', listWorkflows, async (request) => {
     const then = await at(request.query.as_of);
     const compiled = [...then.active].sort((one, other) => (one.selected.scope < other.selected.scope ? -1 : 1));
-    return compiled.map((one) => workflowRowOf(one, then.storedAs(one.selected.scope)?.createdAt ?? 0, true));
+    return compiled.flatMap((one) => {
+      const stored = then.storedAs(one.selected.scope);
+      return stored === undefined ? [] : [workflowRowOf(one, stored)];
+    });
   });
 
-  admin.get('/workflows/:id', getWorkflow, async (request) => {
+  admin.get('/workflows/:id', getWorkflow, async (request, reply) => {
     const { workflow, createdAt } = await recorded(request.params.id);
-    return workflowRowOf(directory.compile(workflow), createdAt, isActive(workflow.id));
+    const active = directory.storedAs(scopeKey(workflow.scope));
+    sendETag(reply, active === undefined ? 'noStream' : String(active.revision));
+    return workflowRowOf(directory.compile(workflow), { createdAt, revision: revisionOf(workflow) });
+  });
+
+  admin.get('/workflows/:id/versions', listVersions, async (request) => {
+    const place = directory.placeOf(request.params.id);
+    if (place === undefined) throw refusals.notFound('workflow', request.params.id);
+    const versions = await readVersions(place.key, { log: options.log, limit: MAX_VERSIONS });
+    return versions.map((one) => workflowVersionRowOf(one, revisionOf(one.workflow)));
   });
 
   admin.post('/workflows', createWorkflow, async (request, reply) => {
     const draft = workflowDraft(workflowInput(request.body), targets);
     if (draft instanceof Refusal) throw draft;
-    const { id } = await changes.create(draft, eventContextOf(request));
+    const { id } = await changes.create(draft, eventContextOf(request), { ifRevision: ifMatch(request) });
     reply.status(201);
-    return workflowVersionRowOf(await recorded(id), isActive(id));
+    const version = await recorded(id);
+    return workflowVersionRowOf(version, revisionOf(version.workflow));
   });
 
   admin.post('/workflows/:id/deactivate', deactivateWorkflow, async (request, reply) => {
@@ -90,7 +125,9 @@ export function registerWorkflows(admin: Routes, options: WorkflowRoutesOptions)
     return found;
   }
 
-  function isActive(id: string): boolean {
-    return directory.activeById(id) !== undefined;
+  /** Undefined for a version that is not active. */
+  function revisionOf({ id, scope }: WorkflowVersion): number | undefined {
+    const active = directory.storedAs(scopeKey(scope));
+    return active?.workflow.id === id ? active.revision : undefined;
   }
 }

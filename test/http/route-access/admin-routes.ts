@@ -79,6 +79,12 @@ export const adminRoutes: readonly Row[] = [
     answers: [401, 403, 403, 403, 403, 200, 200],
   },
   {
+    route: 'GET /admin/workflows/:id/versions',
+    make: newWorkflow,
+    path: (id) => `/admin/workflows/${id}/versions`,
+    answers: [401, 403, 403, 403, 403, 200, 200],
+  },
+  {
     route: 'POST /admin/workflows/:id/deactivate',
     make: newWorkflow,
     path: (id) => `/admin/workflows/${id}/deactivate`,
