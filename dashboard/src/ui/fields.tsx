@@ -2,21 +2,47 @@ import './fields.css';
 import type { ComponentChildren, RefObject } from 'preact';
 import { useId } from 'preact/hooks';
 
-interface FieldProps {
+export interface FieldProps {
   readonly label: string;
   /** The label is read out and not shown. */
   readonly hideLabel?: boolean;
   /** Set when the gateway refused the value. */
   readonly problem?: string | undefined;
+  /** What the value means, below the control. */
+  readonly help?: string | undefined;
 }
 
-function Field({ id, label, hideLabel, problem, children }: FieldProps & { id: string; children: ComponentChildren }) {
+interface FieldFrameProps extends FieldProps {
+  readonly id: string;
+  readonly children: ComponentChildren;
+}
+
+/** Attributes of the control in a `Field` of that id. */
+export function fieldAttributes(id: string, { problem, help }: Pick<FieldProps, 'problem' | 'help'>) {
+  const described = [
+    ...(help === undefined ? [] : [`${id}-help`]),
+    ...(problem === undefined ? [] : [`${id}-problem`]),
+  ];
+  return {
+    id,
+    'aria-invalid': problem === undefined ? undefined : true,
+    'aria-describedby': described.length === 0 ? undefined : described.join(' '),
+  };
+}
+
+/** Label, control, help and problem. The control has `fieldAttributes`. */
+export function Field({ id, label, hideLabel, problem, help, children }: FieldFrameProps) {
   return (
     <div class="field">
       <label for={id} class={hideLabel ? 'visually-hidden' : 'field-label'}>
         {label}
       </label>
       {children}
+      {help !== undefined && (
+        <p class="field-help" id={`${id}-help`}>
+          {help}
+        </p>
+      )}
       {problem !== undefined && (
         <p class="field-problem" id={`${id}-problem`}>
           {problem}
@@ -38,15 +64,16 @@ interface TextFieldProps extends FieldProps {
   readonly suggestions?: readonly string[];
   readonly class?: string;
   readonly step?: number;
+  readonly required?: boolean | undefined;
 }
 
 export function TextField(props: TextFieldProps) {
   const { value, onInput, onCommit, type = 'text', placeholder, inputRef, suggestions, step } = props;
   const id = useId();
   return (
-    <Field id={id} label={props.label} hideLabel={props.hideLabel} problem={props.problem}>
+    <Field {...{ ...props, id }}>
       <input
-        id={id}
+        {...fieldAttributes(id, props)}
         class={`input ${props.class ?? ''}`}
         // The types of Preact tell apart kinds of input that have the same attributes here.
         type={type as 'text'}
@@ -58,8 +85,7 @@ export function TextField(props: TextFieldProps) {
         autocomplete="off"
         autocapitalize="off"
         spellcheck={false}
-        aria-invalid={props.problem === undefined ? undefined : true}
-        aria-describedby={props.problem === undefined ? undefined : `${id}-problem`}
+        required={props.required}
         onInput={(event) => onInput(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === 'Enter') onCommit?.(event.currentTarget.value);
@@ -91,8 +117,13 @@ export function SelectField<Value extends string>(props: SelectFieldProps<Value>
   const { value, choices, onChange } = props;
   const id = useId();
   return (
-    <Field id={id} label={props.label} hideLabel={props.hideLabel} problem={props.problem}>
-      <select id={id} class="input" value={value} onChange={(event) => onChange(event.currentTarget.value as Value)}>
+    <Field {...{ ...props, id }}>
+      <select
+        {...fieldAttributes(id, props)}
+        class="input"
+        value={value}
+        onChange={(event) => onChange(event.currentTarget.value as Value)}
+      >
         {choices.map((choice) => (
           <option key={choice.value} value={choice.value} selected={choice.value === value}>
             {choice.title}
