@@ -4,13 +4,14 @@ import { type ExceededBudget, SharedBudgetGate, type SharedLedger } from '../com
 import type { Config } from '../config/config.ts';
 import { costReserved, usageRecorded, usageSettled } from '../events/catalogue/exchange.ts';
 import type { EventLog } from '../events/log.ts';
-import type { BudgetBooks } from '../http/admin/budget-rows.ts';
+import type { BudgetBooks, BudgetFigures } from '../http/admin/budget-rows.ts';
 import type { UsageOptions } from '../http/v1/usage.ts';
 import { type Meter, readMeter } from '../projections/budget-meter.ts';
 import {
   type ExceededMeter,
   exceededBy,
   reservedBy,
+  reservedFor,
   type SharedSpendState,
   sharedSpendView,
 } from '../projections/budget-reservations.ts';
@@ -56,7 +57,10 @@ export function budgetKeeping({ config, declares, log, projections, deferred }: 
       return next;
     },
   });
-  const { ledger, books, declare } = kept(running, () => running.state, { config, declares, log });
+  const { ledger, books, declare } = kept(running, () => running.state, {
+    ...{ config, declares, log },
+    reserved: (scope, subject) => gate.reserved(scope, subject),
+  });
   const gate = new BudgetGate(ledger, now);
   return {
     gate,
@@ -82,7 +86,10 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
       return next;
     },
   });
-  const { ledger, books, declare } = kept(running, () => running.state.spend, { config, declares, log });
+  const { ledger, books, declare } = kept(running, () => running.state.spend, {
+    ...{ config, declares, log },
+    reserved: (scope, subject) => reservedFor(running.state, scope, subject),
+  });
   const shared: SharedLedger = {
     get any() {
       return ledger.any;
@@ -102,7 +109,12 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
 function kept(
   running: Pick<RunningProjection<unknown>, 'whenProcessed'>,
   spend: () => SpendState,
-  { config, declares, log }: Pick<BudgetKeepingOptions, 'config' | 'declares' | 'log'>,
+  {
+    config,
+    declares,
+    log,
+    reserved,
+  }: Pick<BudgetKeepingOptions, 'config' | 'declares' | 'log'> & Pick<BudgetFigures, 'reserved'>,
 ) {
   const read = (meter: Meter, at: number) => {
     const { start, end, spent, hasUsage } = readMeter(meter, spend().budgets.settings, at);
@@ -129,6 +141,7 @@ function kept(
       const meter = spend().meters.get(key);
       return meter === undefined ? undefined : read(meter, now());
     },
+    reserved,
   };
   return {
     ledger,

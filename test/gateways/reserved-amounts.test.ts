@@ -92,3 +92,28 @@ describe('the reservation of a request', () => {
     expect((await reservedBy(answer)).bounded).toBe(isBounded);
   });
 });
+
+describe('the reservation of a request under way', () => {
+  it('is in the budgets of every gateway until usage replaces it', async () => {
+    const userPath = '/under/way';
+    const saved = await at(0).fetch('/admin/budgets/%2Funder/daily', { method: 'PUT', json: { amount: 1000 } });
+    expect(saved.ok, await saved.text()).toBe(true);
+    const shown = (place: number) => async () => json(await at(place).fetch('/admin/budgets/%2Funder/daily'));
+    several.simulated.control.next({ holdAfterChunks: 1 });
+    const body = { model, messages: [{ role: 'user', content: 'hi' }], max_tokens: 50, stream: true };
+    const answer = await at(1).fetch('/v1/chat/completions', {
+      json: body,
+      headers: { 'x-gateway-user-path': userPath },
+    });
+    for (const place of [0, 1]) {
+      await expect.poll(async () => (await shown(place)()).reserved).toBeGreaterThan(0.05);
+      expect((await shown(place)()).spent).toBe(0);
+    }
+    several.simulated.control.release();
+    await answer.text();
+    for (const place of [0, 1]) {
+      await expect.poll(shown(place)).toMatchObject({ reserved: 0 });
+      expect((await shown(place)()).spent).toBeGreaterThan(0);
+    }
+  });
+});

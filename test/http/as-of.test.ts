@@ -73,7 +73,7 @@ describe('a list with as_of', () => {
         first: 5,
         second: 7.5,
         member: 'amount',
-        past: { spent: null, remaining: null, usage_ratio: null },
+        past: { spent: null, reserved: null, remaining: null, usage_ratio: null },
         gone: period,
       },
       {
@@ -108,6 +108,17 @@ describe('a list with as_of', () => {
     await admin.change('PUT', prices, { selector: SMALL, pricing: { input_per_mtok: 9 } });
     expect(await rows(prices, undefined, cheap)).toMatchObject([{ selector: SMALL, pricing: { input_per_mtok: 1 } }]);
     expect(await rows(prices, undefined)).toMatchObject([{ pricing: { input_per_mtok: 9 } }]);
+  });
+
+  it('states the time of the budgets, also for a position', async () => {
+    await admin.change('PUT', '/admin/budgets/%2Fdated/daily', { amount: 1 });
+    const moment = await admin.aMomentLater();
+    expect(Date.parse((await admin.get(`/admin/budgets?as_of=${moment}`)).state_at)).toBe(Date.parse(moment));
+    const [newest] = (await admin.get('/admin/history?subject=budget:/dated')).entries;
+    const { state_at, budgets } = await admin.get(`/admin/budgets?as_of=${newest.position}`);
+    expect(state_at).toBe(budgets.find(({ subject }: Answered) => subject === '/dated').created_at);
+    expect(await admin.get('/admin/budgets')).not.toHaveProperty('state_at');
+    await admin.change('DELETE', '/admin/budgets/%2Fdated/daily', undefined);
   });
 
   it('is limited to the subtree of an administrator', async () => {

@@ -62,6 +62,7 @@ describe('a budget', () => {
       source: 'manual',
       revision: '0',
       spent: 0,
+      reserved: 0,
       has_usage: false,
       remaining: 12.5,
       usage_ratio: 0,
@@ -201,6 +202,14 @@ describe('the reset settings', () => {
 
   test('are midnight, Monday and the first by default', async () => {
     const untouched = await settings();
+    const today = Math.floor(Date.now() / 86_400_000) * 86_400_000;
+    const date = new Date(today);
+    const monday = today - ((date.getUTCDay() + 6) % 7) * 86_400_000;
+    const month = (index: number) => Date.UTC(date.getUTCFullYear(), index);
+    const period = (start: number, end: number) => ({
+      start: new Date(start).toISOString(),
+      end: new Date(end).toISOString(),
+    });
     expect(untouched.headers.get('etag')).toBe('"none"');
     expect((await put('/admin/budgets/settings', {})).headers.get('etag')).toBe('"none"');
     expect(await json(untouched)).toEqual({
@@ -213,6 +222,11 @@ describe('the reset settings', () => {
       monthly_reset_hour: 0,
       monthly_reset_minute: 0,
       updated_at: null,
+      current_periods: {
+        daily: period(today, today + 86_400_000),
+        weekly: period(monday, monday + 7 * 86_400_000),
+        monthly: period(month(date.getUTCMonth()), month(date.getUTCMonth() + 1)),
+      },
     });
     const changed = await put('/admin/budgets/settings', { daily_reset_hour: 6, monthly_reset_day: 31 });
     expect(await json(changed)).toMatchObject({ daily_reset_hour: 6, monthly_reset_day: 31, weekly_reset_weekday: 1 });
@@ -304,6 +318,23 @@ describe('spending', () => {
     await put('/admin/budgets/%2Flater/daily', { amount: 1 });
     expect(await row('/later')).toMatchObject({ spent: 1, remaining: 0 });
     expect((await chat('/later')).status).toBe(429);
+  });
+
+  test('of a request under way is reserved, then spent', async () => {
+    await put('/admin/budgets/%2Funderway/daily', { amount: 10 });
+    await served('/underway/x');
+    expect(await row('/underway')).toMatchObject({ spent: 1, reserved: 0 });
+    gateway.simulated.control.next({ holdAfterChunks: 2 });
+    const answer = await gateway.post(
+      '/v1/chat/completions',
+      { model: PRICED, messages: user('hello'), stream: true },
+      { headers: { 'x-gateway-user-path': '/underway/x' } },
+    );
+    expect(await row('/underway')).toMatchObject({ spent: 1, reserved: 1 });
+    expect(await json(await gateway.fetch('/admin/budgets/%2Funderway/daily'))).toMatchObject({ reserved: 1 });
+    gateway.simulated.control.release();
+    await answer.text();
+    await expect.poll(() => row('/underway')).toMatchObject({ spent: 2, reserved: 0 });
   });
 
   test('of a stream counts like that of a whole answer', async () => {

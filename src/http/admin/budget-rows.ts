@@ -21,6 +21,11 @@ export const budgetAnswer = z.object({
   period_end: z.string(),
   spent: usd.nullable().describe(`US dollars; ${unknown}`),
   has_usage: z.boolean().nullable().describe(`Whether usage was counted in the period; ${unknown}`),
+  reserved: usd
+    .nullable()
+    .describe(
+      `US dollars reserved for requests under way, for all budgets of the subject, besides \`spent\`; ${unknown}`,
+    ),
   remaining: usd.nullable().describe(`US dollars, negative when the budget is exceeded; ${unknown}`),
   usage_ratio: z.number().nullable().describe(`Spent part, from 0 to 1; ${unknown}`),
   period_ratio: z.number().describe('Elapsed part of the period, from 0 to 1'),
@@ -35,10 +40,21 @@ export interface Spent extends BudgetPeriod {
 /** @returns undefined when the spending is unknown: at a past time */
 export type ReadSpent = (key: string) => Spent | undefined;
 
-/** The budgets and their spending. */
-export interface BudgetBooks extends Pick<RunningProjection<unknown>, 'whenProcessed'> {
-  readonly state: BudgetsState;
+/** Nano-dollars that are reserved for all budgets of a path or label. */
+export type ReadReserved = (scope: BudgetRule['scope'], subject: string) => number | undefined;
+
+/** The amounts of budgets that change with each request. */
+export interface BudgetFigures {
   readonly spent: ReadSpent;
+  readonly reserved: ReadReserved;
+}
+
+/** Of a past time, whose amounts are unknown. */
+export const unknownFigures: BudgetFigures = { spent: () => undefined, reserved: () => undefined };
+
+/** The budgets, their spending and their reservations. */
+export interface BudgetBooks extends Pick<RunningProjection<unknown>, 'whenProcessed'>, BudgetFigures {
+  readonly state: BudgetsState;
 }
 
 /**
@@ -47,28 +63,33 @@ export interface BudgetBooks extends Pick<RunningProjection<unknown>, 'whenProce
  */
 export function budgetRows(
   state: BudgetsState,
-  { spent, at, scope }: { readonly spent: ReadSpent; readonly at: number; readonly scope: UserPath | undefined },
+  {
+    figures,
+    at,
+    scope,
+  }: { readonly figures: BudgetFigures; readonly at: number; readonly scope: UserPath | undefined },
 ) {
   return [...state.rules.values()]
     .filter((rule) => isSubjectWithin(scope, rule))
     .sort(inOrder)
-    .map((rule) => budgetRow(rule, state, spent(budgetKey(rule.scope, rule.subject, rule.periodSeconds)), at));
+    .map((rule) => budgetRow(rule, state, figures, at));
 }
 
 /** The row of one budget; undefined when there is no such budget. */
 export function oneBudget(
   { scope, subject, periodSeconds }: Pick<BudgetRule, 'scope' | 'subject' | 'periodSeconds'>,
   state: BudgetsState,
-  spent: ReadSpent,
+  figures: BudgetFigures,
   at: number,
 ) {
-  const key = budgetKey(scope, subject, periodSeconds);
-  const rule = state.rules.get(key);
-  return rule === undefined ? undefined : budgetRow(rule, state, spent(key), at);
+  const rule = state.rules.get(budgetKey(scope, subject, periodSeconds));
+  return rule === undefined ? undefined : budgetRow(rule, state, figures, at);
 }
 
-function budgetRow(rule: BudgetRule, state: BudgetsState, read: Spent | undefined, at: number) {
-  const { scope, subject, amount, source, lastResetAt, createdAt, updatedAt } = rule;
+function budgetRow(rule: BudgetRule, state: BudgetsState, figures: BudgetFigures, at: number) {
+  const { scope, subject, periodSeconds, amount, source, lastResetAt, createdAt, updatedAt } = rule;
+  const read = figures.spent(budgetKey(scope, subject, periodSeconds));
+  const reserved = figures.reserved(scope, subject);
   const { start, end } = read ?? periodWithReset(rule, state, at);
   const spent = read?.spent;
   return {
@@ -83,6 +104,7 @@ function budgetRow(rule: BudgetRule, state: BudgetsState, read: Spent | undefine
     period_end: timeText(end),
     spent: spent === undefined ? null : usdOf(spent),
     has_usage: read?.hasUsage ?? null,
+    reserved: reserved === undefined ? null : usdOf(reserved),
     remaining: spent === undefined ? null : usdOf(amount - spent),
     usage_ratio: spent === undefined ? null : share(spent / amount),
     period_ratio: share((at - start) / (end - start)),

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import type { EventLog } from '../../events/log.ts';
-import { defaultAnchors } from '../../projections/budget-period.ts';
+import { DAILY, defaultAnchors, MONTHLY, periodAt, WEEKLY } from '../../projections/budget-period.ts';
 import { type BudgetSettings, settingsRevision } from '../../projections/budgets.ts';
 import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
@@ -31,7 +31,13 @@ const members = {
   monthly_reset_minute: whole(0, 59),
 };
 const newSettings = z.strictObject(members).partial();
-const response = { 200: jsonAnswer('The settings', z.object({ ...members, updated_at: z.string().nullable() })) };
+const period = z.object({ start: z.string(), end: z.string() });
+const settingsAnswer = z.object({
+  ...members,
+  updated_at: z.string().nullable(),
+  current_periods: z.object({ daily: period, weekly: period, monthly: period }),
+});
+const response = { 200: jsonAnswer('The settings, and the periods that they give now', settingsAnswer) };
 
 const getSettings = scopedAdmin(
   'getBudgetSettings',
@@ -57,13 +63,15 @@ export interface BudgetSettingsOptions {
   readonly log: EventLog;
   /** @throws Refusal 503 while budgets are off */
   books(): BudgetBooks;
+  /** Milliseconds since the epoch. */
+  now(): number;
 }
 
-export function registerBudgetSettings(admin: Routes, { log, books }: BudgetSettingsOptions): void {
+export function registerBudgetSettings(admin: Routes, { log, books, now }: BudgetSettingsOptions): void {
   admin.get('/budgets/settings', getSettings, (_request, reply) => {
     const { state } = books();
     sendETag(reply, settingsRevision(state) ?? 'noStream');
-    return settingsView(state.settings);
+    return settingsView(state.settings, now());
   });
 
   admin.put('/budgets/settings', saveSettings, async (request, reply) => {
@@ -75,7 +83,7 @@ export function registerBudgetSettings(admin: Routes, { log, books }: BudgetSett
     );
     if (position !== undefined) await whenProcessed(position);
     sendETag(reply, revision);
-    return settingsView(books().state.settings);
+    return settingsView(books().state.settings, now());
   });
 }
 
@@ -92,7 +100,11 @@ function anchorsIn(input: z.output<typeof newSettings>): { [Name in keyof Budget
   };
 }
 
-function settingsView(settings: BudgetSettings) {
+function settingsView(settings: BudgetSettings, at: number) {
+  const current = (periodSeconds: number) => {
+    const { start, end } = periodAt(periodSeconds, settings, at);
+    return { start: timeText(start), end: timeText(end) };
+  };
   return {
     daily_reset_hour: settings.dailyResetHour,
     daily_reset_minute: settings.dailyResetMinute,
@@ -103,5 +115,6 @@ function settingsView(settings: BudgetSettings) {
     monthly_reset_hour: settings.monthlyResetHour,
     monthly_reset_minute: settings.monthlyResetMinute,
     updated_at: settings.updatedAt === undefined ? null : timeText(settings.updatedAt),
+    current_periods: { daily: current(DAILY), weekly: current(WEEKLY), monthly: current(MONTHLY) },
   };
 }

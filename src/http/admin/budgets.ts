@@ -23,7 +23,7 @@ import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import { scopeOf } from './admin-scope.ts';
 import type { AsOf } from './as-of.ts';
-import { type BudgetBooks, budgetAnswer, budgetRows, oneBudget } from './budget-rows.ts';
+import { type BudgetBooks, budgetAnswer, budgetRows, oneBudget, unknownFigures } from './budget-rows.ts';
 import { registerBudgetSettings } from './budget-settings.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import {
@@ -59,19 +59,23 @@ const budgetName = z.strictObject({
   ...subject,
   budget_key: z.strictObject(period).optional().describe('Required: the period'),
 });
-const budgetList = z.object({ budgets: z.array(budgetAnswer), server_time: z.string() });
+const budgetList = z.object({
+  budgets: z.array(budgetAnswer),
+  server_time: z.string(),
+  state_at: z.string().optional().describe('With `as_of`: the time of that state'),
+});
 
 const params = pathParameters({ user_path: 'A user path or a label, percent-encoded', period: periodParameter });
 const querystring = queryOfParameters({ scope: scopeParameter(scopes) });
 const changes = { ifMatch: '/budgets/:user_path/:period' } as const;
 const response = { 200: jsonAnswer('The budgets in the scope of the caller', budgetList) };
 
-const listBudgets = scopedAdmin('listBudgets', 'List budgets with their spending', {
+const listBudgets = scopedAdmin('listBudgets', 'List budgets with their spending and reservations', {
   querystring: asOfQuery,
   response,
 });
 
-const getBudget = scopedAdmin('getBudget', 'Get one budget with its spending', {
+const getBudget = scopedAdmin('getBudget', 'Get one budget with its spending and reservations', {
   etag: true,
   description: '`ETag` is the revision of the budgets of its subject.',
   params,
@@ -141,15 +145,20 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
   /** The budgets now, or as of the given moment, without their spending. */
   async function budgetsAt(given: string | undefined) {
     const moment = await asOf.moment(given);
-    const { state, spent } = books();
+    const figures = books();
     const time = now();
-    if (moment === undefined) return { state, spent, at: time, time };
-    return { state: await asOf.fold(budgetsView, moment), spent: () => undefined, at: moment.at, time };
+    if (moment === undefined) return { state: figures.state, figures, at: time, time };
+    const { at } = moment;
+    return { state: await asOf.fold(budgetsView, moment), figures: unknownFigures, at, time, stateAt: at };
   }
 
   async function list(request: FastifyRequest, given?: string) {
-    const { state, spent, at, time } = await budgetsAt(given);
-    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: timeText(time) };
+    const { state, figures, at, time, stateAt } = await budgetsAt(given);
+    return {
+      budgets: budgetRows(state, { figures, at, scope: scopeOf(request) }),
+      server_time: timeText(time),
+      ...(stateAt === undefined ? {} : { state_at: timeText(stateAt) }),
+    };
   }
 
   async function execute(
@@ -199,8 +208,8 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
 
   admin.get('/budgets/:user_path/:period', getBudget, async (request, reply) => {
     const { of, periodSeconds } = named(request, request.params, request.query.scope);
-    const { state, spent, at } = await budgetsAt(request.query.as_of);
-    const row = oneBudget({ ...of, periodSeconds }, state, spent, at);
+    const { state, figures, at } = await budgetsAt(request.query.as_of);
+    const row = oneBudget({ ...of, periodSeconds }, state, figures, at);
     if (row === undefined) throw refusals.notFound('budget', `${of.subject} ${request.params.period}`);
     sendETag(reply, row.revision ?? 'noStream');
     return row;
@@ -233,7 +242,7 @@ export function registerBudgets(admin: Routes, options: BudgetsOptions): void {
     return { status: 'ok' };
   });
 
-  registerBudgetSettings(admin, { log, books });
+  registerBudgetSettings(admin, { log, books, now });
 }
 
 type Amount = z.output<typeof amount>;
