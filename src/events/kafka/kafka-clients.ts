@@ -71,6 +71,8 @@ export class KafkaClient {
     const socket = tls
       ? connectTls({ host, port, ...names, ...tls }, onConnect)
       : connectTcp({ host, port }, onConnect);
+    // A small request must not wait for the acknowledgement of the one before.
+    socket.setNoDelay(true);
     socket.setKeepAlive(true, keepAliveMs);
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
