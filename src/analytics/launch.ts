@@ -65,7 +65,7 @@ function environment(): Record<string, string> {
   return { ...memorySavingVariables, ...Object.fromEntries(given) };
 }
 
-/** What a process is told beside the configuration. */
+/** What a process receives beside the configuration. */
 export interface JobFacts {
   readonly administratorPassword: string;
   readonly epoch: number | undefined;

@@ -71,7 +71,7 @@ function idsIn(records: Buffer): string[] {
   return ids;
 }
 
-/** Reads an engine that nobody writes to until there are so many events. @throws when they do not come in time */
+/** Reads an engine without writers until there are so many events. @throws when they do not come in time */
 export async function replayEngine(engine: LogEngine, events: number, timeoutMs: number): Promise<EngineReplay> {
   const replay = new EngineReplay();
   const enough = new AbortController();

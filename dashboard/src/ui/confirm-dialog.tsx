@@ -17,7 +17,7 @@ interface ConfirmDialogProps {
   readonly run: () => Promise<unknown>;
 }
 
-/** Asks before a change that removes something or interrupts somebody's work. The focus is on Cancel. */
+/** Asks before a change that removes something or interrupts clients. The focus is on Cancel. */
 export function ConfirmDialog({ title, effect, confirmLabel, onClose, onDone, run }: ConfirmDialogProps) {
   const { error, isSending, send } = useChange(onDone);
   return (

@@ -5,7 +5,7 @@
 import { parsePosition } from '../../events/sequence-position.ts';
 import type { KnownLease } from './known-leases.ts';
 
-/** The last place: whoever is further behind tries at the same time. */
+/** The last place: all gateways behind it try at the same time. */
 const LAST_PLACE = 4;
 
 /**

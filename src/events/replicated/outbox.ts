@@ -45,7 +45,7 @@ interface PendingAppend {
 const maxGroup = { appends: 1_000, bytes: 4 * 1024 * 1024 };
 const overheadBytes = 512;
 const checkMs = 100;
-/** A check that is so late finds the process behind, not the engine: answers have arrived that nobody has read yet. */
+/** A check that is so late finds the process behind, not the engine: answers have arrived that it has not read yet. */
 const lateCheckMs = 1_000;
 const bytesPerMs = (1024 * 1024) / 1000;
 const nothing: EncodedAppend = { writes: [], records: Buffer.alloc(0) };

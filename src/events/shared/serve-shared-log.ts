@@ -57,7 +57,7 @@ class ServedLog implements SharedLogServer {
     const { socketPath, log } = this.#options;
     removeStale(socketPath);
     const { path, release } = shortSocketPath(socketPath);
-    // nobody else may connect before the mode is set
+    // no other user may connect before the mode is set
     const umask = process.umask(0o177);
     try {
       const listening = new Promise<void>((resolve, reject) => {

@@ -12,7 +12,7 @@ export interface ConnectionReceiver {
   pass(connection: Socket): boolean;
 }
 
-/** What the system itself would keep of connections that nobody accepts. */
+/** Length of the system's queue of connections that are not accepted yet. */
 const MAX_WAITING = 511;
 
 export class Connections {

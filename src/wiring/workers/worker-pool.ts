@@ -131,7 +131,7 @@ export class WorkerPool {
     const { patienceMs, logger } = this.#options;
     for (const place of this.#places) {
       if (place.readyAt === undefined || !this.send(place.number, message)) continue;
-      // Counted, not measured: after a pause of the whole machine nobody has answered for long.
+      // Counted, not measured: after a pause of the whole machine no worker has answered for a long time.
       place.unanswered += 1;
       if (place.unanswered * STATE_EVERY_MS <= patienceMs) continue;
       logger.error(`worker ${place.number} does not respond; it is killed`);

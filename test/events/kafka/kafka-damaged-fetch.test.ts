@@ -12,7 +12,7 @@ const shared = await kafkaOrSkip();
 const thing = streamName('thing', 'a');
 const marker = 'the body that is damaged on its way';
 
-/** Passes on what it receives, with its own port in place of the broker's, and damages the marker as often as it is told. */
+/** Passes on what it receives, with its own port in place of the broker's, and damages the marker as often as the test sets. */
 class DamagingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
