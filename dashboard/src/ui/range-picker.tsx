@@ -5,12 +5,21 @@ import { dayText, offsetOfZone, startOfDay } from '../format/zone-days.ts';
 import { timeZone } from '../settings/time-zone.ts';
 import { Button } from './button.tsx';
 import { type Choice, SelectField, TextField } from './fields.tsx';
-import { chooseInstants, chooseRange, type RangeName, ranges, type TimeRange } from './range.ts';
+import { chooseInstants, chooseRange, namedRange, type RangeName, ranges, type TimeRange } from './range.ts';
+
+interface RangePickerProps {
+  /** Undefined: any time. */
+  readonly range: TimeRange | undefined;
+  /** Offers no restriction, too. */
+  readonly withAny?: boolean;
+}
 
 /** Chooses the time range of the page; the choice is in the address. */
-export function RangePicker({ range }: { readonly range: TimeRange }) {
-  const [isOpen, setOpen] = useState(range.name === 'custom');
-  const choices: Choice<RangeName>[] = [
+export function RangePicker({ range, withAny = false }: RangePickerProps) {
+  const [isOpen, setOpen] = useState(range?.name === 'custom');
+  const shown = range ?? namedRange('7d', Date.now(), timeZone.value);
+  const choices: Choice<RangeName | 'any'>[] = [
+    ...(withAny ? [{ value: 'any', title: 'Any time' } as const] : []),
     ...ranges.map(({ name, title }) => ({ value: name, title })),
     { value: 'custom', title: 'From … to …' },
   ];
@@ -19,14 +28,14 @@ export function RangePicker({ range }: { readonly range: TimeRange }) {
       <SelectField
         label="Time range"
         hideLabel
-        value={isOpen ? 'custom' : range.name}
+        value={isOpen ? 'custom' : (range?.name ?? 'any')}
         choices={choices}
         onChange={(name) => {
           setOpen(name === 'custom');
-          if (name !== 'custom') chooseRange(name);
+          if (name !== 'custom') chooseRange(name === 'any' ? undefined : name);
         }}
       />
-      {isOpen && <CustomRange key={`${range.from} ${range.to} ${timeZone.value}`} range={range} />}
+      {isOpen && <CustomRange key={`${shown.from} ${shown.to} ${timeZone.value}`} range={shown} />}
     </div>
   );
 }

@@ -29,6 +29,12 @@ const HOUR = 3_600_000;
 /** The end of a range that reaches to now is rounded up to this, so that a request is not repeated at each drawing. */
 const STEP = 60_000;
 
+/** The range of the address; undefined without one. */
+export function chosenRange(): TimeRange | undefined {
+  const { query } = route.value;
+  return ['range', 'from', 'to'].some((name) => query.has(name)) ? currentRange() : undefined;
+}
+
 /** @param usual the range without one in the address */
 export function currentRange(usual: RangeName = '7d', now = Date.now()): TimeRange {
   const { query } = route.value;
@@ -70,10 +76,16 @@ function instantOf(text: string | null): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-export function chooseRange(name: RangeName): void {
-  setQuery({ range: name, from: undefined, to: undefined }, { push: true });
+/** @param name undefined: any time */
+export function chooseRange(name: RangeName | undefined): void {
+  choose({ range: name, from: undefined, to: undefined });
 }
 
 export function chooseInstants(from: string, to: string): void {
-  setQuery({ range: undefined, from, to }, { push: true });
+  choose({ range: undefined, from, to });
+}
+
+/** A list is shown from its beginning: `before` is the place of a page in another range. */
+function choose(range: Readonly<Record<'range' | 'from' | 'to', string | undefined>>): void {
+  setQuery({ ...range, before: undefined }, { push: true });
 }

@@ -254,11 +254,8 @@ const text = `
   user variantElement variantType version visibleWidth
 `;
 
+/** In ClickHouse's spelling. */
+export const allowedFunctionNames: readonly string[] = text.replaceAll(/--.*/g, '').trim().split(/\s+/);
+
 /** Lower case. */
-export const allowedFunctions: ReadonlySet<string> = new Set(
-  text
-    .replaceAll(/--.*/g, '')
-    .trim()
-    .split(/\s+/)
-    .map((name) => name.toLowerCase()),
-);
+export const allowedFunctions: ReadonlySet<string> = new Set(allowedFunctionNames.map((name) => name.toLowerCase()));

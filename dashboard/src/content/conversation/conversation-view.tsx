@@ -5,7 +5,7 @@ import { formatCount } from '../../format/numbers.ts';
 import { Button } from '../../ui/button.tsx';
 import { EmptyState, Pending } from '../../ui/states.tsx';
 import { compareJson, type JsonChange } from '../diff/compare-json.ts';
-import { ChangeBadge, ChangedValue } from '../diff/diff-view.tsx';
+import { ChangeBadge, ChangedValue } from '../diff/value-changes.tsx';
 import { childCountOf, isContainer, type JsonNode, readJson, scanJson, sourceOf } from '../json/json-document.ts';
 import { formatPath } from '../json/json-path.ts';
 import { JsonTree } from '../json/json-tree.tsx';
