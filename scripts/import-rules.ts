@@ -69,6 +69,7 @@ const commandLayers = [
   'workflows',
   'admission',
   'audit',
+  'views',
   'responses',
   'conversations',
   'guardrails',

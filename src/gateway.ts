@@ -341,6 +341,7 @@ async function startComponents(
     jobs,
     limits,
     reports,
+    analytics,
     metrics,
     purgeCache: responseCache?.purge,
     gateways: lease.gateways,

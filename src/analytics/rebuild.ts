@@ -7,7 +7,7 @@ import { copyTables } from '../projections/analytics/copy-tables.ts';
 import { startProjector } from '../projections/analytics/projector.ts';
 import { views } from '../projections/analytics/views.ts';
 import { removeInputs } from '../projections/analytics/writer-fence.ts';
-import { logIdOf } from '../projections/runner.ts';
+import { logIdOf } from '../projections/snapshot-basis.ts';
 import { analyticsFolder } from './launch.ts';
 import { lockForAnalytics, writingAccess } from './writing-access.ts';
 

@@ -3,13 +3,13 @@ import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { formatPosition, InvalidPosition, parsePosition, positionBefore } from '../events/sequence-position.ts';
+import { type SavedView, savedViews } from '../projections/saved-views.ts';
 import { skippedEvents } from '../projections/skipped-events.ts';
 import { openViewStore, savedSnapshots } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import type { AnalyticsRebuild } from './program-parts.ts';
 import { progressOn } from './progress.ts';
 import { count } from './quantity.ts';
-import { type SavedView, savedViews } from './saved-views.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
 import { analyticsView, viewsFile } from './views-status.ts';
 

@@ -332,6 +332,19 @@ export const refusals = {
         : `'${what}' is at revision ${revision}, not at the one that If-Match names. Nothing was changed.`,
       'If-Match',
     ),
+  viewNotStoppedAt: (view: string, position: string) =>
+    conflict(
+      'view_not_stopped',
+      `'${view}' has not stopped at event ${position}. Only the event on which it has stopped can be skipped; GET /admin/views shows it.`,
+      'position',
+    ),
+  analyticsNotRebuildable: () =>
+    conflict(
+      'view_not_rebuildable',
+      'Analytics is rebuilt in a second database, while no gateway runs: chancery views rebuild analytics.',
+    ),
+  viewNotSaved: (view: string) =>
+    conflict('view_not_rebuildable', `'${view}' keeps no snapshot: every start of a gateway builds it from the log.`),
   dashboardAccessDenied: () =>
     denied(
       'dashboard_access_denied',

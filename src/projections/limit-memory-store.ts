@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { logIdOf } from './runner.ts';
+import { logIdOf } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
 const window = z.array(z.tuple([z.number(), z.number()]));

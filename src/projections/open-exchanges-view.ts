@@ -6,7 +6,8 @@
 import type { Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { type InFlight, inFlight } from './in-flight.ts';
-import { createProjectionRunner, logIdOf, type ProjectionRunner, type RunningProjection } from './runner.ts';
+import { createProjectionRunner, type ProjectionRunner, type RunningProjection } from './runner.ts';
+import { logIdOf } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
 export interface OpenExchangesViewOptions {

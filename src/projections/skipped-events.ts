@@ -2,7 +2,7 @@
 import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { isA } from './known-event.ts';
+import { isA, isCaughtUp } from './known-event.ts';
 
 export interface Skipped {
   readonly view: string;
@@ -29,9 +29,21 @@ export function skippedBy(view: string, skipped: readonly Skipped[]): ReadonlySe
   return new Set(skipped.filter((one) => one.view === view).map(({ position }) => position));
 }
 
+/** Resolves when an operator has let the view continue without the event. @throws AbortError when the signal is aborted */
+export async function whenSkipped(view: string, position: Position, log: EventLog, signal: AbortSignal): Promise<void> {
+  const after = await log.head();
+  if (skippedBy(view, await skippedEvents(log)).has(position)) return;
+  for await (const event of log.subscribe({ after, filter: { streams: [skippedStream] }, signal })) {
+    if (isCaughtUp(event) || !isA(event, viewEventSkipped)) continue;
+    if (event.data.view === view && event.data.position === position) return;
+  }
+  signal.throwIfAborted();
+}
+
 /** An event on which a projection stops. The message names the event, and what an operator can do. */
 export class UnprocessableEvent extends Error {
   readonly code = 'poisoned_event';
+  readonly event: Pick<RecordedEvent, 'position' | 'type' | 'stream'>;
   constructor(view: string, { position, type, stream }: RecordedEvent, cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     super(
@@ -39,5 +51,6 @@ export class UnprocessableEvent extends Error {
         `"chancery views skip ${view} --position ${position} --reason …" continues without it`,
       { cause },
     );
+    this.event = { position, type, stream };
   }
 }

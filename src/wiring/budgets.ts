@@ -44,19 +44,22 @@ const now = Date.now;
 /** Where one gateway at a time uses the log: what is reserved is in its memory. */
 export function budgetKeeping({ config, declares, log, projections, deferred }: BudgetKeepingOptions): BudgetKeeping {
   // Releases a reservation in the same step in which the ledger counts its cost.
-  const running = projections.run({
-    ...spendView,
-    filter: { types: [...(spendView.filter.types ?? []), usageSettled.type] },
-    apply(state: SpendState, event) {
-      if (isA(event, usageSettled)) {
-        gate.releaseDeferred(event.stream);
-        return state;
-      }
-      const next = spendView.apply(state, event);
-      if (isA(event, usageRecorded)) gate.releaseCounted(event.stream, Number(event.data.totalCost ?? 0));
-      return next;
+  const running = projections.run(
+    {
+      ...spendView,
+      filter: { types: [...(spendView.filter.types ?? []), usageSettled.type] },
+      apply(state: SpendState, event) {
+        if (isA(event, usageSettled)) {
+          gate.releaseDeferred(event.stream);
+          return state;
+        }
+        const next = spendView.apply(state, event);
+        if (isA(event, usageRecorded)) gate.releaseCounted(event.stream, Number(event.data.totalCost ?? 0));
+        return next;
+      },
     },
-  });
+    { hasEffects: true },
+  );
   const { ledger, books, declare } = kept(running, () => running.state, {
     ...{ config, declares, log },
     reserved: (scope, subject) => gate.reserved(scope, subject),
@@ -78,14 +81,17 @@ export function budgetKeeping({ config, declares, log, projections, deferred }: 
 
 /** Where several gateways use the log: what is reserved is in the log, and its order decides. */
 export function sharedBudgetKeeping({ config, declares, log, projections }: BudgetKeepingOptions): BudgetKeeping {
-  const running = projections.run({
-    ...sharedSpendView,
-    apply(state: SharedSpendState, event) {
-      const next = sharedSpendView.apply(state, event);
-      if (isA(event, costReserved)) gate.read(event.stream, next.refused && exceededBudget(next.refused, event.at));
-      return next;
+  const running = projections.run(
+    {
+      ...sharedSpendView,
+      apply(state: SharedSpendState, event) {
+        const next = sharedSpendView.apply(state, event);
+        if (isA(event, costReserved)) gate.read(event.stream, next.refused && exceededBudget(next.refused, event.at));
+        return next;
+      },
     },
-  });
+    { hasEffects: true },
+  );
   const { ledger, books, declare } = kept(running, () => running.state.spend, {
     ...{ config, declares, log },
     reserved: (scope, subject) => reservedFor(running.state, scope, subject),

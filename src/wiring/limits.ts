@@ -157,14 +157,17 @@ function countElsewhere(
   { projections, gateway }: Pick<LimitsOptions, 'projections' | 'gateway'>,
 ) {
   const counts = new RequestsElsewhere(limiter, gateway);
-  const running = projections.run({
-    ...limitedExchangesView,
-    apply(state: LimitedExchanges, event) {
-      const next = limitedExchangesView.apply(state, event);
-      counts.read(next, event);
-      return next;
+  const running = projections.run(
+    {
+      ...limitedExchangesView,
+      apply(state: LimitedExchanges, event) {
+        const next = limitedExchangesView.apply(state, event);
+        counts.read(next, event);
+        return next;
+      },
     },
-  });
+    { hasEffects: true },
+  );
   return {
     get position() {
       return running.position;

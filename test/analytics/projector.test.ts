@@ -6,7 +6,7 @@ import { type BatchStore, createBatchStore } from '../../src/projections/analyti
 import { copyTables, NothingToKeep } from '../../src/projections/analytics/copy-tables.ts';
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
 import { tableChanges } from '../../src/projections/analytics/table-changes.ts';
-import { logIdOf } from '../../src/projections/runner.ts';
+import { logIdOf } from '../../src/projections/snapshot-basis.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';

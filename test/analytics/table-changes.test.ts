@@ -5,7 +5,7 @@ import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
 import { startProjector } from '../../src/projections/analytics/projector.ts';
-import { logIdOf } from '../../src/projections/runner.ts';
+import { logIdOf } from '../../src/projections/snapshot-basis.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 

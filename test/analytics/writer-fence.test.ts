@@ -5,7 +5,7 @@ import { parsePosition } from '../../src/events/sequence-position.ts';
 import { type BatchStore, createBatchStore } from '../../src/projections/analytics/batch-store.ts';
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
 import { NewerWriter } from '../../src/projections/analytics/writer-fence.ts';
-import { logIdOf } from '../../src/projections/runner.ts';
+import { logIdOf } from '../../src/projections/snapshot-basis.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';

@@ -20,6 +20,7 @@ const withoutChange: Readonly<Record<string, string>> = {
   'POST /admin/guardrails/test': 'a check of a text',
   'POST /admin/guardrails/replay': 'a run over recorded requests, with a draft that is not in force',
   'DELETE /admin/guardrails/replay/:id': 'ends such a run',
+  'POST /admin/views/:name/rebuild': 'each gateway reads the record at its next start',
   'POST /admin/runtime/refresh': 'this gateway reads lists of models again: they are observed by each gateway',
   'POST /admin/usage/recalculate-pricing': 'costs of earlier requests, of which there are none',
   'PUT /admin/auth-keys/labels/rename': 'no key has the label',
@@ -45,7 +46,7 @@ const readable = adminRoutes.filter(
     route.startsWith('GET ') &&
     path === undefined &&
     !route.includes(':') &&
-    !/live|gateways|providers\/status|throughput|overview|replay/.test(route),
+    !/live|gateways|providers\/status|throughput|overview|replay|admin\/log$|views$|versions/.test(route),
 );
 
 /** Members that change with the time of the read. */

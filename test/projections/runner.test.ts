@@ -5,11 +5,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as otherWork } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { skipEvent } from '../../src/commands/views/change-views.ts';
+import { rebuildsStream, viewRebuildRequested } from '../../src/events/catalogue/view.ts';
 import { type NewEvent, type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { type EventLog, START } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import type { Projection } from '../../src/projections/projection.ts';
-import { createProjectionRunner } from '../../src/projections/runner.ts';
+import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
 import { openViewStore, type ViewStore } from '../../src/projections/view-store.ts';
 
 let dir: string;
@@ -382,4 +384,122 @@ test('however often it is stopped and started, the state is the fold of the whol
     }),
     { numRuns: 40 },
   );
+});
+
+describe('an operator decides while the process runs', () => {
+  /** Stops at the event with `broken` in its data. */
+  const fragile = () => {
+    const { projection, calls } = seen();
+    const apply: Projection<Seen>['apply'] = (state, one) => {
+      if ((one.data as { broken?: true }).broken) throw new Error('it does not fit');
+      return projection.apply(state, one);
+    };
+    return { projection: { ...projection, apply }, calls };
+  };
+  const broken = async () => {
+    const write = { stream: streamName('word', 'a'), events: [event('word.said', { broken: true })] };
+    return (await log.append([{ ...write, expectedRevision: 'any' }])).position;
+  };
+  const skip = (position: Position, { status }: ProjectionRunner) => {
+    const asked = { view: 'seen', position, reason: 'broken' };
+    const find = () => ({ rebuild: 'possible' as const, stoppedAt: status()[0]?.stoppedAt });
+    return skipEvent(asked, { find, isSkipped: async () => false }, log, { actor: 'master' });
+  };
+  const started = async (options?: { hasEffects: boolean }) => {
+    const views = openViewStore(file());
+    const runner = createProjectionRunner(log, views);
+    const { projection, calls } = fragile();
+    const running = runner.run(projection, options);
+    await running.caughtUp;
+    const close = async () => {
+      await runner.close();
+      views.close();
+    };
+    return { runner, running, calls, close };
+  };
+
+  test('a skip lets a stopped projection continue from its snapshot, with every other event exactly once', async () => {
+    const first = await say(2);
+    const { runner, running, calls, close } = await started();
+    runner.save();
+    const at = await broken();
+    const last = await say(1);
+    await expect(running.whenProcessed(last)).rejects.toThrow('it does not fit');
+    expect(running.status()).toMatchObject({ phase: 'stopped', position: first, stoppedAt: { position: at } });
+    await expect(skip(last, runner)).rejects.toMatchObject({ status: 409, code: 'view_not_stopped' });
+    await skip(at, runner);
+    await runner.whenContinued('seen', last);
+    await running.whenProcessed(last);
+    await running.caughtUp;
+    expect(running.status()).toMatchObject({ phase: 'live', startedFrom: `the snapshot at ${first}` });
+    expect(running.status()).not.toHaveProperty('error');
+    expect(running.state.positions).toHaveLength(3);
+    expect(calls).toHaveLength(3);
+    await close();
+  });
+
+  test('readers get the state from before until a continued projection is at the end of the log', async () => {
+    await say(2);
+    const { runner, running, close } = await started();
+    const at = await broken();
+    const last = await say(3);
+    await expect(running.whenProcessed(last)).rejects.toThrow();
+    const lengths = new Set<number>();
+    await skip(at, runner);
+    let continued = false;
+    const whole = runner.whenContinued('seen', last).then(() => {
+      continued = true;
+    });
+    while (!continued) {
+      lengths.add(running.state.positions.length);
+      await otherWork();
+    }
+    await whole;
+    expect([...lengths].every((length) => length === 2 || length === 5)).toBe(true);
+    expect(running.state.positions).toHaveLength(5);
+    await close();
+  });
+
+  test('a projection that stops again at a later event can be continued again', async () => {
+    const { runner, running, close } = await started();
+    const [one, two] = [await broken(), await broken()];
+    const last = await say(1);
+    await expect(running.whenProcessed(one)).rejects.toThrow();
+    await skip(one, runner);
+    await runner.whenContinued('seen', one);
+    await expect(running.whenProcessed(last)).rejects.toThrow();
+    expect(running.status().stoppedAt?.position).toBe(two);
+    await skip(two, runner);
+    await runner.whenContinued('seen', last);
+    expect(running.state.positions).toHaveLength(1);
+    await close();
+  });
+
+  test('a projection with effects stays stopped until the next start', async () => {
+    const { runner, running, close } = await started({ hasEffects: true });
+    const at = await broken();
+    await expect(running.whenProcessed(at)).rejects.toThrow();
+    await skip(at, runner);
+    expect(running.status()).toMatchObject({ phase: 'stopped', continues: false });
+    await close();
+    const again = await started({ hasEffects: true });
+    expect(again.running.status().phase).toBe('live');
+    await again.close();
+  });
+
+  test('a request to rebuild makes the next start fold the log again, once', async () => {
+    await say(4);
+    await life(seen().projection);
+    const { runner, running, close } = await started();
+    const events = [viewRebuildRequested.create({ view: 'seen' }, { actor: 'master' })];
+    await log.append([{ stream: rebuildsStream, events, expectedRevision: 'any' }]);
+    await running.whenProcessed(await say(1));
+    runner.save();
+    expect(running.status().startedFrom).toMatch(/^the snapshot/);
+    await close();
+    const rebuilt = seen();
+    expect((await life(rebuilt.projection)).status.startedFrom).toBe('the beginning: master has requested it');
+    expect(rebuilt.calls).toHaveLength(5);
+    expect((await life(seen().projection)).status.startedFrom).toMatch(/^the snapshot/);
+  });
 });

@@ -19,7 +19,7 @@ import { crc32 } from 'node:zlib';
 
 export const frameHeaderBytes = 56;
 const magic = 0x464e4843;
-const formatVersion = 1;
+export const formatVersion = 1;
 const checkedFrom = 12;
 
 export interface BatchFrame {

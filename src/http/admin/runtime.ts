@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../time-text.ts';
 import { type RefreshReport, refreshReport } from './runtime-refresh.ts';
 
 export interface RuntimeOptions {
@@ -10,11 +11,26 @@ export interface RuntimeOptions {
   flags(): Readonly<Record<string, string | boolean | undefined>>;
   /** One at a time. */
   refresh(): Promise<RefreshReport>;
+  /** Of the gateway. */
+  readonly version: string;
+  /** Version of the format of the log's segments. */
+  readonly logFormat: number;
 }
 
 const getConfig = scopedAdmin('getRuntimeConfig', 'List which features are on', {
   exposeHeadRoute: false,
   response: { 200: jsonAnswer('`on`, `off` or another value, by setting', z.record(z.string(), z.string())) },
+});
+
+const versions = z.object({
+  gateway: z.string(),
+  node: z.string(),
+  log_format: z.int().describe('Of the segments that it writes'),
+  started_at: z.iso.datetime().describe('When the process that answers was started'),
+});
+
+const getVersions = globalAdmin('getVersions', 'Get the versions of the gateway, of Node.js and of the log', {
+  response: { 200: jsonAnswer('Of the process that answers', versions) },
 });
 
 const listSettings = globalAdmin('listRuntimeSettings', 'List the settings that can be changed at run time', {
@@ -36,7 +52,7 @@ const refreshRuntime = globalAdmin('refreshRuntime', 'Read the model list of eve
   response: { 200: jsonAnswer('The outcome of each step', refreshReport) },
 });
 
-export function registerRuntime(admin: Routes, { flags, refresh }: RuntimeOptions): void {
+export function registerRuntime(admin: Routes, { flags, refresh, version, logFormat }: RuntimeOptions): void {
   const config = () => {
     const shown = Object.entries(flags()).filter(([, value]) => value !== undefined && value !== '');
     return Object.fromEntries(shown.map(([name, value]) => [name, typeof value === 'boolean' ? onOff(value) : value]));
@@ -44,6 +60,13 @@ export function registerRuntime(admin: Routes, { flags, refresh }: RuntimeOption
   admin.get('/runtime/config', getConfig, config);
   // Older clients of this prefix expect the dashboard's configuration at this address.
   if (admin.prefix === '/admin/api/v1') admin.get('/dashboard/config', getConfig, config);
+
+  admin.get('/runtime/versions', getVersions, () => ({
+    gateway: version,
+    node: process.version,
+    log_format: logFormat,
+    started_at: timeText(performance.timeOrigin),
+  }));
 
   // No setting can be changed at run time; the routes answer so in the format that clients expect.
   admin.get('/runtime/settings', listSettings, () => ({ settings: [] }));

@@ -4,7 +4,9 @@ import { publicUrl } from '../../commands/credentials/masked-url.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
 import type { RouteStrategies } from '../../commands/virtual-models/route-strategies.ts';
 import type { Config } from '../../config/config.ts';
+import { gatewayVersion } from '../../config/gateway-version.ts';
 import { strategies } from '../../events/catalogue/virtual-model.ts';
+import { formatVersion } from '../../events/embedded/frame.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/admin-models.ts';
 import { registerProviderCredentials } from '../../http/admin/provider-credentials.ts';
@@ -51,7 +53,7 @@ export function gatewayAdmin(options: GatewayAdminOptions): (admin: Routes) => v
       problems: () => providers.problems(),
     });
     registerAdminModels(admin, { ...models, list: () => registry.list() });
-    registerRuntime(admin, { flags, refresh });
+    registerRuntime(admin, { flags, refresh, version: gatewayVersion, logFormat: formatVersion });
     registerTagging(admin, { log, set: tagging, managed: config.tagging });
   };
 }

@@ -12,7 +12,7 @@ import type { Metrics } from '../../http/metrics.ts';
 import type { ReadToPresent } from '../../http/present-reads.ts';
 import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import { type AccessControl, type KnownAccess, registerAccessRoutes } from '../access.ts';
-import type { Analytics } from '../analytics/reports.ts';
+import type { Analytics, AnalyticsQueries } from '../analytics/reports.ts';
 import type { GuardrailReplayWiring } from '../guardrail-replay.ts';
 import type { Limits } from '../limits.ts';
 import type { GatewayJobs } from '../log/jobs.ts';
@@ -23,6 +23,7 @@ import type { VirtualModels } from '../virtual-models.ts';
 import type { Workflows } from '../workflows.ts';
 import { gatewayAdmin, switches } from './gateway-routes.ts';
 import { adminHistory } from './history.ts';
+import { logAdmin } from './log.ts';
 
 export interface AdminRoutes {
   readonly config: Config;
@@ -41,6 +42,8 @@ export interface AdminRoutes {
   readonly jobs: GatewayJobs;
   readonly limits: Limits;
   readonly reports: Analytics;
+  /** Undefined while analytics is off. */
+  readonly analytics: AnalyticsQueries | undefined;
   readonly metrics: Metrics;
   readonly gateways: GatewaysListed['gateways'];
   /** Awaited before reads; undefined where no other gateway can use the log. */
@@ -91,6 +94,11 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
       ...[knownKeys.keys, knownKeys.users],
     ],
   });
+  const registerLogAndViews = logAdmin({
+    ...{ config, log },
+    projections: views.projections,
+    analytics: routes.analytics,
+  });
   const register = (admin: Routes) => {
     live.register(admin);
     registerGateway(admin);
@@ -103,6 +111,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     limits.registerAdmin(admin, { asOf: history.asOf, keys: knownKeys.directory, isProvider: control.isProvider });
     reports.register(admin);
     registerCachePurge(admin, routes.purgeCache);
+    registerLogAndViews(admin);
     registerGateways(admin, { gateways: routes.gateways, head: () => log.status().head });
   };
   mountAdmin(app, register, routes.readToPresent);

@@ -12,6 +12,7 @@ import { sameSecrets } from '../../commands/gateways/same-secrets.ts';
 import type { SharedSecrets } from '../../commands/gateways/shared-secrets.ts';
 import { followCancellations } from '../../commands/response-lifecycle/cancel-elsewhere.ts';
 import type { Config } from '../../config/config.ts';
+import { gatewayVersion } from '../../config/gateway-version.ts';
 import { gatewayStarted, gatewayStopped } from '../../events/catalogue/gateway.ts';
 import type { EventContext, NewEvent, Position } from '../../events/event.ts';
 import { mintEventId } from '../../events/event-id.ts';
@@ -150,7 +151,7 @@ export async function takeGatewayLease(log: EventLog, options: GatewayLeaseOptio
     async recordStart() {
       const { durability } = config.log;
       const started = gatewayStarted.create(
-        { version, node: process.version, durability, pid: process.pid, host: hostname() },
+        { version: gatewayVersion, node: process.version, durability, pid: process.pid, host: hostname() },
         context,
       );
       await log.append([{ stream, events: [started], expectedRevision: 'any' }]);
@@ -181,16 +182,19 @@ export async function takeGatewayLease(log: EventLog, options: GatewayLeaseOptio
 
 function followLeases(projections: ProjectionRunner, inheritance: Inheritance) {
   let waiting = Promise.withResolvers<void>();
-  const running = projections.run({
-    ...leasesView,
-    apply(state: Leases, event) {
-      const next = leasesView.apply(state, event);
-      inheritance.read(event);
-      waiting.resolve();
-      waiting = Promise.withResolvers<void>();
-      return next;
+  const running = projections.run(
+    {
+      ...leasesView,
+      apply(state: Leases, event) {
+        const next = leasesView.apply(state, event);
+        inheritance.read(event);
+        waiting.resolve();
+        waiting = Promise.withResolvers<void>();
+        return next;
+      },
     },
-  });
+    { hasEffects: true },
+  );
   const leases: KnownLeases = {
     get granted() {
       return running.state;
@@ -227,7 +231,3 @@ function folderIdIn(dataDir: string): string {
 function forgetFolderId(dataDir: string): void {
   rmSync(join(dataDir, FOLDER_ID), { force: true });
 }
-
-const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};

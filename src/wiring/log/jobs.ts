@@ -22,15 +22,18 @@ export async function gatewayJobs(options: GatewayJobsOptions): Promise<GatewayJ
   const { log, lease, isShared, projections, onError } = options;
   if (!isShared) return alone({ log, epoch: undefined });
   let waiting = Promise.withResolvers<void>();
-  const running = projections.run({
-    ...jobsView,
-    apply(state: JobsState, event) {
-      const next = jobsView.apply(state, event);
-      waiting.resolve();
-      waiting = Promise.withResolvers<void>();
-      return next;
+  const running = projections.run(
+    {
+      ...jobsView,
+      apply(state: JobsState, event) {
+        const next = jobsView.apply(state, event);
+        waiting.resolve();
+        waiting = Promise.withResolvers<void>();
+        return next;
+      },
     },
-  });
+    { hasEffects: true },
+  );
   await running.caughtUp;
   const jobs = {
     get: (name: string) => running.state.get(name),

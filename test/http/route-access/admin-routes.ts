@@ -16,6 +16,26 @@ import {
 // no key, unbound plain, bound plain, other tenant, scoped admin, global admin, master
 export const adminRoutes: readonly Row[] = [
   { route: 'GET /admin/gateways', answers: [401, 403, 403, 403, 403, 200, 200] },
+  { route: 'GET /admin/log', answers: [401, 403, 403, 403, 403, 200, 200] },
+  {
+    route: 'GET /admin/log/stream',
+    path: () => '/admin/log/stream?name=no-stream',
+    answers: [401, 403, 403, 403, 403, 404, 404],
+  },
+  { route: 'GET /admin/views', answers: [401, 403, 403, 403, 403, 200, 200] },
+  {
+    route: 'POST /admin/views/:name/skip',
+    path: () => '/admin/views/keys/skip',
+    body: () => ({ position: '0000000000000001', reason: 'a test' }),
+    answers: [401, 403, 403, 403, 403, 409, 409],
+  },
+  {
+    route: 'POST /admin/views/:name/rebuild',
+    path: () => '/admin/views/keys/rebuild',
+    body: () => ({}),
+    answers: [401, 403, 403, 403, 403, 202, 202],
+  },
+  { route: 'GET /admin/runtime/versions', answers: [401, 403, 403, 403, 403, 200, 200] },
   { route: 'GET /admin/live/logs', answers: [401, 403, 403, 403, 200, 200, 200] },
 
   // Guardrails.

@@ -1,25 +1,25 @@
 /** The read models that keep snapshots between two runs of the gateway. */
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
-import { adminJournal } from '../projections/admin-journal.ts';
-import { sharedSpendView } from '../projections/budget-reservations.ts';
-import { deferredUsageView } from '../projections/deferred-usage.ts';
-import { guardrailReplaysView } from '../projections/guardrail-replays.ts';
-import { guardrailsView } from '../projections/guardrails.ts';
-import { keysView } from '../projections/keys.ts';
-import { priceOverridesView } from '../projections/price-overrides.ts';
-import type { Projection } from '../projections/projection.ts';
-import { providerCredentialsView } from '../projections/provider-credentials.ts';
-import { providerMemory } from '../projections/provider-memory.ts';
-import { rateLimitsView } from '../projections/rate-limits.ts';
-import { logIdOf } from '../projections/runner.ts';
-import { skippedBy, skippedEvents, UnprocessableEvent } from '../projections/skipped-events.ts';
-import { spendView } from '../projections/spend.ts';
-import { taggingView } from '../projections/tagging.ts';
-import { usersView } from '../projections/users.ts';
-import type { Snapshot } from '../projections/view-store.ts';
-import { virtualModelsView } from '../projections/virtual-models.ts';
-import { workflowsView } from '../projections/workflows.ts';
+import { adminJournal } from './admin-journal.ts';
+import { sharedSpendView } from './budget-reservations.ts';
+import { deferredUsageView } from './deferred-usage.ts';
+import { guardrailReplaysView } from './guardrail-replays.ts';
+import { guardrailsView } from './guardrails.ts';
+import { keysView } from './keys.ts';
+import { priceOverridesView } from './price-overrides.ts';
+import type { Projection } from './projection.ts';
+import { providerCredentialsView } from './provider-credentials.ts';
+import { providerMemory } from './provider-memory.ts';
+import { rateLimitsView } from './rate-limits.ts';
+import { skippedBy, skippedEvents, UnprocessableEvent } from './skipped-events.ts';
+import { logIdOf, rebuildRequests, snapshotBasis } from './snapshot-basis.ts';
+import { spendView } from './spend.ts';
+import { taggingView } from './tagging.ts';
+import { usersView } from './users.ts';
+import type { Snapshot } from './view-store.ts';
+import { virtualModelsView } from './virtual-models.ts';
+import { workflowsView } from './workflows.ts';
 
 export interface SavedView {
   readonly name: string;
@@ -66,6 +66,7 @@ function saved<State>(projection: Projection<State>, about: string): SavedView {
       const logId = await logIdOf(log);
       if (logId === undefined) return undefined;
       const skipped = skippedBy(name, await skippedEvents(log));
+      const request = (await rebuildRequests(log)).get(name);
       const head = await log.head();
       let position: Position = START;
       let state = projection.initial();
@@ -81,7 +82,16 @@ function saved<State>(projection: Projection<State>, about: string): SavedView {
       }
       signal.throwIfAborted();
       if (head > position) position = head;
-      return { name, version, logId, position, state: JSON.stringify(projection.save?.(state) ?? null) };
+      const basis = snapshotBasis(logId, request);
+      return { name, version, logId: basis, position, state: JSON.stringify(projection.save?.(state) ?? null) };
     },
   };
 }
+
+/** What the other read models are about: each start folds the log for them. */
+export const aboutUnsavedViews: Readonly<Record<string, string>> = {
+  leases: 'the gateways on the log',
+  jobs: 'which gateway does the work that only one does',
+  'cached-answers': 'answers of the response cache',
+  'limited-exchanges': 'requests that other gateways count against rate limits',
+};
