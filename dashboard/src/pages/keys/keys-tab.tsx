@@ -163,7 +163,7 @@ function columnsOf(now: number, requests: ReadonlyMap<string, number> | undefine
     {
       ...{ name: 'name', title: 'Name', width: 13 },
       cell: ({ id, name }) => (
-        <a href={keyHref(id)} title={name}>
+        <a class="keys-text" href={keyHref(id)} title={name}>
           <Pieces text={name} />
         </a>
       ),
@@ -180,12 +180,16 @@ function columnsOf(now: number, requests: ReadonlyMap<string, number> | undefine
       cell: ({ redacted_value: value }) => <code>{secretEnd(value)}</code>,
     },
     {
+      ...{ name: 'requests', title: 'Requests, 30 days', width: 9.5, align: 'end' },
+      cell: ({ id }) => (requests === undefined ? '–' : formatCount(requests.get(id) ?? 0)),
+    },
+    {
       ...{ name: 'path', title: 'User path', width: 11 },
       cell: ({ user_path: path }) =>
         path === undefined ? (
           '–'
         ) : (
-          <span title={path}>
+          <span class="keys-text" title={path}>
             <Pieces text={path} />
           </span>
         ),
@@ -203,10 +207,6 @@ function columnsOf(now: number, requests: ReadonlyMap<string, number> | undefine
       cell: ({ expires_at: at }) => (at === undefined ? 'never' : <Time at={at} />),
     },
     {
-      ...{ name: 'requests', title: 'Requests, 30 days', width: 8.5, align: 'end' },
-      cell: ({ id }) => (requests === undefined ? '–' : formatCount(requests.get(id) ?? 0)),
-    },
-    {
       ...{ name: 'access', title: 'Dashboard', width: 6 },
       cell: ({ dashboard_access: hasAccess }) => (hasAccess ? 'yes' : 'no'),
     },
@@ -218,7 +218,7 @@ function Texts({ texts, none }: { readonly texts: readonly string[]; readonly no
   if (texts.length === 0) return <>{none}</>;
   const text = texts.join(', ');
   return (
-    <span title={text}>
+    <span class="keys-text" title={text}>
       <Pieces text={text} />
     </span>
   );
