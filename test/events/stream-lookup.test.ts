@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { LookedUpRevisions } from '../../src/events/embedded/archive/looked-up-revisions.ts';
 import { mintedAfter } from '../../src/events/embedded/archive/minted-after.ts';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
@@ -99,6 +100,57 @@ describe.each([
     unlock();
     await until(() => log.status().unindexedSegments === 0);
     expect(await collect(log.readStream(streams[59] ?? things(0)))).toHaveLength(2);
+  });
+});
+
+describe('an append with a condition on a stream of closed segments', () => {
+  const conditional = (log: EmbeddedLog, expectedRevision: bigint) =>
+    log.append([
+      { stream: streamName('exchange', mintEventId()), events: [thing(60)], expectedRevision: 'noStream' },
+      { stream: things(0), events: [], expectedRevision },
+    ]);
+  const other = (log: EmbeddedLog) =>
+    log.append([{ stream: streamName('exchange', mintEventId()), events: [thing(61)], expectedRevision: 'noStream' }]);
+
+  it('waits for the look-up only the first time', async () => {
+    const log = await openTestLog(await closedLog(onThread), onThread);
+    const [waiting, passing] = await Promise.all([conditional(log, 19n), other(log)]);
+    expect(passing.position < waiting.position).toBe(true);
+    const [known, next] = await Promise.all([conditional(log, 19n), other(log)]);
+    expect(known.position < next.position).toBe(true);
+  });
+
+  it('is judged by what was appended since, also when that has left the memory', async () => {
+    const log = await openTestLog(await closedLog(onThread), onThread);
+    await conditional(log, 19n);
+    await log.append([{ stream: things(0), events: [thing(62)], expectedRevision: 19n }]);
+    await expect(conditional(log, 19n)).rejects.toMatchObject({ code: 'wrong_expected_revision', actual: 20n });
+    const { segments } = log.status();
+    while (log.status().segments < segments + 2) await other(log);
+    await log.settled();
+    expect(log.status().unindexedSegments).toBe(0);
+    await expect(conditional(log, 19n)).rejects.toMatchObject({ code: 'wrong_expected_revision', actual: 20n });
+    await conditional(log, 20n);
+  });
+});
+
+describe('revisions that were looked up', () => {
+  it('are kept unless a segment has left the memory since the look-up began', () => {
+    const revisions = new LookedUpRevisions();
+    const keep = revisions.begin();
+    keep(new Map([[things(0), 19]]));
+    expect(revisions.get(things(0))).toBe(19);
+    const keepLate = revisions.begin();
+    revisions.forget();
+    keepLate(new Map([[things(1), 19]]));
+    expect([revisions.get(things(0)), revisions.get(things(1))]).toEqual([undefined, undefined]);
+  });
+
+  it('are kept for a bounded number of streams', () => {
+    const revisions = new LookedUpRevisions();
+    for (let n = 0; n < 2_500; n++) revisions.begin()(new Map([[things(n), n]]));
+    expect(upTo(2_500).filter((n) => revisions.get(things(n)) !== undefined).length).toBeLessThanOrEqual(1_000);
+    expect(revisions.get(things(2_499))).toBe(2_499);
   });
 });
 

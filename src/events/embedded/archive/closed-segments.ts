@@ -21,6 +21,7 @@ import type { Archivist, Effort } from './archivist.ts';
 import { GreatestNames } from './greatest-names.ts';
 import { IndexUnusable, removeIndexFile, unusable } from './index-file.ts';
 import { type IndexedPart, IndexReader } from './index-reader.ts';
+import { LookedUpRevisions } from './looked-up-revisions.ts';
 import { mintedAfter } from './minted-after.ts';
 
 export interface ClosedSegmentsParts {
@@ -57,6 +58,7 @@ export class ClosedSegments {
   readonly #sealed: Set<Segment>;
   /** Of the streams in the index. */
   #greatest = new GreatestNames();
+  readonly #lookedUp = new LookedUpRevisions();
   /** The index is to be removed before the next step. */
   #indexIsWrong = false;
   /** Closed segments that are not in the index, in order. Those whose streams are not in memory come first. */
@@ -106,6 +108,7 @@ export class ClosedSegments {
       if (inMemory <= this.#parts.maxStreamsInMemory || segment.durableBytes < segment.bytes) return;
       inMemory -= segment.streams.places.size;
       segment.streams = undefined;
+      this.#lookedUp.forget();
       this.#mintedSince = mintEventId();
     }
   }
@@ -116,6 +119,7 @@ export class ClosedSegments {
     // a segment that was complete before the failure may be in the index already; its streams then leave the memory
     const added = cut?.streams !== undefined && !kept.includes(cut);
     this.#unindexed = added ? [...kept, cut] : kept;
+    this.#lookedUp.forget();
   }
 
   /**
@@ -133,10 +137,10 @@ export class ClosedSegments {
         if (last !== undefined) return last;
       } else if (segment !== undefined) {
         isNew ??= expected === 'noStream' && mintedAfter(stream, this.#mintedSince);
-        if (!isNew && !this.#lacks(segment, stream)) return undefined;
+        if (!isNew && !this.#lacks(segment, stream)) return this.#lookedUp.get(stream);
       }
     }
-    return this.#greatest.lack(stream) ? -1 : undefined;
+    return this.#greatest.lack(stream) ? -1 : this.#lookedUp.get(stream);
   }
 
   /** Whether the stream certainly has no event in the segment. */
@@ -149,7 +153,10 @@ export class ClosedSegments {
    * @throws LogCorrupted; what the disk and SQLite throw
    */
   async lookUp(streams: readonly StreamName[]): Promise<ReadonlyMap<StreamName, number>> {
-    return this.#find(() => this.#parts.finder.lastRevisions(streams, this.#placesOf(streams)));
+    const keep = this.#lookedUp.begin();
+    const found = await this.#find(() => this.#parts.finder.lastRevisions(streams, this.#placesOf(streams)));
+    keep(found);
+    return found;
   }
 
   /** Where the streams may be that are not in memory. */
@@ -252,6 +259,7 @@ export class ClosedSegments {
   }
 
   #forgetIndex(): void {
+    this.#lookedUp.forget();
     this.#greatest = new GreatestNames();
     this.#indexIsWrong = true;
   }
@@ -358,6 +366,7 @@ export class ClosedSegments {
     for (const [category, { greatest }] of Object.entries(categories)) this.#greatest.note(category, greatest);
     this.#unindexed = this.#unindexed.filter((member) => member !== segment);
     segment.streams = undefined;
+    this.#lookedUp.forget();
     this.#greatestOf.delete(segment);
   }
 
