@@ -100,6 +100,7 @@ describe('POST /admin/guardrails/replay', () => {
       {
         ...{ verdict: 'blocked', exchange_id: refused, at: expect.any(String), guardrail: 'no-cherry' },
         ...{ phase: 'prompt', code: 'guardrail_blocked', detail: `/admin/audit/detail?log_id=${refused}` },
+        recorded: { verdict: 'passed', status: 200 },
       },
       expect.objectContaining({ verdict: 'changed', exchange_id: answered, guardrail: 'no-tree', phase }),
       expect.objectContaining({ verdict: 'passed', exchange_id: plain }),
@@ -215,6 +216,28 @@ describe('POST /admin/guardrails/replay', () => {
     expect(run.result.examples.map((one: Answered) => one.exchange_id)).toEqual([exchangeOf(first), next]);
   });
 
+  it('compares its verdicts with what guardrails did when the requests were recorded', async () => {
+    const save = (on_match: string) => admin.change('PUT', '/admin/guardrails', words('in-force', 'quince', on_match));
+    await save('block');
+    await admin.change('POST', '/admin/workflows', {
+      ...{ scope_user_path: '/compared', name: 'compared' },
+      workflow_payload: { features, steps: [{ ref: 'in-force' }] },
+    });
+    const headers = { 'x-gateway-user-path': '/compared' };
+    const body = { model, messages: user('a quince') };
+    const refused = await gateway.post('/v1/chat/completions', body, { headers });
+    expect(refused.status).not.toBe(200);
+    await eventsOfExchange(gateway, exchangeOf(refused));
+    await save('warn');
+    await ask('/compared', '/v1/chat/completions', { messages: user('a quince') });
+    const run = await replayed(draft('/compared', [{ ref: 'w' }], [words('w', 'quince => pear')]));
+    expect(run.result.recorded_verdicts).toEqual({ changed: { blocked: 1, warned: 1 } });
+    expect(run.result.examples.map((one: Answered) => one.recorded)).toEqual([
+      { verdict: 'blocked', status: refused.status },
+      { verdict: 'warned', status: 200 },
+    ]);
+  });
+
   it('leaves out requests of a more specific workflow, of other paths and of other times', async () => {
     const own = await ask('/wide', '/v1/chat/completions', { messages: user('a cherry') });
     await ask('/wide/deep', '/v1/chat/completions', { messages: user('a cherry') });
@@ -227,6 +250,7 @@ describe('POST /admin/guardrails/replay', () => {
     const guardrails = [words('w', 'cherry', 'block')];
     const run = await replayed(draft('/wide', one, guardrails, { user_path: '/wide' }));
     expect(run.result).toMatchObject({ requests: 1, other_workflow: 1, examples: [{ exchange_id: own }] });
+    expect(run.result.recorded_verdicts).toEqual({ blocked: { passed: 1 } });
     const early = await replayed(draft('/wide', one, guardrails, { to: '2020-01-02' }));
     expect(early.result).toMatchObject({ requests: 0, other_workflow: 0 });
     const ofModel = draft('/wide', one, guardrails);

@@ -32,6 +32,13 @@ const example = z.object({
   guardrail: z.string().optional().describe('the guardrail that decided'),
   phase: z.enum(workflowPhases).optional(),
   code: z.string().optional(),
+  recorded: z
+    .object({
+      verdict: z.enum(replayVerdicts).describe('of the guardrails that ran then; `passed` without any'),
+      status: count().describe('of the answer; 0 when the client got none'),
+    })
+    .optional()
+    .describe('what happened to the request; absent in older results'),
 });
 
 /** Contains no text of a request or of an answer. */
@@ -47,6 +54,10 @@ export const replayResult = z.object({
     changed: count(),
     passed: count(),
   }),
+  recordedVerdicts: z
+    .record(z.string(), byReason())
+    .optional()
+    .describe('by verdict of the draft: the requests by the verdict when they were recorded; absent in older results'),
   notEvaluated: byReason().describe('requests by the reason why they could not be evaluated'),
   answersNotEvaluated: byReason().describe(
     'answers by the reason why they could not be evaluated; their requests count by the prompt phase alone',

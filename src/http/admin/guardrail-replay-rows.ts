@@ -28,6 +28,10 @@ const exampleRow = z.object({
   guardrail: z.string().optional().describe('the guardrail that decided'),
   phase: phase.optional(),
   code: z.string().optional(),
+  recorded: z
+    .object({ verdict: z.enum(replayVerdicts), status: z.int() })
+    .optional()
+    .describe('what happened: the verdict of the guardrails that ran then, and the status of the answer (0: none)'),
   detail: z.string().describe('path of the request with its bodies'),
 });
 
@@ -55,6 +59,10 @@ const resultRow = z.object({
       passed: z.int(),
     })
     .describe('each request counts once, by its strongest verdict in the prompt phase and on its answer'),
+  recorded_verdicts: z
+    .record(z.string(), counts)
+    .optional()
+    .describe('by verdict of the draft: the requests by the verdict when they were recorded'),
   not_evaluated: counts.describe('by reason'),
   answers_not_evaluated: counts.describe('by reason; their requests count by the prompt phase alone'),
   other_workflow: z.int().describe('requests of the range for which another workflow applies'),
@@ -127,6 +135,7 @@ export function resultRowOf(result: ReplayResult): z.infer<typeof resultRow> {
   return {
     requests,
     verdicts,
+    ...(result.recordedVerdicts !== undefined && { recorded_verdicts: result.recordedVerdicts }),
     not_evaluated: result.notEvaluated,
     answers_not_evaluated: result.answersNotEvaluated,
     other_workflow: otherWorkflow,

@@ -1,3 +1,4 @@
+import '../text/raw-view.css';
 import './diff-view.css';
 import { useState } from 'preact/hooks';
 import { formatCount } from '../../format/numbers.ts';

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { type replayResult, replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
 import type { GuardrailRun } from '../phases/guardrail-step.ts';
 import type { Evaluated } from './evaluate-exchange.ts';
+import { recordedOutcome } from './recorded-outcome.ts';
 import type { RequestObstacle } from './recorded-prompt.ts';
 import type { ReplayedExchange } from './recorded-requests.ts';
 
@@ -19,6 +20,7 @@ export class ReplayFigures {
   readonly #verdicts: Writable<ReplayResult['verdicts']> = {
     ...{ blocked: 0, failed: 0, responded: 0, warned: 0, changed: 0, passed: 0 },
   };
+  readonly #recordedVerdicts: Record<string, Record<string, number>> = {};
   readonly #notEvaluated: Record<string, number> = {};
   readonly #answersNotEvaluated: Record<string, number> = {};
   readonly #guardrails = new Map<string, Writable<GuardrailFigures>>();
@@ -44,17 +46,22 @@ export class ReplayFigures {
     addTo(this.#notEvaluated, obstacle);
   }
 
-  note({ recorded: { id, received } }: ReplayedExchange, evaluated: Evaluated): void {
+  note(exchange: ReplayedExchange, evaluated: Evaluated): void {
+    const { id, received } = exchange.recorded;
     const { verdict, guardrail, phase, code, runs, lacksEarlierTurns, isUnreadable, answerObstacle } = evaluated;
     this.#requests += 1;
     this.#verdicts[verdict] += 1;
+    const recorded = recordedOutcome(exchange);
+    const ofVerdict = this.#recordedVerdicts[verdict] ?? {};
+    this.#recordedVerdicts[verdict] = ofVerdict;
+    addTo(ofVerdict, recorded.verdict);
     if (lacksEarlierTurns) this.#withoutEarlierTurns += 1;
     if (isUnreadable) this.#unreadable += 1;
     if (answerObstacle !== undefined) addTo(this.#answersNotEvaluated, answerObstacle);
     for (const run of runs) this.#noteRun(run);
     if (this.#verdicts[verdict] > EXAMPLES) return;
     const decided = verdict === 'passed' ? {} : { guardrail, phase, code };
-    this.#examples.push({ verdict, exchangeId: id, at: received.at, ...decided });
+    this.#examples.push({ verdict, exchangeId: id, at: received.at, ...decided, recorded });
   }
 
   #noteRun({ guardrail, type, phase, step, verdict, edited, findings = {}, durationNs }: GuardrailRun): void {
@@ -82,6 +89,7 @@ export class ReplayFigures {
     return structuredClone({
       requests: this.#requests,
       verdicts: this.#verdicts,
+      recordedVerdicts: this.#recordedVerdicts,
       notEvaluated: this.#notEvaluated,
       answersNotEvaluated: this.#answersNotEvaluated,
       otherWorkflow: this.#otherWorkflow,
