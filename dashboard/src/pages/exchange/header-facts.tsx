@@ -94,7 +94,12 @@ function Key({ id }: { readonly id: string }) {
       <a href={hrefOf('/audit', { auth_key_id: id })}>
         <Pieces text={data?.name ?? id} />
       </a>
-      {data !== undefined && <span class="exchange-muted"> {id}</span>}
+      {data !== undefined && (
+        <span class="exchange-muted">
+          {' '}
+          {id} <a href={hrefOf(`/keys/${encodeURIComponent(id)}`)}>Open the key</a>
+        </span>
+      )}
     </>
   );
 }
