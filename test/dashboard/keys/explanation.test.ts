@@ -15,7 +15,6 @@ const step = (changes: Partial<Step>): Step => ({
 const explanation = (changes: Partial<Explanation>): Explanation => ({
   ...{ allowed: true, model: 'openai/gpt-5-mini', user_path: '/team', key: null, as_of: null },
   ...{ resolved: [{ selector: 'openai/gpt-5-mini', through: [], allowed: true }], steps: [] },
-  workflow: { matching: null, others: [], omitted: 0 },
   ...changes,
 });
 const asOf = { position: '12', at: '2026-03-01T09:00:00Z' };

@@ -2,17 +2,15 @@ import { describe, expect, it } from 'vitest';
 import {
   filteredKeys,
   type KeyFilter,
-  type KeyRow,
   keyState,
+  type ListedKey,
   secretEnd,
   withoutSecrets,
 } from '../../../dashboard/src/pages/keys/key-state.ts';
 
 const now = Date.parse('2026-03-01T00:00:00Z');
-const key = (changes: Partial<KeyRow>): KeyRow => ({
-  ...{ id: 'k1', name: 'ci', labels: [], allowed_models: [], dashboard_access: false },
-  ...{ redacted_value: 'sk_chy_...abcd', enabled: true, active: true, revision: '0', restricted: false },
-  ...{ effective_models: [], created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' },
+const key = (changes: Partial<ListedKey>): ListedKey => ({
+  ...{ id: 'k1', name: 'ci', labels: [], redacted_value: 'sk_chy_...abcd', enabled: true, active: true },
   ...changes,
 });
 const all: KeyFilter = { text: '', state: '', path: '', label: '' };

@@ -8,7 +8,7 @@ import { Panel } from '../../ui/panel.tsx';
 import { ErrorPanel, Pending } from '../../ui/states.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
 import { Actor } from './actor.tsx';
-import type { KeyRow } from './key-state.ts';
+import type { KeyRow } from './key-row.ts';
 import { historyHref } from './keys-address.ts';
 
 /** Who deactivated the key, and that no gateway accepts it: read again after the change. */

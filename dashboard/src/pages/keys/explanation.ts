@@ -1,8 +1,30 @@
 /** The answer of `GET /admin/explain` in words. Pure. */
-import type { Answer } from '../../api/client.ts';
 
-export type Explanation = Answer<'/admin/explain'>;
-export type Step = Explanation['steps'][number];
+export interface Step {
+  readonly check: 'key is accepted' | 'virtual model' | 'model policy' | 'key' | 'user path';
+  readonly subject: string;
+  /** The model of a provider that the step concerns; absent for all of them. */
+  readonly target?: string | undefined;
+  readonly allowed: boolean;
+  readonly list?: readonly string[] | undefined;
+  readonly reason?: string | undefined;
+  readonly source: 'event' | 'config' | 'default';
+  readonly event: { readonly at: string; readonly actor: string } | null;
+}
+
+export interface Explanation {
+  readonly allowed: boolean;
+  readonly model: string;
+  readonly user_path: string | null;
+  readonly key: string | null;
+  readonly as_of: object | null;
+  readonly resolved: readonly {
+    readonly selector: string;
+    readonly through: readonly string[];
+    readonly allowed: boolean;
+  }[];
+  readonly steps: readonly Step[];
+}
 
 /** Who is meant: `The key “ci” at /team`. */
 export function callerOf({ key, user_path: path }: Explanation, keyName: string | undefined): string {

@@ -10,7 +10,8 @@ import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { SelectField } from '../../ui/fields.tsx';
 import { namedRange } from '../../ui/range.ts';
 import type { EditProps } from './key-edits.tsx';
-import { type KeyRow, secretEnd } from './key-state.ts';
+import type { KeyRow } from './key-row.ts';
+import { secretEnd } from './key-state.ts';
 import { keyPath } from './keys-address.ts';
 import { showSecret } from './shown-secret.tsx';
 

@@ -7,7 +7,7 @@ import { ChangeDialog } from '../../ui/change-dialog.tsx';
 import { CheckField } from '../../ui/fields.tsx';
 import { ProblemField } from './create-key-dialog.tsx';
 import { ExpiryField, expiryDraft, expiryOf } from './expiry-field.tsx';
-import type { KeyRow } from './key-state.ts';
+import type { KeyRow } from './key-row.ts';
 import { keyPath } from './keys-address.ts';
 import { draftOf, itemsOf, ListField } from './list-field.tsx';
 import { useModelSuggestions } from './model-suggestions.ts';

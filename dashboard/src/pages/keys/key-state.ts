@@ -1,8 +1,17 @@
 /** The state of keys, and the filter of their list. Pure. */
-import type { Answer } from '../../api/client.ts';
-import type { Tone } from '../../ui/status-badge.tsx';
 
-export type KeyRow = Answer<'/admin/auth-keys'>[number];
+/** What the list needs to know of a key. */
+export interface ListedKey {
+  readonly id: string;
+  readonly name: string;
+  readonly description?: string | undefined;
+  readonly user_path?: string | undefined;
+  readonly labels: readonly string[];
+  readonly redacted_value: string;
+  readonly enabled: boolean;
+  readonly active: boolean;
+  readonly expires_at?: string | undefined;
+}
 
 export const keyStates = ['active', 'expires soon', 'expired', 'deactivated'] as const;
 export type KeyState = (typeof keyStates)[number];
@@ -10,13 +19,13 @@ export type KeyState = (typeof keyStates)[number];
 const SOON_MS = 30 * 86_400_000;
 
 /** @param now milliseconds since the epoch: of the shown time */
-export function keyState(key: Pick<KeyRow, 'enabled' | 'active' | 'expires_at'>, now: number): KeyState {
+export function keyState(key: Pick<ListedKey, 'enabled' | 'active' | 'expires_at'>, now: number): KeyState {
   if (!key.enabled) return 'deactivated';
   if (!key.active) return 'expired';
   return key.expires_at !== undefined && Date.parse(key.expires_at) - now < SOON_MS ? 'expires soon' : 'active';
 }
 
-export function toneOfState(state: KeyState): Tone {
+export function toneOfState(state: KeyState): 'ok' | 'warn' | 'bad' {
   return ({ active: 'ok', 'expires soon': 'warn', expired: 'bad', deactivated: 'bad' } as const)[state];
 }
 
@@ -30,7 +39,11 @@ export interface KeyFilter {
 }
 
 /** Active keys include those that expire soon. */
-export function filteredKeys(keys: readonly KeyRow[], filter: KeyFilter, now: number): readonly KeyRow[] {
+export function filteredKeys<Key extends ListedKey>(
+  keys: readonly Key[],
+  filter: KeyFilter,
+  now: number,
+): readonly Key[] {
   const text = filter.text.trim().toLowerCase();
   return keys.filter((key) => {
     const state = keyState(key, now);
@@ -47,7 +60,7 @@ export function isBelow(path: string | undefined, above: string): boolean {
   return path === above || above === '/' || path.startsWith(`${above}/`);
 }
 
-function textOf({ id, name, description = '', user_path = '', redacted_value, labels }: KeyRow): string {
+function textOf({ id, name, description = '', user_path = '', redacted_value, labels }: ListedKey): string {
   return [id, name, description, user_path, redacted_value, ...labels].join('\n').toLowerCase();
 }
 

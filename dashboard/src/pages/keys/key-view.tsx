@@ -25,7 +25,8 @@ import {
   ModelsDialog,
   NameDialog,
 } from './key-edits.tsx';
-import { type KeyRow, keyState, secretEnd, toneOfState } from './key-state.ts';
+import type { KeyRow } from './key-row.ts';
+import { keyState, secretEnd, toneOfState } from './key-state.ts';
 import { explainHref, historyHref, keyPath, tabHref } from './keys-address.ts';
 import { ShownSecret } from './shown-secret.tsx';
 

@@ -14,10 +14,10 @@ import { namedRange } from '../../ui/range.ts';
 import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
 import { CreateKeyDialog } from './create-key-dialog.tsx';
+import type { KeyRow } from './key-row.ts';
 import {
   filteredKeys,
   type KeyFilter,
-  type KeyRow,
   keyState,
   keyStates,
   secretEnd,

@@ -5,7 +5,7 @@ import { ChangeDialog } from '../../ui/change-dialog.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { SelectField } from '../../ui/fields.tsx';
 import { ProblemField } from './create-key-dialog.tsx';
-import type { KeyRow } from './key-state.ts';
+import type { KeyRow } from './key-row.ts';
 
 interface RenameLabelDialogProps {
   readonly keys: readonly KeyRow[];
