@@ -69,12 +69,17 @@ export function followLinks(root: HTMLElement): () => void {
     // Links in charts are SVG elements, which have no text in `href` and `target`.
     if (link === null || link.getAttribute('target') || link.hasAttribute('download')) return;
     const url = new URL(link.getAttribute('href') ?? '', location.href);
-    if (url.origin !== location.origin || !isOfDashboard(url.pathname) || url.hash !== '') return;
+    if (url.origin !== location.origin || !isOfDashboard(url.pathname) || isWithinPage(url)) return;
     event.preventDefault();
-    navigate(url.pathname + url.search);
+    navigate(url.pathname + url.search + url.hash);
   };
   root.addEventListener('click', onClick);
   return () => root.removeEventListener('click', onClick);
+}
+
+/** The browser itself goes to a place in the shown document. */
+function isWithinPage(url: URL): boolean {
+  return url.hash !== '' && url.pathname === location.pathname && url.search === location.search;
 }
 
 function isOfDashboard(pathname: string): boolean {

@@ -15,7 +15,8 @@ export interface Bucket {
   readonly tick: string;
   /** Where a day begins, among hours. When several buckets are so, only they have labels. */
   readonly isMajor?: boolean;
-  readonly href: string;
+  /** Where it leads; undefined: it has no page of its own. */
+  readonly href?: string | undefined;
 }
 
 /** Where things are in the chart, in pixels. */
@@ -37,6 +38,8 @@ interface ChartColumnsProps {
   /** The values of a bucket in words. */
   readonly describe: (place: number) => string;
   readonly height: number;
+  /** What a bucket is; default: a time. */
+  readonly what?: string | undefined;
   /** Draws the marks; they are above the columns. */
   readonly marks: (plot: Plot) => ComponentChildren;
   /** Draws what marks the current column. */
@@ -49,7 +52,7 @@ const TICK_ROOM = 64;
 const LETTER = 7;
 
 export function ChartColumns(props: ChartColumnsProps) {
-  const { label, buckets, steps, formatStep, describe, height } = props;
+  const { label, buckets, steps, formatStep, describe, height, what = 'time' } = props;
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const [pointed, setPointed] = useState<number | undefined>(undefined);
@@ -85,7 +88,7 @@ export function ChartColumns(props: ChartColumnsProps) {
     <div ref={box} class="chart-box">
       <svg
         role="group"
-        aria-label={`${label}. The arrow keys move between times.`}
+        aria-label={`${label}. The arrow keys move between ${what}s.`}
         width={width}
         height={height}
         onKeyDown={move}
@@ -132,7 +135,7 @@ export function ChartColumns(props: ChartColumnsProps) {
       </svg>
       <p class="chart-readout" aria-hidden="true">
         {shown === undefined ? (
-          <span class="chart-hint">Point at a time, or use the arrow keys, to read its values.</span>
+          <span class="chart-hint">Point at a {what}, or use the arrow keys, to read its values.</span>
         ) : (
           <>
             <strong>{buckets[shown]?.title}</strong> {describe(shown)}
@@ -141,6 +144,15 @@ export function ChartColumns(props: ChartColumnsProps) {
       </p>
     </div>
   );
+}
+
+/** The title of a bucket, as a link where it has one. */
+export function linked({ href, title }: Bucket) {
+  return href === undefined ? title : <a href={href}>{title}</a>;
+}
+
+export function capitalised(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 interface ColumnProps {
@@ -154,17 +166,21 @@ interface ColumnProps {
 }
 
 function Column({ bucket, text, isStop, onShow, onFocus, onBlur, children }: ColumnProps) {
+  const shared = {
+    ...{ class: 'chart-column', 'aria-label': `${bucket.title}: ${text}`, tabindex: isStop ? 0 : -1 },
+    ...{ onPointerMove: onShow, onFocus, onBlur },
+  };
+  if (bucket.href !== undefined) {
+    return (
+      <a {...shared} href={bucket.href}>
+        {children}
+      </a>
+    );
+  }
   return (
-    <a
-      class="chart-column"
-      href={bucket.href}
-      aria-label={`${bucket.title}: ${text}`}
-      tabindex={isStop ? 0 : -1}
-      onPointerMove={onShow}
-      onFocus={onFocus}
-      onBlur={onBlur}
-    >
+    // biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: it is no control, but the arrow keys reach it
+    <g {...shared} role="img">
       {children}
-    </a>
+    </g>
   );
 }

@@ -1,5 +1,5 @@
 /** Lines over time, with gaps where there is no value. Lines differ in dashes and points as well as in colour. */
-import { type Bucket, ChartColumns } from './chart-columns.tsx';
+import { type Bucket, ChartColumns, capitalised, linked } from './chart-columns.tsx';
 import { ChartFrame } from './chart-frame.tsx';
 import { lineParts, linePath, roundSteps } from './scale.ts';
 
@@ -16,12 +16,14 @@ interface LinesProps {
   readonly lines: readonly Line[];
   readonly format: (value: number) => string;
   readonly height?: number;
+  /** What a bucket is; default: a time. */
+  readonly what?: string;
 }
 
 const dashes = [undefined, '6 3', '2 3', '8 3 2 3', '4 2', '1 3', '10 4', '3 3'];
 export const seriesColor = (place: number) => `var(--series-${(place % 8) + 1})`;
 
-export function Lines({ label, buckets, lines, format, height = 220 }: LinesProps) {
+export function Lines({ label, buckets, lines, format, height = 220, what = 'time' }: LinesProps) {
   const max = Math.max(0, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const text = (value: number | null | undefined) => (value === null || value === undefined ? '–' : format(value));
   const describe = (place: number) => lines.map(({ title, values }) => `${title} ${text(values[place])}`).join(', ');
@@ -39,10 +41,10 @@ export function Lines({ label, buckets, lines, format, height = 220 }: LinesProp
         </span>
       ))}
       table={() => ({
-        columns: ['Time', ...lines.map(({ title }) => title)],
+        columns: [capitalised(what), ...lines.map(({ title }) => title)],
         rows: buckets.map((bucket, place) => ({
           key: bucket.key,
-          cells: [<a href={bucket.href}>{bucket.title}</a>, ...lines.map(({ values }) => text(values[place]))],
+          cells: [linked(bucket), ...lines.map(({ values }) => text(values[place]))],
         })),
       })}
     >
@@ -53,6 +55,7 @@ export function Lines({ label, buckets, lines, format, height = 220 }: LinesProp
         formatStep={format}
         describe={describe}
         height={height}
+        what={what}
         current={(plot, place) => (
           <g>
             <line class="chart-cursor" x1={plot.x(place)} x2={plot.x(place)} y1={8} y2={plot.bottom} />

@@ -1,6 +1,6 @@
 /** Bars over time, each a stack of kinds. Kinds differ in pattern as well as in colour. */
 import { formatCompact } from '../format/numbers.ts';
-import { type Bucket, ChartColumns } from './chart-columns.tsx';
+import { type Bucket, ChartColumns, capitalised, linked } from './chart-columns.tsx';
 import { ChartFrame } from './chart-frame.tsx';
 import { type Pattern, Patterns, Swatch, usePatterns } from './patterns.tsx';
 import { stacked, wholeSteps } from './scale.ts';
@@ -25,6 +25,8 @@ interface StackedBarsProps {
   readonly formatStep?: (value: number) => string;
   readonly steps?: (max: number) => readonly number[];
   readonly height?: number;
+  /** What a bucket is; default: a time. */
+  readonly what?: string;
   /** Drawn as a line across each bar: such as the sum of another time. */
   readonly compare?: { readonly title: string; readonly values: readonly (number | null)[] };
 }
@@ -39,6 +41,7 @@ export function StackedBars(props: StackedBarsProps) {
     steps = wholeSteps,
     height = 220,
     compare,
+    what = 'time',
   } = props;
   const patterns = usePatterns();
   const stacks = buckets.map((_, place) => stacked(kinds.map(({ values }) => values[place] ?? null)));
@@ -72,11 +75,11 @@ export function StackedBars(props: StackedBarsProps) {
         </>
       }
       table={() => ({
-        columns: ['Time', ...series.map(({ title }) => title)],
+        columns: [capitalised(what), ...series.map(({ title }) => title)],
         rows: buckets.map((bucket, place) => ({
           key: bucket.key,
           cells: [
-            <a href={bucket.href}>{bucket.title}</a>,
+            linked(bucket),
             ...kinds.map(({ values, href }) => {
               const to = href?.(place);
               const value = text(values[place]);
@@ -94,6 +97,7 @@ export function StackedBars(props: StackedBarsProps) {
         formatStep={formatStep}
         describe={describe}
         height={height}
+        what={what}
         current={(plot, place) => (
           <rect
             class="chart-current"
