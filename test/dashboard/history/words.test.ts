@@ -27,6 +27,18 @@ describe('the subjects', () => {
     expect(subjectKinds.map(({ name }) => name).sort()).toEqual([...kindsOfApi].sort());
   });
 
+  it.each([
+    ['user:/team', '/keys', { path: '/team' }],
+    ['budget:label:batch', '/budgets', { q: 'batch' }],
+    ['rate-limit:user_path:/team', '/budgets', { tab: 'limits', q: '/team' }],
+    ['price:openai/gpt', '/models', { tab: 'prices', q: 'openai/gpt' }],
+    ['settings:budgets', '/budgets', { tab: 'settings' }],
+    ['key:a/b', '/keys/a%2Fb', undefined],
+  ])('lead to their page: %s', (text, path, query) => {
+    const { kind, id = '' } = subjectOf(text) ?? {};
+    expect(kind?.page(id)).toEqual({ path, ...(query === undefined ? {} : { query }) });
+  });
+
   it('have ids with colons', () => {
     expect(subjectOf('rate-limit:user_path:/team')).toMatchObject({
       kind: { name: 'rate-limit' },

@@ -43,11 +43,15 @@ describe('the place of an error', () => {
 
   it('is that of an unknown name', () => {
     expect(
-      errorOffset('Unknown expression identifier `colour` in scope SELECT colour', "SELECT 'colour', colour"),
+      errorOffset(
+        'Unknown expression or function identifier `colour` in scope SELECT colour',
+        "SELECT 'colour', colour",
+      ),
     ).toBe(17);
     expect(errorOffset('Unknown table expression identifier chancery.usages in scope', 'SELECT 1 FROM usages')).toBe(
       14,
     );
+    expect(errorOffset('in readonly mode: foo(…) is not among the functions for readers.', 'SELECT foo(1)')).toBe(7);
     expect(errorOffset('Timeout exceeded', 'SELECT 1')).toBeUndefined();
   });
 });

@@ -1,8 +1,10 @@
+import { isGlobal } from '../../api/access.ts';
 import { useAnswer } from '../../api/use-answer.ts';
-import type { QueryValue } from '../../app/router.ts';
+import { hrefOf, type QueryValue } from '../../app/router.ts';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { fragmentOf } from '../sql/query-text.ts';
 
 interface SqlDialogProps {
   readonly query: Readonly<Record<string, QueryValue>>;
@@ -17,6 +19,11 @@ export function SqlDialog({ query, onClose }: SqlDialogProps) {
       {isLoading && <Pending since={since} onCancel={cancel} />}
       {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
       {data !== undefined && <CodeBlock text={data.sql} label="SQL query" />}
+      {data !== undefined && isGlobal.value && fragmentOf(data.sql) !== '' && (
+        <p>
+          <a href={hrefOf('/sql') + fragmentOf(data.sql)}>Open it in the page SQL</a>
+        </p>
+      )}
       <p>
         Send it to <code>POST /admin/sql</code> as <code>{'{"query": "…"}'}</code>, or to ClickHouse. The query finds at
         most 1,000 requests.

@@ -20,7 +20,7 @@ const part = encodeURIComponent;
 
 const settingsPages: Readonly<Record<string, SubjectPage>> = {
   budgets: { path: '/budgets', query: { tab: 'settings' } },
-  tagging: { path: '/keys', query: { tab: 'tagging' } },
+  tagging: { path: '/settings' },
   cache: { path: '/cache' },
 };
 
@@ -32,23 +32,23 @@ export const subjectKinds: readonly SubjectKind[] = [
   },
   {
     ...{ name: 'user', title: 'User path', hasPast: true, isScoped: true },
-    page: (id) => ({ path: '/keys', query: { tab: 'paths', user_path: id } }),
+    page: (id) => ({ path: '/keys', query: { path: id } }),
   },
   {
     ...{ name: 'budget', title: 'Budget', hasPast: true, isScoped: true },
-    page: (id) => ({ path: '/budgets', query: { tab: 'budgets', subject: id } }),
+    page: (id) => ({ path: '/budgets', query: { q: id.replace(/^label:/, '') } }),
   },
   {
     ...{ name: 'rate-limit', title: 'Rate limit', hasPast: true, isScoped: true },
-    page: (id) => ({ path: '/budgets', query: { tab: 'limits', subject: id } }),
+    page: (id) => ({ path: '/budgets', query: { tab: 'limits', q: id.replace(/^\w+:/, '') } }),
   },
   {
     ...{ name: 'virtual-model', title: 'Virtual model', hasPast: true },
-    page: (id) => ({ path: '/models', query: { tab: 'virtual', source: id } }),
+    page: () => ({ path: '/models', query: { tab: 'virtual' } }),
   },
   {
     ...{ name: 'price', title: 'Price', hasPast: true },
-    page: (id) => ({ path: '/models', query: { tab: 'prices', selector: id } }),
+    page: (id) => ({ path: '/models', query: { tab: 'prices', q: id } }),
   },
   {
     ...{ name: 'credential', title: 'Provider set up by the API', hasPast: false },
@@ -64,7 +64,7 @@ export const subjectKinds: readonly SubjectKind[] = [
   },
   {
     ...{ name: 'guardrail', title: 'Guardrail', hasPast: true },
-    page: (id) => ({ path: '/workflows', query: { tab: 'guardrails', name: id } }),
+    page: (id) => ({ path: '/workflows', query: { tab: 'guardrails', guardrail: id } }),
   },
   {
     ...{ name: 'settings', title: 'Settings', hasPast: false },

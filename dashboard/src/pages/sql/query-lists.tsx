@@ -6,7 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { Time } from '../../ui/facts.tsx';
 import { TextField } from '../../ui/fields.tsx';
 import { ranQueries } from './draft.ts';
-import { questions } from './reference.ts';
+import { questions, withoutMarks } from './reference.ts';
 
 interface QueryListProps {
   /** Puts a query into the editor. */
@@ -34,11 +34,6 @@ export function QuestionList({ onChoose }: QueryListProps) {
       {found.length === 0 && <p>No question contains this.</p>}
     </div>
   );
-}
-
-/** Marks of code in Markdown. */
-function withoutMarks(text: string): string {
-  return text.replaceAll('`', '');
 }
 
 /** The queries that were run in this browser. */

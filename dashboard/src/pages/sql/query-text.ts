@@ -40,14 +40,16 @@ export function errorOffset(message: string, text: string): number | undefined {
   const position = /failed at position (\d+)/.exec(message);
   if (position !== null) return within(Number(position[1]) - 1, text);
   const code = codeOf(text);
-  for (const [, name = ''] of message.matchAll(unknownName)) {
-    const at = code.search(new RegExp(`\\b${name.split('.').at(-1)}\\b`));
+  for (const [, quoted, named, called] of message.matchAll(unknownName)) {
+    const name = (quoted ?? named ?? called ?? '').split('.').at(-1);
+    const at = code.search(new RegExp(`\\b${name}\\b`));
     if (at !== -1) return at;
   }
   return undefined;
 }
 
-const unknownName = /\b(?:identifiers?|column|table|function)(?: with name)?:? [`'"]?([\w.]*\w)/gi;
+/** In quotes, after `identifier`, or before the brackets of a refused function. */
+const unknownName = /[`'"]([\w.]*\w)[`'"]|\bidentifier:? ([\w.]*\w)|(\w+)\(…\)/gi;
 
 function within(offset: number, text: string): number {
   return Math.min(Math.max(0, offset), text.length);

@@ -8,3 +8,8 @@ export const reference: SqlReference = { tables, functions: functions.functions.
 
 export const questions: readonly { readonly title: string; readonly about: string; readonly sql: string }[] =
   questionList;
+
+/** A text of the guide without its marks of code. */
+export function withoutMarks(text: string): string {
+  return text.replaceAll('`', '');
+}

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/fields.tsx';
 import type { ReferenceColumn, ReferenceTable } from './complete.ts';
-import { reference } from './reference.ts';
+import { reference, withoutMarks } from './reference.ts';
 
 interface SchemaTreeProps {
   /** Puts a name into the query. */
@@ -48,7 +48,7 @@ function TableEntry({ table: { name, about }, columns, isOpen, onInsert }: Table
       </summary>
       {(isOpen || chosen) && (
         <>
-          <p class="sql-note">{about}</p>
+          <p class="sql-note">{withoutMarks(about)}</p>
           <ul>
             {columns.map((column) => (
               <li key={column.name}>
@@ -56,7 +56,7 @@ function TableEntry({ table: { name, about }, columns, isOpen, onInsert }: Table
                   <code>{column.name}</code>
                 </Button>
                 <span class="sql-type">{column.type}</span>
-                <span class="sql-note">{column.about}</span>
+                <span class="sql-note">{withoutMarks(column.about)}</span>
               </li>
             ))}
           </ul>
