@@ -222,6 +222,7 @@ describe('the reset settings', () => {
       monthly_reset_hour: 0,
       monthly_reset_minute: 0,
       updated_at: null,
+      revision: 'none',
       current_periods: {
         daily: period(today, today + 86_400_000),
         weekly: period(monday, monday + 7 * 86_400_000),

@@ -79,7 +79,6 @@ export const pages: readonly PageEntry[] = [
   },
   {
     ...{ name: 'cache', title: 'Cache', path: '/cache', letter: 'e', group: 'Administration' },
-    ...{ globalOnly: true },
     load: () => import('../pages/cache/page.tsx'),
   },
   {

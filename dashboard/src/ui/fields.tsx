@@ -57,7 +57,7 @@ interface TextFieldProps extends FieldProps {
   readonly onInput: (value: string) => void;
   /** Enter. */
   readonly onCommit?: (value: string) => void;
-  readonly type?: 'text' | 'search' | 'password' | 'datetime-local' | 'number';
+  readonly type?: 'text' | 'search' | 'password' | 'datetime-local' | 'time' | 'number';
   readonly placeholder?: string;
   readonly inputRef?: RefObject<HTMLInputElement | null>;
   /** Suggested values. */

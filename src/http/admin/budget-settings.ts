@@ -4,7 +4,7 @@ import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from 
 import { executeCommand } from '../../commands/handle-command.ts';
 import type { EventLog } from '../../events/log.ts';
 import { DAILY, defaultAnchors, MONTHLY, periodAt, WEEKLY } from '../../projections/budget-period.ts';
-import { type BudgetSettings, settingsRevision } from '../../projections/budgets.ts';
+import { type BudgetsState, settingsRevision } from '../../projections/budgets.ts';
 import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
@@ -35,6 +35,7 @@ const period = z.object({ start: z.string(), end: z.string() });
 const settingsAnswer = z.object({
   ...members,
   updated_at: z.string().nullable(),
+  revision: z.string().describe('For `If-Match`; `none` until they are changed for the first time'),
   current_periods: z.object({ daily: period, weekly: period, monthly: period }),
 });
 const response = { 200: jsonAnswer('The settings, and the periods that they give now', settingsAnswer) };
@@ -71,7 +72,7 @@ export function registerBudgetSettings(admin: Routes, { log, books, now }: Budge
   admin.get('/budgets/settings', getSettings, (_request, reply) => {
     const { state } = books();
     sendETag(reply, settingsRevision(state) ?? 'noStream');
-    return settingsView(state.settings, now());
+    return settingsView(state, now());
   });
 
   admin.put('/budgets/settings', saveSettings, async (request, reply) => {
@@ -83,7 +84,7 @@ export function registerBudgetSettings(admin: Routes, { log, books, now }: Budge
     );
     if (position !== undefined) await whenProcessed(position);
     sendETag(reply, revision);
-    return settingsView(books().state.settings, now());
+    return settingsView(books().state, now());
   });
 }
 
@@ -100,7 +101,8 @@ function anchorsIn(input: z.output<typeof newSettings>): { [Name in keyof Budget
   };
 }
 
-function settingsView(settings: BudgetSettings, at: number) {
+function settingsView(state: BudgetsState, at: number) {
+  const { settings } = state;
   const current = (periodSeconds: number) => {
     const { start, end } = periodAt(periodSeconds, settings, at);
     return { start: timeText(start), end: timeText(end) };
@@ -115,6 +117,7 @@ function settingsView(settings: BudgetSettings, at: number) {
     monthly_reset_hour: settings.monthlyResetHour,
     monthly_reset_minute: settings.monthlyResetMinute,
     updated_at: settings.updatedAt === undefined ? null : timeText(settings.updatedAt),
+    revision: settingsRevision(state) ?? 'none',
     current_periods: { daily: current(DAILY), weekly: current(WEEKLY), monthly: current(MONTHLY) },
   };
 }

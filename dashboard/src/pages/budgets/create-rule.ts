@@ -1,0 +1,15 @@
+import { ApiError } from '../../api/client.ts';
+import { isConflict } from '../../api/send-change.ts';
+import type { RuleName } from './rule-name.ts';
+import { type NewRule, saveNewRule } from './save-new-rule.ts';
+
+/** Sends a new rule. @throws ApiError, also 409 `revision_mismatch` when the rule exists */
+export function createRule<Row extends RuleName & { readonly revision?: string }>(
+  rule: Pick<NewRule<Row>, 'name' | 'readRules' | 'send'>,
+): Promise<unknown> {
+  return saveNewRule({
+    ...rule,
+    isConflict: (error) => error instanceof ApiError && isConflict(error),
+    existing: () => new ApiError('It exists already.', { status: 409, code: 'revision_mismatch' }),
+  });
+}

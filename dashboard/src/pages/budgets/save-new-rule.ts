@@ -1,0 +1,39 @@
+/** Creates a budget or a rate limit without overwriting one that another administrator created meanwhile. */
+import { findRule, isOfSubject, type RuleName } from './rule-name.ts';
+
+export interface NewRule<Row extends RuleName & { readonly revision?: string }> {
+  readonly name: RuleName;
+  readonly readRules: () => Promise<readonly Row[]>;
+  /** Whether a change was refused because of its revision. */
+  readonly isConflict: (error: unknown) => boolean;
+  /** The error for a rule that exists. */
+  readonly existing: () => Error;
+  /** @param ifMatch the revision of the rules of the subject; undefined: unconditionally */
+  readonly send: (ifMatch: string | undefined) => Promise<unknown>;
+}
+
+/** @throws the error for a rule that exists, and those of `send` */
+export async function saveNewRule<Row extends RuleName & { readonly revision?: string }>({
+  name,
+  readRules,
+  isConflict,
+  existing,
+  send,
+}: NewRule<Row>): Promise<unknown> {
+  const before = await readRules();
+  if (findRule(before, name) !== undefined) throw existing();
+  const revision = revisionOf(before, name);
+  try {
+    return await send(revision ?? 'none');
+  } catch (error) {
+    if (revision !== undefined || !isConflict(error)) throw error;
+  }
+  // The subject had rules that were removed, or has its first one since a moment ago.
+  const now = await readRules();
+  if (findRule(now, name) !== undefined) throw existing();
+  return send(revisionOf(now, name));
+}
+
+function revisionOf(rules: readonly (RuleName & { readonly revision?: string })[], name: RuleName) {
+  return rules.find((rule) => isOfSubject(rule, name))?.revision;
+}
