@@ -12,7 +12,7 @@ describeInChromium('the page Plugins', () => {
 
   it('lists every type with its hooks, settings, state and use', async () => {
     const answer = await ask(dashboard.url, '/admin/plugins');
-    const plugins: Answered[] = await answer.json();
+    const plugins: Answered[] = JSON.parse(await answer.text());
     const opened = await dashboard.open();
     const { page } = opened;
     await opened.visit('/plugins');

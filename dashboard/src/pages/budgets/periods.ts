@@ -1,14 +1,19 @@
 /** Periods of budgets and rate limits in words. */
-import type { Choice } from '../../ui/fields.tsx';
 
-export const budgetPeriods: readonly Choice<string>[] = [
+/** Of a list to choose from; the value is in seconds. */
+export interface PeriodChoice {
+  readonly value: string;
+  readonly title: string;
+}
+
+export const budgetPeriods: readonly PeriodChoice[] = [
   { value: '3600', title: 'Hour' },
   { value: '86400', title: 'Day' },
   { value: '604800', title: 'Week' },
   { value: '2592000', title: 'Month' },
 ];
 
-export const limitPeriods: readonly Choice<string>[] = [
+export const limitPeriods: readonly PeriodChoice[] = [
   { value: '60', title: 'Minute' },
   { value: '3600', title: 'Hour' },
   { value: '86400', title: 'Day' },
