@@ -3,7 +3,8 @@ import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { ask } from '../e2e/gateway-process.ts';
 import type { Answered } from '../support/answered.ts';
-import { expectClean, settled, shownText } from './support/dashboard.ts';
+import { accessibilityViolations } from './support/accessibility.ts';
+import { expectClean, overflowOf, settled, shownText } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the page Workflows and guardrails', () => {
@@ -162,6 +163,52 @@ describeInChromium('the page Workflows and guardrails', () => {
     await page.getByRole('tab', { name: 'Guardrails' }).click();
     await page.getByRole('link', { name: 'no-code-names' }).waitFor();
     expect(await page.getByRole('link', { name: 'house-style' }).count()).toBe(0);
+    expectClean(opened);
+  });
+
+  it('has details, dialogs and results without violations of WCAG 2.2 AA in a window of 360 pixels', async () => {
+    const opened = await dashboard.open({ context: { viewport: { width: 360, height: 740 } } });
+    const { page } = opened;
+    const found: string[] = [];
+    const check = async (what: string) => {
+      found.push(...(await accessibilityViolations(page)).map((text) => `${what}: ${text}`));
+      const pixels = await overflowOf(page);
+      if (pixels > 0) found.push(`${what}: ${pixels} pixels too wide`);
+    };
+    await create('/narrow', [{ ref: 'personal-data' }, { ref: 'no-code-names', step: 1 }]);
+    const { id } = await create('/narrow', [{ ref: 'personal-data' }, { ref: 'no-code-names', step: 1 }], 'second');
+    await opened.visit(`/workflows?workflow=${id}`);
+    await check('workflow');
+    for (const name of ['New version from this', 'Deactivate']) {
+      await page.getByRole('button', { name }).click();
+      await page.getByRole('dialog').waitFor();
+      await check(name);
+      await page.keyboard.press('Escape');
+    }
+    await opened.visit('/workflows?tab=guardrails&guardrail=personal-data');
+    await check('guardrail');
+    for (const name of ['Change', 'Delete']) {
+      await page.getByRole('button', { name, exact: true }).click();
+      await page.getByRole('dialog').waitFor();
+      await check(name);
+      await page.keyboard.press('Escape');
+    }
+    await opened.visit('/workflows?tab=test&guardrail=personal-data');
+    await page.getByLabel('Text', { exact: true }).fill('Write to jane@example.com today.');
+    await page.getByRole('button', { name: 'Test', exact: true }).click();
+    await page.getByText('<EMAIL_1>').first().waitFor();
+    await check('test');
+    await opened.visit('/workflows?tab=replay&range=yesterday');
+    const run = page.getByRole('button', { name: 'Run the draft' });
+    expect(await run.isDisabled()).toBe(true);
+    await page.getByLabel('Draft guardrail').selectOption('type:pii');
+    await check('draft');
+    await run.click();
+    await page
+      .getByRole('heading', { name: 'What the draft would have done', exact: true })
+      .waitFor({ timeout: 30_000 });
+    await check('report');
+    expect(found).toEqual([]);
     expectClean(opened);
   });
 

@@ -38,8 +38,7 @@ export function withStepOf(workflow: WorkflowDraft, name: string, possible: read
   if (first === undefined || phases.some((phase) => workflow.steps[phase].some(({ ref }) => ref === name))) {
     return workflow;
   }
-  const features = { ...workflow.features, guardrails: true };
-  return { ...workflow, features, steps: { ...workflow.steps, [first]: addStep(workflow.steps[first], name) } };
+  return { ...workflow, steps: { ...workflow.steps, [first]: addStep(workflow.steps[first], name) } };
 }
 
 export function withoutStepsOf(workflow: WorkflowDraft, name: string): WorkflowDraft {

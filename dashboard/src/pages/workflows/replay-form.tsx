@@ -19,7 +19,7 @@ import { StepsEditor } from './steps-editor.tsx';
 import type { GuardrailData } from './use-guardrails.ts';
 import { draftOf, emptyDraft, scopeOf, type WorkflowDraft } from './workflow-draft.ts';
 import { ScopeFields } from './workflow-fields.tsx';
-import { isSameScope, type Phase, scopeTitle } from './workflow-rows.ts';
+import { isSameScope, type Phase, phases, scopeTitle } from './workflow-rows.ts';
 
 const OTHER_SCOPE = 'other';
 
@@ -28,7 +28,8 @@ export function ReplayForm({ data }: { readonly data: GuardrailData }) {
   const { guardrails: saved, types, workflows } = data;
   const { guardrail } = replayDraft.value;
   const possible = types.find(({ type }) => type === guardrail?.type)?.phases ?? [];
-  const workflow = replayDraft.value.workflow ?? usualWorkflow(data, guardrail, possible);
+  const workflow = guarded(replayDraft.value.workflow ?? usualWorkflow(data, guardrail, possible));
+  const isEmpty = phases.every((phase) => workflow.steps[phase].length === 0);
   const range = currentRange('7d');
   const [userPath, setUserPath] = useState('');
   const [limits, setLimits] = useState<Limits>({});
@@ -40,8 +41,8 @@ export function ReplayForm({ data }: { readonly data: GuardrailData }) {
     const chosen = chosenGuardrail(value, { saved, types });
     const ofBefore = guardrail !== undefined && !saved.some(({ name }) => name === guardrail.name);
     const rest = ofBefore ? withoutStepsOf(workflow, guardrail.name) : workflow;
-    const phases = types.find(({ type }) => type === chosen?.type)?.phases ?? [];
-    change({ guardrail: chosen, workflow: chosen === undefined ? rest : withStepOf(rest, chosen.name, phases) });
+    const offered = types.find(({ type }) => type === chosen?.type)?.phases ?? [];
+    change({ guardrail: chosen, workflow: chosen === undefined ? rest : withStepOf(rest, chosen.name, offered) });
   };
   const run = () =>
     send(async () => {
@@ -108,13 +109,19 @@ export function ReplayForm({ data }: { readonly data: GuardrailData }) {
         <LimitFields limits={limits} onChange={setLimits} />
         {error !== undefined && <ErrorPanel error={error} />}
         <div class="wf-actions">
-          <Button look="main" type="submit" disabled={isSending}>
+          <Button look="main" type="submit" disabled={isSending || isEmpty}>
             Run the draft
           </Button>
+          {isEmpty && <span class="wf-muted">Choose a draft guardrail, or add a guardrail to a phase.</span>}
         </div>
       </form>
     </Panel>
   );
+}
+
+/** A draft whose guardrails are off would have nothing to evaluate. */
+function guarded(workflow: WorkflowDraft): WorkflowDraft {
+  return { ...workflow, features: { ...workflow.features, guardrails: true } };
 }
 
 /** The workflow of all requests. */

@@ -22,10 +22,10 @@ export function ReplayReport({ result, isRunning }: ReplayReportProps) {
       </Panel>
       <Differences result={result} />
       <Panel title="Examples">
-        <Examples result={result} />
+        <Examples result={result} isRunning={isRunning} />
       </Panel>
       <Panel title="Guardrails of the draft">
-        <GuardrailFigures result={result} />
+        <GuardrailFigures result={result} isRunning={isRunning} />
       </Panel>
     </>
   );
@@ -78,7 +78,7 @@ function VerdictCounts({ result }: { readonly result: ReplayResult }) {
 /** Requests by both verdicts, where they differ. */
 function Differences({ result }: { readonly result: ReplayResult }) {
   const both = result.recorded_verdicts;
-  if (both === undefined) return null;
+  if (both === undefined || Object.keys(both).length === 0) return null;
   const differing = verdicts.flatMap(({ name: draft }) =>
     verdicts.flatMap(({ name: then }) => {
       const count = draft === then ? 0 : (both[draft]?.[then] ?? 0);
@@ -121,8 +121,9 @@ function verdictTitle(verdict: ReplayVerdict): string {
   return verdicts.find(({ name }) => name === verdict)?.title ?? verdict;
 }
 
-function Examples({ result }: { readonly result: ReplayResult }) {
-  if (result.examples.length === 0) return <EmptyState title="No request was evaluated." />;
+function Examples({ result, isRunning }: ReplayReportProps) {
+  if (result.examples.length === 0)
+    return <EmptyState title={isRunning ? 'No request has been evaluated yet.' : 'No request was evaluated.'} />;
   return (
     <div class="plain-table-box" tabIndex={0} role="region" aria-label="Examples">
       <table class="plain-table">
@@ -130,7 +131,7 @@ function Examples({ result }: { readonly result: ReplayResult }) {
         <thead>
           <tr>
             <th scope="col">Request</th>
-            <th scope="col">The draft</th>
+            <th scope="col">With the draft</th>
             <th scope="col">What happened</th>
             <th scope="col">Guardrail</th>
             <th scope="col">Phase</th>
@@ -158,7 +159,7 @@ function ExampleLine({ example }: { readonly example: ReplayResult['examples'][n
         </a>
       </th>
       <td>
-        <Badge tone={verdict?.tone ?? 'plain'}>{`would have ${example.verdict}`}</Badge>
+        <Badge tone={verdict?.tone ?? 'plain'}>{verdictTitle(example.verdict)}</Badge>
       </td>
       <td>
         {recorded === undefined ? (
@@ -176,8 +177,9 @@ function ExampleLine({ example }: { readonly example: ReplayResult['examples'][n
   );
 }
 
-function GuardrailFigures({ result }: { readonly result: ReplayResult }) {
-  if (result.guardrails.length === 0) return <EmptyState title="No guardrail of the draft has run." />;
+function GuardrailFigures({ result, isRunning }: ReplayReportProps) {
+  if (result.guardrails.length === 0)
+    return <EmptyState title={`No guardrail of the draft has run${isRunning ? ' yet' : ''}.`} />;
   return (
     <div class="plain-table-box" tabIndex={0} role="region" aria-label="Guardrails of the draft">
       <table class="plain-table">
