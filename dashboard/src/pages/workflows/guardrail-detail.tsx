@@ -100,7 +100,7 @@ function DeleteEffect({ name, users }: { readonly name: string; readonly users: 
         {users.length === 1 ? 'An active workflow uses' : `${users.length} active workflows use`} "{name}". It can be
         deleted once new versions of them do without it:
       </p>
-      <ul>
+      <ul class="wf-links">
         {users.map(({ id, scope }) => (
           <li key={id}>
             <a href={pageHref('workflows', { workflow: id })}>
