@@ -23,6 +23,32 @@ describe('the models of the gateway', () => {
     expect(await ids()).toEqual(MODELS.map((id) => `llamacpp/${id}`));
   });
 
+  it('have their category, and the price in force with its source', async () => {
+    const row = async (selector: string, headers: Record<string, string> = {}) =>
+      (await json(await gateway.fetch('/admin/models', { headers }))).find(
+        (one: { selector: string }) => one.selector === selector,
+      );
+    expect(await row('llamacpp/nomic-embed-text')).toMatchObject({ category: 'embedding' });
+    expect(await row('llamacpp/nomic-embed-text')).not.toHaveProperty('price');
+    const set = (selector: string, pricing: object) =>
+      gateway.fetch('/admin/model-pricing-overrides', { method: 'PUT', json: { selector, pricing } });
+    expect((await set('llamacpp/nomic-embed-text', { input_per_mtok: 0.02 })).status).toBe(200);
+    const tiers = [{ up_to_tokens: 1000, output_per_mtok: 3 }];
+    expect((await set('llamacpp/', { output_per_mtok: 4, tiers })).status).toBe(200);
+    expect((await row('llamacpp/nomic-embed-text')).price).toEqual({
+      source: 'override:llamacpp/nomic-embed-text+override:llamacpp/',
+      rates: { input_per_mtok: 0.02, output_per_mtok: 3 },
+      has_tiers: true,
+    });
+    const made = await gateway.fetch('/admin/auth-keys', {
+      json: { name: 'admin of a subtree', user_path: '/sub', dashboard_access: true },
+    });
+    const { value } = await json(made);
+    const ofSubtree = await row('llamacpp/nomic-embed-text', { authorization: `Bearer ${value}` });
+    expect(ofSubtree).toMatchObject({ category: 'embedding' });
+    expect(ofSubtree).not.toHaveProperty('price');
+  });
+
   it('are filtered by category', async () => {
     expect(await ids('?category=all')).toHaveLength(4);
     expect(await ids('?category=embedding')).toEqual(['llamacpp/nomic-embed-text', 'llamacpp/ns/e5-large']);

@@ -7,7 +7,7 @@ import { costAt } from './cost-of-usage.ts';
 import { estimatedCost } from './estimated-cost.ts';
 import type { ModelPricing } from './model-pricing.ts';
 import { type Price, type PriceLayer, priceOf } from './price.ts';
-import type { ModelPrices, ModelRates, PricedUsage, Pricing, UsageCost } from './pricing.ts';
+import type { ModelPrices, ModelRates, PricedUsage, Pricing, ShownPrice, UsageCost } from './pricing.ts';
 import { reportedCost } from './reported-cost.ts';
 
 /** The administrators' overrides. They may change while the gateway runs. */
@@ -79,6 +79,14 @@ export class PriceBook implements Pricing, ModelPrices {
     if (inputPerMtok === undefined && outputPerMtok === undefined && perRequest === 0) return undefined;
     // A price per request is compared as the price of a thousand tokens.
     return (inputPerMtok ?? 0) + (outputPerMtok ?? 0) + (perRequest * PER_MILLION) / 1000;
+  }
+
+  shown(provider: string, model: string): ShownPrice | undefined {
+    const type = this.#sources.typeOf(provider);
+    const price = type === undefined ? undefined : this.#priceOf(provider, type, model);
+    const [first] = price?.bands ?? [];
+    if (price === undefined || first === undefined) return undefined;
+    return { source: price.source, rates: first.prices, hasTiers: price.bands.length > 1 };
   }
 
   #priceOf(provider: string, providerType: string, model: string): Price | undefined {

@@ -46,6 +46,16 @@ export interface ModelRates {
   readonly perRequest: number;
 }
 
+/** The price in force of a model, for lists. */
+export interface ShownPrice {
+  /** `override:<selector>`, `config` or `snapshot:<date>`, several joined by `+`. */
+  readonly source: string;
+  /** US dollars, of the smallest requests. */
+  readonly rates: Readonly<Record<string, number>>;
+  /** Larger requests have other rates. */
+  readonly hasTiers: boolean;
+}
+
 export interface ModelPrices {
   /** @param provider the instance's name. Undefined when no price is known. */
   rates(provider: string, model: string): ModelRates | undefined;
@@ -54,4 +64,6 @@ export interface ModelPrices {
    * unknown.
    */
   priceOf(provider: string, model: string): number | undefined;
+  /** Undefined when no price is known. */
+  shown(provider: string, model: string): ShownPrice | undefined;
 }

@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { ModelCaller } from '../../commands/access/model-access.ts';
+import type { ShownPrice } from '../../commands/pricing/pricing.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import { scopedAdmin } from '../api/declare.ts';
@@ -55,6 +56,8 @@ export interface AdminModelsOptions {
   /** Whether a model without a policy may be used. */
   readonly enabledByDefault: boolean;
   allows(asker: ModelCaller, provider: string, model: string): boolean;
+  /** The price in force; undefined when none is known. */
+  price(provider: string, model: string): ShownPrice | undefined;
   /** The policy that decides about the model; undefined when none does. */
   policy(provider: string, model: string): ModelPolicy | undefined;
 }
@@ -78,6 +81,17 @@ const adminModel = z.object({
   provider_type: z.string(),
   provider_name: z.string(),
   selector: z.string(),
+  category: z.string().optional().describe('Absent when it is unknown'),
+  price: z
+    .object({
+      source: z
+        .string()
+        .describe('`override:<selector>`, `config` or `snapshot:<date>`; several, the strongest first, joined by `+`'),
+      rates: z.record(z.string(), z.number()).describe('In US dollars, of the smallest requests'),
+      has_tiers: z.boolean().describe('Larger requests have other rates'),
+    })
+    .optional()
+    .describe('The price in force, for global administrators. Absent when none is known'),
   access: z.object({
     selector: z.string(),
     default_enabled: z.boolean(),
@@ -150,14 +164,16 @@ function askerOf(request: FastifyRequest): ModelCaller {
 }
 
 function toWire(
-  { id, provider, providerType, model, created, ownedBy, metadata }: AdminModel,
+  { id, provider, providerType, model, created, ownedBy, metadata, category }: AdminModel,
   asker: ModelCaller,
   scope: UserPath | undefined,
-  { allows, enabledByDefault, policy }: AdminModelsOptions,
+  { allows, enabledByDefault, policy, price }: AdminModelsOptions,
 ) {
   const deciding = policy(provider, model);
   const all = deciding?.userPaths ?? [];
   const userPaths = pathsVisibleTo(scope, all);
+  // Prices are the whole gateway's, like the overrides.
+  const shown = scope === undefined ? price(provider, model) : undefined;
   return {
     model: {
       id: model,
@@ -169,6 +185,10 @@ function toWire(
     provider_type: providerType,
     provider_name: provider,
     selector: id,
+    ...(category === undefined ? {} : { category }),
+    ...(shown === undefined
+      ? {}
+      : { price: { source: shown.source, rates: shown.rates, has_tiers: shown.hasTiers } }),
     access: {
       selector: id,
       default_enabled: enabledByDefault,

@@ -87,6 +87,7 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
       enabledByDefault: config.models.enabledByDefault,
       allows: (asker, provider, model) => control.access.allows(asker, provider, model),
       policy: (provider, model) => virtualModels.directory.policyOf(provider, model),
+      price: (provider, model) => pricing.prices.shown(provider, model),
     },
     flags: () => switches(config, virtualModels.routeStrategies),
     views: [
