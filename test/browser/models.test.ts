@@ -3,6 +3,8 @@ import type { Page } from 'playwright-core';
 import { afterAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { ask } from '../e2e/gateway-process.ts';
+import type { Answered } from '../support/answered.ts';
+import { json } from '../support/with-gateway.ts';
 import { expectClean, settled, shownText } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
@@ -22,7 +24,7 @@ describeInChromium('the page Models and providers', () => {
     },
   }));
 
-  const read = async (path: string) => (await ask(dashboard.url, path)).json();
+  const read = async (path: string): Promise<Answered> => json(await ask(dashboard.url, path));
   const put = (path: string, json: object) => ask(dashboard.url, path, { method: 'PUT', json });
   const dialogOf = (page: Page) => page.getByRole('dialog');
   const virtualModel = (source: string) => read(`/admin/virtual-models/${encodeURIComponent(source)}`);
@@ -80,7 +82,7 @@ describeInChromium('the page Models and providers', () => {
       ],
     });
     const row = page.getByRole('row').filter({ hasText: 'fast' });
-    await expect.poll(() => shownText(row)).toMatch(/openai\/gpt-5-mini.*weight 3[\s\S]*Healthy/);
+    await expect.poll(() => shownText(row)).toMatch(/openai\/gpt-5-mini\s+weight 3[\s\S]*Healthy/);
 
     await page.getByRole('button', { name: 'Edit fast' }).click();
     expect(new URL(page.url()).searchParams.get('edit')).toBe('fast');
@@ -280,7 +282,7 @@ describeInChromium('the page Models and providers', () => {
     const made = await ask(dashboard.url, '/admin/auth-keys', {
       json: { name: 'lead of a team', user_path: '/team', dashboard_access: true },
     });
-    const { value } = await made.json();
+    const { value } = await json(made);
     const opened = await dashboard.open({ key: value });
     const { page } = opened;
     await opened.visit('/models?tab=providers');

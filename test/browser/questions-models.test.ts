@@ -2,7 +2,7 @@
 import { afterAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { ask } from '../e2e/gateway-process.ts';
-import { exchangeOf } from '../support/with-gateway.ts';
+import { exchangeOf, json } from '../support/with-gateway.ts';
 import { expectClean, settled, shownText } from './support/dashboard.ts';
 import { countSteps } from './support/steps.ts';
 import { until } from './support/until.ts';
@@ -44,15 +44,15 @@ describeInChromium('a question about models', () => {
         json: { model: 'steady', messages: [{ role: 'user', content: 'Hi' }] },
       });
     const before = await send();
-    expect([before.status, (await before.json()).model]).toEqual([200, 'first-model']);
+    expect([before.status, (await json(before)).model]).toEqual([200, 'first-model']);
     await first.close();
     const after = await send();
-    expect([after.status, (await after.json()).model]).toEqual([200, 'second-model']);
+    expect([after.status, (await json(after)).model]).toEqual([200, 'second-model']);
 
     const id = exchangeOf(after);
     // The search finds a request once analytics has it.
     await until('analytics has the request', async () => {
-      const { entries } = await (await ask(dashboard.url, `/admin/audit/log?search=${id}`)).json();
+      const { entries } = await json(await ask(dashboard.url, `/admin/audit/log?id=${id}`));
       return entries.length > 0;
     });
     await steps.press('Control+k');

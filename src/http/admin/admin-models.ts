@@ -186,9 +186,7 @@ function toWire(
     provider_name: provider,
     selector: id,
     ...(category === undefined ? {} : { category }),
-    ...(shown === undefined
-      ? {}
-      : { price: { source: shown.source, rates: shown.rates, has_tiers: shown.hasTiers } }),
+    ...(shown === undefined ? {} : { price: { source: shown.source, rates: shown.rates, has_tiers: shown.hasTiers } }),
     access: {
       selector: id,
       default_enabled: enabledByDefault,

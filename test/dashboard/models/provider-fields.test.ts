@@ -5,7 +5,7 @@ import { credentialTypes } from '../../../src/commands/credentials/credential-fi
 const typeOf = (name: string) => {
   const type = credentialTypes.find((one) => one.type === name);
   if (type === undefined) throw new Error(`no type ${name}`);
-  return { ...type, fields: type.fields.map((field) => ({ ...field, options: field.options && [...field.options] })) };
+  return type;
 };
 
 describe('the form of a provider', () => {
@@ -21,7 +21,7 @@ describe('the form of a provider', () => {
       ...{ name: 'a', type: 'openai', api_keys: ['********'], base_url: 'https://a.example/v1', enabled: true },
       ...{ session_sticky_keys: false, managed: false, revision: '3' },
     };
-    const settings = settingsOf(row as never, typeOf('openai'));
+    const settings = settingsOf(row, typeOf('openai'));
     expect(settings).toEqual({ api_keys: ['********'], base_url: 'https://a.example/v1' });
   });
 

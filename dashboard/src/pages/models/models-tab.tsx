@@ -142,12 +142,12 @@ const price: Column<ModelRow>[] = [
 ];
 
 const ofSubtree: Column<ModelRow>[] = [
-  { name: 'model', title: 'Model', width: 14, cell: (row) => <Recorded text={row.model.id} /> },
+  { name: 'model', title: 'Model', width: 13, cell: (row) => <Recorded text={row.model.id} /> },
   { name: 'provider', title: 'Provider', width: 7, cell: (row) => row.provider_name },
   { name: 'category', title: 'Category', width: 8, cell: (row) => row.category?.replaceAll('_', ' ') ?? '–' },
   { name: 'context', title: 'Context', width: 5.5, align: 'end', cell: contextOf },
   { name: 'access', title: 'May use it', width: 8.5, cell: (row) => <Access row={row} /> },
-  { name: 'links', title: 'Requests', width: 7.5, cell: (row) => <Links row={row} /> },
+  { name: 'links', title: 'Requests', width: 8.5, cell: (row) => <Links row={row} /> },
 ];
 
 const columns: readonly Column<ModelRow>[] = [...ofSubtree.slice(0, 4), ...price, ...ofSubtree.slice(4)];

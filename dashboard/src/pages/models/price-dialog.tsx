@@ -6,7 +6,8 @@ import { TextField } from '../../ui/fields.tsx';
 import type { FormValue } from '../../ui/schema-fields.ts';
 import { SchemaForm } from '../../ui/schema-form.tsx';
 import { otherRateFields, usualRates } from './price-fields.ts';
-import type { ModelRow, PriceOverride } from './types.ts';
+import type { PriceOverride } from './price-override.ts';
+import type { ModelRow } from './types.ts';
 
 interface PriceDialogProps {
   /** Undefined for a new one. */

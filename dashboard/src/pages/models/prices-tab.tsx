@@ -13,9 +13,10 @@ import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
 import { otherRates, rateText, sourceText } from './model-prices.ts';
 import { closeEditor, openEditor, parameter } from './models-address.ts';
 import { PriceDialog } from './price-dialog.tsx';
+import type { PriceOverride } from './price-override.ts';
 import { RecalculateDialog } from './recalculate-dialog.tsx';
 import { RemovePrice } from './remove-price.tsx';
-import type { ModelRow, PriceOverride } from './types.ts';
+import type { ModelRow } from './types.ts';
 
 /** The prices in force, and the overrides that administrators set. */
 export function PricesTab() {

@@ -47,10 +47,7 @@ export function fieldsOfType({ fields, default_base_url }: CredentialType): Prov
 /** The stored settings that the form edits, with the masks of secrets. */
 export function settingsOf(row: Credential | undefined, type: CredentialType | undefined): FormValue {
   if (row === undefined || type === undefined) return {};
-  const members = row as Readonly<Record<string, unknown>>;
-  return Object.fromEntries(
-    type.fields.flatMap(({ name }) => (members[name] === undefined ? [] : [[name, members[name]]])),
-  );
+  return Object.fromEntries(type.fields.flatMap(({ name }) => (row[name] === undefined ? [] : [[name, row[name]]])));
 }
 
 /** The settings without secrets, for the view of a conflict. */

@@ -1,7 +1,8 @@
 import { sendChange } from '../../api/send-change.ts';
 import { formatCount } from '../../format/numbers.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
-import type { ModelRow, PriceOverride } from './types.ts';
+import type { PriceOverride } from './price-override.ts';
+import type { ModelRow } from './types.ts';
 
 interface RemovePriceProps {
   readonly override: PriceOverride;

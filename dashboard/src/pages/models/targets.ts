@@ -1,10 +1,7 @@
 /** Where the targets of virtual models lead: the models that serve them, and the state of those. Pure. */
-import type { Tone } from '../../ui/status-badge.tsx';
 import type { ModelRow, ProviderStatus, VirtualModelRow, VirtualTarget } from './types.ts';
 
-export type ListedModel = Pick<ModelRow, 'provider_name' | 'provider_type' | 'selector'> & {
-  readonly model: Pick<ModelRow['model'], 'id'>;
-};
+export type ListedModel = Pick<ModelRow, 'provider_name' | 'provider_type' | 'selector' | 'model'>;
 
 /** `<provider>/<model>`, or the model alone. */
 export function targetText({ provider, model }: VirtualTarget): string {
@@ -28,8 +25,11 @@ export function modelsOf<Row extends ListedModel>({ provider, model }: VirtualTa
   );
 }
 
+/** Tones of `Badge`. */
+type HealthTone = 'ok' | 'warn' | 'bad' | 'plain';
+
 export interface TargetHealth {
-  readonly tone: Tone;
+  readonly tone: HealthTone;
   readonly label: string;
   readonly reason: string | undefined;
 }
@@ -50,9 +50,9 @@ export function targetHealth(
   return best ?? { tone: 'bad', label: 'Not served', reason: 'No provider lists this model now.' };
 }
 
-const ranks: readonly Tone[] = ['ok', 'warn', 'bad'];
+const ranks: readonly HealthTone[] = ['ok', 'warn', 'bad'];
 
-export const healthTones: Readonly<Record<ProviderStatus['status'], Tone>> = {
+export const healthTones: Readonly<Record<ProviderStatus['status'], HealthTone>> = {
   healthy: 'ok',
   degraded: 'warn',
   unhealthy: 'bad',

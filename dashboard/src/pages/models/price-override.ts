@@ -1,0 +1,3 @@
+import type { Answer } from '../../api/client.ts';
+
+export type PriceOverride = Answer<'/admin/model-pricing-overrides'>[number];
