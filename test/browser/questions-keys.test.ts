@@ -53,7 +53,7 @@ describeInChromium('questions about users and keys', () => {
     await steps.click(page.getByRole('button', { name: 'Deactivate' }));
     await steps.click(page.getByRole('dialog').getByRole('button', { name: 'Deactivate the key' }));
     const ended = page.getByRole('region', { name: 'This key works nowhere' });
-    await expect.poll(() => shownText(ended)).toMatch(/the master key deactivated it at/i);
+    await expect.poll(() => shownText(ended)).toMatch(/It was deactivated by the master key at/);
     await expect.poll(() => shownText(ended)).toMatch(/Verified\s+One gateway uses this log/);
     expect(steps).toMatchObject({ clicks: 5, keys: 0, texts: 1 });
 

@@ -31,7 +31,7 @@ export function DeactivatedPanel({ row }: { readonly row: KeyRow }) {
           </>
         ) : (
           <>
-            <Actor actor={change.actor} /> deactivated it at <Time at={change.at} /> (position{' '}
+            It was deactivated by <Actor actor={change.actor} /> at <Time at={change.at} /> (position{' '}
             <a href={historyHref(`key:${row.id}`)}>{change.position.replace(/^0+(?=\d)/, '')}</a> of the log).
           </>
         )}{' '}
@@ -63,8 +63,8 @@ function Gateways() {
   return (
     <>
       <p>
-        <Badge tone="ok">Verified</Badge> {formatCount(gateways.length)} gateways use this log, and none accepts the
-        key:
+        <Badge tone="ok">Verified</Badge> {formatCount(gateways.length)} gateways use this log. Each has applied the
+        deactivation, or has lost its lease:
       </p>
       <GatewayList gateways={gateways} />
     </>

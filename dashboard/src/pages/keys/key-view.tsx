@@ -162,7 +162,8 @@ function EffectiveModels({ row }: { readonly row: KeyRow }) {
   return (
     <details class="keys-models">
       <summary>
-        {formatCount(models.length)} {models.length === 1 ? 'model' : 'models'} may be used with it
+        {formatCount(models.length)} {models.length === 1 ? 'model is' : 'models are'} allowed for it
+        {!row.active && ', while it is active'}
       </summary>
       <ul class="keys-plain-list">
         {models.slice(0, 500).map((model) => (

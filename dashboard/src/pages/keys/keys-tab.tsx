@@ -180,7 +180,7 @@ function columnsOf(now: number, requests: ReadonlyMap<string, number> | undefine
       cell: ({ redacted_value: value }) => <code>{secretEnd(value)}</code>,
     },
     {
-      ...{ name: 'requests', title: 'Requests, 30 days', width: 9.5, align: 'end' },
+      ...{ name: 'requests', title: 'Requests, 30 days', width: 10.5, align: 'end' },
       cell: ({ id }) => (requests === undefined ? '–' : formatCount(requests.get(id) ?? 0)),
     },
     {
