@@ -1,0 +1,45 @@
+/** The headers that become labels, and their revision. */
+import { type Answer, request } from '../../api/client.ts';
+
+export type Rule = Answer<'/admin/tagging/settings'>['headers'][number];
+
+export interface TaggingSettings {
+  readonly revision: string;
+  readonly rules: readonly Rule[];
+}
+
+/** @throws ApiError */
+export async function readTagging(signal?: AbortSignal): Promise<TaggingSettings> {
+  const response = await request('/admin/tagging/settings', { ...(signal && { signal }) });
+  const { headers } = (await response.json()) as Answer<'/admin/tagging/settings'>;
+  return { revision: (response.headers.get('etag') ?? '"none"').replaceAll('"', ''), rules: headers };
+}
+
+/** A rule in the form: all members are there. */
+export interface RuleInput {
+  readonly header: string;
+  readonly prefix: string;
+  readonly delimiter: string;
+  readonly doNotPass: boolean;
+}
+
+export const newRule: RuleInput = { header: '', prefix: '', delimiter: '', doNotPass: false };
+
+/** Those that can be changed here: the others are part of the configuration. */
+export function inputsOf(rules: readonly Rule[]): readonly RuleInput[] {
+  return rules
+    .filter(({ managed }) => managed !== true)
+    .map(({ header, prefix = '', delimiter, do_not_pass: doNotPass }) => ({ header, prefix, delimiter, doNotPass }));
+}
+
+/** As the gateway takes them: what is empty is left out, and so is a rule without a header. */
+export function rulesOf(inputs: readonly RuleInput[]) {
+  return inputs
+    .filter(({ header }) => header.trim() !== '')
+    .map(({ header, prefix, delimiter, doNotPass }) => ({
+      header: header.trim(),
+      ...(prefix !== '' && { prefix }),
+      ...(delimiter !== '' && { delimiter }),
+      do_not_pass: doNotPass,
+    }));
+}
