@@ -44,7 +44,7 @@ describeInChromium('the page Log and gateways', () => {
     const opened = await show('?tab=projections');
     const { page } = opened;
     const users = page.getByRole('listitem').filter({ has: page.getByRole('heading', { name: 'users', exact: true }) });
-    await users.getByText('live', { exact: true }).waitFor();
+    await users.getByText(/live$/).waitFor();
     await users.getByRole('button', { name: 'Rebuild users' }).click();
     const dialog = page.getByRole('dialog', { name: 'Rebuild users?' });
     await dialog.getByText('At its next start each gateway discards its snapshot of users').waitFor();

@@ -6,15 +6,8 @@ import { ChangeDialog } from '../../ui/change-dialog.tsx';
 import { CheckField, TextField } from '../../ui/fields.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
-import {
-  inputsOf,
-  newRule,
-  type Rule,
-  type RuleInput,
-  readTagging,
-  rulesOf,
-  type TaggingSettings,
-} from './tagging-rules.ts';
+import { readTagging, type TaggingSettings } from './read-tagging.ts';
+import { inputsOf, newRule, type Rule, type RuleInput, rulesOf } from './tagging-rules.ts';
 
 /** The request headers that become labels. */
 export function LabelsTab() {

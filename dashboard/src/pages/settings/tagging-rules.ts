@@ -1,19 +1,7 @@
-/** The headers that become labels, and their revision. */
-import { type Answer, request } from '../../api/client.ts';
+/** The headers that become labels, in the answer of the gateway and in the form. */
+import type { Answer } from '../../api/client.ts';
 
 export type Rule = Answer<'/admin/tagging/settings'>['headers'][number];
-
-export interface TaggingSettings {
-  readonly revision: string;
-  readonly rules: readonly Rule[];
-}
-
-/** @throws ApiError */
-export async function readTagging(signal?: AbortSignal): Promise<TaggingSettings> {
-  const response = await request('/admin/tagging/settings', { ...(signal && { signal }) });
-  const { headers } = (await response.json()) as Answer<'/admin/tagging/settings'>;
-  return { revision: (response.headers.get('etag') ?? '"none"').replaceAll('"', ''), rules: headers };
-}
 
 /** A rule in the form: all members are there. */
 export interface RuleInput {
