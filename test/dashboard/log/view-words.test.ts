@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { lagText, urgentFirst, type ViewRow } from '../../../dashboard/src/pages/log/view-words.ts';
+import { lagText, urgentFirst, type ViewState } from '../../../dashboard/src/pages/log/view-words.ts';
 
-const view = (values: Partial<ViewRow>): ViewRow => ({
-  ...{ name: 'keys', about: null, state: 'live', position: '0000000000000009', lag_events: 0, lag_seconds: 0 },
-  ...{ error: null, stopped_at: null, started_from: null, saved_position: null, can_rebuild: true },
-  ...{ rebuild_requested: null, skipped: [] },
+const view = (values: Partial<ViewState>): ViewState => ({
+  ...{ state: 'live', lag_events: 0, lag_seconds: 0 },
   ...values,
 });
 
@@ -24,6 +22,7 @@ describe('the lag of a read model', () => {
 });
 
 it('shows stopped read models first, and keeps the order of the others', () => {
-  const list = [view({ name: 'a' }), view({ name: 'b', state: 'catching_up' }), view({ name: 'c', state: 'stopped' })];
-  expect(urgentFirst([...list, view({ name: 'd' })]).map(({ name }) => name)).toEqual(['c', 'b', 'a', 'd']);
+  const named = (name: string, state: ViewState['state'] = 'live') => ({ ...view({ state }), name });
+  const list = [named('a'), named('b', 'catching_up'), named('c', 'stopped'), named('d')];
+  expect(urgentFirst(list).map(({ name }) => name)).toEqual(['c', 'b', 'a', 'd']);
 });

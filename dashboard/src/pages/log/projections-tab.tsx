@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import type { Answer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { useAnswer } from '../../api/use-answer.ts';
 import { Button } from '../../ui/button.tsx';
@@ -7,7 +8,9 @@ import { Time } from '../../ui/facts.tsx';
 import { TextField } from '../../ui/fields.tsx';
 import { ErrorPanel, Pending } from '../../ui/states.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
-import { lagText, states, urgentFirst, type ViewRow } from './view-words.ts';
+import { lagText, states, urgentFirst } from './view-words.ts';
+
+type ViewRow = Answer<'/admin/views'>['views'][number];
 
 interface Chosen {
   readonly action: 'skip' | 'rebuild';

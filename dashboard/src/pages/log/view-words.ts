@@ -1,19 +1,22 @@
 /** The words of the page for the state of a read model. */
-import type { Answer } from '../../api/client.ts';
 import { formatCount, formatDuration } from '../../format/numbers.ts';
-import type { Tone } from '../../ui/status-badge.tsx';
 
-export type ViewRow = Answer<'/admin/views'>['views'][number];
+/** What the words depend on. */
+export interface ViewState {
+  readonly state: 'catching_up' | 'live' | 'stopped' | 'unknown';
+  readonly lag_events: number | null;
+  readonly lag_seconds: number | null;
+}
 
-export const states: Readonly<Record<ViewRow['state'], { readonly text: string; readonly tone: Tone }>> = {
+export const states = {
   live: { text: 'live', tone: 'ok' },
   catching_up: { text: 'catching up', tone: 'warn' },
   stopped: { text: 'stopped', tone: 'bad' },
   unknown: { text: 'not known', tone: 'plain' },
-};
+} as const;
 
 /** A read model that is live gets events within milliseconds: what is on its way is no lag. */
-export function lagText({ state, lag_events: events, lag_seconds: seconds }: ViewRow): string {
+export function lagText({ state, lag_events: events, lag_seconds: seconds }: ViewState): string {
   if (state === 'live' && (seconds ?? 0) < 1) return 'no lag';
   const parts = [
     events === null ? undefined : `${formatCount(events)} ${events === 1 ? 'event' : 'events'} behind`,
@@ -23,7 +26,7 @@ export function lagText({ state, lag_events: events, lag_seconds: seconds }: Vie
 }
 
 /** Those that need attention first; the others in their order. */
-export function urgentFirst(views: readonly ViewRow[]): readonly ViewRow[] {
+export function urgentFirst<View extends ViewState>(views: readonly View[]): readonly View[] {
   const urgency = { stopped: 0, catching_up: 1, unknown: 2, live: 2 } as const;
   return views.toSorted((a, b) => urgency[a.state] - urgency[b.state]);
 }

@@ -1,7 +1,14 @@
 /** The headers that become labels, in the answer of the gateway and in the form. */
-import type { Answer } from '../../api/client.ts';
 
-export type Rule = Answer<'/admin/tagging/settings'>['headers'][number];
+/** A rule as the gateway returns it. */
+export interface Rule {
+  readonly header: string;
+  readonly prefix?: string | undefined;
+  readonly delimiter: string;
+  readonly do_not_pass: boolean;
+  /** Part of the configuration. */
+  readonly managed?: true | undefined;
+}
 
 /** A rule in the form: all members are there. */
 export interface RuleInput {
