@@ -6,6 +6,12 @@ const sources = join(import.meta.dirname, '../../../dashboard/src');
 /** It imports every page. */
 const listOfPages = join(sources, 'app/pages.ts');
 
+/** Read as text: the list itself needs a browser's types. */
+export function pageNames(): string[] {
+  const text = readFileSync(listOfPages, 'utf8');
+  return [...text.matchAll(/\bname: '(\w+)',\s*title: /g)].map(([, name = '']) => name);
+}
+
 /** The folder of a page; `shell` is what is loaded with every page. */
 function beginningOf(page: string): string[] {
   if (page === 'shell') return [join(sources, 'main.tsx')];

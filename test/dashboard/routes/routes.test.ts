@@ -2,9 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { pages } from '../../../dashboard/src/app/pages.ts';
 import { servedApiDocument } from '../../../scripts/api-document.ts';
-import { filesOf, routesIn, routesOfPage } from './page-sources.ts';
+import { filesOf, pageNames, routesIn, routesOfPage } from './page-sources.ts';
 import { doubled, routePages } from './route-pages.ts';
 
 let served: readonly string[] = [];
@@ -41,7 +40,7 @@ describe('the table of routes', () => {
   });
 
   it('names pages of the dashboard', () => {
-    const names: ReadonlySet<string> = new Set(['shell', ...pages.map(({ name }) => name)]);
+    const names: ReadonlySet<string> = new Set(['shell', ...pageNames()]);
     expect([...byPage.keys()].filter((name) => !names.has(name))).toEqual([]);
   });
 });
@@ -60,8 +59,8 @@ describe.each([...byPage])('the page %s', (page, rows) => {
 
 describe('the sources of a page', () => {
   it('name no route that does not exist', () => {
-    const unknown = pages
-      .flatMap(({ name }) => [...routesOfPage(name)])
+    const unknown = pageNames()
+      .flatMap((name) => [...routesOfPage(name)])
       .filter((route) => !served.includes(route) && !route.endsWith('/'));
     expect([...new Set(unknown)]).toEqual([]);
   });
