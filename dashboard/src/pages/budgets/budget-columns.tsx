@@ -21,13 +21,13 @@ interface BudgetColumnOptions {
 export function budgetColumns({ now, past, onAction }: BudgetColumnOptions): Column<BudgetRow>[] {
   const spentOf = (row: BudgetRow) => (past === undefined ? row.spent : past.spent?.get(rowKey(row)));
   const all: (Column<BudgetRow> & { readonly isOf?: 'past' | 'present' })[] = [
-    { ...{ name: 'subject', title: 'User path or label', width: 9.5 }, cell: (row) => <Subject row={row} now={now} /> },
+    { ...{ name: 'subject', title: 'Path or label', width: 9.5 }, cell: (row) => <Subject row={row} now={now} /> },
     {
-      ...{ name: 'period', title: 'Period', width: 5 },
+      ...{ name: 'period', title: 'Period', width: 5.8 },
       cell: (row) => periodTitle(row.period_seconds, row.period_label),
     },
     {
-      ...{ name: 'used', title: 'Used', width: 8.5 },
+      ...{ name: 'used', title: 'Used', width: 8 },
       cell: (row) => {
         const spent = spentOf(row);
         if (spent === undefined && past?.isLoading) return '…';
@@ -49,7 +49,7 @@ export function budgetColumns({ now, past, onAction }: BudgetColumnOptions): Col
     },
     { ...{ name: 'limit', title: 'Limit', width: 5.5, align: 'end' }, cell: (row) => <Money dollars={row.amount} /> },
     {
-      ...{ name: 'end', title: past === undefined ? 'Period ends' : 'Period ended', width: 9.4 },
+      ...{ name: 'end', title: past === undefined ? 'Period ends' : 'Period ended', width: 9.8 },
       cell: (row) => <Time at={row.period_end} />,
     },
     {
@@ -57,7 +57,7 @@ export function budgetColumns({ now, past, onAction }: BudgetColumnOptions): Col
       cell: (row) => <UsedUp {...{ row, now }} />,
     },
     {
-      ...{ name: 'actions', title: 'Change', width: 12.2, isOf: 'present' },
+      ...{ name: 'actions', title: 'Change', width: 11.8, isOf: 'present' },
       cell: (row) => (
         <RuleActions
           of={`the ${periodTitle(row.period_seconds, row.period_label)} budget of ${row.subject}`}
