@@ -20,13 +20,18 @@ export interface PlaceWatchParts {
 export interface PlaceWatchTiming {
   /** Time between two comparisons while the log is open. */
   readonly verifyMs: number;
-  /** An engine that yields nothing for so long is at its end. */
+  /** A reader that yields nothing for so long has stalled. */
   readonly stalledReadMs: number;
   readonly retryMs: number;
 }
 
 /** How often damaged bytes are read before the engine's copy counts as damaged. */
 export const maxDamagedReads = 5;
+/**
+ * The engine has records after the place, and yields none: a reader joins slowly on a busy machine, or the records are none
+ * that readers get, such as the ends of transactions of other programs. After so many times `stalledReadMs` it is the latter.
+ */
+const stalledReadsAtEnd = 12;
 /** Delay between two looks whether reading has reached the end of the engine. */
 const endPollMs = 50;
 
@@ -73,7 +78,7 @@ export class PlaceWatch {
       }
       // what lies before the place was looked at completely
       if (state?.isEnd && place() === before) return !isBehindReplica();
-      if (performance.now() - since > timing.stalledReadMs) return !isBehindReplica();
+      if (performance.now() - since > stalledReadsAtEnd * timing.stalledReadMs) return !isBehindReplica();
       await pause(endPollMs, signal);
     }
     return true;

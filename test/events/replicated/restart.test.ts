@@ -1,5 +1,6 @@
 import { copyFileSync, cpSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EmbeddedLog } from '../../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../../src/events/event.ts';
@@ -72,6 +73,24 @@ describe('a replica that is opened again', () => {
     const again = await open(replica.dir);
     await sameLogs(again);
     await append(again, 30, 5);
+    await sameLogs(again);
+  });
+
+  it('waits for a reader that yields nothing for a while, as long as the engine has more than it has read', async () => {
+    await append(replica, 0, 10);
+    await replica.reopen();
+    const older = readFileSync(await checkpointOf(replica.dir));
+    await append(replica, 10, 10);
+    await replica.log.close();
+    writeFileSync(await checkpointOf(replica.dir), older);
+    store.holdReads();
+    const stalledReadMs = 100;
+    const opening = Replica.open(() => store.connect(), { dir: replica.dir, timing: { stalledReadMs } });
+    const early = await Promise.race([opening.then(String, String), delay(4 * stalledReadMs)]);
+    store.releaseReads();
+    const again = await opening;
+    opened.push(again);
+    expect(early).toBeUndefined();
     await sameLogs(again);
   });
 
