@@ -92,7 +92,10 @@ function StatusFacts({ name, status: { runtime }, latency }: StatusFactsProps) {
   return (
     <>
       <Fact name="Models">
-        <a href={tabHref('models', { provider: name })} aria-label={`Models of ${name}`}>
+        <a
+          href={tabHref('models', { provider: name })}
+          aria-label={`${formatCount(runtime.discovered_model_count)} models of ${name}`}
+        >
           {formatCount(runtime.discovered_model_count)}
         </a>
       </Fact>
