@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(() => gateway.close());
 
 /** For each GET route: the path of the object of a request, by the id in its path or by its query or body. */
-const shownAt: Record<string, (id: string, about: Answered) => string> = {
+const shownAt: Record<string, (id: string, about: Answered) => string | Promise<string>> = {
   '/auth-keys/:id': (id) => `/admin/auth-keys/${id}`,
   '/users/:user_path': (_id, { user_path }) => `/admin/users/${encodeURIComponent(user_path)}`,
   '/budgets/:user_path/:period': (_id, { user_path, period, budget_key }) =>
@@ -50,6 +50,10 @@ const shownAt: Record<string, (id: string, about: Answered) => string> = {
     `/admin/model-pricing-overrides/${encodeURIComponent(selector)}`,
   '/provider-credentials/:name': (_id, { name }) => `/admin/provider-credentials/${name}`,
   '/tagging/settings': () => '/admin/tagging/settings',
+  '/workflows/:id': async (_id, { name }) => {
+    const rows = (await json(await gateway.fetch('/admin/workflows'))) as unknown as readonly Answered[];
+    return `/admin/workflows/${rows.find((row) => row['name'] === name)?.['id']}`;
+  },
 };
 
 const rowOf = (route: string) => adminRoutes.find((row) => row.route === route && row.about === undefined);
@@ -76,7 +80,7 @@ async function conditional(route: string, shownBy: string): Promise<void> {
   if (row.make === undefined) expect((await change()).status, route).toBeLessThan(300);
   const shown = shownAt[shownBy];
   if (shown === undefined) throw new Error(`nothing is known of GET ${shownBy}`);
-  const answer = await gateway.fetch(shown(id, aboutOf(row, at, body)));
+  const answer = await gateway.fetch(await shown(id, aboutOf(row, at, body)));
   expect(answer.status, await answer.clone().text()).toBe(200);
   const etag = answer.headers.get('etag') ?? '';
   expect(etag, route).toMatch(/^"(\d+|none)"$/);
