@@ -41,7 +41,7 @@ const SEQUENCE_MS = 1500;
 
 /** @param pages with letters that select them; given, since pages import this file */
 export function followKeys(pages: readonly Pick<PageEntry, 'letter' | 'path'>[]): () => void {
-  let pressedG = 0;
+  let pressedG = Number.NEGATIVE_INFINITY;
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.defaultPrevented || event.isComposing) return;
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
@@ -52,7 +52,7 @@ export function followKeys(pages: readonly Pick<PageEntry, 'letter' | 'path'>[])
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || isDialogOpen()) return;
     if (event.key.length === 1 && event.key !== ' ' && !letterKeys.value) return;
     if (performance.now() - pressedG < SEQUENCE_MS) {
-      pressedG = 0;
+      pressedG = Number.NEGATIVE_INFINITY;
       const page = pages.find(({ letter }) => letter === event.key);
       if (page !== undefined) {
         event.preventDefault();
