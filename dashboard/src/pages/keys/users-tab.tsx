@@ -19,7 +19,7 @@ export function UsersTab() {
   const [isAdding, setAdding] = useState(false);
   const { query } = route.value;
   const text = query.get('search') ?? '';
-  const all = data?.users ?? [];
+  const all = data === undefined ? [] : [...data.users];
   const rows = all.filter(({ user_path: path }) => path.toLowerCase().includes(text.trim().toLowerCase()));
   const selected = all.find(({ user_path: path }) => path === query.get('path'));
   return (
