@@ -28,7 +28,7 @@ const logging = ['defaultLogLevel=warn', 'showDateTime=true', "dateTimeFormat=yy
   (setting) => `-Dorg.slf4j.simpleLogger.${setting}`,
 );
 const READY_WITHIN_MS = 60_000;
-const ASKED_EVERY_MS = 50;
+const POLL_MS = 50;
 
 /** Where a broker prints what it logs. */
 export const brokerOutput = (dir: string) => join(dir, 'broker.log');
@@ -91,7 +91,7 @@ async function untilReady(broker: BrokerProcess, dir: string, port: number): Pro
       await broker.exited;
       throw new Error(`the Kafka broker was not ready within ${READY_WITHIN_MS} ms:\n${endOfOutput(dir)}`);
     }
-    await sleep(ASKED_EVERY_MS);
+    await sleep(POLL_MS);
   }
 }
 

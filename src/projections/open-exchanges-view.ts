@@ -49,7 +49,7 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
     return this.#run().whenProcessed(position);
   }
 
-  /** Begins the fold now. Needed where other gateways have open exchanges, of which the mark knows nothing. */
+  /** Begins the fold now. Needed where other gateways have open exchanges, which the mark does not include. */
   follow(): void {
     this.#run();
   }

@@ -1,4 +1,4 @@
-/** Two gateways with one ClickHouse server: one writes, and the other takes over, whatever the first one still does. */
+/** Two gateways with one ClickHouse server: one writes, and the other takes over, also while the first one still writes. */
 import { join } from 'node:path';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { afterAll, describe, expect, it } from 'vitest';

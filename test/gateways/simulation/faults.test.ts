@@ -58,7 +58,7 @@ describe('the simulation finds', { timeout: 300_000 }, () => {
     expect(await violationBy({ budget: 'every amount fits' })).toBe('reserved and spent exceed the budget');
   });
 
-  it('exchanges that nobody takes over', async () => {
+  it('exchanges that no gateway takes over', async () => {
     expect(await violationBy({ inherits: false })).toMatch(/^after a calm time: [1-9]\d* open exchanges/);
   });
 });
