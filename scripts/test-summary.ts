@@ -1,5 +1,6 @@
 /**
- * `node scripts/run.mjs scripts/test-summary.ts <vitest.json>`: one line, `N passed, N failed, N skipped`.
+ * `node scripts/run.mjs scripts/test-summary.ts <vitest.json>`: a line for each failed test, then
+ * `N passed, N failed, N skipped`.
  * Exits with 1 when something failed, or when no test ran.
  */
 import { readFileSync } from 'node:fs';
@@ -12,7 +13,11 @@ const report = z.object({
   numTodoTests: z.number(),
   success: z.boolean(),
   testResults: z.array(
-    z.object({ name: z.string(), status: z.string(), assertionResults: z.array(z.object({ status: z.string() })) }),
+    z.object({
+      name: z.string(),
+      status: z.string(),
+      assertionResults: z.array(z.object({ status: z.string(), fullName: z.string() })),
+    }),
   ),
 });
 
@@ -25,6 +30,10 @@ const broken = found.testResults.filter(
   ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((one) => one.status === 'failed'),
 );
 for (const { name } of broken) console.log(`failed as a whole: ${name}`);
+for (const { name, assertionResults } of found.testResults) {
+  for (const { status, fullName } of assertionResults)
+    if (status === 'failed') console.log(`failed: ${name}: ${fullName}`);
+}
 
 const failed = found.numFailedTests + broken.length;
 const skipped = found.numPendingTests + found.numTodoTests;

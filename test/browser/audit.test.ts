@@ -288,8 +288,9 @@ describeInChromium('the Audit page', () => {
     const { page } = opened;
     await opened.visit('/audit?range=30d');
     await page.getByText('You see').first().waitFor();
-    const paths = await facet(page, 'User path').locator('.facet-text').allTextContents();
-    expect(paths.length).toBeGreaterThan(1);
+    const values = facet(page, 'User path').locator('.facet-text');
+    await expect.poll(() => values.count()).toBeGreaterThan(1);
+    const paths = await values.allTextContents();
     expect(paths.filter((path) => !path.startsWith('/team'))).toEqual([]);
     await expect
       .poll(() => total(page).textContent())

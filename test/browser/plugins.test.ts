@@ -24,7 +24,7 @@ describeInChromium('the page Plugins', () => {
     const summary = page.locator('summary').filter({ hasText: failed?.name });
     await summary.click();
     await expect.poll(() => shownText(page.locator('details[open]'))).toContain('Last failure.');
-    expect(new URL(page.url()).searchParams.get('plugin')).toBe(failed?.name);
+    await expect.poll(() => new URL(page.url()).searchParams.get('plugin')).toBe(failed?.name);
 
     await opened.visit('/plugins?plugin=string_replace');
     const text = await shownText(page.locator('details[open]'));

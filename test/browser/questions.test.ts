@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { ask } from '../e2e/gateway-process.ts';
 import type { Answered } from '../support/answered.ts';
 import { expectClean, settled, shownText } from './support/dashboard.ts';
-import { shownExchanges } from './support/rows.ts';
+import { listedExchanges } from './support/rows.ts';
 import { countSteps } from './support/steps.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
@@ -91,7 +91,7 @@ describeInChromium('five questions', () => {
       AND toDate(at) = '${dashboard.facts.yesterday.date}'`);
     expect(changed.length).toBeGreaterThanOrEqual(dashboard.facts.yesterday.changed);
     const ids = changed.map(({ id }) => id).toSorted();
-    await expect.poll(async () => (await shownExchanges(page)).toSorted()).toEqual(ids);
+    await expect.poll(async () => (await listedExchanges(page)).toSorted()).toEqual(ids);
     expectClean(opened);
   });
 

@@ -1,6 +1,7 @@
 /** Rows of requests, on any page: each has a link to its exchange. */
 import type { Locator, Page } from 'playwright-core';
 
+declare const requestAnimationFrame: (callback: (at: number) => void) => void;
 declare const document: { querySelectorAll(selector: string): Iterable<{ getAttribute(name: string): string | null }> };
 
 /** The links to exchanges in the main part of the page. */
@@ -21,4 +22,22 @@ export async function shownExchanges(page: Page): Promise<string[]> {
     }
     return ids;
   });
+}
+
+/** The exchange ids of all rows of a long table, of which only the visible rows are in the document. Scrolls to its end. */
+export async function listedExchanges(page: Page): Promise<string[]> {
+  const table = page.locator('main .data-table');
+  const ids = new Set<string>();
+  await table.evaluate((element) => element.scrollTo(0, 0));
+  for (let isAtEnd = false; !isAtEnd; ) {
+    // Two frames: the rows of this position are in the document after them.
+    await table.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    for (const id of await shownExchanges(page)) ids.add(id);
+    isAtEnd = await table.evaluate((element) => {
+      const before = element.scrollTop;
+      element.scrollBy(0, element.clientHeight / 2);
+      return element.scrollTop === before;
+    });
+  }
+  return [...ids];
 }

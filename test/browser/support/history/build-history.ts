@@ -262,8 +262,8 @@ const MIRAS_SESSION = 'ticket-20418';
 const CHANGED_YESTERDAY = 3;
 
 const isoDay = (at: number) => new Date(at).toISOString().slice(0, 10);
-/** The last Tuesday before today. */
-const lastTuesday = (today: number) => today - (((new Date(today).getUTCDay() + 4) % 7) + 1) * day;
+/** The last Tuesday before today; on a Tuesday the Wednesday after it: it is one of the last seven days, with today. */
+const lastTuesday = (today: number) => today - Math.min(6, ((new Date(today).getUTCDay() + 4) % 7) + 1) * day;
 
 function kindFor(random: Random) {
   let rest = random.next() * requestKinds.reduce((sum, { weight }) => sum + weight, 0);
