@@ -9,7 +9,7 @@ const script = join(import.meta.dirname, '..', '..', 'scripts', 'test-summary.ts
 interface FileResult {
   readonly name: string;
   readonly status: 'passed' | 'failed';
-  readonly assertionResults: readonly { readonly status: string }[];
+  readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
 }
 
 function summary(passed: number, failed: number, testResults: readonly FileResult[] = [], success = failed === 0) {
@@ -33,9 +33,16 @@ describe('the last line of .ci/run', () => {
     expect(summary(5, 0)).toEqual({ status: 0, lines: ['5 passed, 0 failed, 3 skipped'] });
   });
 
-  test('a failed test fails the run', () => {
-    const file: FileResult = { name: 'a.test.ts', status: 'failed', assertionResults: [{ status: 'failed' }] };
-    expect(summary(4, 1, [file])).toEqual({ status: 1, lines: ['4 passed, 1 failed, 3 skipped'] });
+  test('a failed test fails the run and is named', () => {
+    const assertionResults = [
+      { status: 'passed', fullName: 'a sum of one' },
+      { status: 'failed', fullName: 'a sum of two' },
+    ];
+    const file: FileResult = { name: 'a.test.ts', status: 'failed', assertionResults };
+    expect(summary(4, 1, [file])).toEqual({
+      status: 1,
+      lines: ['failed: a.test.ts: a sum of two', '4 passed, 1 failed, 3 skipped'],
+    });
   });
 
   test('a file that could not be loaded counts as failed and is named', () => {

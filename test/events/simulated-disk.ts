@@ -156,6 +156,7 @@ export class SimulatedDisk {
         inode.pending.push({ size: length });
       },
       size: (fd) => this.#inode(fd).content.length,
+      isNamed: (fd, file) => this.#names.get(path.basename(file)) === this.#inode(fd),
       datasync: (fd, done) => {
         const inode = this.#inode(fd);
         const count = inode.pending.length;

@@ -20,6 +20,8 @@ export interface Disk {
   readFile(file: string): Buffer;
   truncate(fd: number, length: number): void;
   size(fd: number): number;
+  /** Whether the open file is the one that has this name: it was neither removed, moved nor replaced. */
+  isNamed(fd: number, file: string): boolean;
   /** Makes the file's content survive a power cut. */
   datasync(fd: number, done: Done): void;
   /** Makes the names in a directory survive a power cut. */
@@ -49,6 +51,11 @@ export const nodeDisk: Disk = {
   readFile: (file) => fs.readFileSync(file),
   truncate: (fd, length) => fs.ftruncateSync(fd, length),
   size: (fd) => fs.fstatSync(fd).size,
+  isNamed: (fd, file) => {
+    const named = fs.statSync(file, { throwIfNoEntry: false });
+    const open = fs.fstatSync(fd);
+    return named !== undefined && named.ino === open.ino && named.dev === open.dev;
+  },
   datasync: (fd, done) => fs.fdatasync(fd, done),
   syncDirectory: (dir, done) => {
     fs.open(dir, 'r', (openError, fd) => {

@@ -33,7 +33,7 @@ import { ThreadedFinder } from './find/threaded-finder.ts';
 import { checkFolderUse } from './folder-use.ts';
 import { GroupCommit, type GroupCommitOptions, type RecordsAppend } from './group-commit.ts';
 import { InOrderWriter } from './in-order-writer.ts';
-import { IndexIsWrong, LogTakenOver } from './log-errors.ts';
+import { IndexIsWrong, LogMoved, LogTakenOver } from './log-errors.ts';
 import { LogReader, type ReadableSegment, type ReadableSegments } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
@@ -396,9 +396,10 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
 
   #takenOver(): Error | undefined {
     try {
+      if (!this.#watermark.isIn(this.dir)) return new LogMoved(this.dir, formatPosition(this.#commit.visible));
       if (!this.#watermark.writer.isTakenOver()) return undefined;
     } catch {
-      // a disk that cannot be read is no evidence of another writer
+      // a disk that cannot be read is no evidence of another writer, or of another place
       return undefined;
     }
     return new LogTakenOver(this.dir, writerOf(this.dir), formatPosition(this.#commit.visible));

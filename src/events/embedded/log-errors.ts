@@ -66,6 +66,18 @@ export class LogTakenOver extends Error {
   }
 }
 
+/** The files that this process writes are no longer in the folder: they were removed, moved or replaced. */
+export class LogMoved extends Error {
+  readonly code = 'log_moved';
+  constructor(dir: string, last: string) {
+    super(
+      `the event log is no longer in ${dir}: its files were removed, moved or replaced while this process was writing ` +
+        `them; this process has acknowledged nothing durable after position ${last} and has stopped writing. Put the folder ` +
+        'back, and restart',
+    );
+  }
+}
+
 /** The folder is a copy of a log on an engine: an event of its own would make it differ. */
 export class LogIsReplica extends Error {
   readonly code = 'log_is_replica';

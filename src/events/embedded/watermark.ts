@@ -122,6 +122,11 @@ export class Watermark {
     return { mark: found.readUInt32LE(0), position: found.readDoubleLE(4) };
   }
 
+  /** Whether the note is still in the folder: otherwise the log was removed, moved or replaced. */
+  isIn(dir: string): boolean {
+    return this.#disk.isNamed(this.#fd, path.join(dir, watermarkFile));
+  }
+
   /** Makes the note survive a power cut. Not after each sync: an older note claims less, and that is always true. */
   async sync(): Promise<void> {
     await datasync(this.#disk, this.#fd);

@@ -1,8 +1,8 @@
 /** Reading the segments of the primary, up to what it has made visible. */
-import type { Disk } from '../embedded/disk.ts';
+import { type Disk, isMissing } from '../embedded/disk.ts';
 import type { VisibleEnd } from '../embedded/embedded-log.ts';
 import { RecordReader } from '../embedded/event-record.ts';
-import { IndexIsWrong } from '../embedded/log-errors.ts';
+import { IndexIsWrong, LogCorrupted } from '../embedded/log-errors.ts';
 import type { LogFiles } from '../embedded/log-files.ts';
 import { LogReader, type ReadableSegment, type ReadableSegments } from '../embedded/log-reader.ts';
 import { LogSegments } from '../embedded/log-segments.ts';
@@ -12,7 +12,13 @@ import { readStreamParts } from '../embedded/stream-reader.ts';
 import type { RecordedEvent, StreamName } from '../event.ts';
 import { ReaderIteration } from '../event-reader.ts';
 import { CompiledFilter } from '../filter.ts';
-import type { CaughtUp, ReadAllOptions, ReadStreamOptions, SubscribeOptions } from '../log.ts';
+import {
+  type CaughtUp,
+  LogUnavailable,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type SubscribeOptions,
+} from '../log.ts';
 import { parsePosition } from '../sequence-position.ts';
 import { SubscriptionHub } from '../subscription.ts';
 import { LiveFrames } from './live-frames.ts';
@@ -127,6 +133,8 @@ export class SharedReads implements ReadableSegments {
         yield event;
       }
     } catch (error) {
+      if (error instanceof LogCorrupted && isMissing(error.cause))
+        throw new LogUnavailable(`files of the log are missing in ${this.dir}`, 'none', error);
       if (!(error instanceof IndexIsWrong)) throw error;
       let skip = read;
       const parts = await this.#places.parts(stream, false);
