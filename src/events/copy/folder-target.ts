@@ -92,8 +92,8 @@ class FolderTarget implements CopyTarget {
     this.#writing ??= await this.#begin();
     const { log, writer } = this.#writing;
     await writer.prepare(group.writes, this.#signal);
-    const { position } = writer.place(group);
-    if (parsePosition(position) !== group.last) {
+    const position = writer.place(group)?.position;
+    if (position === undefined || parsePosition(position) !== group.last) {
       throw new CopyRefused(`position ${group.last} of the source would be ${position} in ${this.#folder}`);
     }
     if (writer.write() < group.last) {

@@ -240,9 +240,10 @@ export class GroupCommit {
   /**
    * Puts records into the batch, without a promise for them. Must not be used on a log on which `append` is called, too.
    * @param found last revisions in closed segments, of streams that are not known; see `lookUp` of the parts
+   * @returns undefined, and nothing was placed, when a stream is neither known nor found
    * @throws WrongExpectedRevision; LogUnavailable while `takesRecords` is false
    */
-  placeInOrder(append: EncodedAppend, found: ReadonlyMap<StreamName, number>): Appended {
+  placeInOrder(append: EncodedAppend, found: ReadonlyMap<StreamName, number>): Appended | undefined {
     if (this.#closed || this.#failure !== undefined) {
       throw new LogUnavailable(this.#failure?.error.message ?? 'it has been closed', 'none');
     }
@@ -252,7 +253,7 @@ export class GroupCommit {
       append,
       (stream, expected) => this.#parts.olderRevision(stream, expected) ?? found.get(stream),
     );
-    if (lasts === undefined) throw new Error('an append was placed although a stream of it was not looked up');
+    if (lasts === undefined) return undefined;
     const appended = { position: formatPosition(batch.last), revisions: lasts.map(BigInt) };
     if (append.records.length > 0) this.#wasEncoded(batch, false);
     return appended;

@@ -4,12 +4,11 @@ import type { Appended } from '../log.ts';
 import type { GroupCommit } from './group-commit.ts';
 import type { EncodedAppend, PreparedWrite } from './prepared-append.ts';
 
-const nothingFound: ReadonlyMap<StreamName, number> = new Map();
-
 export class InOrderWriter {
   readonly #commit: GroupCommit;
   readonly #lookUp: (streams: readonly StreamName[]) => Promise<ReadonlyMap<StreamName, number>>;
-  #found = nothingFound;
+  /** Since the latest `prepare` began: nothing is placed before it ends, so all of it holds then. */
+  readonly #found = new Map<StreamName, number>();
 
   constructor(
     commit: GroupCommit,
@@ -25,16 +24,18 @@ export class InOrderWriter {
    * @throws LogCorrupted; what the disk and SQLite throw
    */
   async prepare(writes: Iterable<PreparedWrite>, signal: AbortSignal): Promise<void> {
-    this.#found = nothingFound;
+    this.#found.clear();
     const unknown = new Set<StreamName>();
     for (;;) {
       if (!this.#commit.takesRecords) await this.#takesRecords(signal);
       signal.throwIfAborted();
       unknown.clear();
-      for (const write of writes) if (!this.#commit.isKnown(write)) unknown.add(write.stream);
+      for (const write of writes) {
+        if (!this.#found.has(write.stream) && !this.#commit.isKnown(write)) unknown.add(write.stream);
+      }
       if (unknown.size === 0) return;
-      this.#found = await this.#lookUp([...unknown]);
-      if (this.#commit.takesRecords) return;
+      // what was known can be unknown after the look-up: a segment has left the memory, or too many were looked up
+      for (const [stream, last] of await this.#lookUp([...unknown])) this.#found.set(stream, last);
     }
   }
 
@@ -47,10 +48,11 @@ export class InOrderWriter {
   }
 
   /**
-   * @returns its revisions and position, which hold if `written` reaches the position
+   * @returns its revisions and position, which hold if `written` reaches the position; undefined when a stream must be
+   *   looked up first, and nothing was placed: not for the first append after `prepare`
    * @throws WrongExpectedRevision; LogUnavailable when the disk has refused something that was placed before
    */
-  place(append: EncodedAppend): Appended {
+  place(append: EncodedAppend): Appended | undefined {
     return this.#commit.placeInOrder(append, this.#found);
   }
 

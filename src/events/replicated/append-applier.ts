@@ -44,14 +44,20 @@ export class HistoryDiffers extends LogUnavailable {
   }
 }
 
-class DiskRefused extends Error {}
+/** An append that was not placed, and is decided again. */
+class NotPlaced extends Error {}
+
+/** The replica's files, as they are used here. */
+export type ReplicaFiles = Pick<EmbeddedLog, 'readAll' | 'visible'> & {
+  inOrder(): Pick<InOrderWriter, 'prepare' | 'place' | 'write'>;
+};
 
 /** What is decided in one turn of the event loop: some milliseconds of work. */
 const maxPass = { appends: 512, bytes: 1024 * 1024 };
 
 export class AppendApplier {
-  readonly #replica: EmbeddedLog;
-  readonly #writer: InOrderWriter;
+  readonly #replica: ReplicaFiles;
+  readonly #writer: ReturnType<ReplicaFiles['inOrder']>;
   #ids: RecentIds;
   #numbers: WriterNumbers;
   /** Which log it is; undefined before its first append was read. */
@@ -62,7 +68,7 @@ export class AppendApplier {
   /** Decided since the event loop had its last turn. */
   #pass = { appends: 0, bytes: 0 };
 
-  private constructor(replica: EmbeddedLog, ids: RecentIds, { position, log, numbers }: Beginning) {
+  private constructor(replica: ReplicaFiles, ids: RecentIds, { position, log, numbers }: Beginning) {
     this.#log = log;
     this.#replica = replica;
     this.#writer = replica.inOrder();
@@ -72,7 +78,7 @@ export class AppendApplier {
     if (position < ids.last) this.#recorded = new RecordedAppends(replica, position);
   }
 
-  static async open(replica: EmbeddedLog, beginning: Beginning): Promise<AppendApplier> {
+  static async open(replica: ReplicaFiles, beginning: Beginning): Promise<AppendApplier> {
     return new AppendApplier(replica, await latestIds(replica), beginning);
   }
 
@@ -111,7 +117,15 @@ export class AppendApplier {
         this.#pass = { appends: 0, bytes: 0 };
         continue;
       }
-      yield await this.#decideAll(appends.slice(done, done + count), signal);
+      const decisions: DecidedAppend[] = [];
+      try {
+        await this.#decideAll(appends.slice(done, done + count), decisions, signal);
+      } catch (error) {
+        // what was decided before the error is not decided again when the appends are read again
+        yield decisions;
+        throw error;
+      }
+      yield decisions;
       done += count;
     }
   }
@@ -127,8 +141,12 @@ export class AppendApplier {
     return count;
   }
 
-  async #decideAll(appends: readonly SequencedAppend[], signal: AbortSignal): Promise<DecidedAppend[]> {
-    const decisions: DecidedAppend[] = [];
+  /** @param decisions is extended, also when this fails */
+  async #decideAll(
+    appends: readonly SequencedAppend[],
+    decisions: DecidedAppend[],
+    signal: AbortSignal,
+  ): Promise<void> {
     let done = 0;
     for (; this.#recorded !== undefined && done < appends.length; done++) {
       const append = appends[done];
@@ -142,36 +160,58 @@ export class AppendApplier {
       );
       done += await this.#place(left, decisions);
     }
-    return decisions;
   }
 
   async #find(append: SequencedAppend, decisions: DecidedAppend[]): Promise<void> {
-    if (this.#numbers.count(append.writer, append.number) === undefined || this.#recorded === undefined) return;
-    this.#log ??= append.log === NEW_LOG ? append.writer : append.log;
+    const undo = this.#numbers.count(append.writer, append.number);
+    if (undo === undefined || this.#recorded === undefined) return;
     const ids = idsOf(append);
-    if (ids.length > 0 && (await this.#recorded.take(ids))) this.#position += ids.length;
+    try {
+      if (ids.length > 0 && (await this.#recorded.take(ids))) this.#position += ids.length;
+    } catch (error) {
+      undo();
+      this.#recorded = new RecordedAppends(this.#replica, this.#position);
+      throw error;
+    }
+    this.#log ??= append.log === NEW_LOG ? append.writer : append.log;
     if (this.#position === this.#ids.last) this.#recorded = undefined;
     decisions.push({ append, result: { position: formatPosition(this.#position), revisions: [] } });
   }
 
-  /** @returns how many of them are decided: fewer when the disk has refused a part */
+  /**
+   * An append counts as processed only with its decision: one that was not placed is decided again, and so are those after it.
+   * @returns how many of them are decided: fewer when the disk has refused a part, or a stream must be looked up
+   * @throws what deciding about the first of them throws
+   */
   async #place(appends: readonly SequencedAppend[], decisions: DecidedAppend[]): Promise<number> {
     const placed: Placed[] = [];
+    let failure: unknown;
     for (const [index, append] of appends.entries()) {
       const undo = this.#numbers.count(append.writer, append.number);
       if (undo === undefined) continue;
-      const result = this.#decide(append);
+      const result = this.#tryToDecide(append);
       placed.push({ index, decision: { append, result }, last: this.#ids.last, undo });
-      if (result instanceof DiskRefused) break;
+      if (!(result instanceof NotPlaced)) continue;
+      failure = result.cause;
+      break;
     }
     const written = this.#writer.write();
-    const refused = placed.findIndex(({ last, decision }) => last > written || decision.result instanceof DiskRefused);
+    const refused = placed.findIndex(({ last, decision }) => last > written || decision.result instanceof NotPlaced);
     const undone = refused === -1 ? [] : placed.splice(refused);
     for (const { undo } of undone.toReversed()) undo();
-    if (undone.length > 0) this.#ids = await latestIds(this.#replica);
+    if (undone.some(({ last }) => last > written)) this.#ids = await latestIds(this.#replica);
     this.#position = this.#ids.last;
     decisions.push(...placed.map(({ decision }) => decision));
+    if (failure !== undefined && placed.length === 0) throw failure;
     return undone[0]?.index ?? appends.length;
+  }
+
+  #tryToDecide(append: SequencedAppend): AppendResult {
+    try {
+      return this.#decide(append);
+    } catch (error) {
+      return new NotPlaced('deciding has failed', { cause: error });
+    }
   }
 
   #decide(append: SequencedAppend): AppendResult {
@@ -185,11 +225,12 @@ export class AppendApplier {
     }
     try {
       const appended = this.#writer.place(append);
+      if (appended === undefined) return new NotPlaced('a stream must be looked up');
       for (const [index, id] of ids.entries()) this.#ids.add(id, index === 0 ? 'yes' : 'no');
       return appended;
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return error;
-      if (error instanceof LogUnavailable) return new DiskRefused();
+      if (error instanceof LogUnavailable) return new NotPlaced('the disk has refused it');
       throw error;
     }
   }
@@ -213,7 +254,7 @@ export function idsOf({ records }: Pick<SequencedAppend, 'records'>): string[] {
   return ids;
 }
 
-async function latestIds(replica: EmbeddedLog): Promise<RecentIds> {
+async function latestIds(replica: ReplicaFiles): Promise<RecentIds> {
   const head = replica.visible();
   const first = Math.max(0, head - recentIdCount);
   const ids = new RecentIds(first);
@@ -222,7 +263,7 @@ async function latestIds(replica: EmbeddedLog): Promise<RecentIds> {
 }
 
 /** What the first append of these events was answered. It may be in the same batch, which is written in this turn. */
-async function answerFor(replica: EmbeddedLog, { writes }: SequencedAppend, first: number) {
+async function answerFor(replica: ReplicaFiles, { writes }: SequencedAppend, first: number) {
   await Promise.resolve();
   const count = writes.reduce((sum, write) => sum + write.count, 0);
   const events: RecordedEvent[] = [];

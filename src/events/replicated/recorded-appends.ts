@@ -8,7 +8,7 @@ export class RecordedAppends {
   #next: string[] = [];
 
   /** @param after position of the last event before that place */
-  constructor(replica: EmbeddedLog, after: number) {
+  constructor(replica: Pick<EmbeddedLog, 'readAll'>, after: number) {
     this.#events = replica.readAll({ after: formatPosition(after) })[Symbol.asyncIterator]();
   }
 
