@@ -140,6 +140,11 @@ export const refusals = {
       'The gateway cannot reach the engine of its event log, so it does not know whether the API key is still valid.',
       { retryAfterSeconds: 1 },
     ),
+  /** Of several workers, none serves requests at the moment. */
+  noWorker: () =>
+    refuse(503, 'not_ready', 'No worker of the gateway serves requests at the moment. The request was not served.', {
+      retryAfterSeconds: 1,
+    }),
   noHost: () => invalid('missing_host', 'An HTTP/1.1 request must have a Host header.'),
   unknownRoute: (method: string, path: string) =>
     missing('unknown_route', `The gateway has no route ${method} ${path}.`),

@@ -163,7 +163,7 @@ export const readiness = z.looseObject({
     .looseObject({
       configured: count,
       running: count.describe('that serve requests'),
-      reason: z.string().optional().describe('why the service is not ready'),
+      reason: z.string().optional().describe('why no worker serves requests, or one that ends could not be replaced'),
     })
     .optional()
     .describe('only with several workers (`GATEWAY_WORKERS`)'),

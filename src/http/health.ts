@@ -8,6 +8,8 @@ import { jsonAnswer, type Routes } from './api/route-schema.ts';
 export interface ServiceWorkers {
   readonly configured: number;
   readonly running: number;
+  /** Why a worker that ends could not be replaced at the moment, if that is known. */
+  readonly problem?: string | undefined;
 }
 
 export interface Readiness {
@@ -50,7 +52,7 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
       analytics === 'behind' ||
       analytics === 'down' ||
       streamIndex === 'rebuilding' ||
-      (workers !== undefined && workers.running < workers.configured);
+      (workers !== undefined && (workers.running < workers.configured || workers.problem !== undefined));
     const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
     const components = { storage, stream_index: streamIndex, ...(analytics === undefined ? {} : { analytics }) };
     const engine = readiness.engine?.();
@@ -64,8 +66,9 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
   });
 }
 
-function workersAnswer(workers: ServiceWorkers) {
-  return workers.running === 0 ? { ...workers, reason: 'no worker serves requests' } : workers;
+export function workersAnswer({ configured, running, problem }: ServiceWorkers) {
+  const reason = problem ?? (running === 0 ? 'no worker serves requests' : undefined);
+  return { configured, running, ...(reason === undefined ? {} : { reason }) };
 }
 
 function engineAnswer({ name, connected, unreadAppends, lastReadAt }: LogEngineStatus) {

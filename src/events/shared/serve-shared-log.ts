@@ -1,5 +1,5 @@
 /** Serves the log of this process to others on the same machine, through a Unix domain socket. */
-import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
+import { chmodSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { isMissing } from '../embedded/disk.ts';
 import type { EmbeddedLog } from '../embedded/embedded-log.ts';
@@ -12,11 +12,13 @@ export interface ServeSharedLogOptions {
   readonly log: EmbeddedLog;
   /** The folder must exist. A socket that another process has left there is replaced. */
   readonly socketPath: string;
-  /** Called with connections that were ended because of what they sent. */
+  /** Called with connections that were ended because of what they sent, and with changes of `problem`. */
   readonly warn?: (message: string, error: unknown) => void;
 }
 
 export interface SharedLogServer {
+  /** Why workers cannot connect at the moment. Those that are connected go on. */
+  problem(): string | undefined;
   /** Ends the connections when what was received on them has its outcome. To be called before the log is closed. */
   close(): Promise<void>;
 }
@@ -26,10 +28,14 @@ export interface SharedLogServer {
  * the others.
  */
 const notifyMs = 2;
-/** How often changes of the figures in the status are looked for. */
+/** How often changes of the figures in the status are looked for, and whether the socket is still at its path. */
 const statusMs = 1_000;
 
-/** Resolves when workers can connect. @throws Error when something else than a socket has that path */
+/**
+ * Resolves when workers can connect. A socket that is removed or replaced by another one is made again within a second;
+ * anything else at its path stays there, and is the `problem` until it is moved away.
+ * @throws Error when something else than a socket has that path
+ */
 export async function serveSharedLog(options: ServeSharedLogOptions): Promise<SharedLogServer> {
   const served = new ServedLog(options);
   await served.listen();
@@ -38,7 +44,12 @@ export async function serveSharedLog(options: ServeSharedLogOptions): Promise<Sh
 
 class ServedLog implements SharedLogServer {
   readonly #options: ServeSharedLogOptions;
-  readonly #server: Server;
+  #server: Server | undefined;
+  /** Of the socket that this process has made. */
+  #socket: FileIdentity | undefined;
+  #problem: string | undefined;
+  #making = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
   readonly #connections = new Set<WorkerConnection>();
   /** The latest connection of each client, until it has ended and is settled. */
   readonly #clients = new Map<string, WorkerConnection>();
@@ -50,34 +61,69 @@ class ServedLog implements SharedLogServer {
 
   constructor(options: ServeSharedLogOptions) {
     this.#options = options;
-    this.#server = createServer((socket) => this.#connected(socket));
+  }
+
+  problem(): string | undefined {
+    return this.#problem;
   }
 
   async listen(): Promise<void> {
-    const { socketPath, log } = this.#options;
+    const { log } = this.#options;
+    await this.#makeSocket();
+    this.#timer = setInterval(() => {
+      this.#reportStatus();
+      this.#making = this.#making.then(() => this.#checkSocket());
+    }, statusMs).unref();
+    this.#stop.push(
+      log.onShown(() => this.#shownSoon()),
+      log.onStatusChange(() => this.#reportStatus()),
+      () => clearTimeout(this.#notify),
+    );
+  }
+
+  /** Listens at another name first: what is at the path is replaced at once, and closing a server removes only that name. */
+  async #makeSocket(): Promise<void> {
+    const { socketPath } = this.#options;
     removeStale(socketPath);
-    const { path, release } = shortSocketPath(socketPath);
+    this.#server?.close();
+    const fresh = `${socketPath}.new`;
+    removeStale(fresh);
+    const server = createServer((socket) => this.#connected(socket));
+    this.#server = server;
+    const { path, release } = shortSocketPath(fresh);
     // no other user may connect before the mode is set
     const umask = process.umask(0o177);
     try {
       const listening = new Promise<void>((resolve, reject) => {
-        this.#server.once('listening', resolve).once('error', reject);
+        server.once('listening', resolve).once('error', reject);
       });
-      this.#server.listen(path);
+      server.listen(path);
       process.umask(umask);
       await listening;
-      chmodSync(socketPath, 0o600);
+      chmodSync(fresh, 0o600);
+      renameSync(fresh, socketPath);
+      this.#socket = identityOf(socketPath);
     } finally {
       process.umask(umask);
       release();
     }
-    const timer = setInterval(() => this.#reportStatus(), statusMs).unref();
-    this.#stop.push(
-      log.onShown(() => this.#shownSoon()),
-      log.onStatusChange(() => this.#reportStatus()),
-      () => clearInterval(timer),
-      () => clearTimeout(this.#notify),
-    );
+  }
+
+  async #checkSocket(): Promise<void> {
+    const { socketPath, warn } = this.#options;
+    try {
+      if (isSame(identityOf(socketPath), this.#socket)) {
+        this.#problem = undefined;
+        return;
+      }
+      await this.#makeSocket();
+      this.#problem = undefined;
+      warn?.(`the socket ${socketPath} was removed or replaced, and is made again`, undefined);
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      if (problem !== this.#problem) warn?.('workers cannot connect to the log', error);
+      this.#problem = problem;
+    }
   }
 
   #connected(socket: Socket): void {
@@ -136,17 +182,34 @@ class ServedLog implements SharedLogServer {
   }
 
   async close(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    clearInterval(this.#timer);
+    await this.#making;
+    const closed = new Promise<void>((resolve) => (this.#server ?? createServer()).close(() => resolve()));
     await Promise.all([...this.#connections].map((connection) => connection.end()));
     await closed;
     for (const stop of this.#stop.splice(0)) stop();
-    removeStale(this.#options.socketPath);
+    const { socketPath } = this.#options;
+    if (isSame(identityOf(socketPath), this.#socket)) unlinkSync(socketPath);
   }
 }
 
 function statusOf(log: EmbeddedLog): PrimaryStatus {
   const { head, durableHead, subscriptions, ...status } = log.status();
   return status;
+}
+
+interface FileIdentity {
+  readonly dev: number;
+  readonly ino: number;
+}
+
+/** Undefined when there is nothing. */
+function identityOf(path: string): FileIdentity | undefined {
+  return lstatSync(path, { throwIfNoEntry: false });
+}
+
+function isSame(one: FileIdentity | undefined, other: FileIdentity | undefined): boolean {
+  return one !== undefined && one.dev === other?.dev && one.ino === other.ino;
 }
 
 /** The log's lock is held, so no other process serves this one. @throws Error */

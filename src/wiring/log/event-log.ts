@@ -43,7 +43,7 @@ export async function openGatewayLog(
 }
 
 /** `degraded`: events are written, but the log has a problem; see `degraded` of its status. */
-export function storageHealth(log: GatewayLog): 'ok' | 'degraded' | 'down' {
+export function storageHealth(log: Pick<GatewayLog, 'status'>): 'ok' | 'degraded' | 'down' {
   const { state, degraded } = log.status();
   if (state !== 'ok') return 'down';
   return degraded === undefined ? 'ok' : 'degraded';

@@ -1,10 +1,11 @@
 /**
  * The port of a service with several workers. The primary process accepts the connections and passes each one to the next
- * worker, which has to confirm it before it gets another: one that hangs gets no more than that. While no worker runs,
- * connections wait.
+ * worker, which has to confirm it before it gets another: one that hangs gets no more than that. No connection waits without
+ * limit: while no worker serves requests, and when none takes a connection in time, it gets its answer elsewhere.
  */
 import type { Socket } from 'node:net';
 import { type Address, listenAt, listeningPort } from '../../http/listen-at.ts';
+import type { UnreadyServer } from '../../http/unready-server.ts';
 
 export interface ConnectionReceiver {
   readonly number: number;
@@ -12,28 +13,46 @@ export interface ConnectionReceiver {
   pass(connection: Socket): boolean;
 }
 
+export interface ConnectionsOptions {
+  /** Takes a connection that no worker takes: nothing was read from it, and it is paused. Closed with the port. */
+  readonly unserved: UnreadyServer;
+  /** How long a connection may wait for a worker. Default 5 s. */
+  readonly patienceMs?: number;
+}
+
+interface Waiting {
+  readonly socket: Socket;
+  readonly since: number;
+}
+
 /** Length of the system's queue of connections that are not accepted yet. */
 const MAX_WAITING = 511;
+const PATIENCE_MS = 5_000;
 
 export class Connections {
   readonly port: number;
   readonly #servers: Awaited<ReturnType<typeof listenAt>>;
-  readonly #waiting: Socket[] = [];
+  readonly #options: ConnectionsOptions;
+  readonly #waiting: Waiting[] = [];
+  /** Numbers of the workers that serve requests. */
+  readonly #serving = new Set<number>();
   /** Those that may get a connection, the one that waits longest first. */
   readonly #free: ConnectionReceiver[] = [];
   /** Sent and not confirmed, by the number of the worker. */
   readonly #sent = new Map<number, Socket>();
+  #late: NodeJS.Timeout | undefined;
 
-  private constructor(servers: Awaited<ReturnType<typeof listenAt>>, port: number) {
+  private constructor(servers: Awaited<ReturnType<typeof listenAt>>, port: number, options: ConnectionsOptions) {
     this.#servers = servers;
+    this.#options = options;
     this.port = listeningPort(servers[0]) ?? port;
   }
 
   /** @throws what `listen` fails with, such as EADDRINUSE */
-  static async listen(address: Address): Promise<Connections> {
+  static async listen(address: Address, options: ConnectionsOptions): Promise<Connections> {
     let accepted: (socket: Socket) => void = (socket) => socket.destroy();
     const servers = await listenAt(address, (socket) => accepted(socket), { pauseOnConnect: true, noDelay: true });
-    const connections = new Connections(servers, address.port);
+    const connections = new Connections(servers, address.port, options);
     accepted = (socket) => connections.#accept(socket);
     return connections;
   }
@@ -42,6 +61,7 @@ export class Connections {
   workerIsFree(worker: ConnectionReceiver): void {
     this.#sent.get(worker.number)?.destroy();
     this.#sent.delete(worker.number);
+    this.#serving.add(worker.number);
     this.#free.push(worker);
     this.#pass();
   }
@@ -52,12 +72,16 @@ export class Connections {
     this.#sent.delete(number);
     const at = this.#free.findIndex((worker) => worker.number === number);
     if (at >= 0) this.#free.splice(at, 1);
+    this.#serving.delete(number);
+    if (this.#serving.size === 0) this.#giveUp(this.#waiting.length);
   }
 
   /** Accepts no further connection. */
   close(): void {
     for (const server of this.#servers) server.close();
-    for (const socket of this.#waiting.splice(0)) socket.destroy();
+    clearTimeout(this.#late);
+    this.#options.unserved.close();
+    for (const { socket } of this.#waiting.splice(0)) socket.destroy();
   }
 
   #accept(socket: Socket): void {
@@ -66,20 +90,41 @@ export class Connections {
       socket.destroy();
       return;
     }
-    this.#waiting.push(socket);
-    this.#pass();
+    this.#waiting.push({ socket, since: performance.now() });
+    if (this.#serving.size === 0) this.#giveUp(this.#waiting.length);
+    else this.#pass();
   }
 
   #pass(): void {
     for (;;) {
       const [worker] = this.#free;
-      const [socket] = this.#waiting;
-      if (worker === undefined || socket === undefined) return;
+      const [connection] = this.#waiting;
+      if (connection === undefined) return;
+      if (worker === undefined) break;
       this.#free.shift();
       // One that cannot be sent to has ended, which is handled elsewhere.
-      if (!worker.pass(socket)) continue;
+      if (!worker.pass(connection.socket)) continue;
       this.#waiting.shift();
-      this.#sent.set(worker.number, socket);
+      this.#sent.set(worker.number, connection.socket);
     }
+    this.#late ??= setTimeout(() => this.#giveUpLate(), this.#patienceMs).unref();
+  }
+
+  get #patienceMs(): number {
+    return this.#options.patienceMs ?? PATIENCE_MS;
+  }
+
+  #giveUpLate(): void {
+    this.#late = undefined;
+    const from = performance.now() - this.#patienceMs;
+    const recent = this.#waiting.findIndex(({ since }) => since > from);
+    this.#giveUp(recent < 0 ? this.#waiting.length : recent);
+    const [oldest] = this.#waiting;
+    if (oldest !== undefined) this.#late = setTimeout(() => this.#giveUpLate(), oldest.since - from).unref();
+  }
+
+  /** @param count of the connections that wait longest */
+  #giveUp(count: number): void {
+    for (const { socket } of this.#waiting.splice(0, count)) this.#options.unserved.take(socket);
   }
 }

@@ -16,6 +16,8 @@ export interface AnalyticsSeen {
 const serviceState = z.object({
   /** Workers that serve requests. */
   running: z.number(),
+  /** Why no other worker could start at the moment. */
+  problem: z.string().optional(),
   /** Undefined while analytics is off. */
   analytics: z.custom<AnalyticsSeen>().optional(),
 });

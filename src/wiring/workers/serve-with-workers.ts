@@ -1,6 +1,7 @@
 /**
  * The primary process of a service with several workers. It has the log open, which the workers use over a socket; starts,
- * replaces and stops them; passes connections to them in turn; and runs analytics. It serves no request itself.
+ * replaces and stops them; passes connections to them in turn; and runs analytics. While no worker serves requests, it
+ * answers health checks, and refuses other requests.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,10 +20,12 @@ import { readViewStore } from '../../projections/view-store.ts';
 import type { ServedProcess } from '../../served-process.ts';
 import { recordQueriesIn } from '../analytics/recorded-queries.ts';
 import { urlOf } from '../http/server.ts';
+import { storageHealth } from '../log/event-log.ts';
 import { errorReporter } from '../log/report-errors.ts';
 import { FigureCollection } from './collect-figures.ts';
 import { type ConnectionReceiver, Connections } from './connections.ts';
 import type { ServiceState, ToPrimary } from './messages.ts';
+import { answerWithoutWorkers, type ServiceCondition } from './unserved-requests.ts';
 import { STATE_EVERY_MS, WorkerPool } from './worker-pool.ts';
 
 /** Workers that stop get so long in addition to the grace period of open requests. */
@@ -37,9 +40,13 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   let log: EmbeddedLog;
   let connections: Connections;
   let sharing: SharedLogServer;
+  const configured = config.server.workers;
+  let condition = (): ServiceCondition => ({ storage: 'down', workers: { configured, running: 0 } });
   const socketPath = join(config.dataDir, 'workers.sock');
   try {
-    connections = await Connections.listen(config.server);
+    connections = await Connections.listen(config.server, {
+      unserved: answerWithoutWorkers(config.server.maxHeaderBytes, () => condition()),
+    });
     opened.push(connections);
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
     log = await EmbeddedLog.open(directoryOf(config.log.url), { durability: config.log.durability, warn });
@@ -54,14 +61,18 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   const onError = errorReporter(logger, log);
   const analytics = analyticsProcess({ config, logger, say: print });
   const pool = new WorkerPool({
-    count: config.server.workers,
+    count: configured,
     start: () => ({ config, masterKey, socketPath, url, state: state() }),
     patienceMs: 1.2 * (config.log.leaseMs ?? 0) + STOP_MARGIN_MS,
     logger,
     onMessage: receive,
     onExit: exited,
   });
-  const figures = new FigureCollection(pool, config.server.workers);
+  const figures = new FigureCollection(pool, configured);
+  condition = () => ({
+    storage: storageHealth(log),
+    workers: { configured, running: pool.running, problem: sharing.problem() },
+  });
 
   function notStarted(error: unknown): number {
     printError(`The gateway could not start: ${whyNotStarted(error, config.server)}`);
@@ -70,7 +81,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   }
 
   function state(): ServiceState {
-    return { running: pool.running, analytics: analytics && seen(analytics) };
+    return { running: pool.running, problem: sharing.problem(), analytics: analytics && seen(analytics) };
   }
 
   function sendState(): void {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { ServiceWorkers } from '../../http/health.ts';
 
 /** The connections of a worker, which the primary process accepts. */
 export interface ReceivedConnections {
@@ -20,5 +21,5 @@ export interface WorkerPlace {
   /** The metrics of all workers, as the text of a scrape. Undefined: a scrape gets those of this one. */
   readonly scrape: (() => Promise<string>) | undefined;
   /** How many workers there are to be, and how many serve requests. */
-  workers(): { readonly configured: number; readonly running: number };
+  workers(): ServiceWorkers;
 }

@@ -67,7 +67,7 @@ async function serve(start: WorkerStart): Promise<void> {
     },
     leased: (id: string) => send({ type: 'leased', gateway: id }),
     scrape,
-    workers: () => ({ configured: config.server.workers, running: state.running }),
+    workers: () => ({ configured: config.server.workers, running: state.running, problem: state.problem }),
   };
   const analytics = state.analytics && analyticsOfPrimary();
   const starting = startGateway(config, masterKey, logger, { analytics, worker });

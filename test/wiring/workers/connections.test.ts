@@ -4,11 +4,20 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { Connections } from '../../../src/wiring/workers/connections.ts';
 
 const clients: Socket[] = [];
+/** Local ports of the clients whose connections no worker took. */
+const unserved: (number | undefined)[] = [];
 let connections: Connections;
+
+async function listen(patienceMs = 60_000): Promise<void> {
+  const take = ({ remotePort }: Socket) => unserved.push(remotePort);
+  const address = { host: '127.0.0.1', port: 0 };
+  connections = await Connections.listen(address, { unserved: { take, close: () => {} }, patienceMs });
+}
 
 afterEach(() => {
   for (const client of clients.splice(0)) client.destroy();
   connections.close();
+  unserved.splice(0);
 });
 
 async function open(): Promise<Socket> {
@@ -30,7 +39,7 @@ function worker(number: number, isThere = () => true) {
 
 describe('the connections of a service', () => {
   it('go to the workers in turn, as each one confirms', async () => {
-    connections = await Connections.listen({ host: '127.0.0.1', port: 0 });
+    await listen();
     const [one, two] = [worker(1), worker(2)];
     connections.workerIsFree(one);
     connections.workerIsFree(two);
@@ -41,18 +50,39 @@ describe('the connections of a service', () => {
     expect(one.passed).toEqual([ports[0]]);
   });
 
-  it('wait while no worker runs', async () => {
-    connections = await Connections.listen({ host: '127.0.0.1', port: 0 });
-    const client = await open();
+  it('are not passed to a worker that has ended', async () => {
+    await listen();
     const gone = worker(1, () => false);
     const there = worker(2);
     connections.workerIsFree(gone);
     connections.workerIsFree(there);
+    const client = await open();
     await expect.poll(() => there.passed).toEqual([client.localPort]);
   });
 
+  it('are answered elsewhere while no worker serves, also those that wait when the last one ends', async () => {
+    await listen();
+    const first = await open();
+    await expect.poll(() => unserved).toEqual([first.localPort]);
+    const one = worker(1);
+    connections.workerIsFree(one);
+    const clients = [await open(), await open()];
+    await expect.poll(() => one.passed).toEqual([clients[0]?.localPort]);
+    connections.workerEnded(1);
+    await expect.poll(() => unserved).toEqual([first.localPort, clients[1]?.localPort]);
+  });
+
+  it('are answered elsewhere when no worker takes them in time', async () => {
+    await listen(50);
+    const one = worker(1);
+    connections.workerIsFree(one);
+    const clients = [await open(), await open(), await open()];
+    await expect.poll(() => unserved).toEqual(clients.slice(1).map(({ localPort }) => localPort));
+    expect(one.passed).toEqual([clients[0]?.localPort]);
+  });
+
   it('end with the worker that has not confirmed them, and no longer go to it', async () => {
-    connections = await Connections.listen({ host: '127.0.0.1', port: 0 });
+    await listen();
     const [one, two] = [worker(1), worker(2)];
     connections.workerIsFree(one);
     const lost = await open();

@@ -1,0 +1,90 @@
+/**
+ * Answers in place of gateways that cannot serve requests yet, or at the moment: `GET /health` with 200, since the process is
+ * alive; `GET /health/ready` with 503 and the reason; every other request with 503. A connection ends after one answer.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Refusal } from '../commands/refusal.ts';
+import { clientErrorFormatOf } from './client-error-format.ts';
+import { isStillSending, refusalHeaders } from './errors.ts';
+import { requestIdOf } from './request-id.ts';
+
+export interface UnreadyOptions {
+  readonly maxHeaderBytes: number;
+  /** The answer to every request that is not about health. */
+  readonly refusal: () => Refusal;
+  /** Members of the answer of `GET /health/ready` beside its status. */
+  readonly readiness: () => object;
+}
+
+export interface UnreadyServer {
+  /** Answers one request on the connection, which may be paused, and closes it: after 10 s in any case. */
+  take(socket: Socket): void;
+  /** Closes the open connections. */
+  close(): void;
+}
+
+/** A connection that has not received its answer by then is closed. */
+const maxConnectionMs = 10_000;
+
+export function createUnreadyServer(options: UnreadyOptions): UnreadyServer {
+  // It never listens itself: sockets are passed to it.
+  const answering = createServer(
+    { maxHeaderSize: options.maxHeaderBytes, requireHostHeader: false },
+    (request, response) => answerOnceRead(request, response, options),
+  );
+  const open = new Set<Socket>();
+  return {
+    take(socket) {
+      keepWhileOpen(socket, open);
+      answering.emit('connection', socket);
+      socket.resume();
+    },
+    close() {
+      for (const socket of open) socket.destroy();
+    },
+  };
+}
+
+function keepWhileOpen(socket: Socket, open: Set<Socket>): void {
+  const late = setTimeout(() => socket.destroy(), maxConnectionMs).unref();
+  open.add(socket);
+  socket.once('close', () => {
+    clearTimeout(late);
+    open.delete(socket);
+  });
+}
+
+/** A short body is read first: a connection that is closed with unread bytes can lose its answer. */
+function answerOnceRead(request: IncomingMessage, response: ServerResponse, options: UnreadyOptions): void {
+  const answer = () => sendAnswer(request, response, options);
+  if (isStillSending(request)) answer();
+  else request.resume().once('end', answer);
+}
+
+function sendAnswer(request: IncomingMessage, response: ServerResponse, options: UnreadyOptions): void {
+  const { method = 'GET', url = '/' } = request;
+  const path = method === 'GET' || method === 'HEAD' ? url.split('?', 1)[0] : undefined;
+  const requestId = requestIdOf(request);
+  if (path === '/health') {
+    send(response, 200, { 'x-request-id': requestId }, { status: 'ok' });
+    return;
+  }
+  const refusal = options.refusal();
+  const format = clientErrorFormatOf({ url, headers: request.headers });
+  const headers = format.headers({ ...refusalHeaders(refusal), 'x-request-id': requestId });
+  const body =
+    path === '/health/ready' ? { status: 'not_ready', ...options.readiness() } : format.errorBody(refusal, requestId);
+  send(response, refusal.status, headers, body);
+}
+
+function send(response: ServerResponse, status: number, headers: Record<string, string>, body: object): void {
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    ...headers,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+  });
+  response.end(text);
+}
