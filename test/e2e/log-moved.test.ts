@@ -27,6 +27,14 @@ describe.each(['1', '2'])('a gateway whose log is moved away, with %s workers', 
     const { id } = JSON.parse(await (await create(gateway.url)).text());
 
     renameSync(join(dataDir, 'log'), join(dataDir, 'elsewhere'));
+    const readiness = async () => {
+      const ready = await fetch(`${gateway.url}/health/ready`);
+      return [ready.status, await ready.json()];
+    };
+    // Before any request has noticed it.
+    await expect
+      .poll(readiness, { timeout: 5_000 })
+      .toMatchObject([503, { status: 'not_ready', components: { storage: 'down' } }]);
     const calls = provider.requests.filter(({ method }) => method === 'POST').length;
     for (let request = 0; request < 3; request++) {
       const answer = await create(gateway.url);
@@ -34,11 +42,11 @@ describe.each(['1', '2'])('a gateway whose log is moved away, with %s workers', 
     }
     expect((await ask(gateway.url, '/admin/auth-keys', { json: { name: 'late' } })).status).toBe(503);
     expect(provider.requests.filter(({ method }) => method === 'POST').length).toBe(calls);
-    const ready = await fetch(`${gateway.url}/health/ready`);
-    expect([ready.status, await ready.json()]).toMatchObject([503, { status: 'not_ready' }]);
 
     gateway.process.kill('SIGTERM');
-    await gateway.process.exited;
+    // What it has acknowledged is not at the place that its settings name.
+    expect((await gateway.process.exited).code, gateway.process.stderr).toBe(1);
+    expect(gateway.process.stderr).toContain('is no longer in');
     renameSync(join(dataDir, 'elsewhere'), join(dataDir, 'log'));
     const again = await serve({ dataDir, env });
     expect((await ask(again.url, `/v1/responses/${id}`)).status).toBe(200);

@@ -48,4 +48,16 @@ describe.each(['standard', 'relaxed'] as const)('a log with durability %s whose 
     renameSync(moved, dir);
     expect((await readThings(await openTestLog(dir))).slice(0, 4)).toEqual(upTo(4));
   });
+
+  it.each(ways)('%s while nothing is appended: it states so, also when it is closed', async (_way, move) => {
+    const dir = path.join(temporaryDirectory(), 'log');
+    const log = await openTestLog(dir, { seal: false, durability });
+    await appendThings(log, 0, 4);
+    const states = new Set<string>();
+    log.onStatusChange(({ state }) => states.add(state));
+    move(dir, `${dir}-elsewhere`);
+    await expect.poll(() => log.status().reason, { timeout: 5_000 }).toContain(`no longer in ${dir}`);
+    expect([...states]).toEqual(['unavailable']);
+    await expect(log.close()).rejects.toThrow(/no longer in/);
+  });
 });

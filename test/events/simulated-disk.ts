@@ -7,7 +7,10 @@ import type { Disk } from '../../src/events/embedded/disk.ts';
 
 const sector = 512;
 
+let inodes = 0;
+
 class Inode {
+  readonly number = ++inodes;
   /** The contents that programs read. */
   content: Buffer = Buffer.alloc(0);
   /** The contents that are certain after a power cut. */
@@ -156,7 +159,8 @@ export class SimulatedDisk {
         inode.pending.push({ size: length });
       },
       size: (fd) => this.#inode(fd).content.length,
-      isNamed: (fd, file) => this.#names.get(path.basename(file)) === this.#inode(fd),
+      identity: (fd) => ({ dev: 0, ino: this.#inode(fd).number }),
+      isNamed: ({ ino }, file) => this.#names.get(path.basename(file))?.number === ino,
       datasync: (fd, done) => {
         const inode = this.#inode(fd);
         const count = inode.pending.length;

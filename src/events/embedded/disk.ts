@@ -7,6 +7,12 @@ import path from 'node:path';
 
 type Done = (error: NodeJS.ErrnoException | null) => void;
 
+/** Two files that are open at the same time have different ones. */
+export interface FileIdentity {
+  readonly dev: number;
+  readonly ino: number;
+}
+
 export interface Disk {
   /** `create` fails when the file exists. */
   open(file: string, mode: 'create' | 'write' | 'read'): number;
@@ -20,8 +26,10 @@ export interface Disk {
   readFile(file: string): Buffer;
   truncate(fd: number, length: number): void;
   size(fd: number): number;
+  /** Of an open file, as long as it is open. */
+  identity(fd: number): FileIdentity;
   /** Whether the open file is the one that has this name: it was neither removed, moved nor replaced. */
-  isNamed(fd: number, file: string): boolean;
+  isNamed(identity: FileIdentity, file: string): boolean;
   /** Makes the file's content survive a power cut. */
   datasync(fd: number, done: Done): void;
   /** Makes the names in a directory survive a power cut. */
@@ -51,10 +59,10 @@ export const nodeDisk: Disk = {
   readFile: (file) => fs.readFileSync(file),
   truncate: (fd, length) => fs.ftruncateSync(fd, length),
   size: (fd) => fs.fstatSync(fd).size,
-  isNamed: (fd, file) => {
+  identity: (fd) => fs.fstatSync(fd),
+  isNamed: ({ dev, ino }, file) => {
     const named = fs.statSync(file, { throwIfNoEntry: false });
-    const open = fs.fstatSync(fd);
-    return named !== undefined && named.ino === open.ino && named.dev === open.dev;
+    return named !== undefined && named.ino === ino && named.dev === dev;
   },
   datasync: (fd, done) => fs.fdatasync(fd, done),
   syncDirectory: (dir, done) => {

@@ -90,6 +90,9 @@ const defaults = {
   maxStreamsInMemory: 400_000,
 };
 
+/** How often an idle log finds out whether it was moved, or taken over by another writer. */
+const placeCheckMs = 1_000;
+
 /** Where the visible part of a log ends, and the next frame begins. */
 export interface VisibleEnd {
   /** Of the last visible event. */
@@ -126,6 +129,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   readonly #shownListeners = new Set<() => void>();
   /** How often frames were moved to another segment after a failed sync. */
   #moves = 0;
+  #placeTimer: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(parts: {
@@ -238,17 +242,20 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       ({ watermark } = files);
       const log = new EmbeddedLog({ dir, disk, options, lock, ...files });
       log.#closedSegments.start();
-      if (options.replica) return log;
-      const { recovery, losses } = files.opened;
-      if (recovery !== undefined)
-        await log.#recordWhenPossible(logRecovered.create({ ...recovery }, { actor: 'system' }));
-      await log.#recordLosses(losses);
+      if (!options.replica) await log.#recordOpening(files.opened);
+      log.#placeTimer = setInterval(() => log.#commit.checkPlace(), placeCheckMs).unref();
       return log;
     } catch (error) {
       watermark?.close();
       lock.release();
       throw error;
     }
+  }
+
+  async #recordOpening({ recovery, losses }: OpenedSegments): Promise<void> {
+    if (recovery !== undefined)
+      await this.#recordWhenPossible(logRecovered.create({ ...recovery }, { actor: 'system' }));
+    await this.#recordLosses(losses);
   }
 
   /** Appends the events about losses that have none yet: the process that accepted one may have been killed. */
@@ -406,6 +413,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   }
 
   async #close(): Promise<void> {
+    clearInterval(this.#placeTimer);
     try {
       await this.#commit.close();
     } finally {

@@ -19,6 +19,7 @@ import { AppendBatch, type AppendOutcome, BufferPool, PublishedBatch } from './b
 import { encodeAppend, type OlderRevision, placeAppend } from './encode-append.ts';
 import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes, sealFrame } from './frame.ts';
+import { LogMoved } from './log-errors.ts';
 import { type EncodedAppend, PreparedAppend, type PreparedWrite, type SizedAppend } from './prepared-append.ts';
 import { RevisionLookups } from './revision-lookups.ts';
 import type { Segment } from './segment.ts';
@@ -518,6 +519,13 @@ export class GroupCommit {
   }
 
   /** Stops permanently: the files belong to another writer, so nothing is repaired or acknowledged any more. */
+  /** Finds out without an append whether this process must not write the log any more. */
+  checkPlace(): void {
+    if (this.#failure?.kind === 'taken over') return;
+    const takenOver = this.#parts.takenOver();
+    if (takenOver !== undefined) this.#wasTakenOver(takenOver);
+  }
+
   #wasTakenOver(error: Error): void {
     if (this.#failure?.kind === 'taken over') return;
     this.#failure = { kind: 'taken over', error };
@@ -623,7 +631,10 @@ export class GroupCommit {
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  /** Resolves when everything appended is on disk. @throws LogUnavailable when the disk still refuses */
+  /**
+   * Resolves when everything appended is on disk.
+   * @throws LogUnavailable when the disk still refuses, or the files are no longer in the folder of the log
+   */
   async close(): Promise<void> {
     this.#flush();
     this.#closed = true;
@@ -634,7 +645,9 @@ export class GroupCommit {
     while (this.#syncing) await new Promise<void>((resolve) => this.#idle.push(resolve));
     if (this.#failure !== undefined) await this.#recoverOnce();
     clearInterval(this.#probeTimer);
-    if (this.#failure !== undefined && this.#unsynced.length > 0) throw unavailable(this.#failure.error, 'unknown');
+    if (this.#failure === undefined) return;
+    const { error } = this.#failure;
+    if (error instanceof LogMoved || this.#unsynced.length > 0) throw unavailable(error, 'unknown');
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
-import { type Disk, datasync, isMissing, syncDirectory } from './disk.ts';
+import { type Disk, datasync, type FileIdentity, isMissing, syncDirectory } from './disk.ts';
 import { WriterNote } from './writer-note.ts';
 
 /** Two places, in different sectors and written in turn, so that a note that is torn leaves the one before it. */
@@ -20,6 +20,7 @@ export class Watermark {
   /** The writer of the log: stored in the same file, and open as long as this watermark. */
   readonly writer: WriterNote;
   #turn: 0 | 1 = 0;
+  #identity: FileIdentity | undefined;
 
   private constructor(disk: Disk, fd: number, mark: number) {
     this.#disk = disk;
@@ -124,7 +125,8 @@ export class Watermark {
 
   /** Whether the note is still in the folder: otherwise the log was removed, moved or replaced. */
   isIn(dir: string): boolean {
-    return this.#disk.isNamed(this.#fd, path.join(dir, watermarkFile));
+    this.#identity ??= this.#disk.identity(this.#fd);
+    return this.#disk.isNamed(this.#identity, path.join(dir, watermarkFile));
   }
 
   /** Makes the note survive a power cut. Not after each sync: an older note claims less, and that is always true. */

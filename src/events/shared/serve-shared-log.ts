@@ -1,7 +1,7 @@
 /** Serves the log of this process to others on the same machine, through a Unix domain socket. */
 import { chmodSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { isMissing } from '../embedded/disk.ts';
+import { type FileIdentity, isMissing } from '../embedded/disk.ts';
 import type { EmbeddedLog } from '../embedded/embedded-log.ts';
 import type { PrimaryStatus } from './messages.ts';
 import { shortSocketPath } from './short-socket-path.ts';
@@ -196,11 +196,6 @@ class ServedLog implements SharedLogServer {
 function statusOf(log: EmbeddedLog): PrimaryStatus {
   const { head, durableHead, subscriptions, ...status } = log.status();
   return status;
-}
-
-interface FileIdentity {
-  readonly dev: number;
-  readonly ino: number;
 }
 
 /** Undefined when there is nothing. */
