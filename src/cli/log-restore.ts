@@ -4,6 +4,7 @@ import path from 'node:path';
 import { type RestoredLog, restoreLog } from '../events/embedded/backup/restore-log.ts';
 import { directoryOf } from '../events/open-log.ts';
 import { formatPosition } from '../events/sequence-position.ts';
+import { viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import { configInForce } from './config-in-force.ts';
 import { folderFrom } from './log-folder.ts';
@@ -11,7 +12,6 @@ import type { ProgramParts } from './program-parts.ts';
 import { progressOn } from './progress.ts';
 import { bytes, count } from './quantity.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
-import { viewsFile } from './views-status.ts';
 
 export async function logRestore(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
   const { from, to } = args.values;

@@ -5,13 +5,13 @@ import type { EventLog } from '../events/log.ts';
 import { formatPosition, InvalidPosition, parsePosition, positionBefore } from '../events/sequence-position.ts';
 import { type SavedView, savedViews } from '../projections/saved-views.ts';
 import { skippedEvents } from '../projections/skipped-events.ts';
-import { openViewStore, savedSnapshots } from '../projections/view-store.ts';
+import { openViewStore, savedSnapshots, viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import type { AnalyticsRebuild } from './program-parts.ts';
 import { progressOn } from './progress.ts';
 import { count } from './quantity.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
-import { analyticsView, viewsFile } from './views-status.ts';
+import { analyticsView } from './views-status.ts';
 
 /** Folds the log again beside the present snapshot, and replaces it when the new one is complete. */
 export async function viewsRebuild(

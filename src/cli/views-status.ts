@@ -1,15 +1,12 @@
 /** `chancery views list` and `chancery views status` */
-import { join } from 'node:path';
 import type { EventLog } from '../events/log.ts';
 import { InvalidPosition, parsePosition } from '../events/sequence-position.ts';
 import { savedViews } from '../projections/saved-views.ts';
 import { type Skipped, skippedEvents } from '../projections/skipped-events.ts';
-import { type SavedSnapshot, savedSnapshots } from '../projections/view-store.ts';
+import { type SavedSnapshot, savedSnapshots, viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, twoColumns } from './command.ts';
 import { bytes, count } from './quantity.ts';
 import { type Terminal, writeLine } from './terminal.ts';
-
-export const viewsFile = (dataDir: string) => join(dataDir, 'views.db');
 
 export const analyticsView = {
   name: 'analytics',

@@ -3,9 +3,13 @@
  * is always handled in the same way: it is created anew, and the log is folded again.
  */
 import { chmodSync, closeSync, existsSync, openSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
 import type { Position } from '../events/event.ts';
+
+/** The file of a gateway with this data folder. */
+export const viewsFile = (dataDir: string) => join(dataDir, 'views.db');
 
 export interface Snapshot {
   readonly name: string;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/cli/command.ts';
 import { analyticsRebuild, viewsRebuild, viewsSkip } from '../../src/cli/views-change.ts';
-import { viewsFile, viewsList, viewsStatus } from '../../src/cli/views-status.ts';
+import { viewsList, viewsStatus } from '../../src/cli/views-status.ts';
 import { viewEventSkipped } from '../../src/events/catalogue/view.ts';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
@@ -15,7 +15,7 @@ import type { Projection } from '../../src/projections/projection.ts';
 import { createProjectionRunner } from '../../src/projections/runner.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';
 import { skippedEvents } from '../../src/projections/skipped-events.ts';
-import { openViewStore, savedSnapshots } from '../../src/projections/view-store.ts';
+import { openViewStore, savedSnapshots, viewsFile } from '../../src/projections/view-store.ts';
 import { writeHistory } from '../analytics/generated-history.ts';
 import { screen, typed } from './screen.ts';
 

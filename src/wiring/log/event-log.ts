@@ -7,6 +7,7 @@ import type { Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { directoryOf, openLog } from '../../events/open-log.ts';
 import type { LogFigures } from '../../http/metrics.ts';
+import { refuseMissingLog } from './missing-log.ts';
 
 export type GatewayLog = EventLog;
 
@@ -22,7 +23,7 @@ export interface LogOpening {
 
 /**
  * Creates the data folder if it is missing.
- * @throws Error when the log cannot be opened or is damaged; the reason of the signal
+ * @throws Error when the log cannot be opened, is damaged or is missing; the reason of the signal
  */
 export async function openGatewayLog(
   { dataDir, log }: Config,
@@ -36,7 +37,10 @@ export async function openGatewayLog(
     const { openSharedLog } = await import('../../events/shared/open-shared-log.ts');
     return openSharedLog({ socketPath, dir: directoryOf(log.url), warn, signal: further.signal });
   }
-  if (log.engine === undefined) return openLog(log.url, { durability: log.durability, warn });
+  if (log.engine === undefined) {
+    refuseMissingLog({ dataDir, url: log.url });
+    return openLog(log.url, { durability: log.durability, warn });
+  }
   // Loads the client of the engine.
   const { openReplicatedLog } = await import('../../events/open-replicated-log.ts');
   return openReplicatedLog({ ...engineAccess(log.url, log.engine), dir: log.engine.folder, warn, ...further });

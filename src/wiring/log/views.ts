@@ -1,5 +1,4 @@
 /** The store of the read models, and the read models that belong to no single component. */
-import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
@@ -10,7 +9,7 @@ import { providerCredentialsView } from '../../projections/provider-credentials.
 import { providerMemory } from '../../projections/provider-memory.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { taggingView } from '../../projections/tagging.ts';
-import { openViewStore, readViewStore } from '../../projections/view-store.ts';
+import { openViewStore, readViewStore, viewsFile } from '../../projections/view-store.ts';
 import { virtualModelsView } from '../../projections/virtual-models.ts';
 import { workflowsView } from '../../projections/workflows.ts';
 
@@ -26,7 +25,7 @@ export type GatewayViews = ReturnType<typeof openGatewayViews>;
 
 /** The read models start reading the log at once. */
 export function openGatewayViews({ config, log, logger, worker = 1 }: GatewayViewsOptions) {
-  const file = join(config.dataDir, 'views.db');
+  const file = viewsFile(config.dataDir);
   const store =
     worker === 1 ? openViewStore(file, { onDiscarded: (reason) => logger.warn(reason) }) : readViewStore(file);
   const projections = createProjectionRunner(log, store, { onError: (error) => logger.error(error) });

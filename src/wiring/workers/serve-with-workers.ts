@@ -16,11 +16,12 @@ import { directoryOf } from '../../events/open-log.ts';
 import { type SharedLogServer, serveSharedLog } from '../../events/shared/serve-shared-log.ts';
 import { leasesView } from '../../projections/leases.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
-import { readViewStore } from '../../projections/view-store.ts';
+import { readViewStore, viewsFile } from '../../projections/view-store.ts';
 import type { ServedProcess } from '../../served-process.ts';
 import { recordQueriesIn } from '../analytics/recorded-queries.ts';
 import { urlOf } from '../http/server.ts';
 import { storageHealth } from '../log/event-log.ts';
+import { refuseMissingLog } from '../log/missing-log.ts';
 import { errorReporter } from '../log/report-errors.ts';
 import { FigureCollection } from './collect-figures.ts';
 import { type ConnectionReceiver, Connections } from './connections.ts';
@@ -49,9 +50,10 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
     });
     opened.push(connections);
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+    refuseMissingLog({ dataDir: config.dataDir, url: config.log.url });
     log = await EmbeddedLog.open(directoryOf(config.log.url), { durability: config.log.durability, warn });
     opened.push(log);
-    await endLeasesOfEarlierRuns(log, join(config.dataDir, 'views.db'));
+    await endLeasesOfEarlierRuns(log, viewsFile(config.dataDir));
     sharing = await serveSharedLog({ log, socketPath, warn });
   } catch (error) {
     for (const one of opened) await one.close();
