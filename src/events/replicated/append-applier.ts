@@ -39,8 +39,14 @@ interface Placed {
 
 /** The writer of the append has read another log than this replica. */
 export class HistoryDiffers extends LogUnavailable {
-  constructor() {
+  /** Of the last event that this replica had then. */
+  readonly position: number;
+  /** Whether it is an append of this log, and not of another log on the same engine. */
+  readonly isOfThisLog: boolean;
+  constructor(position: number, isOfThisLog: boolean) {
     super('this gateway has read another log than the others from the engine', 'none');
+    this.position = position;
+    this.isOfThisLog = isOfThisLog;
   }
 }
 
@@ -216,7 +222,8 @@ export class AppendApplier {
 
   #decide(append: SequencedAppend): AppendResult {
     const ids = idsOf(append);
-    if (!this.#isOfThisLog(append)) return new HistoryDiffers();
+    if (!this.#isOfThisLog(append)) return new HistoryDiffers(this.#ids.last, false);
+    if (!this.#hasSeenTheSame(append)) return new HistoryDiffers(this.#ids.last, true);
     const repeated = this.#ids.find(ids);
     if (repeated !== undefined) {
       return 'reused' in repeated
@@ -235,13 +242,13 @@ export class AppendApplier {
     }
   }
 
-  /**
-   * An append whose writer has read another log is not accepted. That is no reason to stop: the writer may be a gateway
-   * that has not noticed yet that the engine lost its end, and what it sent stays on the engine.
-   */
-  #isOfThisLog({ log, writer, seen: { position, check } }: SequencedAppend): boolean {
+  #isOfThisLog({ log, writer }: SequencedAppend): boolean {
     this.#log ??= log === NEW_LOG ? writer : log;
-    if (log !== NEW_LOG && log !== this.#log) return false;
+    return log === NEW_LOG || log === this.#log;
+  }
+
+  /** An append whose writer has read something else is not accepted, by any replica that has read the same as this one. */
+  #hasSeenTheSame({ seen: { position, check } }: SequencedAppend): boolean {
     if (position > this.#ids.last) return false;
     const own = this.#ids.check(position);
     return own === undefined || own === check;

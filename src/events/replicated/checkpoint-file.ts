@@ -21,6 +21,8 @@ export interface Checkpoint {
   /** Position of the last event before that place. */
   readonly position: number;
   readonly numbers: SavedNumbers;
+  /** The replica stopped because it may not have what is on the engine; see `HistoryDoubt`. */
+  readonly inDoubt?: boolean;
 }
 
 const fileSchema = z.object({
@@ -35,6 +37,7 @@ const fileSchema = z.object({
     counted: z.number().int().min(0),
     writers: z.array(z.tuple([z.string(), z.number(), z.number()])),
   }),
+  inDoubt: z.boolean().optional(),
   /** Of everything before it; missing in notes of earlier versions. */
   sha256: z.string().optional(),
 });
@@ -49,17 +52,18 @@ export function readCheckpoint(disk: Disk, dir: string): Checkpoint | undefined 
     throw error;
   }
   try {
-    const { engine, log, place, position, numbers, version, sha256 } = fileSchema.parse(JSON.parse(text));
-    if (sha256 !== (version === 1 ? undefined : checksumOf({ engine, log, place, position, numbers })))
-      return undefined;
-    return { engine, log, place, position, numbers };
+    const { version, sha256, inDoubt, ...rest } = fileSchema.parse(JSON.parse(text));
+    const { engine, log, place, position, numbers } = rest;
+    const checkpoint = { engine, log, place, position, numbers, ...(inDoubt && { inDoubt }) };
+    return sha256 === (version === 1 ? undefined : checksumOf(checkpoint)) ? checkpoint : undefined;
   } catch {
     return undefined;
   }
 }
 
-function checksumOf({ engine, log, place, position, numbers }: Checkpoint): string {
-  return createHash('sha256').update(JSON.stringify({ engine, log, place, position, numbers })).digest('hex');
+function checksumOf({ engine, log, place, position, numbers, inDoubt }: Checkpoint): string {
+  const content = JSON.stringify({ engine, log, place, position, numbers, inDoubt });
+  return createHash('sha256').update(content).digest('hex');
 }
 
 export async function writeCheckpoint(disk: Disk, dir: string, checkpoint: Checkpoint): Promise<void> {

@@ -95,6 +95,10 @@ export class Outbox {
     return this.#unread;
   }
 
+  isOwn(writer: string): boolean {
+    return writer === this.#writer || writer === this.#formerWriter;
+  }
+
   /** Resolves when the append was read back and accepted. @throws LogUnavailable, and the error of its place in the log */
   append(append: EncodedAppend): Promise<Appended> {
     if (this.#trouble !== undefined) return Promise.reject(new LogUnavailable(this.#trouble, 'none'));
@@ -105,6 +109,11 @@ export class Outbox {
     const { promise, resolve, reject } = Promise.withResolvers<Appended>();
     this.#add(append, resolve, reject);
     return promise;
+  }
+
+  /** Sends it also while appends are refused, and tells nobody what becomes of it. */
+  send(append: EncodedAppend): void {
+    this.#add(append, () => {}, undefined);
   }
 
   /** Resolves when everything that is on the engine now has been read. Waits for as long as that takes. */
@@ -133,7 +142,7 @@ export class Outbox {
 
   /** @param append one that was read, of any writer */
   settle(append: SequencedAppend, result: AppendResult): void {
-    if (append.writer !== this.#writer && append.writer !== this.#formerWriter) return;
+    if (!this.isOwn(append.writer)) return;
     const pending = this.#sent.get(append.number);
     const isOwn = pending?.sequenced !== undefined && isSame(pending.sequenced, append);
     if (isOwn) this.#remove(pending);

@@ -32,6 +32,7 @@ import {
   PlaceLost,
   type SequencedAppend,
 } from './engine.ts';
+import { HistoryDoubt, type HistoryDoubtTiming } from './history-doubt.ts';
 import { LogDiverged } from './log-diverged.ts';
 import { openEngine } from './open-engine.ts';
 import { openReplica } from './open-replica.ts';
@@ -57,7 +58,7 @@ export interface ReplicatedLogOptions {
 
 export type DelayCause = 'engine' | 'replica';
 
-export interface ReplicatedLogTiming extends OutboxTiming, PlaceWatchTiming {
+export interface ReplicatedLogTiming extends OutboxTiming, PlaceWatchTiming, HistoryDoubtTiming {
   readonly checkpointMs: number;
 }
 
@@ -68,8 +69,12 @@ const usualTiming: ReplicatedLogTiming = {
   stalledReadMs: 10_000,
   retryMs: 250,
   verifyMs: 5_000,
+  doubtMs: 5_000,
   checkpointMs: 1_000,
 };
+const noAgreement = 'another gateway has read something else from the engine, and no gateway has agreed with this one';
+const inDoubt =
+  'another gateway may have read something else from the engine: it is being found out which one is right';
 const maxEventBytes = 64 * 1024 * 1024;
 const maxOutboxBytes = 256 * 1024 * 1024;
 
@@ -82,6 +87,7 @@ export class ReplicatedLog implements EventLog {
   readonly #outbox: Outbox;
   readonly #checkpoints: CheckpointWriter;
   readonly #watch: PlaceWatch;
+  readonly #doubt: HistoryDoubt;
   readonly #ended = new AbortController();
   readonly #listeners = new Set<(status: LogStatus) => void>();
   readonly #running = new RecentAppends<Promise<Appended>>();
@@ -95,6 +101,7 @@ export class ReplicatedLog implements EventLog {
   #comparing: boolean;
   /** The append that shows that this gateway or another one has read another log. */
   #difference: string | undefined;
+  #stoppedInDoubt = false;
   /** Why the replica takes no events: its disk refuses them. */
   #replicaTrouble: string | undefined;
   /** The latest reason why the log was not open yet. */
@@ -155,6 +162,14 @@ export class ReplicatedLog implements EventLog {
       signal: this.#ended.signal,
       timing: this.#timing,
     });
+    this.#doubt = new HistoryDoubt({
+      isOwn: (writer) => this.#outbox.isOwn(writer),
+      send: (append) => this.#outbox.send(append),
+      changed: () => this.#reportStatus(),
+      settle: ({ append, result }) => this.#outbox.settle(append, result),
+      lost: () => this.#stopInDoubt(),
+      timing: this.#timing,
+    });
   }
 
   /** Resolves when the replica has everything that was on the engine. */
@@ -163,6 +178,7 @@ export class ReplicatedLog implements EventLog {
     const replica = await openReplica(options);
     try {
       const noted = readCheckpoint(options.disk ?? nodeDisk, dir);
+      if (noted?.inDoubt) throw new LogDiverged(dir, `when it was read last, ${noAgreement}`);
       const isUsable = noted !== undefined && noted.engine === engine.name && noted.position <= replica.visible();
       const checkpoint = isUsable ? noted : undefined;
       const { log: name, position = 0, numbers } = checkpoint ?? {};
@@ -244,25 +260,32 @@ export class ReplicatedLog implements EventLog {
   }
 
   #settle(decisions: readonly DecidedAppend[]): void {
-    for (const { append, result } of decisions) {
-      if (result instanceof HistoryDiffers) this.#noteDifference(append);
-      this.#outbox.settle(append, result);
+    if (this.#comparing) {
+      for (const { append, result } of decisions) this.#outbox.settle(append, result);
+      return;
     }
+    for (const { append, result } of decisions) if (result instanceof HistoryDiffers) this.#noteDifference(append);
+    this.#doubt.pass(decisions);
   }
 
-  /**
-   * Only a comparison with the whole engine shows which of the two gateways differs: it takes place at the next start.
-   * The other gateway learns of the difference from an append of this one.
-   */
+  /** The other gateway learns of the difference from the next append of this one. */
   #noteDifference({ writer, seen }: SequencedAppend): void {
     this.#watch.soon();
-    if (this.#comparing || this.#difference !== undefined) return;
+    if (this.#difference !== undefined) return;
     this.#difference =
       `an append of writer ${writer} was refused: it follows an event ${seen.position} that this replica does not have. ` +
-      'One of the two gateways has read another log. Restart both: each then compares its replica with the engine';
+      'One of the two gateways has read another log';
     this.#options.warn?.(this.#difference, undefined);
-    void this.#outbox.readToEnd();
     this.#checkpoints.writeSoon();
+  }
+
+  #stopInDoubt(): void {
+    if (this.#fatal !== undefined) return;
+    this.#stoppedInDoubt = true;
+    this.#fatal = new LogDiverged(this.#options.dir, noAgreement);
+    this.#options.warn?.(this.#fatal.message, undefined);
+    void this.#checkpoints.write();
+    this.#outbox.stop(this.#fatal.message);
   }
 
   #warnOfCopy(): void {
@@ -293,7 +316,8 @@ export class ReplicatedLog implements EventLog {
     const { log, position } = this.#applier;
     const engine = this.#options.engine.name;
     if (this.#difference !== undefined) {
-      return { engine, log, place: undefined, position: 0, numbers: { counted: 0, writers: [] } };
+      const start = { place: undefined, position: 0, numbers: { counted: 0, writers: [] } };
+      return { engine, log, ...start, ...(this.#stoppedInDoubt && { inDoubt: true }) };
     }
     return { engine, log, place: this.#place, position, numbers: this.#applier.saveNumbers() };
   }
@@ -335,6 +359,7 @@ export class ReplicatedLog implements EventLog {
     if (this.#fatal !== undefined) throw new LogUnavailable(this.#fatal.message, 'none', this.#fatal);
     // an append that is read back could not be placed: it is not sent
     if (this.#replicaTrouble !== undefined) throw new LogUnavailable(this.#replicaTrouble, 'none');
+    if (this.#doubt.exists) throw new LogUnavailable(inDoubt, 'none');
   }
 
   readStream(stream: StreamName, options?: ReadStreamOptions): AsyncIterable<RecordedEvent> {
@@ -355,7 +380,8 @@ export class ReplicatedLog implements EventLog {
 
   status(): LogStatus {
     const replica = this.#replica.status();
-    const reason = this.#fatal?.message ?? this.#outbox.trouble ?? replica.reason;
+    const doubt = this.#doubt.exists ? inDoubt : undefined;
+    const reason = this.#fatal?.message ?? this.#outbox.trouble ?? doubt ?? replica.reason;
     const degraded = this.#difference ?? replica.degraded;
     const status = { ...replica, degraded, queuedBytes: this.#outbox.bytes, engine: this.#engineStatus() };
     return reason === undefined ? { ...status, state: 'ok' } : { ...status, state: 'unavailable', reason };
@@ -387,6 +413,7 @@ export class ReplicatedLog implements EventLog {
   async #stop(): Promise<void> {
     this.#closing ??= Promise.resolve();
     this.#ended.abort();
+    this.#doubt.end();
     this.#checkpoints.stop();
     await this.#options.engine.close();
     await this.#reading;

@@ -230,12 +230,14 @@ describe('a replica whose engine was replaced behind it', () => {
 
     const warnings: string[] = [];
     const warn = (message: string) => warnings.push(message);
-    const healthy = await Replica.open(() => store.connect(), { warn });
+    const healthy = await Replica.open(() => store.connect(), { warn, timing: { doubtMs: 200 } });
     expect(healthy.log.status().degraded).toBeUndefined();
     await whenState(replaced.log, 'unavailable');
     // as from a gateway that has not noticed yet
     store.record(lost);
     await isDegraded(healthy);
+    // the other one answers nothing any more
+    await whenState(healthy.log, 'ok');
     await append(healthy, 200, 1);
     expect(healthy.log.status().state).toBe('ok');
     expect(warnings.filter((message) => message.includes('another log'))).toHaveLength(1);
