@@ -1,6 +1,7 @@
 /** The gateway's diagnostics on standard error: lines of JSON for programs, or of text for people. */
 import pino, { type DestinationStream, type Logger } from 'pino';
 import { isObject } from './json/is-object.ts';
+import { isOperatingCondition } from './operating-conditions.ts';
 import { printable } from './projections/printable.ts';
 
 export interface DiagnosticsOptions {
@@ -9,7 +10,10 @@ export interface DiagnosticsOptions {
   readonly format: 'auto' | 'text' | 'json';
 }
 
-/** @param output default: standard error, written synchronously */
+/**
+ * A condition of operation, such as a full disk, has a stack only at the levels `debug` and `trace`.
+ * @param output default: standard error, written synchronously
+ */
 export function createDiagnostics(
   { level, format }: DiagnosticsOptions,
   output: DestinationStream = standardError(),
@@ -18,7 +22,15 @@ export function createDiagnostics(
   const isText = format === 'text' || (format === 'auto' && isTerminal);
   const shown = isText ? readableLine : printable;
   const destination = { write: (line: string) => output.write(shown(line)) };
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+  const hasStacks = level === 'debug' || level === 'trace';
+  const serializers = { err: hasStacks ? pino.stdSerializers.err : withoutNeedlessStack };
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, serializers }, destination);
+}
+
+function withoutNeedlessStack(error: Error): object {
+  if (!isOperatingCondition(error)) return pino.stdSerializers.err(error);
+  const { name: type, message, code, path } = error as NodeJS.ErrnoException;
+  return { type, message, code, path };
 }
 
 /** A line that cannot be written, because the disk behind it is full or its reader has gone, is lost without an error. */

@@ -1,6 +1,6 @@
 /** Handles errors that no other code handles: logs them with their causes, and stops the gateway. */
 import { inspect } from 'node:util';
-import type { Logger } from 'pino';
+import pino, { type Logger } from 'pino';
 
 export interface UnexpectedErrors {
   /** Resolves with a description of the first error. */
@@ -17,11 +17,12 @@ export interface UnexpectedErrors {
 export function watchUnexpectedErrors(logger: Logger, withinMs: number): UnexpectedErrors {
   const first = Promise.withResolvers<string>();
   let count = 0;
+  const withStacks = logger.child({}, { serializers: { err: pino.stdSerializers.err } });
   const report = (what: string) => (reason: unknown) => {
     // before calls that may fail themselves
     if (count++ === 0) setTimeout(() => process.exit(1), withinMs).unref();
     first.resolve(what);
-    logger.fatal({ err: errorOf(reason) }, what);
+    withStacks.fatal({ err: errorOf(reason) }, what);
   };
   process.on('uncaughtException', report('an exception was not caught'));
   process.on('unhandledRejection', report('a rejected promise was not handled'));

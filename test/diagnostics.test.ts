@@ -47,6 +47,34 @@ describe('the format of diagnostics', () => {
   });
 });
 
+describe('an error that is a condition of operation', () => {
+  const full = () => Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC', path: '/data/log' });
+  const fullDatabase = () => Object.assign(new Error('views.db: database or disk is full'), { errcode: 13 });
+  const readOnly = () => Object.assign(new Error('a read-only database'), { errcode: 1032 });
+  const wrapped = () => new Error('not saved: ENOSPC', { cause: full() });
+
+  it.each([
+    ['of the system', full, { message: 'ENOSPC: no space left on device', code: 'ENOSPC', path: '/data/log' }],
+    ['of SQLite', fullDatabase, { message: 'views.db: database or disk is full' }],
+    ['of SQLite with an extended code', readOnly, { message: 'a read-only database' }],
+    ['as the cause of another error', wrapped, { message: 'not saved: ENOSPC' }],
+  ])('%s has its message and its path, and no stack', (_, make, expected) => {
+    const { logger, text } = written('json', false);
+    logger.warn({ err: make() }, 'tried again');
+    expect(JSON.parse(text())).toMatchObject({ msg: 'tried again', err: expected });
+    expect(text()).not.toContain('stack');
+  });
+
+  it('has its stack at level debug, as every other error has at any level', () => {
+    const debug = written('json', false, 'debug');
+    debug.logger.warn({ err: full() }, 'tried again');
+    expect(JSON.parse(debug.text()).err.stack).toContain('diagnostics.test');
+    const { logger, text } = written('json', false);
+    logger.error(new TypeError('a defect', { cause: new Error('of the program') }));
+    expect(JSON.parse(text()).err.stack).toContain('diagnostics.test');
+  });
+});
+
 describe('a line of text', () => {
   it('has the error, its fields, and its stack below', () => {
     const { logger, text } = written('text', false);

@@ -11,7 +11,7 @@ async function runForever(source: string): Promise<{ code: number | null; stderr
     import { createDiagnostics } from '${new URL('../src/diagnostics.ts', base)}';
     import { watchUnexpectedErrors } from '${new URL('../src/unexpected-errors.ts', base)}';
     setInterval(() => {}, 1_000);
-    const watched = watchUnexpectedErrors(createDiagnostics({ level: 'info', format: 'json' }), 50);
+    const watched = watchUnexpectedErrors(createDiagnostics({ level: 'info', format: 'json' }), 500);
     ${source}`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -33,6 +33,13 @@ describe('watchUnexpectedErrors', () => {
     expect(logged).toMatchObject({ level: 60, err: { stack: expect.stringContaining('the outer error') } });
     expect(logged.err.stack).toContain('the inner error');
     expect(code).toBe(1);
+  });
+
+  it('logs the stack also of an error that is a condition of operation', async () => {
+    const { stderr } = await runForever(`setImmediate(() => {
+      throw Object.assign(new Error('ENOENT: no such file'), { code: 'ENOENT' });
+    });`);
+    expect(JSON.parse(stderr).err.stack).toContain('ENOENT: no such file');
   });
 
   it('leaves the process the time to stop by itself, and counts later errors', async () => {

@@ -87,7 +87,8 @@ export function createProjectionRunner(
     try {
       save();
     } catch (error) {
-      onError(new Error(`snapshots of the projections could not be saved: ${String(error)}`, { cause: error }));
+      const reason = error instanceof Error ? error.message : String(error);
+      onError(new Error(`snapshots of the projections could not be saved: ${reason}`, { cause: error }));
     }
     const ended = performance.now();
     pauseUntil = ended + (ended - began) * PAUSE;

@@ -59,7 +59,7 @@ const schema = `
 
 /** `path` is a file, made when missing, or `:memory:`. @throws only when the file can neither be used nor replaced. */
 export function openViewStore(path: string, options: ViewStoreOptions = {}): ViewStore {
-  let db = openOrReplace();
+  let db = naming(path, openOrReplace);
   /** Checksums of the states in the file, by the name of the snapshot. */
   const states = new Map<string, number>();
 
@@ -145,9 +145,11 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
       try {
         write(snapshots);
       } catch (error) {
-        if (!isDamage(error)) throw error;
-        reopen(error);
-        write(snapshots);
+        if (!isDamage(error)) throw named(path, error);
+        naming(path, () => {
+          reopen(error);
+          write(snapshots);
+        });
       }
     },
     close() {
@@ -205,6 +207,20 @@ function keepPrivate(path: string): void {
 /** Checksum of the whole snapshot, computed from that of its state: the state may be large, and is read once. */
 function checksum({ name, version, logId, position }: Omit<Snapshot, 'state'>, stateCrc: number): number {
   return crc32(JSON.stringify([name, version, logId, position]), stateCrc);
+}
+
+/** Of what SQLite throws, only some errors name the file. */
+function named(path: string, error: unknown): unknown {
+  if (!(error instanceof Error) || error.message.includes(path)) return error;
+  return Object.assign(new Error(`${path}: ${error.message}`, { cause: error }), { ...error, path });
+}
+
+function naming<Result>(path: string, action: () => Result): Result {
+  try {
+    return action();
+  } catch (error) {
+    throw named(path, error);
+  }
 }
 
 /** SQLITE_CORRUPT and SQLITE_NOTADB: the file itself is bad, unlike a full disk or a lock, which pass. */

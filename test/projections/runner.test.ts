@@ -140,6 +140,18 @@ describe('a projection', () => {
     views.close();
   });
 
+  test('cannot be saved while another process holds the file: the error names it', async () => {
+    const views = openViewStore(file());
+    const other = new DatabaseSync(file());
+    other.exec('BEGIN IMMEDIATE');
+    const snapshot = { name: 'a', version: 1, logId: 'x', position: await say(1), state: '{}' };
+    expect(() => views.save([snapshot])).toThrow(`${file()}: database is locked`);
+    other.close();
+    views.save([snapshot]);
+    expect(views.load('a')).toEqual(snapshot);
+    views.close();
+  });
+
   test('that throws stops there, reports it, and skips nothing', async () => {
     await say(2);
     const failures: Error[] = [];

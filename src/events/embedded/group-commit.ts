@@ -518,7 +518,6 @@ export class GroupCommit {
     }
   }
 
-  /** Stops permanently: the files belong to another writer, so nothing is repaired or acknowledged any more. */
   /** Finds out without an append whether this process must not write the log any more. */
   checkPlace(): void {
     if (this.#failure?.kind === 'taken over') return;
@@ -526,6 +525,7 @@ export class GroupCommit {
     if (takenOver !== undefined) this.#wasTakenOver(takenOver);
   }
 
+  /** Stops permanently: the files belong to another writer, so nothing is repaired or acknowledged any more. */
   #wasTakenOver(error: Error): void {
     if (this.#failure?.kind === 'taken over') return;
     this.#failure = { kind: 'taken over', error };

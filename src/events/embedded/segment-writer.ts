@@ -75,7 +75,7 @@ export class SegmentWriter {
       } catch {
         // tried again before the next write; until then a reader finds no whole frame there
       }
-      throw error;
+      throw inFolder(this.#dir, error);
     }
     segment.notePlace(frame.first, segment.bytes);
     segment.bytes += frame.length;
@@ -99,7 +99,11 @@ export class SegmentWriter {
   probe(bytes: number): void {
     const { segment, fd } = this.#active;
     this.#tailIsDirty = true;
-    writeFully(this.#disk, fd, Buffer.alloc(bytes), 0, bytes, segment.bytes);
+    try {
+      writeFully(this.#disk, fd, Buffer.alloc(bytes), 0, bytes, segment.bytes);
+    } catch (error) {
+      throw inFolder(this.#dir, error);
+    }
     this.#cutTail();
   }
 
@@ -139,14 +143,14 @@ export class SegmentWriter {
     if (this.#unsynced.length > 0 || this.#directoryChanged) {
       this.#syncAll().then(
         (closed) => done(null, closed),
-        (error: Error) => done(error, false),
+        (error: unknown) => done(inFolder(this.#dir, error), false),
       );
       return;
     }
     const { bytes } = active.segment;
     this.#disk.datasync(active.fd, (error) => {
       if (error === null) active.segment.durableBytes = bytes;
-      done(error, false);
+      done(error === null ? null : inFolder(this.#dir, error), false);
     });
   }
 
@@ -295,4 +299,11 @@ export class SegmentWriter {
     }
     for (const { fd } of [...this.#unsynced, this.#active]) this.#disk.close(fd);
   }
+}
+
+/** Errors of open files do not name them. */
+function inFolder(dir: string, error: unknown): Error {
+  const { message, code, path }: NodeJS.ErrnoException = error instanceof Error ? error : new Error(String(error));
+  const named = new Error(path === undefined ? `${message} (in ${dir})` : message, { cause: error });
+  return Object.assign(named, { path: path ?? dir }, code === undefined ? {} : { code });
 }

@@ -121,7 +121,7 @@ class ServedLog implements SharedLogServer {
       warn?.(`the socket ${socketPath} was removed or replaced, and is made again`, undefined);
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
-      if (problem !== this.#problem) warn?.('workers cannot connect to the log', error);
+      if (problem !== this.#problem) warn?.(`no worker can connect to the log: ${problem}`, undefined);
       this.#problem = problem;
     }
   }
