@@ -1,9 +1,10 @@
 /**
- * `node scripts/run.mjs scripts/test-summary.ts <vitest.json>`: a line for each failed test, then
+ * `node scripts/run.mjs scripts/test-summary.ts <vitest.json>`: for each failed test its name and the beginning of the reason, then
  * `N passed, N failed, N skipped`.
  * Exits with 1 when something failed, or when no test ran.
  */
 import { readFileSync } from 'node:fs';
+import { stripVTControlCharacters } from 'node:util';
 import { z } from 'zod';
 
 const report = z.object({
@@ -16,7 +17,10 @@ const report = z.object({
     z.object({
       name: z.string(),
       status: z.string(),
-      assertionResults: z.array(z.object({ status: z.string(), fullName: z.string() })),
+      message: z.string().default(''),
+      assertionResults: z.array(
+        z.object({ status: z.string(), fullName: z.string(), failureMessages: z.array(z.string()).nullish() }),
+      ),
     }),
   ),
 });
@@ -29,10 +33,18 @@ const found = report.parse(JSON.parse(readFileSync(path, 'utf8')));
 const broken = found.testResults.filter(
   ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((one) => one.status === 'failed'),
 );
-for (const { name } of broken) console.log(`failed as a whole: ${name}`);
+for (const { name, message } of broken) console.log([`failed as a whole: ${name}`, ...beginning(message)].join('\n'));
 for (const { name, assertionResults } of found.testResults) {
-  for (const { status, fullName } of assertionResults)
-    if (status === 'failed') console.log(`failed: ${name}: ${fullName}`);
+  for (const { status, fullName, failureMessages } of assertionResults) {
+    if (status !== 'failed') continue;
+    console.log([`failed: ${name}: ${fullName}`, ...(failureMessages ?? []).flatMap(beginning)].join('\n'));
+  }
+}
+
+/** Enough of a message to see what has failed. */
+function beginning(message: string): string[] {
+  const lines = stripVTControlCharacters(message).trim().split('\n').slice(0, 12);
+  return lines.filter((line) => line !== '').map((line) => `    ${line.slice(0, 200)}`);
 }
 
 const failed = found.numFailedTests + broken.length;

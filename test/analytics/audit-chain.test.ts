@@ -125,7 +125,7 @@ describe.skipIf(!hasChdb)('with analytics', { timeout: 60_000 }, () => {
     await log?.close();
     await gateway?.close();
     await embedded?.close();
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   async function chainOf(id: string, key?: string): Promise<Answered> {

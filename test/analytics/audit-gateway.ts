@@ -54,7 +54,7 @@ export async function startAuditGateway(history: HistoryOptions): Promise<AuditG
       await log.close();
       await gateway.close();
       await embedded.close();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

@@ -40,7 +40,7 @@ async function rowsOfParquet(path: string): Promise<Answered[]> {
       .split('\n')
       .map((line) => JSON.parse(line));
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

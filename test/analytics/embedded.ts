@@ -94,7 +94,7 @@ export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embe
       server.close();
       server.closeAllConnections();
       await engine.close();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

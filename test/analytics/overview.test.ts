@@ -54,7 +54,7 @@ describe.skipIf(!hasChdb)('GET /admin/overview', { timeout: 60_000 }, () => {
     await log?.close();
     await gateway?.close();
     await embedded?.close();
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   async function overview(query: Readonly<Record<string, string>> = range, headers = {}): Promise<Answered> {

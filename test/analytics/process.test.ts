@@ -9,7 +9,7 @@ import type { RecordedQuery, RecordQuery } from '../../src/http/clickhouse/reade
 import { providerTypes } from '../../src/providers/types.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'chancery-supervised-'));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
 
 const running: AnalyticsProcess[] = [];
 afterEach(async () => {

@@ -13,7 +13,7 @@ import { figuresOfLog } from './log-figures.ts';
 import { figuresInSql } from './sql-figures.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'chancery-rebuild-'));
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+afterAll(() => rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 }));
 
 function configOf() {
   const env = { DATA_DIR: dataDir, LOGGING_RETENTION_DAYS: '0', USAGE_RETENTION_DAYS: '0', ANALYTICS_HTTP_PORT: '0' };

@@ -51,7 +51,7 @@ beforeEach(() => {
 afterAll(async () => {
   for (const gateway of gateways) await gateway.close();
   await server?.close();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
 describe('POST /admin/sql with a server', () => {

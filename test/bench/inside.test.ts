@@ -89,7 +89,7 @@ describe('the probe in a server', () => {
   });
   afterAll(async () => {
     await Promise.all(running.map((server) => server.stop()));
-    rmSync(workDir, { recursive: true, force: true });
+    rmSync(workDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   async function probed(kind: 'garbage' | 'profile', name: string): Promise<unknown> {

@@ -33,7 +33,7 @@ afterAll(async () => {
   await subjects.stop();
   await Promise.all(running.map((server) => server.stop()));
   await upstreams.stop();
-  rmSync(workDir, { recursive: true, force: true });
+  rmSync(workDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 describe('the servers of the benchmark', () => {

@@ -24,7 +24,7 @@ describe.skipIf(!requested)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
   });
   afterAll(() => {
     killAll();
-    rmSync(clone, { recursive: true, force: true });
+    rmSync(clone, { recursive: true, force: true, maxRetries: 5 });
   });
 
   /** The PATH without this project's own Node. */
@@ -61,7 +61,7 @@ describe.skipIf(!requested)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
     ['as npm is', {}],
     ['with install scripts forbidden', { npm_config_ignore_scripts: 'true' }],
   ])('one command installs and runs it, %s', { timeout: 10 * aMinute }, (_, env) => {
-    rmSync(join(clone, 'node_modules'), { recursive: true, force: true });
+    rmSync(join(clone, 'node_modules'), { recursive: true, force: true, maxRetries: 5 });
     expect(npm(['run', '--silent', 'chancery', '--', 'config', 'print', '--data-dir', 'x'], env)).toContain(
       'data_dir: x',
     );
@@ -69,7 +69,7 @@ describe.skipIf(!requested)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
   });
 
   test('npm start installs for production; npm test adds the rest beside it', { timeout: 10 * aMinute }, async () => {
-    rmSync(join(clone, 'node_modules'), { recursive: true, force: true });
+    rmSync(join(clone, 'node_modules'), { recursive: true, force: true, maxRetries: 5 });
     const hasRunner = () => existsSync(join(clone, 'node_modules/vitest'));
     const lockfile = () => readFileSync(join(clone, 'package-lock.json'), 'utf8');
     const before = lockfile();

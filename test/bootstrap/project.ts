@@ -100,7 +100,7 @@ export class Project {
   }
 
   remove(): void {
-    rmSync(this.root, { recursive: true, force: true });
+    rmSync(this.root, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

@@ -9,7 +9,12 @@ const script = join(import.meta.dirname, '..', '..', 'scripts', 'test-summary.ts
 interface FileResult {
   readonly name: string;
   readonly status: 'passed' | 'failed';
-  readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
+  readonly message?: string;
+  readonly assertionResults: readonly {
+    readonly status: string;
+    readonly fullName: string;
+    readonly failureMessages?: readonly string[];
+  }[];
 }
 
 function summary(passed: number, failed: number, testResults: readonly FileResult[] = [], success = failed === 0) {
@@ -36,20 +41,35 @@ describe('the last line of .ci/run', () => {
   test('a failed test fails the run and is named', () => {
     const assertionResults = [
       { status: 'passed', fullName: 'a sum of one' },
-      { status: 'failed', fullName: 'a sum of two' },
+      {
+        status: 'failed',
+        fullName: 'a sum of two',
+        failureMessages: ['\u001b[31mexpected 3 to be 2\u001b[0m\n  at a.test.ts:5'],
+      },
     ];
     const file: FileResult = { name: 'a.test.ts', status: 'failed', assertionResults };
     expect(summary(4, 1, [file])).toEqual({
       status: 1,
-      lines: ['failed: a.test.ts: a sum of two', '4 passed, 1 failed, 3 skipped'],
+      lines: [
+        'failed: a.test.ts: a sum of two',
+        '    expected 3 to be 2',
+        '      at a.test.ts:5',
+        '4 passed, 1 failed, 3 skipped',
+      ],
     });
   });
 
   test('a file that could not be loaded counts as failed and is named', () => {
-    const file: FileResult = { name: 'a.test.ts', status: 'failed', assertionResults: [] };
+    const message = `no module b\n${'x'.repeat(1_000)}`;
+    const file: FileResult = { name: 'a.test.ts', status: 'failed', message, assertionResults: [] };
     expect(summary(5, 0, [file], false)).toEqual({
       status: 1,
-      lines: ['failed as a whole: a.test.ts', '5 passed, 1 failed, 3 skipped'],
+      lines: [
+        'failed as a whole: a.test.ts',
+        '    no module b',
+        `    ${'x'.repeat(200)}`,
+        '5 passed, 1 failed, 3 skipped',
+      ],
     });
   });
 

@@ -19,7 +19,7 @@ const { folder, remove } = pluginFolder({
 });
 for (const pipe of ['pipe.ts', 'with-pipe/pipe']) execFileSync('mkfifo', [join(folder, pipe)]);
 afterAll(() => {
-  rmSync(cwd, { recursive: true, force: true });
+  rmSync(cwd, { recursive: true, force: true, maxRetries: 5 });
   remove();
 });
 

@@ -14,7 +14,7 @@ async function embedded(options: EmbeddedLogOptions): Promise<LogUnderTest & { l
     log,
     dispose: async () => {
       await log.close();
-      await rm(dir, { recursive: true, force: true });
+      await rm(dir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

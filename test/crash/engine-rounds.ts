@@ -170,7 +170,7 @@ export class EngineRounds {
     if (!this.#plan.startsBeforeEngine) await this.#restarting;
     if (!this.#plan.losesReplica) return;
     this.sum.lostReplicas += 1;
-    rmSync(join(this.#dataDir, 'log'), { recursive: true, force: true });
+    rmSync(join(this.#dataDir, 'log'), { recursive: true, force: true, maxRetries: 5 });
   }
 
   /** After the gateway was started: fails when the engine did not start. */
@@ -182,7 +182,7 @@ export class EngineRounds {
   async loseReplica(): Promise<void> {
     const { problem } = await checkLog(join(this.#dataDir, 'log'));
     if (problem !== undefined) this.#complain({ check: 'log check', what: problem.reason });
-    rmSync(join(this.#dataDir, 'log'), { recursive: true, force: true });
+    rmSync(join(this.#dataDir, 'log'), { recursive: true, force: true, maxRetries: 5 });
     this.sum.lostReplicas += 1;
   }
 

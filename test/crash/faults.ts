@@ -34,7 +34,7 @@ export class FailingDisk {
   }
 
   remove(): void {
-    rmSync(join(this.#control, '..'), { recursive: true, force: true });
+    rmSync(join(this.#control, '..'), { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
@@ -136,7 +136,7 @@ export async function loseSegments(round: FaultRound, settings: Record<string, s
     if (problem !== undefined) complain(`log check after the loss was accepted: ${problem.reason}`);
     await checkAfter(dataDir, acknowledged, complain);
   } finally {
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

@@ -75,7 +75,7 @@ describe('the examples of the documents', () => {
       const config = loadConfig({ flags: { config: path }, env: {}, cwd: folder, providerTypes });
       expect(config).toMatchObject({ ok: true });
     } finally {
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 });
@@ -141,7 +141,7 @@ describe.skipIf(!hasChdb)('an example that is run beside a gateway', () => {
   afterAll(async () => {
     killAll();
     await simulated.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
 
   const until = (isSo: () => Promise<boolean>) =>

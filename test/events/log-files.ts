@@ -15,7 +15,7 @@ const memoryDisk = '/dev/shm';
 export function temporaryDirectory(parent: 'disk' | 'memory' = 'disk'): string {
   const inMemory = parent === 'memory' && existsSync(memoryDisk);
   const dir = mkdtempSync(path.join(inMemory ? memoryDisk : tmpdir(), 'chancery-log-'));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
   return dir;
 }
 

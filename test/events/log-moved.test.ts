@@ -44,7 +44,7 @@ describe.each(['standard', 'relaxed'] as const)('a log with durability %s whose 
     await expect(appendThing(log, 99)).rejects.toThrow(/no longer in/);
     expect(log.status()).toMatchObject({ state: 'unavailable', reason: expect.stringContaining('moved or replaced') });
     await log.close().catch(() => {});
-    rmSync(dir, { recursive: true, force: true });
+    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
     renameSync(moved, dir);
     expect((await readThings(await openTestLog(dir))).slice(0, 4)).toEqual(upTo(4));
   });

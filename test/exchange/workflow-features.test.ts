@@ -62,7 +62,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await gateway.close();
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 async function ask(userPath: string, model = MODEL) {

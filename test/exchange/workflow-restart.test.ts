@@ -16,7 +16,7 @@ let dataDir = '';
 beforeEach(() => {
   dataDir = mkdtempSync(join(tmpdir(), 'chancery-workflow-restart-'));
 });
-afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
+afterEach(() => rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 }));
 
 async function typesOf(stream: string): Promise<string[]> {
   return (await eventsIn(dataDir)).filter((event) => event.stream === stream).map(({ type }) => type);

@@ -39,7 +39,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const gateway of [...gateways]) await stop(gateway);
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
 async function join(name: string): Promise<TestGateway> {

@@ -72,7 +72,7 @@ export function withSeveral({ delays, env = {}, simulated: options = {} }: Sever
     await Promise.all(started.map(({ gateway }) => gateway.stop('test is over')));
     for (const { network, dataDir } of started) {
       await network.close();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
     await simulated.close();
     await store?.stop();

@@ -42,7 +42,7 @@ export function administrator(gateway: Pick<TestGateway, 'fetch'>) {
       const clocks = [Date.now, wallClock];
       const before = Math.max(...clocks.map((clock) => clock()));
       const now = () => Math.min(...clocks.map((clock) => clock()));
-      while (now() <= before + 5) await new Promise((resolve) => setImmediate(resolve));
+      while (now() <= before + 20) await new Promise((resolve) => setImmediate(resolve));
       return new Date(now()).toISOString();
     },
   };

@@ -8,7 +8,7 @@ import { expectEnvelope, json, modelsListed, user, withGateway } from '../suppor
 
 const dataDir = mkdtempSync(join(tmpdir(), 'chancery-bad-http-'));
 writeFileSync(join(dataDir, 'chancery.yaml'), 'server: { headers_timeout: 500ms, request_timeout: 1s }\n');
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+afterAll(() => rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 }));
 const gateway = withGateway({ dataDir });
 
 const KEY = `host: gateway\r\nauthorization: Bearer ${MASTER_KEY}\r\n`;

@@ -62,7 +62,7 @@ describe.skipIf(!hasChdb)('hits of the response cache', () => {
     await log?.close();
     await gateway?.close();
     await embedded?.close();
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   const get = async (path: string): Promise<Answered> => json(await gateway.fetch(path));

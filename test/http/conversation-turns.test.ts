@@ -251,7 +251,7 @@ describe('a conversation', () => {
     } finally {
       await running.close();
       await provider.close();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 });

@@ -93,7 +93,7 @@ describe('the start', () => {
       expect(global).toMatchObject({ version: 2, workflow_payload: { features: { guardrails: false }, steps: [] } });
       await second.close();
     } finally {
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 

@@ -89,7 +89,7 @@ beforeAll(async () => {
   for await (const event of log.readAll()) events.push(event);
   await log.close();
 }, 60_000);
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+afterAll(() => rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 }));
 
 const isClientApi = (route: string) => /^\w+ \/(v1|p)\//.test(route);
 const isCounted = ({ type }: RecordedEvent) => type === 'requests.refused' || type === 'requests.answered';

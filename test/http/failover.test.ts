@@ -546,6 +546,6 @@ test('a response that was resumed after a stop uses the current virtual models',
   } finally {
     await running.close();
     await Promise.all([a.close(), b.close()]);
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   }
 });

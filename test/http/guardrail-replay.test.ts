@@ -431,7 +431,7 @@ describe('GET /admin/guardrails/replay/{id} after a restart', () => {
       expect(await json(await after.fetch('/admin/guardrails/replay'))).toMatchObject([{ id, status: ended.status }]);
       await after.close();
     } finally {
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 });

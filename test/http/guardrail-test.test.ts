@@ -261,7 +261,7 @@ describe('a stop of the gateway', () => {
     } finally {
       silent.close();
       silent.closeAllConnections();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 });

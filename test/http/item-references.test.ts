@@ -237,7 +237,7 @@ describe('the index of items', () => {
       await running.close();
       await provider.close();
       await other.close();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 });

@@ -16,7 +16,7 @@ beforeEach(() => {
 afterEach(async () => {
   await running?.close();
   running = undefined;
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 async function start(env: Record<string, string> = {}): Promise<TestGateway> {

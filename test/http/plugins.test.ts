@@ -99,7 +99,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await gateway.close();
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 function chat(userPath: string, text: string, stream = false, at = gateway): Promise<Response> {
@@ -264,7 +264,7 @@ describe('plugin.loaded', () => {
     expect(recorded).toHaveLength(2);
     expect(recorded[1]).toMatchObject({ name: 'changing', hooks: ['prompt'], mutates: false });
     changing.remove();
-    rmSync(data, { recursive: true, force: true });
+    rmSync(data, { recursive: true, force: true, maxRetries: 5 });
   });
 });
 

@@ -167,7 +167,7 @@ describe('prices and a restart', () => {
         await second.close();
       }
     } finally {
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 
@@ -201,7 +201,7 @@ describe('prices and a restart', () => {
       });
     } finally {
       await started.close();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 });

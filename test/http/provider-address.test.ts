@@ -129,7 +129,7 @@ describe('a provider that was stored at a local address', () => {
   });
   afterAll(async () => {
     await gateway.close();
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   const ask = async (name: string) => {

@@ -379,7 +379,7 @@ describe('secrets', () => {
     for (const gateway of open.splice(0)) await gateway.close();
   });
   afterAll(() => {
-    for (const dataDir of dataDirs) rmSync(dataDir, { recursive: true, force: true });
+    for (const dataDir of dataDirs) rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   const newDataDir = () => {

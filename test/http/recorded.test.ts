@@ -92,7 +92,7 @@ async function everythingIn(log: EventLog): Promise<string> {
 
 async function end({ log, dataDir }: Afterwards): Promise<void> {
   await log.close();
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 }
 
 const chat = `{ "model":"llamacpp/simulated-small", "x":9007199254740993123,"messages":[{"role":"user","content":"PROMPT-MARK: reply with exactly: ANSWER-MARK"}] }`;

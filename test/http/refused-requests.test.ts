@@ -53,7 +53,7 @@ beforeAll(async () => {
   for await (const event of log.readAll()) events.push(event);
   await log.close();
 }, 30_000);
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+afterAll(() => rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 }));
 
 /** The first requests are recorded one by one, and once more if the minute ended meanwhile. */
 function recordedAlone(): string[] {

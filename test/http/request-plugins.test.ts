@@ -66,7 +66,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await gateway.close();
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   remove();
 });
 

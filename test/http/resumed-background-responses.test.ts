@@ -26,7 +26,7 @@ afterEach(async () => {
   provider.control.release();
   await running?.close();
   running = undefined;
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 afterAll(() => provider.close());
 

@@ -91,7 +91,7 @@ afterAll(async () => {
   await log?.close();
   await gateway?.close();
   await embedded?.close();
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 async function report(path: string, query: Readonly<Record<string, string | undefined>> = {}, headers = {}) {

@@ -284,7 +284,7 @@ test('a configuration that completes a cycle with a saved one keeps the gateway 
   await expect(startTestGateway({ dataDir, env: { VIRTUAL_MODELS: declared } })).rejects.toThrow(
     "virtual_models: 'declared' cannot be resolved: declared → saved → declared. Saved by an administrator: saved",
   );
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 test('everything is the same after a restart, including resolution', async () => {
@@ -310,7 +310,7 @@ test('everything is the same after a restart, including resolution', async () =>
     await answer.text();
   } finally {
     await second.close();
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   }
 });
 

@@ -10,7 +10,7 @@ export function pluginFolder(files: Readonly<Record<string, string>>): { readonl
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), content);
   }
-  return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) };
+  return { folder, remove: () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }) };
 }
 
 /** The source of a plugin with these hooks. @param head code before the plugin */

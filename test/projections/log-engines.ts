@@ -29,7 +29,7 @@ export async function openTestLog(engine: Engine): Promise<TestLog> {
     close,
     async discard() {
       await close();
-      if (dir !== undefined) rmSync(dir, { recursive: true, force: true });
+      if (dir !== undefined) rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

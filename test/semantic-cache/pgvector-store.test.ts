@@ -132,7 +132,7 @@ describe('a gateway with its vectors in pgvector', () => {
     } finally {
       await running.close();
       await provider.close();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 

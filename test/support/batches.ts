@@ -50,7 +50,7 @@ export function withLastingProvider(options: SimulatedProviderOptions = {}): Las
   afterAll(async () => {
     await running?.close();
     await provider.close();
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
   return {
     provider,

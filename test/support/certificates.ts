@@ -46,7 +46,7 @@ export function createAuthority(): Authority {
       openssl('x509', '-req', '-in', request, ...signer, '-days', '2', '-extfile', settings, '-out', made.certFile);
       return withTexts(made);
     },
-    remove: () => rmSync(folder, { recursive: true, force: true }),
+    remove: () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }),
   };
 }
 

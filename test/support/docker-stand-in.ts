@@ -82,7 +82,7 @@ export async function startDockerStandIn(
       await end();
       server.closeAllConnections();
       server.close();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

@@ -110,7 +110,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       await gateway.stop('test is over');
       await service?.close();
       await simulated.close();
-      if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true });
+      if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }
@@ -145,7 +145,7 @@ async function startOthers(
       await proxy.close();
       for (const { gateway, dir } of started) {
         await gateway.stop('test is over');
-        rmSync(dir, { recursive: true, force: true });
+        rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
       }
     },
   };

@@ -43,7 +43,7 @@ async function makeEnvironment(say: (line: string) => void): Promise<PythonForTe
   const folder = environmentFolder();
   // Those of earlier lists, and one that was not finished.
   for (const name of readdirSync(environments)) {
-    if (name !== 'lock') rmSync(join(environments, name), { recursive: true, force: true });
+    if (name !== 'lock') rmSync(join(environments, name), { recursive: true, force: true, maxRetries: 5 });
   }
   say(`installing the packages of ${requirements} (only needed once for each state of that file)`);
   const python = interpreterOf(folder);

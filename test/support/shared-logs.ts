@@ -70,7 +70,7 @@ export class ServedFolder {
 
   async dispose(): Promise<void> {
     if (this.#runs) await this.stop();
-    await rm(this.folder, { recursive: true, force: true });
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

@@ -89,7 +89,7 @@ export async function startStandIn(security?: StandInSecurity): Promise<RunningS
     },
     stop: async () => {
       await end('SIGKILL');
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
     setFaults: (faults) => send({ faults }),
     disconnect: () => send({ do: 'disconnect' }),

@@ -120,7 +120,7 @@ export async function startAttackTarget(): Promise<AttackTarget> {
       await gateway.close();
       await embedded.close();
       listener.close();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

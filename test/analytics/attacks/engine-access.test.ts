@@ -53,7 +53,7 @@ describe.skipIf(!hasChdb)('the engine itself', () => {
   });
   afterAll(async () => {
     await engine?.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
 
   describe.each<Role>(['reader', 'writer'])('refuses the %s', (role) => {

@@ -37,7 +37,7 @@ describe.skipIf(!hasChdb)('tables of ClickHouse about itself', () => {
   });
   afterAll(async () => {
     await engine?.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
 
   test('each is either visible to readers or hidden', () => {

@@ -152,7 +152,7 @@ export class Member {
   }
 
   loseData(): void {
-    rmSync(this.dataDir, { recursive: true, force: true });
+    rmSync(this.dataDir, { recursive: true, force: true, maxRetries: 5 });
   }
 
   /** @returns a function that ends this time, also when the process has ended meanwhile */

@@ -35,7 +35,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway.close();
   await provider.close();
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 const ISSUED = /"(id|response_id|item_id)":(\s*)"(chatcmpl-|resp_|msg_|rs_|fc_|embd-)[^"\\]*"/g;

@@ -119,7 +119,7 @@ describe('after a restart', () => {
   afterAll(async () => {
     await started?.close();
     await simulated.close();
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   it.each(['snapshots of the views', 'the log alone'])('answers from %s', async (from) => {

@@ -247,7 +247,7 @@ describe('after a restart', () => {
     } finally {
       await running.close();
       await provider.close();
-      rmSync(dataDir, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
     }
   });
 });

@@ -87,7 +87,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway.close();
   await Promise.all([native.close(), translated.close()]);
-  rmSync(dataDir, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
 });
 
 /** The turns of one client. */

@@ -16,7 +16,7 @@ let dataDir = '';
 beforeEach(() => {
   dataDir = mkdtempSync(join(tmpdir(), 'chancery-unsent-'));
 });
-afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
+afterEach(() => rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 }));
 
 async function recordedFailure(): Promise<unknown> {
   return (await eventsIn(dataDir)).find(({ type }) => type === 'exchange.failed')?.data;

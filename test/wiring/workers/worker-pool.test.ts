@@ -8,7 +8,7 @@ import type { Config } from '../../../src/config/config.ts';
 import { WorkerPool } from '../../../src/wiring/workers/worker-pool.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'chancery-pool-'));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
 let programs = 0;
 
 const ready = `

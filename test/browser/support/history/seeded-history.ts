@@ -79,7 +79,7 @@ async function keepHistory(kept: string): Promise<void> {
 function removeOld(): void {
   for (const name of globSync(`${prefix}*`, { cwd: tmpdir() })) {
     const path = join(tmpdir(), name);
-    if (Date.now() - statSync(path).mtimeMs > KEPT_MS) rmSync(path, { recursive: true, force: true });
+    if (Date.now() - statSync(path).mtimeMs > KEPT_MS) rmSync(path, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
