@@ -47,6 +47,7 @@ describe.each(['1', '2'])('a gateway whose log is moved away, with %s workers', 
     // What it has acknowledged is not at the place that its settings name.
     expect((await gateway.process.exited).code, gateway.process.stderr).toBe(1);
     expect(gateway.process.stderr).toContain('is no longer in');
+    expect(gateway.process.stderr).not.toContain('All acknowledged events are recorded');
     renameSync(join(dataDir, 'elsewhere'), join(dataDir, 'log'));
     const again = await serve({ dataDir, env });
     expect((await ask(again.url, `/v1/responses/${id}`)).status).toBe(200);

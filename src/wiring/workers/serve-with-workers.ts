@@ -139,13 +139,13 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
   const { unrecorded, ...stopped } = await pool.stop(reason, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
   clearInterval(states);
   const errors = [...stopped.errors];
-  for (const why of unrecorded) {
-    printError(`All acknowledged events are recorded; the stop of a worker could not be: ${why}`);
-  }
   try {
     await analyticsStopped;
     await sharing.close();
     await log.close();
+    for (const why of unrecorded) {
+      printError(`All acknowledged events are recorded; the stop of a worker could not be: ${why}`);
+    }
   } catch (error) {
     errors.push(String(error));
   }
