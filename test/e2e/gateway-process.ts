@@ -121,6 +121,8 @@ function inherited(): Record<string, string> {
 }
 
 export interface ServeOptions extends ProcessOptions {
+  /** After which the process is killed when it does not listen; default 30 s. */
+  readonly listensWithinMs?: number;
   readonly dataDir: string;
 }
 
@@ -133,12 +135,17 @@ export interface ServedGateway {
 }
 
 /** A gateway with the usual master key that keeps its data in `dataDir`; resolves once it listens. */
-export async function serve({ dataDir, env, ...options }: ServeOptions): Promise<ServedGateway> {
+export async function serve({
+  dataDir,
+  env,
+  listensWithinMs = LISTENS_WITHIN_MS,
+  ...options
+}: ServeOptions): Promise<ServedGateway> {
   const process = startProcess({
     ...options,
     env: { DATA_DIR: dataDir, GATEWAY_MASTER_KEY: MASTER_KEY, RETRY_INITIAL_BACKOFF: '10ms', ...env },
   });
-  const patience = setTimeout(() => process.kill('SIGKILL'), LISTENS_WITHIN_MS);
+  const patience = setTimeout(() => process.kill('SIGKILL'), listensWithinMs);
   try {
     return { url: await process.listening, process };
   } finally {

@@ -19,6 +19,8 @@ export interface MemberOptions {
 }
 
 const run = promisify(execFile);
+/** A gateway that has lost its data reads the whole log from the engine: some thousand events per second from the stand-in. */
+const LISTENS_WITHIN_MS = 120_000;
 const MAX_STARTS = 4;
 const READY_WITHIN_MS = 30_000;
 /** A stop drains, and ends what does not end. */
@@ -93,6 +95,7 @@ export class Member {
     try {
       return await serve({
         dataDir: this.dataDir,
+        listensWithinMs: LISTENS_WITHIN_MS,
         env: { ...this.#env, ...(this.link && { LOG_URL: this.link.logUrl }) },
       });
     } catch (error) {
