@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -60,6 +60,18 @@ describe('a replica that is opened again', () => {
     if (file === undefined || more.length > 0) throw new Error(`${dir} has no checkpoint, or several`);
     return file;
   };
+
+  it('has everything again after its folder was removed while it was idle: until then it is unavailable', async () => {
+    await append(replica, 0, 4);
+    rmSync(replica.dir, { recursive: true });
+    await expect
+      .poll(() => replica.log.status(), { timeout: 5_000 })
+      .toMatchObject({ state: 'unavailable', reason: expect.stringContaining(`no longer in ${replica.dir}`) });
+    await replica.log.close();
+    await replica.reopen();
+    await append(replica, 4, 4);
+    await sameLogs(replica, other);
+  });
 
   it('with an older checkpoint than its events has the same log', async () => {
     await append(replica, 0, 10);
