@@ -198,6 +198,11 @@ function filesOf(path: string): readonly string[] {
   return ['', '-wal', '-shm', '-journal'].map((suffix) => path + suffix);
 }
 
+/** Removes the snapshots of a gateway that does not run: its next start folds the log. */
+export function removeViews(dataDir: string): void {
+  for (const file of filesOf(viewsFile(dataDir))) rmSync(file, { force: true });
+}
+
 /** Only for the owner, also when an earlier version made it readable to others. SQLite's other files get this mode. */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600));

@@ -7,7 +7,7 @@ import type { Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { directoryOf, openLog } from '../../events/open-log.ts';
 import type { LogFigures } from '../../http/metrics.ts';
-import { refuseMissingLog } from './missing-log.ts';
+import { refuseMissingLog, removeViewsOfMissingReplica } from './missing-log.ts';
 
 export type GatewayLog = EventLog;
 
@@ -41,6 +41,7 @@ export async function openGatewayLog(
     refuseMissingLog({ dataDir, url: log.url });
     return openLog(log.url, { durability: log.durability, warn });
   }
+  removeViewsOfMissingReplica({ dataDir, folder: log.engine.folder });
   // Loads the client of the engine.
   const { openReplicatedLog } = await import('../../events/open-replicated-log.ts');
   return openReplicatedLog({ ...engineAccess(log.url, log.engine), dir: log.engine.folder, warn, ...further });

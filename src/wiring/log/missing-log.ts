@@ -4,7 +4,7 @@ import { nodeDisk } from '../../events/embedded/disk.ts';
 import { identityFile } from '../../events/embedded/identity.ts';
 import { segmentsIn } from '../../events/embedded/segment.ts';
 import { directoryOf } from '../../events/open-log.ts';
-import { viewsFile } from '../../projections/view-store.ts';
+import { removeViews, viewsFile } from '../../projections/view-store.ts';
 
 /**
  * To be called before a log in files is opened for writing. A replica may be missing: it is made again from its engine.
@@ -19,6 +19,14 @@ export function refuseMissingLog({ dataDir, url }: { readonly dataDir: string; r
     `there is no event log in ${dir}, but ${views} was built from one. Make sure that its volume is mounted, or restore ` +
       `a backup; to begin a new, empty log, remove ${views}`,
   );
+}
+
+/**
+ * To be called before a replica is opened. One that is made anew may differ from the one before, which was moved away because
+ * it did not have what its engine has: projections that were built from that one are removed.
+ */
+export function removeViewsOfMissingReplica(parts: { readonly dataDir: string; readonly folder: string }): void {
+  if (!hasLog(parts.folder)) removeViews(parts.dataDir);
 }
 
 /** Whether there is a part of one, of which the opening finds out whether it is complete. */
