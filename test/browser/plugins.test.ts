@@ -27,10 +27,10 @@ describeInChromium('the page Plugins', () => {
     await expect.poll(() => new URL(page.url()).searchParams.get('plugin')).toBe(failed?.name);
 
     await opened.visit('/plugins?plugin=string_replace');
-    const text = await shownText(page.locator('details[open]'));
-    expect(text).toMatch(/Guardrails: .*house-style/);
-    expect(text).toMatch(/Workflows: .*website/);
-    expect(text).toContain('rules');
+    const open = () => shownText(page.locator('details[open]'));
+    await expect.poll(open).toMatch(/Guardrails: .*house-style/);
+    await expect.poll(open).toMatch(/Workflows: .*website/);
+    await expect.poll(open).toContain('rules');
     expectClean(opened);
   });
 });

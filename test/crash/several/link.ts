@@ -113,13 +113,14 @@ export async function startLink(targetPort: number, port = 0): Promise<Link> {
   const breakAll = () => {
     for (const { sockets } of connections) for (const socket of sockets) socket.destroy();
   };
-  const server = createServer({ allowHalfOpen: true }, (client) => {
+  // Without a delay of its own: small parts that wait for an acknowledgement take 40 ms each.
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     client.on('error', () => client.destroy());
     if (state?.fault === 'cut') {
       client.destroy();
       return;
     }
-    const target = connect({ port: targetPort, host: '127.0.0.1', allowHalfOpen: true });
+    const target = connect({ port: targetPort, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
     const { there, back } = passingOf(state);
     const connection: Connection = {
       sockets: [client, target],
