@@ -45,4 +45,6 @@ export interface ProviderConfig {
   readonly source: 'environment' | 'file' | 'stored';
   /** Whether loopback, link-local and cloud metadata addresses are allowed. Default: unless `source` is `stored`. */
   readonly localAddresses?: boolean;
+  /** Asked directly before the first byte of each call for a client is sent; false: it fails as `unreachable`. */
+  readonly mayCall?: () => boolean;
 }

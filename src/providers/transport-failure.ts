@@ -6,7 +6,10 @@ import { LOCAL_ADDRESS } from './checked-lookup.ts';
 import { ProviderFailure } from './provider.ts';
 import type { TimeLimit } from './time-limit.ts';
 
+const MAY_NOT_BEGIN = 'MAY_NOT_BEGIN';
+
 const reasons: Readonly<Record<string, string>> = {
+  [MAY_NOT_BEGIN]: 'this gateway was not sure to be the only one with the request',
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EPIPE: 'connection closed',
@@ -36,6 +39,11 @@ function reasonOf(error: Error): string {
   if (error.name === 'HTTPParserError') return 'it did not speak HTTP';
   const code = codeOf(error);
   return code === undefined ? 'connection failed' : (reasons[code] ?? code);
+}
+
+/** A call that was not allowed to begin when it had a connection. */
+export function mayNotBegin(): Error {
+  return Object.assign(new Error('not sent'), { code: MAY_NOT_BEGIN });
 }
 
 /** The request was not sent. */

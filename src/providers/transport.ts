@@ -37,6 +37,8 @@ export interface TransportRequest {
   readonly signal: AbortSignal;
   /** Pauses of the answer are allowed, because its reader limits the whole of it. */
   readonly mayIdle?: boolean;
+  /** Asked when there is a connection, before the first byte is sent; false: nothing is sent. */
+  readonly mayBegin?: (() => boolean) | undefined;
 }
 
 export interface Transport {
@@ -74,10 +76,14 @@ export function createTransport(options: TransportOptions): Transport {
   let destroyed = false;
 
   return {
-    send({ method, path, headers, body, signal, mayIdle = false }) {
+    send({ method, path, headers, body, signal, mayIdle = false, mayBegin }) {
       return new Promise((resolve, reject) => {
         const bodiless = method === 'HEAD';
-        const call = new UpstreamCall({ provider, signal, headers: headersLimit, idle, bodiless }, resolve, reject);
+        const call = new UpstreamCall(
+          { provider, signal, headers: headersLimit, idle, bodiless, mayBegin },
+          resolve,
+          reject,
+        );
         const bodyTimeout = mayIdle ? 0 : idle.ms;
         if (!call.over) pool.dispatch({ origin, method, path, headers, body: toDispatch(body), bodyTimeout }, call);
       });

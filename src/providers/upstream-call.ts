@@ -4,7 +4,7 @@ import { decodedBody } from './decoded-body.ts';
 import type { ProviderFailure, ProviderReply, ReplyBody } from './provider.ts';
 import { pieceReader, type Reader, type SteeredCall, wholeReader } from './reply-readers.ts';
 import type { TimeLimit } from './time-limit.ts';
-import { cancelled, lateAnswer, streamCut, tooLarge, unreachable } from './transport-failure.ts';
+import { cancelled, lateAnswer, mayNotBegin, streamCut, tooLarge, unreachable } from './transport-failure.ts';
 
 /** Bytes buffered before the body is read; then the socket is paused. */
 const READ_AHEAD_BYTES = 64 * 1024;
@@ -18,6 +18,7 @@ export interface CallOptions {
   readonly idle: TimeLimit;
   /** The answer has no body, whatever its headers say (`HEAD`). */
   readonly bodiless: boolean;
+  readonly mayBegin?: (() => boolean) | undefined;
 }
 
 type Headers = Record<string, string | string[] | undefined>;
@@ -67,6 +68,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   // Callbacks of undici.
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
+    // A wait for a connection has no limit that a lease could know: this process may have stood still in it.
+    if (this.#options.mayBegin?.() === false) {
+      controller.abort(mayNotBegin());
+      return;
+    }
     this.#controller = controller;
     if (this.#failure !== undefined) controller.abort(this.#failure);
   }

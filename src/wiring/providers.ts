@@ -21,6 +21,8 @@ export interface GatewayProvidersOptions {
   readonly logger: Logger;
   /** Resolves once every exchange that is open now has ended. */
   openExchangesEnded(): Promise<void>;
+  /** Whether no other gateway can have taken over the exchanges of this one. */
+  mayCall(): boolean;
 }
 
 export type GatewayProviders = Awaited<ReturnType<typeof createGatewayProviders>>;
@@ -45,6 +47,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     remembered: () => remembered.state,
     openExchangesEnded: () => options.openExchangesEnded(),
     now: () => performance.now(),
+    mayCall: options.mayCall,
     circuitChanged: (name, state) => logger.warn(`provider ${name}: circuit breaker ${state}`),
     onError,
   });

@@ -25,6 +25,7 @@ function roster(remembered: Record<string, KnownProvider> = {}) {
   const ended = Promise.withResolvers<void>();
   const memory = new Map(Object.entries(remembered));
   const made = new ProviderRoster({
+    mayCall: () => true,
     registry: {
       set(providers, of = new Map()) {
         registered = providers;

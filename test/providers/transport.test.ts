@@ -707,3 +707,25 @@ describe('a failure', () => {
     expect((await failureOf(transport.send(get()))).message).toContain('the gateway is stopping');
   });
 });
+
+describe('a call that may no longer begin when it has a connection', () => {
+  test('sends nothing, and fails as unreachable', async () => {
+    const { origin, requests } = await upstream((_request, response) => void response.end('hello'));
+    const transport = transportTo(origin);
+    let mayBegin = true;
+    const sent = transport.send({ ...get(), mayBegin: () => mayBegin });
+    // The connection is not open yet.
+    mayBegin = false;
+    const failure = await failureOf(sent);
+    expect(failure.kind).toBe('unreachable');
+    expect(failure.message).toContain('not sure to be the only one');
+    expect(requests).toHaveLength(0);
+
+    mayBegin = true;
+    const reply = await transport.send({ ...get(), mayBegin: () => mayBegin });
+    expect((await reply.body.bytes(100)).toString()).toBe('hello');
+    const reused = await failureOf(transport.send({ ...get(), mayBegin: () => false }));
+    expect(reused.kind).toBe('unreachable');
+    expect(requests).toHaveLength(1);
+  });
+});

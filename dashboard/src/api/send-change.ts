@@ -24,30 +24,46 @@ export interface Change<Verb extends Method, Path extends PathOf<Verb>> {
   readonly ifMatch?: string | undefined;
 }
 
+/** The error of a change whose answer was lost: the gateway may have done it. */
+export const OUTCOME_UNKNOWN = 'outcome_unknown';
+/** A change waits for every gateway, and a test of a guardrail for a model. */
+const ANSWERED_WITHIN_MS = 120_000;
+
 /**
  * Sends one change. It is in force in all gateways once this resolves.
  * @returns the answer; undefined for an answer without a body
- * @throws ApiError
+ * @throws ApiError; with the code `OUTCOME_UNKNOWN` when no whole answer of the gateway has arrived
  */
 export async function sendChange<Verb extends Method, Path extends PathOf<Verb>>(
   change: Change<Verb, Path>,
 ): Promise<AnswerOf<Operation<Path, Lowercase<Verb>>>> {
   const { method, of, at = of, json, query, ifMatch } = change;
-  const response = await request(at, {
-    method,
-    json,
-    query,
-    ...(ifMatch === undefined ? {} : { headers: { 'if-match': `"${ifMatch}"` } }),
-  });
-  const text = await response.text();
-  if (text === '') return undefined as AnswerOf<Operation<Path, Lowercase<Verb>>>;
   try {
-    return JSON.parse(text) as AnswerOf<Operation<Path, Lowercase<Verb>>>;
-  } catch {
-    throw new ApiError('The change was sent, but its answer is incomplete. Load the page again to see the state.', {
-      ...{ status: 0, code: 'no_json' },
+    const response = await request(at, {
+      method,
+      json,
+      query,
+      signal: AbortSignal.timeout(ANSWERED_WITHIN_MS),
+      ...(ifMatch === undefined ? {} : { headers: { 'if-match': `"${ifMatch}"` } }),
+    });
+    const text = await response.text();
+    return (text === '' ? undefined : JSON.parse(text)) as AnswerOf<Operation<Path, Lowercase<Verb>>>;
+  } catch (error) {
+    if (isAnswer(error)) throw error;
+    throw new ApiError('The change was sent, but no whole answer of the gateway has arrived.', {
+      ...{ status: error instanceof ApiError ? error.status : 0, code: OUTCOME_UNKNOWN },
     });
   }
+}
+
+/** Whether the gateway, or a proxy before it, has refused the change. */
+function isAnswer(error: unknown): error is ApiError {
+  if (!(error instanceof ApiError) || error.code === 'unreachable') return false;
+  return error.code !== 'no_json' || (error.status >= 400 && error.status < 500);
+}
+
+export function isOutcomeUnknown(error: ApiError | undefined): boolean {
+  return error?.code === OUTCOME_UNKNOWN;
 }
 
 /** Whether the change was based on a revision that is not the current one. */

@@ -2,11 +2,12 @@ import './change-dialog.css';
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useState } from 'preact/hooks';
 import type { ApiError } from '../api/client.ts';
-import { isConflict } from '../api/send-change.ts';
+import { isConflict, isOutcomeUnknown } from '../api/send-change.ts';
 import { Button } from './button.tsx';
 import { ConflictView, type CurrentVersion } from './conflict-view.tsx';
 import { Dialog } from './dialog.tsx';
 import { ErrorPanel } from './states.tsx';
+import { type Outcome, outcomeOf, UnknownOutcome } from './unknown-outcome.tsx';
 import { useChange } from './use-change.ts';
 
 const Refused = createContext<ApiError | undefined>(undefined);
@@ -28,6 +29,8 @@ interface ChangeDialogProps {
   readonly readCurrent?: () => Promise<CurrentVersion>;
   /** What would be saved, as `readCurrent` returns it. */
   readonly mine?: () => unknown;
+  /** Finds out what became of the change when its answer was lost. Default: what `readCurrent` returns, compared with `mine`. */
+  readonly look?: () => Promise<Outcome>;
   readonly canSubmit?: boolean;
   readonly place?: 'middle' | 'side';
   readonly onClose: () => void;
@@ -39,15 +42,22 @@ interface ChangeDialogProps {
 
 /**
  * A form that changes one thing. A change that is based on an old revision is not sent over the newer one: both versions
- * are shown, and the user chooses.
+ * are shown, and the user chooses. While a change is sent the dialog stays open; when its answer is lost, what became of
+ * it is looked up before it can be sent again.
  */
 export function ChangeDialog(props: ChangeDialogProps) {
   const { title, submitLabel, revision, save, readCurrent, mine, canSubmit = true, place = 'middle' } = props;
   const { error, isSending, send, clear } = useChange(props.onDone);
   const [dismissed, setDismissed] = useState<ApiError | undefined>(undefined);
-  const isInConflict = isConflict(error) && error !== dismissed && readCurrent !== undefined;
+  const [compared, setCompared] = useState<ApiError | undefined>(undefined);
+  const isShown = error !== undefined && error !== dismissed;
+  const isInConflict = isShown && (isConflict(error) || error === compared) && readCurrent !== undefined;
+  const look = props.look ?? (readCurrent && mine && (() => outcomeOf(revision, mine(), readCurrent)));
+  const close = () => {
+    if (!isSending) props.onClose();
+  };
   return (
-    <Dialog title={title} onClose={props.onClose} place={place}>
+    <Dialog title={title} onClose={close} place={place}>
       <Refused.Provider value={error}>
         <form
           class="change-form"
@@ -58,13 +68,31 @@ export function ChangeDialog(props: ChangeDialogProps) {
           }}
         >
           {props.children}
-          {error !== undefined && !isInConflict && <ErrorPanel error={error} />}
-          <div class="dialog-actions">
-            <Button onClick={props.onClose}>Cancel</Button>
-            <Button look="main" type="submit" disabled={isSending || !canSubmit}>
-              {submitLabel}
-            </Button>
-          </div>
+          {isOutcomeUnknown(error) && error !== undefined ? (
+            !isInConflict && (
+              <UnknownOutcome
+                error={error}
+                look={look}
+                onClose={props.onClose}
+                onDone={props.onDone}
+                onRepeat={() => send(() => save(revision))}
+                onCompare={() => setCompared(error)}
+              />
+            )
+          ) : (
+            <>
+              {error !== undefined && !isInConflict && <ErrorPanel error={error} />}
+              <div class="dialog-actions">
+                {isSending && <Sending />}
+                <Button onClick={close} disabled={isSending}>
+                  Cancel
+                </Button>
+                <Button look="main" type="submit" disabled={isSending || !canSubmit}>
+                  {submitLabel}
+                </Button>
+              </div>
+            </>
+          )}
         </form>
         {isInConflict && (
           <ConflictView
@@ -82,5 +110,14 @@ export function ChangeDialog(props: ChangeDialogProps) {
         )}
       </Refused.Provider>
     </Dialog>
+  );
+}
+
+/** The dialog cannot be closed before the outcome is known. */
+export function Sending() {
+  return (
+    <span class="dialog-sending" role="status">
+      Waiting for the answer…
+    </span>
   );
 }

@@ -1,7 +1,10 @@
 import type { ComponentChildren } from 'preact';
+import { isOutcomeUnknown } from '../api/send-change.ts';
 import { Button } from './button.tsx';
+import { Sending } from './change-dialog.tsx';
 import { Dialog } from './dialog.tsx';
 import { ErrorPanel } from './states.tsx';
+import { Reload } from './unknown-outcome.tsx';
 import { useChange } from './use-change.ts';
 
 interface ConfirmDialogProps {
@@ -17,15 +20,23 @@ interface ConfirmDialogProps {
   readonly run: () => Promise<unknown>;
 }
 
-/** Asks before a change that removes something or interrupts clients. The focus is on Cancel. */
+/**
+ * Asks before a change that removes something or interrupts clients. The focus is on Cancel. While the change is sent the
+ * dialog stays open.
+ */
 export function ConfirmDialog({ title, effect, confirmLabel, onClose, onDone, run }: ConfirmDialogProps) {
   const { error, isSending, send } = useChange(onDone);
+  const close = () => {
+    if (!isSending) onClose();
+  };
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={close}>
       <div class="confirm-effect">{effect}</div>
       {error !== undefined && <ErrorPanel error={error} />}
+      {isOutcomeUnknown(error) && <Reload />}
       <div class="dialog-actions">
-        <Button autoFocus onClick={onClose}>
+        {isSending && <Sending />}
+        <Button autoFocus onClick={close}>
           Cancel
         </Button>
         <Button look="danger" disabled={isSending} onClick={() => send(run)}>

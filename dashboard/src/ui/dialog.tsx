@@ -20,7 +20,11 @@ export function Dialog({ title, onClose, children, place = 'middle' }: DialogPro
     const opener = document.activeElement;
     const element = dialog.current;
     element?.showModal();
+    // The browser closes it at a second Escape whatever `cancel` does. It stays open while it is part of the page.
+    const stayOpen = () => element?.showModal();
+    element?.addEventListener('close', stayOpen);
     return () => {
+      element?.removeEventListener('close', stayOpen);
       element?.close();
       if (opener instanceof HTMLElement) opener.focus();
     };

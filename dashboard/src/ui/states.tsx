@@ -60,9 +60,10 @@ export function ErrorPanel({ error, onRetry }: ErrorPanelProps) {
 }
 
 /** Codes of the page, not of the gateway. */
-const ownCodes: ReadonlySet<string> = new Set(['unreachable', 'unknown', 'unexpected', 'no_json']);
+const ownCodes: ReadonlySet<string> = new Set(['unreachable', 'unknown', 'unexpected', 'no_json', 'outcome_unknown']);
 
 function titleOf({ status, code }: ApiError): string {
+  if (code === 'outcome_unknown') return 'It may have been done.';
   if (status === 0 || ownCodes.has(code)) return 'No answer.';
   if (status === 403) return 'Not allowed.';
   if (status === 404) return 'Not found.';

@@ -40,6 +40,8 @@ export interface RosterOptions {
   openExchangesEnded(): Promise<void>;
   /** Milliseconds of a monotonic clock. */
   now(): number;
+  /** Asked before each call for a client, whatever its provider; false: this gateway makes none at the moment. */
+  mayCall(): boolean;
   circuitChanged(name: string, state: CircuitState): void;
   onError(error: unknown): void;
 }
@@ -87,7 +89,7 @@ export class ProviderRoster {
         continue;
       }
       try {
-        const entry = { config, provider: createProvider(config) };
+        const entry = { config, provider: createProvider({ ...config, mayCall: this.#options.mayCall }) };
         made.push(entry);
         next.push(entry);
       } catch (error) {

@@ -177,7 +177,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       const path = urls.get(dialect);
       if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
       return observed(
-        transport.send({ method: 'POST', path, headers, body, signal, mayIdle: !stream }),
+        transport.send({ method: 'POST', path, headers, body, signal, mayIdle: !stream, mayBegin: config.mayCall }),
         credential,
         model,
       );
@@ -194,7 +194,12 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       const length = headers['content-length'];
       if (body !== undefined && !(body instanceof Uint8Array) && length !== undefined)
         all.push('content-length', length);
-      return observed(transport.send({ method, path: target, headers: all, body, signal }), credential, model);
+      const { mayCall: mayBegin } = config;
+      return observed(
+        transport.send({ method, path: target, headers: all, body, signal, mayBegin }),
+        credential,
+        model,
+      );
     },
     close: (when) => transport.close(when),
   };

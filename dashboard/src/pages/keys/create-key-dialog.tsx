@@ -1,10 +1,13 @@
 import { useRef, useState } from 'preact/hooks';
 import { access } from '../../api/access.ts';
+import { getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { useAnswer } from '../../api/use-answer.ts';
 import { ChangeDialog, useProblem } from '../../ui/change-dialog.tsx';
 import { CheckField, TextField } from '../../ui/fields.tsx';
 import { ExpiryField, expiryDraft, expiryOf } from './expiry-field.tsx';
+import type { KeyRow } from './key-row.ts';
+import { keyHref } from './keys-address.ts';
 import { draftOf, itemsOf, ListField } from './list-field.tsx';
 import { useModelSuggestions } from './model-suggestions.ts';
 
@@ -27,6 +30,8 @@ export function CreateKeyDialog({ labels: known, onClose, onCreated }: CreateKey
   const created = useRef<{ readonly id: string; readonly value: string } | undefined>(undefined);
   const suggestions = useModelSuggestions();
   const { data: users } = useAnswer('/admin/users');
+  // Those that existed before: a creation whose answer was lost is found by its name among the others.
+  const { data: before } = useAnswer('/admin/auth-keys');
   const expiresAt = expiryOf(expiry);
   const save = async () => {
     created.current = await sendChange({
@@ -48,9 +53,16 @@ export function CreateKeyDialog({ labels: known, onClose, onCreated }: CreateKey
       submitLabel="Create the key"
       save={save}
       canSubmit={name.trim() !== '' && expiresAt !== undefined}
+      look={async () => {
+        const known = new Set(before?.map(({ id }) => id));
+        const keys = await getAnswer('/admin/auth-keys');
+        const made = keys.filter((key) => key.name === name.trim() && !known.has(key.id));
+        return made.length === 0 ? { state: 'not done' } : { state: 'done', what: <MadeWithoutSecret keys={made} /> };
+      }}
       onClose={onClose}
       onDone={() => {
-        if (created.current !== undefined) onCreated(created.current);
+        if (created.current === undefined) onClose();
+        else onCreated(created.current);
       }}
     >
       <ProblemField parameter="name" label="Name" value={name} onInput={setName} />
@@ -96,6 +108,20 @@ export function CreateKeyDialog({ labels: known, onClose, onCreated }: CreateKey
         onChange={setAccess}
       />
     </ChangeDialog>
+  );
+}
+
+/** Keys of a creation whose answer was lost. */
+function MadeWithoutSecret({ keys }: { readonly keys: readonly KeyRow[] }) {
+  return (
+    <>
+      Its secret has not arrived here, and is not shown again. Rotate the secret of the key, or deactivate it:{' '}
+      {keys.map(({ id, name }) => (
+        <a key={id} href={keyHref(id)}>
+          {name}
+        </a>
+      ))}
+    </>
   );
 }
 

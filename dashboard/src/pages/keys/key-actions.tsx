@@ -1,5 +1,6 @@
 /** Rotation, deactivation and reactivation of a key. */
 import { useRef, useState } from 'preact/hooks';
+import { getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { useAnswer } from '../../api/use-answer.ts';
 import { formatCount } from '../../format/numbers.ts';
@@ -107,6 +108,14 @@ function RotateDialog({ row, onClose, onDone }: EditProps) {
           ...{ json: { grace_seconds: Number(grace) }, ifMatch },
         });
         secret.current = value;
+      }}
+      look={async () => {
+        const now = await getAnswer({ of: '/admin/auth-keys/{id}', at: keyPath(row.id) });
+        if (now.redacted_value === row.redacted_value) return { state: 'not done' };
+        return {
+          state: 'done',
+          what: 'The new secret has not arrived here, and is not shown again: rotate once more.',
+        };
       }}
       onClose={onClose}
       onDone={() => {
