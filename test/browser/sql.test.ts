@@ -197,6 +197,40 @@ describeInChromium('the SQL page', () => {
     expectClean(opened);
   });
 
+  it('shows and saves no result that is not the one that the gateway has sent', async () => {
+    const opened = await dashboard.open();
+    const { page } = opened;
+    await opened.visit('/sql');
+    let change = (text: string) => text;
+    await page.route(
+      (url) => url.pathname === '/admin/sql',
+      async (route) => {
+        const answer = await route.fetch();
+        await route.fulfill({ response: answer, body: change(await answer.text()) });
+      },
+    );
+    await editor(page).fill('SELECT number FROM numbers(100)');
+    const runAgain = () => page.keyboard.press('Control+Enter');
+    change = (text) => text.slice(0, 200);
+    await runAgain();
+    await page.getByText(/it has 200 bytes instead of/).waitFor();
+    change = (text) => `${text}Code: 241. DB::Exception`;
+    await runAgain();
+    await page.getByText(/The result is not the one that the gateway has sent: it has (?!200)/).waitFor();
+    change = (text) => text;
+    await runAgain();
+    await page.getByRole('button', { name: 'Save all rows' }).waitFor();
+    change = (text) => text.slice(0, 50);
+    let saved = 0;
+    page.on('download', () => {
+      saved += 1;
+    });
+    await page.getByRole('button', { name: 'Save all rows' }).click();
+    await page.getByText(/it has 50 bytes instead of/).waitFor();
+    expect(saved).toBe(0);
+    expectClean(opened);
+  });
+
   it('tells an administrator of a subtree where its requests are', async () => {
     const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
     await opened.visit('/sql');

@@ -6,6 +6,7 @@ import { timeZone } from '../settings/time-zone.ts';
 import { Button } from '../ui/button.tsx';
 import { TextField } from '../ui/fields.tsx';
 import { asOf, showAsOf } from './as-of.ts';
+import { isMoment } from './moment.ts';
 
 /** Chooses the time at which the page shows administration, and states a past time for as long as one is shown. */
 export function TimeControl() {
@@ -15,7 +16,15 @@ export function TimeControl() {
     <div class="time-control" data-past={moment !== undefined}>
       {moment !== undefined && (
         <p role="status">
-          <strong>State as of {momentText(moment)}.</strong> It cannot be changed.
+          {isMoment(moment) ? (
+            <>
+              <strong>State as of {momentText(moment)}.</strong> It cannot be changed.
+            </>
+          ) : (
+            <>
+              <strong>The address names no time or position:</strong> {moment}
+            </>
+          )}
         </p>
       )}
       <div class="time-control-actions">
@@ -33,7 +42,7 @@ export function TimeControl() {
 /** A position of the log is shown as such. */
 function momentText(moment: string): string {
   if (/^\d+$/.test(moment)) return `position ${moment}`;
-  return Number.isNaN(Date.parse(moment)) ? moment : formatTime(moment);
+  return formatTime(moment);
 }
 
 function ChooseMoment({ onClose }: { readonly onClose: () => void }) {

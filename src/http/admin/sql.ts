@@ -24,6 +24,8 @@ export interface SqlDependencies {
   readonly whyNot?: string | undefined;
 }
 
+/** How long the result is, uncompressed: a client sees whether all of it has arrived, and nothing else. */
+const RESULT_BYTES = 'x-gateway-result-bytes';
 /** An answer is held in memory before it is sent, so the limits are lower than ClickHouse's own. */
 const limits = { seconds: 30, rows: 100_000, bytes: 16 * 1024 * 1024 };
 
@@ -52,7 +54,7 @@ const sqlQuery = z.strictObject({
 
 const postSql = globalAdmin('adminSql', 'Run a SQL query', {
   description:
-    'ClickHouse runs the query as a read-only user, with limits on time, memory and the size of the answer. The query is recorded before it runs. See docs/analytics-tables.md for the tables.',
+    'ClickHouse runs the query as a read-only user, with limits on time, memory and the size of the answer. The query is recorded before it runs. The header `x-gateway-result-bytes` has the length of the result. See docs/analytics-tables.md for the tables.',
   body: sqlQuery,
   example: { query: 'SELECT count() FROM exchanges', format: 'JSON' },
   response: {
@@ -85,7 +87,11 @@ export function registerSql(admin: Routes, { audit, address, isServer, whyNot }:
     try {
       const { contentType, bytes } = await ask(where, { query, format, limits }, untilGone(reply));
       const answer = contentType.startsWith('text/') ? printable(Buffer.from(bytes).toString()) : bytes;
-      return reply.type(contentType).header('x-content-type-options', 'nosniff').send(answer);
+      return reply
+        .type(contentType)
+        .header('x-content-type-options', 'nosniff')
+        .header(RESULT_BYTES, Buffer.byteLength(answer))
+        .send(answer);
     } catch (error) {
       if (error instanceof NotForReaders)
         throw refusals.sqlRefused(`The query is not allowed for readers: ${error.message}.`);

@@ -3,7 +3,9 @@ import { useAnswer } from '../../api/use-answer.ts';
 import { asOfQuery, isPast } from '../../app/as-of.ts';
 import { hrefOf } from '../../app/router.ts';
 import { Recorded } from '../../content/text/recorded.tsx';
+import { formatCount } from '../../format/numbers.ts';
 import { Button } from '../../ui/button.tsx';
+import { TextField } from '../../ui/fields.tsx';
 import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
 import { closeEditor, openEditor, parameter } from './models-address.ts';
@@ -13,13 +15,20 @@ import type { VirtualModelRow, VirtualTarget } from './types.ts';
 import { VirtualModelDialog } from './virtual-model-dialog.tsx';
 import { emptyDraft } from './virtual-model-draft.ts';
 
+/** Rows that are shown at first; each costs the browser several elements. */
+const SHOWN_AT_FIRST = 100;
+
 /** Aliases, failover and access policies. */
 export function VirtualModelsTab() {
   const [removing, setRemoving] = useState<VirtualModelRow | undefined>(undefined);
+  const [search, setSearch] = useState('');
+  const [showsAll, setShowsAll] = useState(false);
   const list = useAnswer('/admin/virtual-models', asOfQuery());
   const models = useAnswer('/admin/models');
   const status = useAnswer('/admin/providers/status');
   const rows = list.data;
+  const found = rows?.filter((row) => isFound(row, search)) ?? [];
+  const shown = showsAll ? found : found.slice(0, SHOWN_AT_FIRST);
   const names = new Set(rows?.filter(({ kind }) => kind === 'redirect').map(({ source }) => source));
   const health = (target: VirtualTarget) =>
     models.data && status.data ? targetHealth(target, models.data, status.data.providers, names) : undefined;
@@ -52,6 +61,15 @@ export function VirtualModelsTab() {
         </EmptyState>
       )}
       {rows !== undefined && rows.length > 0 && (
+        <div class="models-filters">
+          <TextField label="Name, target or user path" type="search" value={search} onInput={setSearch} />
+          <p class="models-count" role="status">
+            {formatCount(shown.length)} of {formatCount(rows.length)}
+          </p>
+        </div>
+      )}
+      {rows !== undefined && rows.length > 0 && found.length === 0 && <EmptyState title="No virtual model matches." />}
+      {shown.length > 0 && (
         <div class="plain-table-box" role="region" aria-label="Virtual models" tabIndex={0}>
           <table class="plain-table models-table" aria-label="Virtual models">
             <thead>
@@ -64,7 +82,7 @@ export function VirtualModelsTab() {
               </tr>
             </thead>
             <tbody>
-              {rows.map((row) => (
+              {shown.map((row) => (
                 <tr key={row.source}>
                   <th scope="row">
                     <Recorded text={row.source} />
@@ -107,6 +125,11 @@ export function VirtualModelsTab() {
           </table>
         </div>
       )}
+      {shown.length < found.length && (
+        <div>
+          <Button onClick={() => setShowsAll(true)}>Show all {formatCount(found.length)}</Button>
+        </div>
+      )}
       {canChange && edited !== undefined && !edited.managed && (
         <VirtualModelDialog key={edited.source} row={edited} onClose={closeEditor} onDone={done} />
       )}
@@ -123,6 +146,12 @@ export function VirtualModelsTab() {
       )}
     </>
   );
+}
+
+function isFound({ source, targets, user_paths }: VirtualModelRow, search: string): boolean {
+  const wanted = search.trim().toLowerCase();
+  const texts = [source, ...(targets ?? []).map(targetText), ...user_paths];
+  return wanted === '' || texts.some((text) => text.toLowerCase().includes(wanted));
 }
 
 function RowState({ row }: { readonly row: VirtualModelRow }) {

@@ -1,6 +1,7 @@
 /** Sends a query. The gateway records it before it runs. */
-import { request } from '../../api/client.ts';
+import { ApiError, request } from '../../api/client.ts';
 import { type SqlTable, tableOf } from './sql-result.ts';
+import { IncompleteResult, wholeResult } from './whole-result.ts';
 
 export type SqlAnswer =
   | { readonly kind: 'table'; readonly table: SqlTable }
@@ -10,7 +11,7 @@ export type SqlAnswer =
 /** @throws ApiError, and AbortError when the signal is aborted: ClickHouse then ends the query */
 export async function runSql(query: string, signal: AbortSignal): Promise<SqlAnswer> {
   const response = await post(query, 'JSONCompact', signal);
-  const text = await response.text();
+  const text = await (await resultOf(response)).text();
   const table = tableOf(response.headers.get('content-type') ?? '', text);
   return table === undefined ? { kind: 'text', text } : { kind: 'table', table };
 }
@@ -26,9 +27,18 @@ export type FileFormat = (typeof fileFormats)[number]['name'];
 
 /** Runs the query again, with all rows of its result. @throws ApiError */
 export async function fileOf(query: string, format: FileFormat, signal: AbortSignal): Promise<Blob> {
-  return (await post(query, format, signal)).blob();
+  return resultOf(await post(query, format, signal));
 }
 
 function post(query: string, format: FileFormat | 'JSONCompact', signal: AbortSignal): Promise<Response> {
   return request('/admin/sql', { method: 'POST', json: { query, format }, signal });
+}
+
+async function resultOf(response: Response): Promise<Blob> {
+  try {
+    return await wholeResult(response);
+  } catch (error) {
+    if (!(error instanceof IncompleteResult)) throw error;
+    throw new ApiError(error.message, { status: 0, code: 'no_json' });
+  }
 }
