@@ -35,6 +35,8 @@ export default defineConfig({
           // The first file of a day builds the seeded history.
           hookTimeout: 180_000,
           sequence: { groupOrder: 1 },
+          // ADR 103: `.ci/run` only, which names each test that needed it.
+          retry: Number(process.env['BROWSER_TEST_RETRIES'] ?? 0),
         },
       },
     ],

@@ -2,6 +2,7 @@
 import { deepEqual } from 'node:assert/strict';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { ask, type GatewayProcess, MASTER_KEY, root, type ServeOptions, serve } from '../../e2e/gateway-process.ts';
+import { hasOpenRequests, watchRequests } from './open-requests.ts';
 import { until } from './until.ts';
 import { type WatchedPage, watchedPage } from './watched-page.ts';
 
@@ -61,6 +62,7 @@ export async function openDashboard(
     ...given,
   });
   context.setDefaultTimeout(PATIENCE_MS);
+  watchRequests(context);
   const watched = await watchedPage(context, new URL(url).origin);
   await watched.page.goto(`${url}/admin/dashboard`);
   if (keep) await watched.page.getByLabel('Keep the key in this browser').check();
@@ -92,10 +94,21 @@ export function keyField(page: Page): Locator {
   return page.getByLabel('Key', { exact: true });
 }
 
-/** Resolves once the page of the address is loaded and shows no loading state. */
+/** A test that holds an answer back does not wait for it here. */
+const ANSWERED_WITHIN_MS = 3_000;
+
+/** Resolves once the page of the address is loaded, shows no loading state, and has its answers. */
 export async function settled(page: Page): Promise<void> {
   await page.locator('main h1:not(.visually-hidden)').first().waitFor();
-  await page.waitForFunction(() => document.querySelector('.pending') === null);
+  const late = performance.now() + ANSWERED_WITHIN_MS;
+  for (let isQuiet = false; ; ) {
+    await page.waitForFunction(() => document.querySelector('.pending') === null);
+    const wasQuiet = isQuiet;
+    isQuiet = !hasOpenRequests(page);
+    // Twice: an answer can lead to the next request.
+    if ((isQuiet && wasQuiet) || performance.now() > late) return;
+    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 10)));
+  }
 }
 
 /** The text as a person sees it: without what is hidden. */
