@@ -35,7 +35,23 @@ const dataDir = options.data;
 const rounds = Number(options.rounds);
 /** Requests per second while the gateway's processor time is measured. */
 const RATE = 50;
-const titles = ['Live', 'Audit', 'Sessions', 'Usage', 'Overview'] as const;
+const titles = [
+  'Live',
+  'Audit',
+  'Sessions',
+  'Usage',
+  'Users and keys',
+  'Budgets and limits',
+  'Models and providers',
+  'Workflows and guardrails',
+  'Plugins',
+  'Cache',
+  'History',
+  'SQL',
+  'Log and gateways',
+  'Settings and About',
+  'Overview',
+] as const;
 
 const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 

@@ -13,7 +13,7 @@ import { seededFolder } from '../test/browser/support/history/seeded-history.ts'
 import { killAll } from '../test/e2e/gateway-process.ts';
 
 const folder = join(dirname(import.meta.dirname), 'docs', 'dashboard');
-const MOST_BYTES = 3 * 1024 * 1024;
+const MOST_BYTES = 5 * 1024 * 1024;
 const QUALITY = 72;
 const PATIENCE_MS = 5000;
 
@@ -49,8 +49,28 @@ const views: readonly View[] = [
   ofExchange('replay', 'stream', /replay/i),
   { name: 'exchange-refused', address: ({ shown }) => `/exchange/${shown.budget}` },
   { name: 'keys', address: () => '/', prepare: (page) => page.keyboard.press('?') },
+  { name: 'users', address: () => '/keys' },
+  { name: 'explain', address: ({ keys }) => `/keys?tab=explain&key=${keys.website.id}&model=openai/gpt-5-mini` },
+  { name: 'managed-key', address: ({ keys }) => `/keys/${keys.website.id}` },
+  { name: 'budgets', address: () => '/budgets' },
+  { name: 'models', address: () => '/models' },
+  { name: 'providers', address: () => '/models?tab=providers' },
+  { name: 'workflows', address: () => '/workflows' },
+  { name: 'plugins', address: () => '/plugins' },
+  { name: 'cache', address: () => '/cache' },
+  { name: 'history', address: () => '/history' },
+  { name: 'sql', address: () => '/sql', prepare: runQuery },
+  { name: 'log', address: () => '/log' },
+  { name: 'gateways', address: () => '/log?tab=gateways' },
+  { name: 'settings', address: () => '/settings' },
   { name: 'palette', address: () => '/audit', prepare: (page) => page.keyboard.press('Control+k') },
 ];
+
+async function runQuery(page: Page): Promise<void> {
+  const query = 'SELECT provider, count() AS requests, round(avg(duration_ms)) AS ms FROM exchanges GROUP BY provider';
+  await page.getByLabel('Query', { exact: true }).fill(query);
+  await page.keyboard.press('Control+Enter');
+}
 
 const windows = { wide: { width: 1440, height: 900 }, narrow: { width: 360, height: 740 } } as const;
 

@@ -17,6 +17,8 @@ export class ReplyClient implements Client {
   readonly #stallTimeoutMs: number;
   readonly #format: ClientErrorFormat;
   #begun = false;
+  /** While the connection takes no more bytes. */
+  #draining: Promise<void> | undefined;
 
   constructor(response: ServerResponse, stallTimeoutMs: number, format: ClientErrorFormat) {
     this.#response = response;
@@ -88,11 +90,13 @@ export class ReplyClient implements Client {
     return withOwnVary(this.#format.headers(given), this.#response.getHeader('vary'));
   }
 
+  /** All that wait share one timer and one pair of listeners. */
   #drained(): Promise<void> {
     const response = this.#response;
-    return new Promise((resolve) => {
+    this.#draining ??= new Promise((resolve) => {
       const stalled = setTimeout(() => response.destroy(), this.#stallTimeoutMs);
       const done = () => {
+        this.#draining = undefined;
         clearTimeout(stalled);
         response.off('drain', done);
         response.off('close', done);
@@ -101,5 +105,6 @@ export class ReplyClient implements Client {
       response.on('drain', done);
       response.on('close', done);
     });
+    return this.#draining;
   }
 }
