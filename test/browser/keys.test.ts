@@ -47,6 +47,22 @@ describeInChromium('the page Users and keys', () => {
     expectClean(opened);
   });
 
+  it('shows the changes of a key, and of a policy, on its page', async () => {
+    const key = await admin.newKey({ name: 'First name', user_path: '/team/changes' });
+    await admin.change('PUT', `/admin/auth-keys/${key.id}/name`, { name: 'Second name' });
+    await admin.change('PUT', '/admin/users', { user_path: '/team/changes', allowed_models: [small] });
+    const opened = await dashboard.open();
+    const { page } = opened;
+    await opened.visit(`/keys/${key.id}`);
+    await page.getByText('Changes of this key').click();
+    const changes = page.getByRole('list', { name: 'Changes' });
+    await expect.poll(() => shownText(changes)).toMatch(/First name[\s\S]*Second name/);
+    await opened.visit('/keys?path=/team/changes');
+    await page.getByText('Changes of this policy').click();
+    await expect.poll(() => shownText(changes)).toContain(small);
+    expectClean(opened);
+  });
+
   it('changes every property of a key', async () => {
     const key = await admin.newKey({ name: 'To change' });
     const opened = await dashboard.open();

@@ -14,6 +14,7 @@ import { Panel } from '../../ui/panel.tsx';
 import { namedRange } from '../../ui/range.ts';
 import { ErrorPanel, Pending } from '../../ui/states.tsx';
 import { Badge, StatusBadge } from '../../ui/status-badge.tsx';
+import { Changes } from './changes.tsx';
 import { DeactivatedPanel, PreviousSecretPanel } from './ended-key.tsx';
 import { KeyActions } from './key-actions.tsx';
 import {
@@ -49,6 +50,7 @@ export function KeyView({ id }: { readonly id: string }) {
           <KeyFacts row={data} onChanged={reload} />
           <RecentRequests id={id} />
           {data.enabled && !isPast.value && <PreviousSecretPanel key={data.revision} row={data} />}
+          {!isPast.value && <Changes key={data.revision} subject={`key:${id}`} title="Changes of this key" />}
         </div>
       )}
     </>

@@ -13,6 +13,7 @@ import { CheckField } from '../../ui/fields.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { EmptyState } from '../../ui/states.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
+import { Changes } from './changes.tsx';
 import { isBelow, secretEnd } from './key-state.ts';
 import { explainHref, historyHref, keyHref, tabHref } from './keys-address.ts';
 import { type ModelReason, modelReason } from './model-reasons.ts';
@@ -60,6 +61,9 @@ export function UserPanel({ user, all, onChanged }: UserPanelProps) {
       </p>
       <Models user={user} all={all} />
       <OwnKeys path={path} />
+      {!isPast.value && user.configured && (
+        <Changes key={user.revision} subject={`user:${path}`} title="Changes of this policy" />
+      )}
       {open === 'edit' && <PolicyDialog user={user} onClose={() => setOpen(undefined)} onDone={done} />}
       {open === 'remove' && (
         <ConfirmDialog
