@@ -36,11 +36,19 @@ export function administrator(gateway: Pick<TestGateway, 'fetch'>) {
       expect({ path, status: answer.status, text: answer.ok ? '' : text }).toMatchObject({ text: '' });
       return text === '' ? undefined : JSON.parse(text);
     },
+    /** The position of the newest change: an `as_of` that depends on no clock. */
+    async newestChange(): Promise<string> {
+      const { entries } = await this.get('/admin/history?limit=1');
+      return entries[0].position;
+    },
     /** Resolves when the clock has advanced by more than the times of events may differ from it (`wall-clock.ts`). */
     async aMomentLater(): Promise<string> {
-      // Events have times of the log's clock, which follows a system clock that is set within a second.
+      // Events have times of the log's clock, which follows a system clock that is set within a second. After it was set
+      // back, changes count with the newest time before.
       const clocks = [Date.now, wallClock];
-      const before = Math.max(...clocks.map((clock) => clock()));
+      const { entries } = await this.get('/admin/history?limit=200');
+      const recorded = entries.map(({ at }: Answered) => Date.parse(at) + 1);
+      const before = Math.max(...clocks.map((clock) => clock()), ...recorded);
       const now = () => Math.min(...clocks.map((clock) => clock()));
       while (now() <= before + 20) await new Promise((resolve) => setImmediate(resolve));
       return new Date(now()).toISOString();

@@ -132,7 +132,7 @@ describe('PUT /admin/guardrails', () => {
 describe('GET /admin/guardrails with as_of', () => {
   it('has the guardrails of that moment', async () => {
     await put(replace('then'));
-    const before = await admin.aMomentLater();
+    const before = await admin.newestChange();
     await remove('then');
     const then = await admin.get(`/admin/guardrails?as_of=${before}`);
     expect(then.find(({ name }: { name: string }) => name === 'then')).toMatchObject({ type: 'string_replace' });

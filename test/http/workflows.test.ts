@@ -127,7 +127,7 @@ describe('GET /admin/workflows/{id}/versions', () => {
 describe('POST /admin/workflows/{id}/deactivate', () => {
   it('deactivates one, not the global one, not one twice, and not an unknown one', async () => {
     const { id } = await create(at('/ended', { features: off }));
-    const before = await admin.aMomentLater();
+    const before = await admin.newestChange();
     await admin.change('POST', `/admin/workflows/${id}/deactivate`);
     expect(await shown('/ended')).toBeUndefined();
     expect(await shown('/ended', `?as_of=${before}`)).toMatchObject({ id, active: true });
@@ -144,7 +144,7 @@ describe('GET /admin/explain', () => {
   it('names the workflow of the request, and why the others do not match', async () => {
     const deep = await create(at('/explained/deep', { features: off }));
     await create(at('/explained', { features: off }));
-    const then = await admin.aMomentLater();
+    const then = await admin.newestChange();
     const later = await create(at('/explained/deep', { features: off }));
     const path = `/admin/explain?model=${model}&user_path=/explained/deep/er`;
     const { workflow } = await admin.get(path);
@@ -175,7 +175,7 @@ describe('GET /admin/explain', () => {
       response: [{ step: 5, name: 'first', type: 'string_replace' }],
       stream: [],
     });
-    const then = await admin.aMomentLater();
+    const then = await admin.newestChange();
     await create(at('/chained', { features: off }));
     expect(await explained()).not.toHaveProperty('guardrails');
     expect((await explained(`&as_of=${then}`)).guardrails).toEqual(guardrails);
