@@ -13,9 +13,12 @@ let checkedAt = Number.NEGATIVE_INFINITY;
 export function wallClock(): number {
   const elapsed = performance.now();
   if (elapsed - checkedAt > recheckAfterMs) {
-    checkedAt = elapsed;
     const drift = Date.now() - (origin + elapsed);
-    if (Math.abs(drift) > toleratedDriftMs) origin += drift;
+    // The process may have been stopped between the two readings: then the difference is that pause, and is read again.
+    if (performance.now() - elapsed <= toleratedDriftMs) {
+      checkedAt = elapsed;
+      if (Math.abs(drift) > toleratedDriftMs) origin += drift;
+    }
   }
   return origin + elapsed;
 }

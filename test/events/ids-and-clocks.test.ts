@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { formatPosition, InvalidPosition, parsePosition } from '../../src/events/sequence-position.ts';
 import { wallClock } from '../../src/events/wall-clock.ts';
@@ -52,5 +52,27 @@ describe('the wall clock', () => {
     expect(Math.abs(wallClock() - Date.now())).toBeLessThan(5);
     const readings = new Set(Array.from({ length: 1_000 }, wallClock));
     expect(readings.size).toBeGreaterThan(20);
+  });
+
+  describe('while the process is stopped between two readings', () => {
+    afterEach(() => void vi.restoreAllMocks());
+
+    it('does not take the pause for a system clock that was set', () => {
+      // More than the time after which it looks at the system clock again.
+      let elapsed = performance.now() + 5_000;
+      const system = Date.now() + 5_000 - performance.now();
+      vi.spyOn(performance, 'now').mockImplementation(() => elapsed);
+      const pauses = [40, 0];
+      vi.spyOn(Date, 'now').mockImplementation(() => {
+        elapsed += pauses.shift() ?? 0;
+        return Math.floor(system - 5_000 + elapsed);
+      });
+      const first = wallClock();
+      const second = wallClock();
+      const third = wallClock();
+      expect(second - first).toBeCloseTo(40, 0);
+      expect(third).toBe(second);
+      expect(Math.abs(third - (system - 5_000 + elapsed))).toBeLessThan(3);
+    });
   });
 });
