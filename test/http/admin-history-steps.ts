@@ -50,8 +50,14 @@ export function administrator(gateway: Pick<TestGateway, 'fetch'>) {
       const recorded = entries.map(({ at }: Answered) => Date.parse(at) + 1);
       const before = Math.max(...clocks.map((clock) => clock()), ...recorded);
       const now = () => Math.min(...clocks.map((clock) => clock()));
-      while (now() <= before + 20) await new Promise((resolve) => setImmediate(resolve));
-      return new Date(now()).toISOString();
+      const passed = async (moment: number) => {
+        while (now() <= moment + 20) await new Promise((resolve) => setImmediate(resolve));
+      };
+      await passed(before);
+      const moment = now();
+      // What follows is later by either clock, too.
+      await passed(moment);
+      return new Date(moment).toISOString();
     },
   };
 }
