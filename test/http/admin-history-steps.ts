@@ -41,22 +41,17 @@ export function administrator(gateway: Pick<TestGateway, 'fetch'>) {
       const { entries } = await this.get('/admin/history?limit=1');
       return entries[0].position;
     },
-    /** Resolves when the clock has advanced by more than the times of events may differ from it (`wall-clock.ts`). */
+    /**
+     * A time after all earlier changes and before all later ones. An `as_of` includes the whole millisecond that it names,
+     * and a change takes less than one: so the millisecond has passed when this resolves.
+     */
     async aMomentLater(): Promise<string> {
-      // Events have times of the log's clock, which follows a system clock that is set within a second. After it was set
-      // back, changes count with the newest time before.
+      // Events have the times of the log's clock; the gateway refuses a time that the system's clock has not reached.
       const clocks = [Date.now, wallClock];
-      const { entries } = await this.get('/admin/history?limit=200');
-      const recorded = entries.map(({ at }: Answered) => Date.parse(at) + 1);
-      const before = Math.max(...clocks.map((clock) => clock()), ...recorded);
-      const now = () => Math.min(...clocks.map((clock) => clock()));
-      const passed = async (moment: number) => {
-        while (now() <= moment + 20) await new Promise((resolve) => setImmediate(resolve));
-      };
-      await passed(before);
-      const moment = now();
-      // What follows is later by either clock, too.
-      await passed(moment);
+      const moment = Math.floor(Math.max(...clocks.map((clock) => clock()))) + 1;
+      while (Math.min(...clocks.map((clock) => clock())) < moment + 1) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
       return new Date(moment).toISOString();
     },
   };
