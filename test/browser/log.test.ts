@@ -1,4 +1,5 @@
 /** The page Log and gateways, on a gateway with an empty log. */
+import type { Route } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { ask } from '../e2e/gateway-process.ts';
 import type { Answered } from '../support/answered.ts';
@@ -55,6 +56,58 @@ describeInChromium('the page Log and gateways', () => {
     await dialog.getByRole('button', { name: 'Rebuild at the next start' }).click();
     await users.getByText('Will be built from the log at the next start').waitFor();
     expect(await requested()).toMatchObject({ by: 'master' });
+    await expectClean(opened);
+  });
+
+  const failures: Readonly<Record<string, { fail: (route: Route) => Promise<unknown>; says: string }>> = {
+    'is refused': {
+      fail: (route) => route.fulfill({ status: 403, json: { error: { message: 'No more.', code: 'forbidden' } } }),
+      says: 'Not allowed.',
+    },
+    'fails in the gateway': {
+      fail: (route) =>
+        route.fulfill({ status: 500, json: { error: { message: 'It failed.', code: 'internal_error' } } }),
+      says: 'The gateway could not answer.',
+    },
+    'has no answer': { fail: (route) => route.abort('connectionrefused'), says: 'The gateway does not answer.' },
+  };
+  it.each(Object.keys(failures))('marks the figures before as old, with their time, when a refresh %s', async (how) => {
+    const { fail, says } = failures[how] ?? expect.fail(how);
+    const opened = await show();
+    const { page } = opened;
+    const writing = page.locator('[data-old]').getByText('possible');
+    await writing.waitFor();
+    const old = page.getByRole('status').filter({ hasText: /Not the present state\. As of .+, \d+ s ago\./ });
+    expect(await old.count()).toBe(0);
+    await page.route('**/admin/log', fail);
+    await old.waitFor();
+    expect(await page.getByRole('alert').textContent()).toContain(says);
+    expect(await page.locator('[data-old=true]').getByText('possible').count()).toBe(1);
+    const at = await old.locator('time').getAttribute('datetime');
+    expect(Math.abs(Date.now() - Date.parse(at ?? ''))).toBeLessThan(60_000);
+    // Still so after the next refresh, with the same time.
+    await page.waitForRequest('**/admin/log');
+    await expect.poll(() => page.locator('[data-old=true]').count()).toBe(1);
+    expect(await old.locator('time').getAttribute('datetime')).toBe(at);
+    expect(await page.getByRole('alert').count()).toBe(1);
+    await page.unroute('**/admin/log');
+    await page.locator('[data-old=false]').waitFor();
+    expect(await page.getByRole('alert').count()).toBe(0);
+    expect(await old.count()).toBe(0);
+    opened.expectFindings(({ kind, text }) => kind === 'console' && /Failed to load/.test(text));
+    expectClean(opened);
+  });
+
+  it('marks the figures as old when the answer to a refresh does not arrive', async () => {
+    const opened = await show('?tab=gateways');
+    const { page } = opened;
+    await page.locator('[data-old=false]').getByText('serving').waitFor();
+    await page.route('**/admin/gateways', () => {});
+    await page.locator('[data-old=true]').getByText('serving').waitFor({ timeout: 25_000 });
+    await page
+      .getByRole('status')
+      .filter({ hasText: /As of .+, \d+ s ago/ })
+      .waitFor();
     await expectClean(opened);
   });
 

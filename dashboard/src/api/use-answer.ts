@@ -8,6 +8,9 @@ import { sessionKey } from './session-key.ts';
 export interface Loaded<Data> {
   /** The newest answer; while another query loads, the one before. */
   readonly data: Data | undefined;
+  /** When `data` arrived, in milliseconds since the epoch. */
+  readonly readAt: number | undefined;
+  /** Of the last read that ended. A read that `refreshMs` began keeps it until it succeeds. */
   readonly error: ApiError | undefined;
   readonly isLoading: boolean;
   /** When loading began, in milliseconds of `performance.now()`. */
@@ -18,7 +21,7 @@ export interface Loaded<Data> {
 }
 
 export interface AnswerOptions {
-  /** Reads again after this time while the page is visible. */
+  /** Reads again after this time while the page is visible; later when the answer before needs longer. */
   readonly refreshMs?: number | undefined;
   /** False: nothing is read. */
   readonly enabled?: boolean;
@@ -48,21 +51,29 @@ interface LoadOptions extends AnswerOptions {
   readonly remember?: boolean;
 }
 
+interface Received<Data> {
+  readonly data: Data;
+  readonly readAt: number;
+}
+
 /** The newest answers of figures, by identity, the oldest first. Recorded content is not among them. */
-const remembered = new Map<string, unknown>();
+const remembered = new Map<string, Received<unknown>>();
 const MOST_REMEMBERED = 30;
 // Another key may see less.
 sessionKey.subscribe(() => remembered.clear());
 
-function rememberAnswer(identity: string, data: unknown): void {
+function rememberAnswer(identity: string, received: Received<unknown>): void {
   remembered.delete(identity);
-  remembered.set(identity, data);
+  remembered.set(identity, received);
   const [oldest] = remembered.keys();
   if (remembered.size > MOST_REMEMBERED && oldest !== undefined) remembered.delete(oldest);
 }
 
+/** A refresh waits so long for the answer before; then it is given up and read again. */
+const REFRESH_WAITS_MS = 30_000;
+
 interface LoadState<Data> {
-  readonly data: Data | undefined;
+  readonly received: Received<Data> | undefined;
   readonly error: ApiError | undefined;
   readonly isLoading: boolean;
   readonly since: number;
@@ -75,14 +86,17 @@ export function useLoaded<Data>(
   identity: string,
   { refreshMs, enabled = true, keepWhile = identity, remember = false }: LoadOptions = {},
 ): Loaded<Data> {
-  const earlier = () => (remember ? (remembered.get(identity) as Data | undefined) : undefined);
+  const earlier = () => (remember ? (remembered.get(identity) as Received<Data> | undefined) : undefined);
   const [state, setState] = useState<LoadState<Data>>(() => ({
-    ...{ data: earlier(), error: undefined, isLoading: enabled, since: performance.now(), of: keepWhile },
+    ...{ received: earlier(), error: undefined, isLoading: enabled, since: performance.now(), of: keepWhile },
   }));
   const [round, setRound] = useState(0);
   const newest = useRef(load);
   newest.current = load;
   const running = useRef<AbortController | undefined>(undefined);
+  /** When the read under way began. */
+  const begun = useRef<number | undefined>(undefined);
+  const isRefresh = useRef(false);
 
   // `identity` and `round` say when to load again.
   useEffect(() => {
@@ -90,19 +104,26 @@ export function useLoaded<Data>(
     const leaving = new AbortController();
     const key = sessionKey.value;
     running.current = leaving;
+    const keepsError = isRefresh.current;
+    isRefresh.current = false;
+    const since = performance.now();
+    begun.current = since;
     setState((before) => ({
-      ...before,
-      data: earlier() ?? (before.of === keepWhile ? before.data : undefined),
-      ...{ error: undefined, isLoading: true, since: performance.now(), of: keepWhile },
+      received: earlier() ?? (before.of === keepWhile ? before.received : undefined),
+      error: keepsError && before.of === keepWhile ? before.error : undefined,
+      ...{ isLoading: true, since, of: keepWhile },
     }));
     newest.current(leaving.signal).then(
       (data) => {
         if (leaving.signal.aborted) return;
-        if (remember && sessionKey.value === key) rememberAnswer(identity, data);
-        setState((before) => ({ ...before, data, error: undefined, isLoading: false }));
+        begun.current = undefined;
+        const received = { data, readAt: Date.now() };
+        if (remember && sessionKey.value === key) rememberAnswer(identity, received);
+        setState((before) => ({ ...before, received, error: undefined, isLoading: false }));
       },
       (error: unknown) => {
         if (leaving.signal.aborted) return;
+        begun.current = undefined;
         setState((before) => ({ ...before, error: asApiError(error), isLoading: false }));
       },
     );
@@ -112,7 +133,10 @@ export function useLoaded<Data>(
   useEffect(() => {
     if (refreshMs === undefined || !enabled) return undefined;
     const timer = setInterval(() => {
-      if (document.visibilityState === 'visible') setRound((before) => before + 1);
+      const waited = begun.current === undefined ? Number.POSITIVE_INFINITY : performance.now() - begun.current;
+      if (document.visibilityState !== 'visible' || waited < REFRESH_WAITS_MS) return;
+      isRefresh.current = true;
+      setRound((before) => before + 1);
     }, refreshMs);
     return () => clearInterval(timer);
   }, [refreshMs, enabled]);
@@ -120,12 +144,14 @@ export function useLoaded<Data>(
   const reload = useCallback(() => setRound((before) => before + 1), []);
   const cancel = useCallback(() => {
     running.current?.abort();
+    begun.current = undefined;
     setState((before) => ({ ...before, isLoading: false }));
   }, []);
   // Until the effect has run, the state is that of the path before.
   const isOfBefore = state.of !== keepWhile;
   return {
-    data: isOfBefore ? undefined : state.data,
+    data: isOfBefore ? undefined : state.received?.data,
+    readAt: isOfBefore ? undefined : state.received?.readAt,
     error: isOfBefore ? undefined : state.error,
     isLoading: isOfBefore ? enabled : state.isLoading,
     since: state.since,

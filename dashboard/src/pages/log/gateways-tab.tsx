@@ -4,7 +4,7 @@ import { formatCount } from '../../format/numbers.ts';
 import { Fact, FactList } from '../../ui/fact-list.tsx';
 import { Time } from '../../ui/facts.tsx';
 import { Panel } from '../../ui/panel.tsx';
-import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { Refreshed } from '../../ui/refreshed.tsx';
 import { Badge, type Tone } from '../../ui/status-badge.tsx';
 
 type GatewayRow = Answer<'/admin/gateways'>['gateways'][number];
@@ -13,23 +13,23 @@ const tones: Readonly<Record<GatewayRow['state'], Tone>> = { starting: 'info', s
 
 /** The gateways and workers on the log. */
 export function GatewaysTab({ refreshMs }: { readonly refreshMs: number }) {
-  const { data, error, since, cancel, reload } = useAnswer('/admin/gateways', {}, { refreshMs });
+  const loaded = useAnswer('/admin/gateways', {}, { refreshMs });
   return (
-    <div class="log-panels">
-      {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
-      {data === undefined && error === undefined && <Pending since={since} onCancel={cancel} />}
-      {data !== undefined && (
-        <p>
-          {data.gateways.length === 1
-            ? 'One gateway process uses the log.'
-            : `${formatCount(data.gateways.length)} gateway processes use the log; each worker is one.`}{' '}
-          The one that answered has read up to <code>{data.head}</code>.
-        </p>
+    <Refreshed loaded={loaded} refreshMs={refreshMs}>
+      {({ gateways, head }) => (
+        <>
+          <p>
+            {gateways.length === 1
+              ? 'One gateway process uses the log.'
+              : `${formatCount(gateways.length)} gateway processes use the log; each worker is one.`}{' '}
+            The one that answered has read up to <code>{head}</code>.
+          </p>
+          {gateways.map((gateway) => (
+            <Gateway key={gateway.id} gateway={gateway} head={head} />
+          ))}
+        </>
       )}
-      {data?.gateways.map((gateway) => (
-        <Gateway key={gateway.id} gateway={gateway} head={data.head} />
-      ))}
-    </div>
+    </Refreshed>
   );
 }
 

@@ -4,7 +4,7 @@ import { formatBytes, formatCount } from '../../format/numbers.ts';
 import { Fact, FactList } from '../../ui/fact-list.tsx';
 import { Time } from '../../ui/facts.tsx';
 import { Panel } from '../../ui/panel.tsx';
-import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { Refreshed } from '../../ui/refreshed.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
 
 type LogState = Answer<'/admin/log'>;
@@ -18,19 +18,17 @@ const engines: Readonly<Record<LogState['engine'], string>> = {
 
 /** The end of the log, its durability and its segments. */
 export function LogTab({ refreshMs }: { readonly refreshMs: number }) {
-  const { data, error, since, cancel, reload } = useAnswer('/admin/log', {}, { refreshMs });
+  const loaded = useAnswer('/admin/log', {}, { refreshMs });
   return (
-    <div class="log-panels">
-      {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
-      {data === undefined && error === undefined && <Pending since={since} onCancel={cancel} />}
-      {data !== undefined && (
+    <Refreshed loaded={loaded} refreshMs={refreshMs}>
+      {(log) => (
         <>
-          <State log={data} />
-          {data.replica !== null && <Replica replica={data.replica} />}
-          {data.segments !== null && <Segments segments={data.segments} />}
+          <State log={log} />
+          {log.replica !== null && <Replica replica={log.replica} />}
+          {log.segments !== null && <Segments segments={log.segments} />}
         </>
       )}
-    </div>
+    </Refreshed>
   );
 }
 

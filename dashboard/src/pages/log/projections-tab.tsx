@@ -6,7 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Time } from '../../ui/facts.tsx';
 import { TextField } from '../../ui/fields.tsx';
-import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { Refreshed } from '../../ui/refreshed.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
 import { lagText, states, urgentFirst } from './view-words.ts';
 
@@ -19,27 +19,27 @@ interface Chosen {
 
 /** The read models of the process that answers. */
 export function ProjectionsTab({ refreshMs }: { readonly refreshMs: number }) {
-  const { data, error, since, cancel, reload } = useAnswer('/admin/views', {}, { refreshMs });
+  const loaded = useAnswer('/admin/views', {}, { refreshMs });
   const [chosen, setChosen] = useState<Chosen | undefined>(undefined);
   const [notice, setNotice] = useState('');
   const close = () => setChosen(undefined);
   const done = () => {
     close();
-    reload();
+    loaded.reload();
   };
   const Confirm = chosen?.action === 'skip' ? SkipDialog : RebuildDialog;
   return (
     <>
       <div role="status">{notice !== '' && <p class="log-notice">{notice}</p>}</div>
-      {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
-      {data === undefined && error === undefined && <Pending since={since} onCancel={cancel} />}
-      {data !== undefined && (
-        <ul class="log-views" aria-label="Projections">
-          {urgentFirst(data.views).map((view) => (
-            <View key={view.name} view={view} onChoose={(action) => setChosen({ action, view })} />
-          ))}
-        </ul>
-      )}
+      <Refreshed loaded={loaded} refreshMs={refreshMs}>
+        {({ views }) => (
+          <ul class="log-views" aria-label="Projections">
+            {urgentFirst(views).map((view) => (
+              <View key={view.name} view={view} onChoose={(action) => setChosen({ action, view })} />
+            ))}
+          </ul>
+        )}
+      </Refreshed>
       {chosen !== undefined && <Confirm view={chosen.view} onClose={close} onDone={done} onMessage={setNotice} />}
     </>
   );
