@@ -1,6 +1,7 @@
 /** Two administrators change the same object: the second one sees both versions, and nothing is overwritten silently. */
 import type { Locator } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
+import { accessibilityViolations } from './support/accessibility.ts';
 import { adminChanges } from './support/admin-changes.ts';
 import { expectClean, type OpenPage, settled, shownText } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
@@ -145,6 +146,100 @@ describeInChromium('concurrent changes', () => {
       await settled(second.page);
       expect(await listOf('/first')).toEqual([large]);
       expectOneConflict(second);
+    });
+  });
+
+  describe('of an action that asks first', () => {
+    /** Opens the dialog of an action in one browser, lets another administrator change the object, and confirms. */
+    async function confirmed(path: string, button: string, confirm: string, meanwhile: () => Promise<unknown>) {
+      const opened = await dashboard.open();
+      await opened.visit(path);
+      await opened.page.getByRole('button', { name: button }).first().click();
+      const dialog = opened.page.getByRole('dialog');
+      await dialog.getByRole('button', { name: confirm, exact: true }).waitFor();
+      await meanwhile();
+      await dialog.getByRole('button', { name: confirm, exact: true }).click();
+      return { opened, dialog };
+    }
+    const budget = (user_path: string, amount: number) =>
+      admin.change('PUT', '/admin/budgets', { user_path, budget_key: { period: 'daily' }, amount });
+    const amountsOf = async (path: string): Promise<number[]> => {
+      const { budgets } = await admin.read('/admin/budgets');
+      const own = budgets.filter(({ subject }: { subject: string }) => subject === path);
+      return own.map(({ amount }: { amount: number }) => amount);
+    };
+
+    it('reactivates a key only after both versions were shown', async () => {
+      const key = await admin.newKey({ name: 'To reactivate' });
+      await admin.change('POST', `/admin/auth-keys/${key.id}/deactivate`);
+      const { opened, dialog } = await confirmed(`/keys/${key.id}`, 'Reactivate', 'Reactivate the key', () =>
+        admin.change('PUT', `/admin/auth-keys/${key.id}/labels`, { labels: ['compromised'] }),
+      );
+      await expect.poll(() => shownText(dialog)).toContain('It was changed by another administrator');
+      expect(await shownText(dialog)).toContain('compromised');
+      const enabled = async () => (await admin.read(`/admin/auth-keys/${key.id}`)).enabled;
+      expect(await enabled()).toBe(false);
+      expect(await accessibilityViolations(opened.page)).toEqual([]);
+      await dialog.getByRole('button', { name: 'Reactivate the key anyway' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect(await enabled()).toBe(true);
+      expectOneConflict(opened);
+    });
+
+    it('rotates a key only after both versions were shown', async () => {
+      const key = await admin.newKey({ name: 'To rotate' });
+      const { opened, dialog } = await confirmed(`/keys/${key.id}`, 'Rotate the secret', 'Rotate the secret', () =>
+        admin.change('PUT', `/admin/auth-keys/${key.id}/name`, { name: 'Rotated elsewhere' }),
+      );
+      await expect.poll(() => shownText(dialog)).toMatch(/To rotate[\s\S]*Rotated elsewhere/);
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      await opened.page.getByRole('heading', { level: 1, name: 'Rotated elsewhere' }).waitFor();
+      expect((await admin.read(`/admin/auth-keys/${key.id}`)).redacted_value).toBe(key.redacted_value);
+      expectOneConflict(opened);
+    });
+
+    it('removes a budget only after its new amount was shown', async () => {
+      await budget('/raised', 5);
+      const { opened, dialog } = await confirmed(
+        '/budgets',
+        'Remove the daily budget of /raised',
+        'Remove the budget',
+        () => budget('/raised', 7500),
+      );
+      await expect.poll(() => shownText(dialog)).toContain('7500');
+      expect(await amountsOf('/raised')).toEqual([7500]);
+      await dialog.getByRole('button', { name: 'Remove the budget anyway' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect(await amountsOf('/raised')).toEqual([]);
+      expectOneConflict(opened);
+    });
+
+    it('says that the object was removed', async () => {
+      await budget('/removed', 5);
+      const { opened, dialog } = await confirmed(
+        '/budgets',
+        'Reset the daily budget of /removed',
+        'Set the spending to 0',
+        () => admin.change('DELETE', '/admin/budgets', { user_path: '/removed', budget_key: { period: 'daily' } }),
+      );
+      await expect.poll(() => shownText(dialog)).toMatch(/removed by another administrator|not found/i);
+      opened.expectFindings(({ kind }) => kind === 'console');
+    });
+
+    it('creates a budget again where an earlier one was removed', async () => {
+      await budget('/again', 5);
+      await admin.change('DELETE', '/admin/budgets', { user_path: '/again', budget_key: { period: 'daily' } });
+      const opened = await dashboard.open();
+      await opened.visit('/budgets');
+      await opened.page.getByRole('button', { name: 'Create a budget' }).click();
+      const dialog = opened.page.getByRole('dialog');
+      await dialog.getByLabel('User path').fill('/again');
+      await dialog.getByLabel('Limit in US dollars').fill('9');
+      await dialog.getByRole('button', { name: 'Create the budget' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect(await amountsOf('/again')).toEqual([9]);
+      opened.expectFindings(({ kind, text }) => kind === 'console' && text.includes('409'));
     });
   });
 });

@@ -239,3 +239,18 @@ describeInChromium('the SQL page', () => {
     expectClean(opened);
   });
 });
+
+describeInChromium('the SQL page without analytics', () => {
+  const dashboard = withDashboard({ data: 'empty', env: { ANALYTICS_ENABLED: 'false' } });
+
+  it('names the settings that switch it on', async () => {
+    const opened = await dashboard.open();
+    await opened.visit('/sql');
+    const text = await shownText(opened.page.locator('main'));
+    expect(text).toContain('ANALYTICS_ENABLED=true');
+    expect(text).toContain('analytics.enabled: true');
+    expect(await opened.page.getByLabel('Query', { exact: true }).count()).toBe(0);
+    expect(await accessibilityViolations(opened.page)).toEqual([]);
+    expectClean(opened);
+  });
+});

@@ -4,6 +4,7 @@ import { useContext, useState } from 'preact/hooks';
 import type { ApiError } from '../api/client.ts';
 import { isConflict, isOutcomeUnknown } from '../api/send-change.ts';
 import { Button } from './button.tsx';
+import { type Basis, ChangedMeanwhile } from './changed-meanwhile.tsx';
 import { ConflictView, type CurrentVersion } from './conflict-view.tsx';
 import { Dialog } from './dialog.tsx';
 import { ErrorPanel } from './states.tsx';
@@ -27,6 +28,8 @@ interface ChangeDialogProps {
   readonly save: (ifMatch: string | undefined) => Promise<unknown>;
   /** Reads what is in force, after a conflict. */
   readonly readCurrent?: () => Promise<CurrentVersion>;
+  /** For a form that has no version of its own to compare: what its action is based on. */
+  readonly basis?: Basis;
   /** What would be saved, as `readCurrent` returns it. */
   readonly mine?: () => unknown;
   /** Finds out what became of the change when its answer was lost. Default: what `readCurrent` returns, compared with `mine`. */
@@ -46,12 +49,22 @@ interface ChangeDialogProps {
  * it is looked up before it can be sent again.
  */
 export function ChangeDialog(props: ChangeDialogProps) {
-  const { title, submitLabel, revision, save, readCurrent, mine, canSubmit = true, place = 'middle' } = props;
+  const {
+    title,
+    submitLabel,
+    revision = props.basis?.revision,
+    save,
+    readCurrent,
+    mine,
+    canSubmit = true,
+    place = 'middle',
+  } = props;
   const { error, isSending, send, clear } = useChange(props.onDone);
   const [dismissed, setDismissed] = useState<ApiError | undefined>(undefined);
   const [compared, setCompared] = useState<ApiError | undefined>(undefined);
   const isShown = error !== undefined && error !== dismissed;
   const isInConflict = isShown && (isConflict(error) || error === compared) && readCurrent !== undefined;
+  const isCompared = isShown && isConflict(error) && props.basis !== undefined;
   const look = props.look ?? (readCurrent && mine && (() => outcomeOf(revision, mine(), readCurrent)));
   const close = () => {
     if (!isSending) props.onClose();
@@ -61,7 +74,7 @@ export function ChangeDialog(props: ChangeDialogProps) {
       <Refused.Provider value={error}>
         <form
           class="change-form"
-          hidden={isInConflict}
+          hidden={isInConflict || isCompared}
           onSubmit={(event) => {
             event.preventDefault();
             if (canSubmit) send(() => save(revision));
@@ -94,6 +107,14 @@ export function ChangeDialog(props: ChangeDialogProps) {
             </>
           )}
         </form>
+        {isCompared && props.basis !== undefined && (
+          <ChangedMeanwhile
+            key={error?.message}
+            {...{ basis: props.basis, confirmLabel: submitLabel, isSending }}
+            onClose={(isRemoved) => (isRemoved ? props.onDone() : close())}
+            onConfirm={(current) => send(() => save(current))}
+          />
+        )}
         {isInConflict && (
           <ConflictView
             key={error?.message}

@@ -64,7 +64,11 @@ describe('spending up to a past time', () => {
 describe('a new budget or rate limit', () => {
   const name = { scope: 'user_path', subject: '/team', period_seconds: 60 };
   /** A gateway with these rules, in which revisions count the changes of a subject. */
-  function gatewayWith(rules: readonly (typeof name & { revision?: string })[], revision: string | undefined) {
+  function gatewayWith(
+    rules: readonly (typeof name & { revision?: string })[],
+    revision: string | undefined,
+    last = revision ?? 'none',
+  ) {
     const sent: (string | undefined)[] = [];
     return {
       sent,
@@ -74,10 +78,11 @@ describe('a new budget or rate limit', () => {
           readRules: async () => rules,
           isConflict: (error) => error instanceof Error && error.message === 'changed',
           existing: () => new Error('exists'),
+          lastRevision: async () => last,
           async send(ifMatch) {
             sent.push(ifMatch);
             const expected = revision ?? 'none';
-            if (ifMatch === undefined || ifMatch === expected) return 'saved';
+            if (ifMatch === expected) return 'saved';
             throw new Error('changed');
           },
         }),
@@ -99,7 +104,13 @@ describe('a new budget or rate limit', () => {
   it('is saved where earlier rules of the subject were removed', async () => {
     const { save, sent } = gatewayWith([], '7');
     expect(await save()).toBe('saved');
-    expect(sent).toEqual(['none', undefined]);
+    expect(sent).toEqual(['none', '7']);
+  });
+
+  it('is not saved over one that is created while the last revision is read', async () => {
+    const { save, sent } = gatewayWith([], '8', '7');
+    await expect(save()).rejects.toThrow('changed');
+    expect(sent).toEqual(['none', '7']);
   });
 
   it('is not sent over one that exists', async () => {

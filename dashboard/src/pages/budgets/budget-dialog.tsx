@@ -1,15 +1,15 @@
 import { useState } from 'preact/hooks';
 import { isGlobal } from '../../api/access.ts';
-import { ApiError, getAnswer } from '../../api/client.ts';
+import { getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { ChangeDialog, useProblem } from '../../ui/change-dialog.tsx';
-import type { CurrentVersion } from '../../ui/conflict-view.tsx';
 import { SelectField, TextField } from '../../ui/fields.tsx';
 import type { BudgetRow } from './budget-row.ts';
 import { createRule } from './create-rule.ts';
+import { readBudget } from './current-budget.ts';
 import { PeriodField, secondsOf } from './period-field.tsx';
 import { budgetPeriods, periodTitle } from './periods.ts';
-import { canonicalSubject, findRule, isOfSubject, type RuleName } from './rule-name.ts';
+import { canonicalSubject, type RuleName } from './rule-name.ts';
 
 interface BudgetDialogProps {
   /** Undefined: a new budget. */
@@ -44,7 +44,10 @@ export function BudgetDialog({ row, onClose, onDone }: BudgetDialogProps) {
       revision={row?.revision}
       save={(ifMatch) =>
         row === undefined && ifMatch === undefined
-          ? createRule({ name, readRules: async () => (await getAnswer('/admin/budgets')).budgets, send })
+          ? createRule(
+              { name, readRules: async () => (await getAnswer('/admin/budgets')).budgets, send },
+              `budget:${scope === 'label' ? 'label:' : ''}${name.subject}`,
+            )
           : send(ifMatch)
       }
       mine={() => version}
@@ -74,26 +77,6 @@ export function BudgetDialog({ row, onClose, onDone }: BudgetDialogProps) {
       <p>The period continues with its spending so far.</p>
     </ChangeDialog>
   );
-}
-
-/** The budget in force, and the revision of the budgets of its subject. */
-async function readBudget(name: RuleName): Promise<CurrentVersion> {
-  try {
-    const { revision, amount } = await getAnswer(
-      {
-        of: '/admin/budgets/{user_path}/{period}',
-        at: `/admin/budgets/${encodeURIComponent(name.subject)}/${name.period_seconds}`,
-      },
-      { query: { scope: name.scope } },
-    );
-    return { revision, version: { ...name, amount } };
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
-  }
-  // Another budget of the subject was changed, or this one was removed.
-  const { budgets } = await getAnswer('/admin/budgets');
-  const same = budgets.find((budget) => isOfSubject(budget, name));
-  return { revision: same?.revision, version: findRule(budgets, name) ?? null };
 }
 
 interface ValueProps {

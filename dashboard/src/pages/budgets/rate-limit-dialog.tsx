@@ -1,15 +1,15 @@
 import { useState } from 'preact/hooks';
 import { isGlobal } from '../../api/access.ts';
-import { ApiError, getAnswer } from '../../api/client.ts';
+import { getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { ChangeDialog, useProblem } from '../../ui/change-dialog.tsx';
-import type { CurrentVersion } from '../../ui/conflict-view.tsx';
 import { SelectField, TextField } from '../../ui/fields.tsx';
 import type { LimitRow } from './budget-row.ts';
 import { createRule } from './create-rule.ts';
+import { readLimit } from './current-limit.ts';
 import { PeriodField, secondsOf } from './period-field.tsx';
 import { limitPeriods, periodTitle } from './periods.ts';
-import { canonicalSubject, isOfSubject, type RuleName } from './rule-name.ts';
+import { canonicalSubject, type RuleName } from './rule-name.ts';
 
 interface RateLimitDialogProps {
   /** Undefined: a new rate limit. */
@@ -43,7 +43,10 @@ export function RateLimitDialog({ row, onClose, onDone }: RateLimitDialogProps) 
       revision={row?.revision}
       save={(ifMatch) =>
         row === undefined && ifMatch === undefined
-          ? createRule({ name, readRules: async () => (await getAnswer('/admin/rate-limits')).rate_limits, send })
+          ? createRule(
+              { name, readRules: async () => (await getAnswer('/admin/rate-limits')).rate_limits, send },
+              `rate-limit:${scope}:${name.subject}`,
+            )
           : send(ifMatch)
       }
       mine={() => version}
@@ -82,27 +85,6 @@ function maximaOf(requests: string, tokens: string): { max_requests?: number; ma
     ...(requests.trim() === '' ? {} : { max_requests: Number(requests) }),
     ...(tokens.trim() === '' ? {} : { max_tokens: Number(tokens) }),
   };
-}
-
-/** The rate limit in force, and the revision of the limits of its subject. */
-async function readLimit(name: RuleName): Promise<CurrentVersion> {
-  try {
-    const { revision, max_requests, max_tokens } = await getAnswer({
-      of: '/admin/rate-limits/{scope}/{subject}/{period}',
-      at: `/admin/rate-limits/${name.scope}/${encodeURIComponent(name.subject)}/${name.period_seconds}`,
-    });
-    const limits = {
-      ...(max_requests === undefined ? {} : { max_requests }),
-      ...(max_tokens === undefined ? {} : { max_tokens }),
-    };
-    return { revision, version: { ...name, ...limits } };
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
-  }
-  // Another limit of the subject was changed, or this one was removed.
-  const { rate_limits: rules } = await getAnswer('/admin/rate-limits');
-  const same = rules.find((rule) => isOfSubject(rule, name));
-  return { revision: same?.revision, version: null };
 }
 
 interface ValueProps {

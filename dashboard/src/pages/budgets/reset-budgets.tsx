@@ -3,6 +3,7 @@ import { formatMoney } from '../../format/numbers.ts';
 import { formatTime } from '../../format/times.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import type { BudgetRow } from './budget-row.ts';
+import { budgetBasis } from './current-budget.ts';
 import { periodTitle } from './periods.ts';
 import { rowKey } from './rule-name.ts';
 
@@ -15,7 +16,7 @@ interface OneProps {
 const titleOf = (row: BudgetRow) => `${periodTitle(row.period_seconds, row.period_label)} budget of ${row.subject}`;
 
 export function RemoveBudget({ row, onClose, onDone }: OneProps) {
-  const { scope, subject, amount, spent, period_seconds: seconds, revision } = row;
+  const { scope, subject, amount, spent, period_seconds: seconds } = row;
   return (
     <ConfirmDialog
       title={`Remove the ${titleOf(row)}?`}
@@ -26,9 +27,10 @@ export function RemoveBudget({ row, onClose, onDone }: OneProps) {
         </p>
       }
       confirmLabel="Remove the budget"
-      run={() =>
+      basis={budgetBasis(row)}
+      run={(ifMatch) =>
         sendChange({
-          ...{ method: 'DELETE', of: '/admin/budgets/{user_path}/{period}', ifMatch: revision, query: { scope } },
+          ...{ method: 'DELETE', of: '/admin/budgets/{user_path}/{period}', ifMatch, query: { scope } },
           at: `/admin/budgets/${encodeURIComponent(subject)}/${seconds}`,
         })
       }
@@ -39,7 +41,7 @@ export function RemoveBudget({ row, onClose, onDone }: OneProps) {
 }
 
 export function ResetBudget({ row, onClose, onDone }: OneProps) {
-  const { scope, subject, spent, period_seconds: seconds, revision } = row;
+  const { scope, subject, spent, period_seconds: seconds } = row;
   return (
     <ConfirmDialog
       title={`Reset the ${titleOf(row)}?`}
@@ -50,9 +52,10 @@ export function ResetBudget({ row, onClose, onDone }: OneProps) {
         </p>
       }
       confirmLabel="Set the spending to 0"
-      run={() =>
+      basis={budgetBasis(row)}
+      run={(ifMatch) =>
         sendChange({
-          ...{ method: 'POST', of: '/admin/budgets/reset-one', ifMatch: revision },
+          ...{ method: 'POST', of: '/admin/budgets/reset-one', ifMatch },
           json: { scope, subject, period_seconds: seconds },
         })
       }

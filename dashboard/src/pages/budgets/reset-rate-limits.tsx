@@ -2,6 +2,7 @@ import { sendChange } from '../../api/send-change.ts';
 import { formatCount } from '../../format/numbers.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import type { LimitRow } from './budget-row.ts';
+import { limitBasis } from './current-limit.ts';
 import { periodTitle } from './periods.ts';
 import { rowKey } from './rule-name.ts';
 
@@ -30,15 +31,16 @@ function limitsOf({ max_requests: requests, max_tokens: tokens }: LimitRow): str
 }
 
 export function RemoveRateLimit({ row, onClose, onDone }: OneProps) {
-  const { scope, subject, period_seconds, revision } = row;
+  const { scope, subject, period_seconds } = row;
   return (
     <ConfirmDialog
       title={`Remove the ${titleOf(row)}?`}
       effect={<p>Its limit of {limitsOf(row)} no longer applies. Other rate limits stay.</p>}
       confirmLabel="Remove the rate limit"
-      run={() =>
+      basis={limitBasis(row)}
+      run={(ifMatch) =>
         sendChange({
-          ...{ method: 'DELETE', of: '/admin/rate-limits', ifMatch: revision },
+          ...{ method: 'DELETE', of: '/admin/rate-limits', ifMatch },
           json: { scope, subject, limit_key: { period_seconds } },
         })
       }
@@ -49,15 +51,16 @@ export function RemoveRateLimit({ row, onClose, onDone }: OneProps) {
 }
 
 export function ResetRateLimit({ row, onClose, onDone }: OneProps) {
-  const { scope, subject, period_seconds, revision } = row;
+  const { scope, subject, period_seconds } = row;
   return (
     <ConfirmDialog
       title={`Reset the ${titleOf(row)}?`}
       effect={<p>Its counts are set to 0. They are {countsOf(row)} now.</p>}
       confirmLabel="Set the counts to 0"
-      run={() =>
+      basis={limitBasis(row)}
+      run={(ifMatch) =>
         sendChange({
-          ...{ method: 'POST', of: '/admin/rate-limits/reset-one', ifMatch: revision },
+          ...{ method: 'POST', of: '/admin/rate-limits/reset-one', ifMatch },
           json: { scope, subject, period_seconds },
         })
       }

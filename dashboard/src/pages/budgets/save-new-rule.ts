@@ -8,8 +8,10 @@ export interface NewRule<Row extends RuleName & { readonly revision?: string }> 
   readonly isConflict: (error: unknown) => boolean;
   /** The error for a rule that exists. */
   readonly existing: () => Error;
-  /** @param ifMatch the revision of the rules of the subject; undefined: unconditionally */
-  readonly send: (ifMatch: string | undefined) => Promise<unknown>;
+  /** The revision of a subject without rules, which had some that were removed. */
+  readonly lastRevision: () => Promise<string>;
+  /** @param ifMatch the revision of the rules of the subject */
+  readonly send: (ifMatch: string) => Promise<unknown>;
 }
 
 /** @throws the error for a rule that exists, and those of `send` */
@@ -18,6 +20,7 @@ export async function saveNewRule<Row extends RuleName & { readonly revision?: s
   readRules,
   isConflict,
   existing,
+  lastRevision,
   send,
 }: NewRule<Row>): Promise<unknown> {
   const before = await readRules();
@@ -31,7 +34,7 @@ export async function saveNewRule<Row extends RuleName & { readonly revision?: s
   // The subject had rules that were removed, or has its first one since a moment ago.
   const now = await readRules();
   if (findRule(now, name) !== undefined) throw existing();
-  return send(revisionOf(now, name));
+  return send(revisionOf(now, name) ?? (await lastRevision()));
 }
 
 function revisionOf(rules: readonly (RuleName & { readonly revision?: string })[], name: RuleName) {

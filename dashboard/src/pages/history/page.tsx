@@ -44,7 +44,10 @@ function Changes({ subject }: { readonly subject: string }) {
       {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
       {isLoading && <Pending since={since} onCancel={cancel} />}
       {data !== undefined && data.entries.length > 0 && (
-        <ChangeList label="Changes, newest first" changes={data.entries} />
+        <>
+          <h2 class="visually-hidden">Changes</h2>
+          <ChangeList label="Changes, newest first" changes={data.entries} />
+        </>
       )}
       {data?.entries.length === 0 && (
         <EmptyState title={range === undefined && before === undefined ? 'No changes yet.' : 'No changes here.'}>

@@ -10,6 +10,7 @@ import { ChangeDialog } from '../../ui/change-dialog.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { SelectField } from '../../ui/fields.tsx';
 import { namedRange } from '../../ui/range.ts';
+import { keyBasis } from './key-basis.ts';
 import type { EditProps } from './key-edits.tsx';
 import type { KeyRow } from './key-row.ts';
 import { secretEnd } from './key-state.ts';
@@ -45,10 +46,11 @@ export function KeyActions({ row, onChanged }: { readonly row: KeyRow; readonly 
           confirmLabel="Reactivate the key"
           onClose={close}
           onDone={close}
-          run={() =>
+          basis={keyBasis(row)}
+          run={(ifMatch) =>
             sendChange({
               ...{ method: 'POST', of: '/admin/auth-keys/{id}/reactivate', at: keyPath(row.id, 'reactivate') },
-              ifMatch: row.revision,
+              ifMatch,
             })
           }
         />
@@ -101,7 +103,7 @@ function RotateDialog({ row, onClose, onDone }: EditProps) {
     <ChangeDialog
       title={`Rotate the secret of “${row.name}”`}
       submitLabel="Rotate the secret"
-      revision={row.revision}
+      basis={keyBasis(row)}
       save={async (ifMatch) => {
         const { value } = await sendChange({
           ...{ method: 'POST', of: '/admin/auth-keys/{id}/rotate', at: keyPath(row.id, 'rotate') },

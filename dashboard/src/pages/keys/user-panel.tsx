@@ -19,7 +19,7 @@ import { explainHref, historyHref, keyHref, tabHref } from './keys-address.ts';
 import { type ModelReason, modelReason } from './model-reasons.ts';
 import { useModels } from './model-suggestions.ts';
 import { PolicyDialog } from './policy-dialog.tsx';
-import type { UserRow } from './user-policy.ts';
+import { currentPolicy, policyOf, type UserRow } from './user-policy.ts';
 
 interface UserPanelProps {
   readonly user: UserRow;
@@ -75,12 +75,8 @@ export function UserPanel({ user, all, onChanged }: UserPanelProps) {
             onChanged();
           }}
           onDone={done}
-          run={() =>
-            sendChange({
-              ...{ method: 'DELETE', of: '/admin/users' },
-              ...{ query: { user_path: path }, ifMatch: user.revision },
-            })
-          }
+          basis={{ revision: user.revision, shown: policyOf(user), readCurrent: () => currentPolicy(path) }}
+          run={(ifMatch) => sendChange({ method: 'DELETE', of: '/admin/users', query: { user_path: path }, ifMatch })}
         />
       )}
     </Panel>

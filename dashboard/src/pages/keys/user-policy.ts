@@ -1,5 +1,6 @@
 /** The policy of a user path, and its revision. */
-import { type Answer, ApiError, getAnswer, request } from '../../api/client.ts';
+import { type Answer, ApiError, request } from '../../api/client.ts';
+import { lastRevision } from '../../api/last-revision.ts';
 import type { CurrentVersion } from '../../ui/conflict-view.tsx';
 
 export type UserRow = Answer<'/admin/users'>['users'][number];
@@ -28,18 +29,7 @@ export async function currentPolicy(path: string): Promise<CurrentVersion & { re
     return { revision, version: user.configured ? policyOf(user) : null };
   } catch (error) {
     if (!isMissing(error)) throw error;
-    return { revision: await lastRevision(path), version: null };
-  }
-}
-
-/** `none` for a path that was never changed. */
-async function lastRevision(path: string): Promise<string> {
-  try {
-    const { entries } = await getAnswer('/admin/history', { query: { subject: `user:${path}`, limit: 1 } });
-    return entries[0]?.revision ?? 'none';
-  } catch (error) {
-    if (isMissing(error)) return 'none';
-    throw error;
+    return { revision: await lastRevision(`user:${path}`), version: null };
   }
 }
 

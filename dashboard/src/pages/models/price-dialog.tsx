@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks';
-import { ApiError, getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { ChangeDialog, useProblem } from '../../ui/change-dialog.tsx';
 import { TextField } from '../../ui/fields.tsx';
 import type { FormValue } from '../../ui/schema-fields.ts';
 import { SchemaForm } from '../../ui/schema-form.tsx';
+import { currentPrice } from './current-versions.ts';
 import { otherRateFields, usualRates } from './price-fields.ts';
 import type { PriceOverride } from './price-override.ts';
 import type { ModelRow } from './types.ts';
@@ -51,18 +51,6 @@ export function PriceDialog({ override, selector: begin, models, onClose, onDone
       </p>
     </ChangeDialog>
   );
-}
-
-/** After a conflict; the override may have been removed. */
-async function currentPrice(selector: string) {
-  const at = `/admin/model-pricing-overrides/${encodeURIComponent(selector)}`;
-  try {
-    const { revision, pricing } = await getAnswer({ of: '/admin/model-pricing-overrides/{selector}', at });
-    return { revision, version: pricing };
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return { revision: undefined, version: undefined };
-    throw error;
-  }
 }
 
 interface SelectorFieldProps {

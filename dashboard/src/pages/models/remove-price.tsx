@@ -1,6 +1,7 @@
 import { sendChange } from '../../api/send-change.ts';
 import { formatCount } from '../../format/numbers.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { priceBasis } from './current-versions.ts';
 import type { PriceOverride } from './price-override.ts';
 import type { ModelRow } from './types.ts';
 
@@ -11,7 +12,8 @@ interface RemovePriceProps {
   readonly onDone: () => void;
 }
 
-export function RemovePrice({ override: { selector, revision }, models, onClose, onDone }: RemovePriceProps) {
+export function RemovePrice({ override, models, onClose, onDone }: RemovePriceProps) {
+  const { selector } = override;
   const affected = models.filter(({ price }) => price?.source.split('+').includes(`override:${selector}`));
   return (
     <ConfirmDialog
@@ -24,8 +26,9 @@ export function RemovePrice({ override: { selector, revision }, models, onClose,
           {affected.length === 1 ? 'model uses' : 'models use'} this price now. Recorded costs stay.
         </p>
       }
-      run={() =>
-        sendChange({ method: 'DELETE', of: '/admin/model-pricing-overrides', json: { selector }, ifMatch: revision })
+      basis={priceBasis(override)}
+      run={(ifMatch) =>
+        sendChange({ method: 'DELETE', of: '/admin/model-pricing-overrides', json: { selector }, ifMatch })
       }
       onClose={onClose}
       onDone={onDone}

@@ -4,6 +4,7 @@ import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { providerBasis } from './current-versions.ts';
 import { type LostTargets, lostWith } from './targets.ts';
 import type { Credential } from './types.ts';
 
@@ -14,7 +15,8 @@ interface RemoveProviderProps {
 }
 
 /** Removes a provider, and names before what loses it. */
-export function RemoveProvider({ row: { name, revision }, onClose, onDone }: RemoveProviderProps) {
+export function RemoveProvider({ row, onClose, onDone }: RemoveProviderProps) {
+  const { name } = row;
   const models = useAnswer('/admin/models');
   const virtualModels = useAnswer('/admin/virtual-models');
   const error = models.error ?? virtualModels.error;
@@ -36,9 +38,10 @@ export function RemoveProvider({ row: { name, revision }, onClose, onDone }: Rem
           )}
         </>
       }
-      run={() =>
+      basis={providerBasis(row)}
+      run={(ifMatch) =>
         sendChange({
-          ...{ method: 'DELETE', of: '/admin/provider-credentials/{name}', ifMatch: revision },
+          ...{ method: 'DELETE', of: '/admin/provider-credentials/{name}', ifMatch },
           at: `/admin/provider-credentials/${encodeURIComponent(name)}`,
         })
       }

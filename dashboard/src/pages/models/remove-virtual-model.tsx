@@ -4,6 +4,7 @@ import { useAnswer } from '../../api/use-answer.ts';
 import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { virtualModelBasis } from './current-versions.ts';
 import type { VirtualModelRow } from './types.ts';
 
 interface RemoveVirtualModelProps {
@@ -16,7 +17,7 @@ interface RemoveVirtualModelProps {
 /** Removes a virtual model or an access policy, and says before who uses it. */
 export function RemoveVirtualModel({ row, others, onClose, onDone }: RemoveVirtualModelProps) {
   const [from] = useState(() => new Date(Date.now() - 86_400_000).toISOString());
-  const { source, kind, user_paths, revision } = row;
+  const { source, kind, user_paths } = row;
   const isPolicy = kind === 'policy';
   const used = useAnswer('/admin/audit/stats', { from, requested_model_is: source }, { enabled: !isPolicy });
   const naming = others.filter(({ targets = [] }) =>
@@ -57,7 +58,8 @@ export function RemoveVirtualModel({ row, others, onClose, onDone }: RemoveVirtu
           )}
         </ul>
       }
-      run={() => sendChange({ method: 'DELETE', of: '/admin/virtual-models', json: { source }, ifMatch: revision })}
+      basis={virtualModelBasis(row)}
+      run={(ifMatch) => sendChange({ method: 'DELETE', of: '/admin/virtual-models', json: { source }, ifMatch })}
       onClose={onClose}
       onDone={onDone}
     />

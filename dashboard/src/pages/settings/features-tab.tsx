@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import { isGlobal } from '../../api/access.ts';
-import type { AnswerOf, Operation } from '../../api/client.ts';
+import type { Answer, AnswerOf, Operation } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
-import { useAnswer } from '../../api/use-answer.ts';
+import { type Loaded, useAnswer } from '../../api/use-answer.ts';
 import { formatCount, formatDuration } from '../../format/numbers.ts';
 import { Button } from '../../ui/button.tsx';
 import { Panel } from '../../ui/panel.tsx';
@@ -13,17 +13,20 @@ import { effectOf, toneOf } from './feature-words.ts';
 
 /** The switches of the gateway, those that can be changed now, and the refresh. */
 export function FeaturesTab() {
+  const config = useAnswer('/admin/runtime/config');
+  // The panels below would be moved by the rows of the first one.
+  const hasRows = config.data !== undefined || config.error !== undefined;
   return (
     <div class="settings-panels">
-      <Features />
-      {isGlobal.value && <RuntimeSettings />}
-      {isGlobal.value && <Refresh />}
+      <Features config={config} />
+      {isGlobal.value && hasRows && <RuntimeSettings />}
+      {isGlobal.value && hasRows && <Refresh />}
     </div>
   );
 }
 
-function Features() {
-  const { data, error, since, cancel, reload } = useAnswer('/admin/runtime/config');
+function Features({ config }: { readonly config: Loaded<Answer<'/admin/runtime/config'>> }) {
+  const { data, error, since, cancel, reload } = config;
   return (
     <Panel title="Features">
       <p class="settings-note">

@@ -10,6 +10,7 @@ import { Time } from '../../ui/facts.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
 import { pageHref } from './address.ts';
+import { guardrailBasis } from './current-guardrail.ts';
 import { GuardrailDialog } from './guardrail-dialog.tsx';
 import { type Guardrail, type GuardrailType, guardrailDraftOf } from './guardrail-draft.ts';
 import { startDraft } from './replay-draft.ts';
@@ -74,11 +75,9 @@ export function GuardrailDetail({ row, data, onChange }: GuardrailDetailProps) {
           title={`Delete the guardrail "${row.name}"?`}
           effect={<DeleteEffect name={row.name} users={users} />}
           confirmLabel="Delete the guardrail"
-          run={() =>
-            sendChange({
-              ...{ method: 'DELETE', of: '/admin/guardrails' },
-              ...{ json: { name: row.name }, ifMatch: row.revision },
-            })
+          basis={guardrailBasis(row)}
+          run={(ifMatch) =>
+            sendChange({ method: 'DELETE', of: '/admin/guardrails', json: { name: row.name }, ifMatch })
           }
           onClose={close}
           onDone={() => {

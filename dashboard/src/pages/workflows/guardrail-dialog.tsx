@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
-import { getAnswer } from '../../api/client.ts';
 import { sendChange } from '../../api/send-change.ts';
 import { ChangeDialog, useProblem } from '../../ui/change-dialog.tsx';
 import { SelectField, TextField } from '../../ui/fields.tsx';
 import { NumberInput } from '../../ui/schema-inputs.tsx';
+import { currentGuardrail } from './current-guardrail.ts';
 import {
   type Guardrail,
   type GuardrailDraft,
@@ -35,14 +35,7 @@ export function GuardrailDialog({ row, types, onClose, onDone }: GuardrailDialog
       revision={row === undefined ? 'none' : row.revision}
       canSubmit={draft.name.trim() !== ''}
       save={(ifMatch) => sendChange({ method: 'PUT', of: '/admin/guardrails', json: guardrailBodyOf(draft), ifMatch })}
-      readCurrent={async () => {
-        const rows = await getAnswer('/admin/guardrails');
-        const now = rows.find(({ name }) => name === draft.name.trim());
-        return {
-          revision: now?.revision ?? 'none',
-          version: now === undefined ? null : guardrailBodyOf(guardrailDraftOf(now)),
-        };
-      }}
+      readCurrent={() => currentGuardrail(draft.name.trim())}
       mine={() => guardrailBodyOf(draft)}
       onClose={onClose}
       onDone={() => onDone(draft.name.trim())}
