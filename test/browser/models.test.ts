@@ -89,16 +89,24 @@ describeInChromium('the page Models and providers', () => {
     await dialog.getByRole('button', { name: 'Remove target 1' }).click();
     await dialog.getByLabel('Strategy').selectOption('plugin:cheapest_healthy');
     await dialog.getByLabel('Prefer').selectOption('fastest');
+    await dialog.getByText('Which failures').click();
+    await dialog.getByLabel('Statuses of the target').fill('429, often');
+    await dialog.getByLabel(/^Phrases in errors/).fill('no such *\nquota');
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click();
+    await expect.poll(() => dialog.getByLabel('Statuses of the target').getAttribute('aria-invalid')).toBe('true');
+    await dialog.getByLabel('Statuses of the target').fill('429, 503');
     await submit(page, 'Save');
     expect(await virtualModel('fast')).toMatchObject({
       targets: [{ provider: 'llamacpp', model: 'qwen3-32b' }],
       ...{ strategy: 'plugin', strategy_plugin: 'cheapest_healthy', strategy_config: { prefer: 'fastest' } },
+      failover: { enabled: true, statuses: [429, 503], phrases: ['no such *', 'quota'] },
     });
 
     await page.getByRole('button', { name: 'Remove fast' }).click();
     await expect.poll(() => shownText(dialog)).toContain('/team, /other');
     await submit(page, 'Remove the virtual model');
     expect((await ask(dashboard.url, '/admin/virtual-models/fast')).status).toBe(404);
+    opened.expectFindings(({ kind, text }) => kind === 'console' && text.includes('400'));
     expectClean(opened);
   });
 

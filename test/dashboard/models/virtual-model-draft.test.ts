@@ -52,4 +52,16 @@ describe('the form of a virtual model', () => {
     expect(movedTarget(targets, 0, -1)).toBe(targets);
     expect(movedTarget(targets, 2, 1)).toBe(targets);
   });
+
+  it('has the failures that lead to the next target, and omits them where the gateway has its own', () => {
+    const failoverOf = (changed: object, from = row) => bodyOf({ ...draftOf(from), ...changed }, providers);
+    expect(failoverOf({ failoverStatuses: '429 503,', failoverPhrases: ' quota\n\nno such * model ' })).toMatchObject({
+      failover: { enabled: true, statuses: [429, 503], phrases: ['quota', 'no such * model'] },
+    });
+    expect(failoverOf({ failoverStatuses: '' })).toMatchObject({ failover: true });
+    expect(failoverOf({}, { ...row, failover: { enabled: true, statuses: [] } })).toMatchObject({
+      failover: { enabled: true, statuses: [] },
+    });
+    expect(failoverOf({ failoverStatuses: '5xx' })).toMatchObject({ failover: { statuses: ['5xx'] } });
+  });
 });

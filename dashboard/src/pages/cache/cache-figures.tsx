@@ -1,4 +1,5 @@
 import './cache.css';
+import type { ComponentChildren } from 'preact';
 import { access } from '../../api/access.ts';
 import type { Answer } from '../../api/client.ts';
 import { useAnswer } from '../../api/use-answer.ts';
@@ -16,8 +17,14 @@ import { daysBetween } from '../usage/usage-rows.ts';
 
 type Overview = Answer<'/admin/cache/overview'>;
 
+interface CacheFiguresProps {
+  readonly range: TimeRange;
+  /** Below the figures, from when their height is known. */
+  readonly children: ComponentChildren;
+}
+
 /** Hits and savings of the range, and the hits of each day. */
-export function CacheFigures({ range }: { readonly range: TimeRange }) {
+export function CacheFigures({ range, children }: CacheFiguresProps) {
   const { from, to } = range;
   const { data, error, since, reload, cancel } = useAnswer('/admin/cache/overview', { from, to });
   const all = useAnswer('/admin/usage/summary', { from, to, cache_mode: 'all' });
@@ -25,7 +32,10 @@ export function CacheFigures({ range }: { readonly range: TimeRange }) {
     return error === undefined ? (
       <Pending since={since} onCancel={cancel} />
     ) : (
-      <ErrorPanel error={error} onRetry={reload} />
+      <>
+        <ErrorPanel error={error} onRetry={reload} />
+        {children}
+      </>
     );
   }
   const isEmpty = data.summary.total_hits === 0;
@@ -45,6 +55,7 @@ export function CacheFigures({ range }: { readonly range: TimeRange }) {
           <HitsByDay daily={data.daily} range={range} />
         )}
       </Panel>
+      {children}
     </>
   );
 }

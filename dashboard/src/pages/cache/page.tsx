@@ -32,11 +32,15 @@ function Cache() {
     <>
       <PageHeader title="Cache">{isGlobal.value && <RangePicker range={range} />}</PageHeader>
       {isGlobal.value ? (
-        <CacheFigures range={range} />
+        <CacheFigures range={range}>
+          <PurgePanel />
+        </CacheFigures>
       ) : (
-        <p>The figures of the cache are those of the whole gateway, and shown to its administrators only.</p>
+        <>
+          <p>The figures of the cache are those of the whole gateway, and shown to its administrators only.</p>
+          <PurgePanel />
+        </>
       )}
-      <PurgePanel />
     </>
   );
 }

@@ -94,6 +94,7 @@ export function VirtualModelDialog({ row, begin, onClose, onDone }: VirtualModel
             checked={draft.failover}
             onChange={(failover) => change({ failover })}
           />
+          {draft.failover && <FailoverFields draft={draft} onChange={change} />}
           <CheckField
             label="Keep a session at its target"
             checked={draft.sessionAffinity}
@@ -134,6 +135,38 @@ function SourceField({ draft, onInput, suggestions }: SourceFieldProps) {
       problem={useProblem('source')}
       suggestions={suggestions}
     />
+  );
+}
+
+interface FailoverFieldsProps {
+  readonly draft: VirtualModelDraft;
+  readonly onChange: (changed: Partial<VirtualModelDraft>) => void;
+}
+
+function FailoverFields({ draft, onChange }: FailoverFieldsProps) {
+  const problem = useProblem('failover');
+  const isSet = draft.failoverStatuses !== '' || draft.failoverPhrases !== '';
+  return (
+    <details open={isSet || problem !== undefined}>
+      <summary>Which failures</summary>
+      <div class="models-more">
+        <TextField
+          label="Statuses of the target"
+          help="Separated by commas. Empty: FAILOVER_RETRY_ON_STATUSES of the gateway."
+          placeholder="429, 500, 503"
+          value={draft.failoverStatuses}
+          onInput={(failoverStatuses) => onChange({ failoverStatuses })}
+          problem={problem}
+        />
+        <TextArea
+          label="Phrases in errors of the target, one per line"
+          help="* stands for any text between. Empty: FAILOVER_RETRY_ON_ERRORS of the gateway."
+          rows={2}
+          value={draft.failoverPhrases}
+          onInput={(failoverPhrases) => onChange({ failoverPhrases })}
+        />
+      </div>
+    </details>
   );
 }
 

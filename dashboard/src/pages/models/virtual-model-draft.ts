@@ -12,6 +12,11 @@ export interface DraftTarget {
   readonly weight: number | undefined;
 }
 
+export interface FailoverRules {
+  readonly statuses?: readonly number[] | undefined;
+  readonly phrases?: readonly string[] | undefined;
+}
+
 export interface VirtualModelDraft {
   readonly kind: 'redirect' | 'policy';
   readonly source: string;
@@ -21,8 +26,12 @@ export interface VirtualModelDraft {
   readonly strategyConfig: FormValue;
   readonly sessionAffinity: boolean;
   readonly failover: boolean;
-  /** Members of `failover` beside `enabled`. */
-  readonly failoverRules: FormValue;
+  /** Members of `failover` beside `enabled`, as they were. */
+  readonly failoverRules: FailoverRules;
+  /** Numbers. Empty: those of the gateway. */
+  readonly failoverStatuses: string;
+  /** One per line. Empty: those of the gateway. */
+  readonly failoverPhrases: string;
   /** One per line. */
   readonly userPaths: string;
   readonly description: string;
@@ -32,14 +41,15 @@ export interface VirtualModelDraft {
 export function emptyDraft(kind: VirtualModelDraft['kind']): VirtualModelDraft {
   return {
     ...{ kind, source: '', strategy: 'failover', strategyConfig: {}, sessionAffinity: true, failover: true },
-    ...{ failoverRules: {}, userPaths: '', description: '', enabled: true },
+    ...{ failoverRules: {}, failoverStatuses: '', failoverPhrases: '', userPaths: '', description: '', enabled: true },
     targets: kind === 'redirect' ? [{ key: 0, text: '', weight: undefined }] : [],
   };
 }
 
 export function draftOf(row: VirtualModelRow): VirtualModelDraft {
   const { failover = true } = row;
-  const { enabled: fails, ...rules } = typeof failover === 'boolean' ? { enabled: failover } : failover;
+  const { enabled: fails, ...rules }: FailoverRules & { readonly enabled: boolean } =
+    typeof failover === 'boolean' ? { enabled: failover } : failover;
   return {
     kind: row.kind,
     source: row.source,
@@ -49,6 +59,8 @@ export function draftOf(row: VirtualModelRow): VirtualModelDraft {
     sessionAffinity: row.session_affinity ?? true,
     failover: fails,
     failoverRules: rules,
+    failoverStatuses: (rules.statuses ?? []).join(', '),
+    failoverPhrases: (rules.phrases ?? []).join('\n'),
     userPaths: row.user_paths.join('\n'),
     description: row.description ?? '',
     enabled: row.enabled,
@@ -73,7 +85,7 @@ export function movedTarget(targets: readonly DraftTarget[], place: number, by: 
 
 /** The body of `PUT /admin/virtual-models`. @param providers names and types of providers */
 export function bodyOf(draft: VirtualModelDraft, providers: ReadonlySet<string>) {
-  const { kind, source, strategy, strategyConfig, failover, failoverRules } = draft;
+  const { kind, source, strategy, strategyConfig, failover } = draft;
   const common = {
     source: source.trim(),
     user_paths: linesOf(draft.userPaths),
@@ -81,7 +93,8 @@ export function bodyOf(draft: VirtualModelDraft, providers: ReadonlySet<string>)
     ...(draft.description.trim() === '' ? {} : { description: draft.description.trim() }),
   };
   if (kind === 'policy') return common;
-  const hasRules = Object.keys(failoverRules).length > 0;
+  const rules = failoverRulesOf(draft);
+  const hasRules = Object.keys(rules).length > 0;
   return {
     ...common,
     targets: draft.targets.map(({ text, weight }) => ({
@@ -91,6 +104,17 @@ export function bodyOf(draft: VirtualModelDraft, providers: ReadonlySet<string>)
     strategy,
     ...(strategy.startsWith('plugin:') ? { strategy_config: strategyConfig } : {}),
     session_affinity: draft.sessionAffinity,
-    failover: hasRules ? { enabled: failover, ...failoverRules } : failover,
+    failover: hasRules ? { enabled: failover, ...rules } : failover,
+  };
+}
+
+/** An empty field keeps an empty list, and is otherwise omitted. What is not a number is sent, so that the gateway names it. */
+function failoverRulesOf({ failoverRules, failoverStatuses, failoverPhrases }: VirtualModelDraft) {
+  const words = failoverStatuses.split(/[\s,]+/).filter((word) => word !== '');
+  const statuses = words.map((word) => (/^\d+$/.test(word) ? Number(word) : word)) as number[];
+  const phrases = linesOf(failoverPhrases);
+  return {
+    ...(statuses.length > 0 || failoverRules.statuses?.length === 0 ? { statuses } : {}),
+    ...(phrases.length > 0 || failoverRules.phrases?.length === 0 ? { phrases } : {}),
   };
 }

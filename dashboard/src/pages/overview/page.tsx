@@ -36,7 +36,7 @@ export default function OverviewPage() {
   return (
     <>
       <PageHeader title="Overview">
-        {data !== undefined && <AnalyticsState analytics={data.analytics} />}
+        <div class="overview-analytics">{data !== undefined && <AnalyticsState analytics={data.analytics} />}</div>
         <Button look="quiet" pressed={isPaused} onClick={() => setPaused(!isPaused)} disabled={!reachesNow}>
           Pause updates
         </Button>
