@@ -19,7 +19,7 @@ describeInChromium('the dialogs', () => {
       .getByRole('button')
       .evaluateAll((buttons) =>
         buttons
-          .filter((button) => !(button as HTMLButtonElement).disabled && button.checkVisibility())
+          .filter((button) => !button.matches(':disabled') && button.checkVisibility())
           .map((button) => button.getAttribute('aria-label') ?? button.textContent?.trim() ?? ''),
       );
     const byKind = new Map(names.map((name) => [name.replace(/^Rebuild .*/, 'Rebuild').split(/ of | “|: /)[0], name]));
