@@ -5,6 +5,7 @@
  */
 import { auditRead } from '../events/catalogue/audit.ts';
 import { cachePurged } from '../events/catalogue/cache.ts';
+import { viewEventSkipped, viewRebuildRequested } from '../events/catalogue/view.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { isObject } from '../json/is-object.ts';
 import { subjectOf, subjectText } from './admin-subjects.ts';
@@ -47,9 +48,13 @@ export function valueAfter(before: Value, event: RecordedEvent): Value {
   return type.endsWith('removed') ? null : { ...before, ...changes };
 }
 
+const notes: ReadonlySet<string> = new Set(
+  [auditRead, cachePurged, viewEventSkipped, viewRebuildRequested].map(({ type }) => type),
+);
+
 /** An event without a value: it has none before it, and the next event does not depend on it. */
 export function isNote({ type }: Pick<RecordedEvent, 'type'>): boolean {
-  return type === auditRead.type || type === cachePurged.type;
+  return notes.has(type);
 }
 
 type Evolve = (before: Value, changes: Readonly<Record<string, unknown>>, event: RecordedEvent) => Value;

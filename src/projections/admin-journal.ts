@@ -40,7 +40,7 @@ const savedChapter = z.object({
 
 export const adminJournal: Projection<AdminJournal> = {
   name: 'admin-journal',
-  version: 1,
+  version: 2,
   filter: {
     types: [
       'key.',
@@ -59,6 +59,9 @@ export const adminJournal: Projection<AdminJournal> = {
       // Of a provider only its configuration: failures and recoveries are not changes by administrators.
       'provider.configured',
       'provider.removed',
+      // Of the response cache only removals: the others are of requests.
+      'cache.purged',
+      'view.',
     ],
   },
   initial: () => ({ chapters: new Map(), newest: 0 }),

@@ -14,6 +14,7 @@ const categories = {
   credential: 'credential',
   settings: 'settings',
   provider: 'provider',
+  view: 'views',
   audit: 'audit',
 } as const;
 

@@ -6,7 +6,13 @@ import { type AdminJournal, type JournalPageQuery, journalPage } from './admin-j
 import { type Subject, streamOf } from './admin-subjects.ts';
 import { eventsAt } from './fold-as-of.ts';
 
-export type HistoryQuery = JournalPageQuery;
+export interface HistoryQuery extends JournalPageQuery {
+  /** Only changes by this actor. */
+  readonly actor?: string | undefined;
+}
+
+/** Entries of the journal that are read at once to find those of an actor. */
+const SCANNED = 500;
 
 export interface HistoryPage {
   /** Newest first. */
@@ -49,7 +55,7 @@ export async function knownOf(log: HistorySource, subject: Subject): Promise<Val
 
 /** Every administrator's change. The journal must have processed the log to its end. */
 export async function allHistory(log: HistorySource, journal: AdminJournal, query: HistoryQuery): Promise<HistoryPage> {
-  const { positions, hasMore } = journalPage(journal, query);
+  const { positions, hasMore } = await positionsOf(log, journal, query);
   const wanted = new Map<StreamName, Map<bigint, Position>>();
   for await (const { stream, revision, position } of eventsAt(log, positions.toReversed())) {
     const ofStream = wanted.get(stream) ?? new Map<bigint, Position>();
@@ -68,6 +74,29 @@ export async function allHistory(log: HistorySource, journal: AdminJournal, quer
   return { changes: positions.flatMap((position) => changes.get(position) ?? []), hasMore };
 }
 
+/** A page of positions, newest first. The changes of one actor are found by reading the journal's events. */
+async function positionsOf(log: Pick<EventLog, 'readAll'>, journal: AdminJournal, query: HistoryQuery) {
+  const { actor, limit } = query;
+  if (actor === undefined) return journalPage(journal, query);
+  const oldestFirst = query.after !== undefined && query.before === undefined;
+  let { before, after } = query;
+  let found: Position[] = [];
+  for (let hasMore = true; hasMore && found.length <= limit; ) {
+    const page = journalPage(journal, { ...query, before, after, limit: SCANNED });
+    const by = new Set<Position>();
+    for await (const event of eventsAt(log, page.positions.toReversed())) {
+      if (event.context.actor === actor) by.add(event.position);
+    }
+    const matching = page.positions.filter((position) => by.has(position));
+    found = oldestFirst ? [...matching, ...found] : [...found, ...matching];
+    if (oldestFirst) after = page.positions[0] ?? after;
+    else before = page.positions.at(-1) ?? before;
+    hasMore = page.hasMore;
+  }
+  const positions = oldestFirst ? found.slice(-limit) : found.slice(0, limit);
+  return { positions, hasMore: found.length > limit };
+}
+
 async function* changesOf(
   log: Pick<EventLog, 'readStream'>,
   stream: StreamName,
@@ -82,7 +111,9 @@ async function* changesOf(
   }
 }
 
-function isInRange({ position, at }: RecordedEvent, { before, after, from, to }: HistoryQuery): boolean {
+function isInRange({ position, at, context }: RecordedEvent, query: HistoryQuery): boolean {
+  const { before, after, from, to, actor } = query;
+  if (actor !== undefined && context.actor !== actor) return false;
   if (before !== undefined && position >= before) return false;
   if (after !== undefined && position <= after) return false;
   return (from === undefined || at >= from) && (to === undefined || Math.floor(at) <= to);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Answered } from '../support/answered.ts';
 import { withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-history-steps.ts';
 
@@ -60,6 +61,35 @@ describe('the history of all subjects', () => {
     expect(has_more).toBe(true);
     const [, ...older] = (await admin.get('/admin/history?limit=3')).entries;
     expect((await admin.get(`/admin/history?limit=2&before=${entries[0].position}`)).entries).toEqual(older);
+  });
+
+  it('can be restricted to the changes of one actor', async () => {
+    const boss = await admin.newKey({ dashboard_access: true });
+    const of = { user_path: '/by-actor', allowed_models: [MODEL] };
+    const before = await admin.newestChange();
+    await admin.change('PUT', '/admin/users', of, boss.value);
+    await admin.change('PUT', '/admin/users', { ...of, allowed_models: [] });
+    await admin.change('PUT', '/admin/users', of, boss.value);
+    const by = `/admin/history?actor=key:${boss.id}`;
+    const { entries } = await admin.get(by);
+    expect(entries).toHaveLength(2);
+    expect(new Set(entries.map(({ actor }: Answered) => actor))).toEqual(new Set([`key:${boss.id}`]));
+    expect(await admin.get(`${by}&limit=1`)).toEqual({ entries: entries.slice(0, 1), limit: 1, has_more: true });
+    expect((await admin.get(`${by}&before=${entries[0].position}`)).entries).toEqual(entries.slice(1));
+    expect((await admin.get(`${by}&after=${before}&limit=1`)).entries).toEqual(entries.slice(1));
+    const ofMaster = (await admin.get('/admin/history?subject=user:/by-actor&actor=master')).entries;
+    expect(ofMaster).toMatchObject([{ actor: 'master', after: { allowed_models: [] } }]);
+    expect((await admin.get('/admin/history?actor=key:unknown')).entries).toEqual([]);
+  });
+
+  it('has decisions about read models', async () => {
+    await admin.change('POST', '/admin/views/keys/rebuild', { reason: 'checked' });
+    const [newest] = (await admin.get('/admin/history?limit=1')).entries;
+    expect(newest).toMatchObject({
+      ...{ type: 'view.rebuild_requested', subject: 'view:rebuilds', actor: 'master', before: null },
+      after: { view: 'keys', reason: 'checked' },
+    });
+    expect((await admin.get('/admin/history?subject=view:rebuilds&limit=1')).entries).toEqual([newest]);
   });
 
   it('has no change from a refused request', async () => {

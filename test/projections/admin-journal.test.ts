@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { catalogue } from '../../src/events/catalogue/catalogue.ts';
 import type { Position, RecordedEvent } from '../../src/events/event.ts';
 import { START } from '../../src/events/log.ts';
 import { formatPosition } from '../../src/events/sequence-position.ts';
@@ -46,7 +47,27 @@ function timed(...times: number[]): RecordedEvent[] {
 
 const positions = (page: { positions: readonly Position[] }) => page.positions.map(Number);
 
+/**
+ * Types of events that are no entries of the history: of requests, of gateways, and of what providers do. Among them are
+ * two of administrators: `usage.recalculated`, one for each request, and runs of guardrail drafts, which have their own list.
+ */
+const noChanges =
+  /^(access|answer|attempt|audit|batch|chunk|client|conversation|cost|exchange|file|frame|gateway|guard|guardrail_replay|history|idempotency|item|job|lease|log|model|placeholders|plugin|request|requests|response|usage)\./;
+const otherTypes: ReadonlySet<string> = new Set([
+  ...['cache.hit', 'cache.stored', 'cache.vector_stored', 'guardrail.applied', 'provider.models_listed'],
+  ...['provider.became_available', 'provider.became_unavailable', 'provider.capability_learned'],
+  ...['provider.circuit_changed'],
+]);
+
 describe('the journal of administrators', () => {
+  test('has every type of event that is not known to be something else', () => {
+    const { types = [] } = adminJournal.filter;
+    const missing = [...catalogue.keys()].filter(
+      (type) => !types.some((one) => type.startsWith(one)) && !noChanges.test(type) && !otherTypes.has(type),
+    );
+    expect(missing).toEqual([]);
+  });
+
   test('is the same after it was saved and loaded, at any moment', async () => {
     await fc.assert(
       fc.asyncProperty(history, fc.nat(), async (written, cut) => {

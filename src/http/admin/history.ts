@@ -37,6 +37,7 @@ const position = (name: 'before' | 'after', description: string): QueryParameter
 
 const historyQuery = queryOfParameters({
   subject: textParameter(`\`<kind>:<id>\`; kinds: ${subjectKinds.join(', ')}. Default: all, for global administrators`),
+  actor: textParameter('Only changes by `master`, `system` or `key:<id>`'),
   start: textParameter('First moment: a date, or a time with its zone'),
   end: textParameter('Last moment: a date, or a time with its zone'),
   limit: {
@@ -147,11 +148,12 @@ function canonicalId({ kind, id }: Subject): string {
 }
 
 /** @throws Refusal 400 */
-function readPage({ start, end, limit, before, after }: z.output<typeof historyQuery>): HistoryQuery {
+function readPage({ start, end, limit, before, after, actor }: z.output<typeof historyQuery>): HistoryQuery {
   return {
     limit,
     before,
     after,
+    actor,
     from: start === undefined ? undefined : dayOrTime(start, 'start'),
     to: end === undefined ? undefined : dayOrTime(end, 'end'),
   };

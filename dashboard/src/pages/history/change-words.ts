@@ -39,6 +39,8 @@ const words: Readonly<Record<string, string>> = {
   'provider.capability_learned': 'Capability learned',
   'provider.circuit_changed': 'Circuit breaker changed',
   'cache.purged': 'Cached answers removed',
+  'view.event_skipped': 'Event skipped by a read model',
+  'view.rebuild_requested': 'Rebuild of a read model requested',
   'audit.read': 'Recorded content read',
 };
 

@@ -8,6 +8,7 @@ import { PageHeader } from '../../ui/page-header.tsx';
 import { chosenRange } from '../../ui/range.ts';
 import { RangePicker } from '../../ui/range-picker.tsx';
 import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
+import { ActorFilter } from './actor-filter.tsx';
 import { ChangeList } from './change-list.tsx';
 import { isReadable, useSubjectChoices } from './subject-choices.ts';
 import { SubjectFilter } from './subject-filter.tsx';
@@ -23,7 +24,10 @@ export default function HistoryPage() {
       <PageHeader title="History">
         <RangePicker range={chosenRange()} withAny />
       </PageHeader>
-      <SubjectFilter subject={subject} />
+      <div class="history-filters">
+        <SubjectFilter subject={subject} />
+        <ActorFilter />
+      </div>
       {subject !== '' || isGlobal.value ? <Changes subject={subject} /> : <OwnSubjects />}
     </>
   );
@@ -33,8 +37,9 @@ function Changes({ subject }: { readonly subject: string }) {
   const { query } = route.value;
   const range = chosenRange();
   const before = query.get('before') ?? undefined;
+  const actor = query.get('actor') ?? undefined;
   const { data, error, isLoading, since, cancel, reload } = useAnswer('/admin/history', {
-    ...{ subject: subject === '' ? undefined : subject, limit: PAGE, before },
+    ...{ subject: subject === '' ? undefined : subject, limit: PAGE, before, actor },
     ...{ start: range?.from, end: range?.to },
   });
   const last = data?.entries.at(-1)?.position;
@@ -50,7 +55,11 @@ function Changes({ subject }: { readonly subject: string }) {
         </>
       )}
       {data?.entries.length === 0 && (
-        <EmptyState title={range === undefined && before === undefined ? 'No changes yet.' : 'No changes here.'}>
+        <EmptyState
+          title={
+            range === undefined && before === undefined && actor === undefined ? 'No changes yet.' : 'No changes here.'
+          }
+        >
           <p>Changes through the admin API, by the dashboard or by a program, are listed here.</p>
         </EmptyState>
       )}

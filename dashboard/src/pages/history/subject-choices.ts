@@ -39,6 +39,7 @@ const reads: Readonly<Record<string, Read>> = {
       title: scope_display,
     })),
   settings: async () => [{ id: 'budgets' }, { id: 'tagging' }, { id: 'cache' }],
+  view: async () => [{ id: 'skipped' }, { id: 'rebuilds' }],
   audit: async () => [{ id: 'reads' }],
 };
 

@@ -71,6 +71,10 @@ export const subjectKinds: readonly SubjectKind[] = [
     page: (id) => settingsPages[id] ?? { path: '/settings' },
   },
   {
+    ...{ name: 'view', title: 'Read models', hasPast: false },
+    page: () => ({ path: '/log', query: { tab: 'projections' } }),
+  },
+  {
     ...{ name: 'audit', title: 'Reads and queries', hasPast: false },
     page: () => ({ path: '/history', query: { subject: 'audit:reads' } }),
   },
