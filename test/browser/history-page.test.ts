@@ -50,6 +50,25 @@ describeInChromium('the History page', () => {
     expectClean(opened);
   });
 
+  it('shows the changes of one actor, and keeps the choice in the address', async () => {
+    const { support, lead } = dashboard.facts.keys;
+    await change('PUT', '/admin/users', { user_path: '/team/by', allowed_models: ['assistant'] }, lead.value);
+    await change('PUT', `/admin/auth-keys/${support.id}/labels`, { labels: ['by-master'] });
+    const opened = await dashboard.open();
+    const { page } = opened;
+    await opened.visit('/history');
+    await page.getByLabel('By', { exact: true }).selectOption({ label: 'Lead of the teams' });
+    await settled(page);
+    await expect.poll(() => shownText(entries(page).first())).toContain('/team/by');
+    const authors = await page.locator('.history-by').allTextContents();
+    expect(authors.filter((author) => !author.endsWith('by Lead of the teams'))).toEqual([]);
+    await page.reload();
+    await settled(page);
+    expect(await page.getByLabel('By', { exact: true }).inputValue()).toBe(`key:${lead.id}`);
+    expect(await shownText(entries(page).first())).toContain('/team/by');
+    expectClean(opened);
+  });
+
   it('shows the changes of one subject, chosen from suggestions', async () => {
     const opened = await dashboard.open();
     const { page } = opened;
