@@ -57,6 +57,15 @@ describe.skipIf(!hasChdb)('GET /admin/overview', { timeout: 60_000 }, () => {
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
+  test.each(['end_date=1969-12-31', 'end_date=0031-01-01', 'to=0001-01-01T00:00:00Z', 'to=1970-01-05T00:00:00Z'])(
+    'is empty for a range that begins before 1970: %s',
+    async (query) => {
+      const answer = await gateway.fetch(`/admin/overview?${query}`);
+      expect(answer.status).toBe(200);
+      expect((await json(answer)).summary.requests).toBe(0);
+    },
+  );
+
   async function overview(query: Readonly<Record<string, string>> = range, headers = {}): Promise<Answered> {
     const answer = await gateway.fetch(`/admin/overview?${new URLSearchParams(query)}`, { headers });
     expect(answer.status).toBe(200);

@@ -19,14 +19,14 @@ describeInChromium('a stopped read model', () => {
       type: replayStarted.type,
       schema: 1,
       data: null as unknown as object,
-      context: { actor: 'system' },
+      context: { actor: 'system' as const },
     };
     await log.append([{ stream: streamName('replay', 'damaged'), events: [damaged], expectedRevision: 'any' }]);
     await log.close();
     return { data: 'empty', dataDir: folder.path };
   });
   const view = async (): Promise<Answered> => {
-    const { views } = await (await ask(dashboard.url, '/admin/views')).json();
+    const { views }: Answered = await (await ask(dashboard.url, '/admin/views')).json();
     return views.find(({ name }: Answered) => name === 'guardrail-replays');
   };
 

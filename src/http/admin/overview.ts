@@ -62,10 +62,12 @@ export function registerOverview(admin: Routes, options: OverviewOptions): void 
     const { interval, starts: all } = timeBuckets(range, MOST_BUCKETS, intervals);
     const starts = all.filter((start) => start <= at).map((start) => Math.floor(start / 1000));
     const before = range.from - lengthOf(range, at);
-    const of = { from: range.from, until: range.until, before, starts, subtree: range.subtree };
+    // No request is older than 1970, and the tables have no such times.
+    const inTable = starts.filter((start) => start >= 0);
+    const of = { from: range.from, until: range.until, before, starts: inTable, subtree: range.subtree };
     const gone = untilGone(reply);
     const ask = async <Row>({ sql, parameters }: Question, enabled: boolean): Promise<Row[]> =>
-      enabled && starts.length > 0 ? db.rows<Row>(sql, parameters, gone) : [];
+      enabled && inTable.length > 0 ? db.rows<Row>(sql, parameters, gone) : [];
     const [requests, usage, ranked] = await Promise.all([
       ask<RequestSums>(requestsByTime(of), isKept),
       ask<UsageSums>(usageByTime(of), usageEnabled),
