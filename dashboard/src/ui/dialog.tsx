@@ -1,9 +1,11 @@
 import './dialog.css';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { visibleText } from '../content/text/hidden-characters.ts';
 import { Button } from './button.tsx';
 
 interface DialogProps {
+  /** May be a recorded name: hidden characters are shown as marks. */
   readonly title: string;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
@@ -45,7 +47,7 @@ export function Dialog({ title, onClose, children, place = 'middle' }: DialogPro
     >
       <div class="dialog-content">
         <div class="dialog-head">
-          <h2 id={id}>{title}</h2>
+          <h2 id={id}>{visibleText(title)}</h2>
           <Button look="quiet" label="Close" onClick={onClose}>
             <span aria-hidden="true">✕</span>
           </Button>

@@ -2,8 +2,10 @@ import './page-header.css';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { access } from '../api/access.ts';
+import { visibleText } from '../content/text/hidden-characters.ts';
 
 interface PageHeaderProps {
+  /** May be a recorded name: hidden characters are shown as marks. */
   readonly title: string;
   /** Of the browser's tab; default: the title. */
   readonly tabTitle?: string;
@@ -14,13 +16,15 @@ interface PageHeaderProps {
 /** The heading of a page. It states the administered subtree, so that no figure is taken for everything. */
 export function PageHeader({ title, tabTitle = title, children }: PageHeaderProps) {
   useEffect(() => {
-    document.title = `${tabTitle} · Chancery`;
+    document.title = `${visibleText(tabTitle)} · Chancery`;
   }, [tabTitle]);
   const scope = access.value?.userPath;
   return (
     <header class="page-header">
       <div class="page-header-title">
-        <h1 tabIndex={-1}>{title}</h1>
+        <h1 tabIndex={-1}>
+          <bdi>{visibleText(title)}</bdi>
+        </h1>
         {scope !== undefined && (
           <p class="page-header-scope">
             You see <code>{scope}</code> and paths below it.

@@ -1,4 +1,6 @@
 import { hrefOf } from '../../app/router.ts';
+import { visibleText } from '../../content/text/hidden-characters.ts';
+import { Recorded } from '../../content/text/recorded.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { Money, Time } from '../../ui/facts.tsx';
 import { Badge } from '../../ui/status-badge.tsx';
@@ -77,8 +79,8 @@ function Subject({ row, now }: { readonly row: BudgetRow; readonly now: number }
   const to = new Date(Math.max(now, Date.parse(from) + 1)).toISOString();
   return (
     <>
-      <a href={hrefOf('/usage', { ...filter, from, to })} title={`${subject}: usage of the period`}>
-        {subject}
+      <a href={hrefOf('/usage', { ...filter, from, to })} title={visibleText(`${subject}: usage of the period`)}>
+        <Recorded text={subject} />
       </a>
       {scope === 'label' && ' (label)'}
     </>
