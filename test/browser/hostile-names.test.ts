@@ -37,7 +37,9 @@ describeInChromium('hostile names', () => {
     for (const text of [script, handler, bidi, ansi, unbroken.slice(0, 200), '__proto__', 'constructor']) {
       const path = `/team/${text.replaceAll('/', '')}`;
       await name('POST', '/admin/auth-keys', { name: 'below', user_path: path });
-      await name('PUT', '/admin/users', { user_path: `/team/u${accepted.length}`, description: text });
+      await name('PUT', '/admin/users', {
+        ...{ user_path: `/team/u${accepted.length}`, description: text, allowed_models: [] },
+      });
       await name('PUT', '/admin/budgets', { user_path: path, budget_key: { period: 'daily' }, amount: 1 });
       await name('PUT', '/admin/budgets', {
         ...{ scope: 'label', subject: text, budget_key: { period: 'daily' }, amount: 1 },
