@@ -53,8 +53,8 @@ export function ChangedMeanwhile({ basis, confirmLabel, isSending, onClose, onCo
           <DiffView
             before={JSON.stringify(basis.shown ?? null, undefined, 2)}
             after={JSON.stringify(current.version, undefined, 2)}
-            beforeTitle="As this page showed it"
-            afterTitle="The current version"
+            beforeTitle="the version of this page"
+            afterTitle="the current version"
           />
         </>
       )}
