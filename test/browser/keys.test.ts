@@ -125,6 +125,7 @@ describeInChromium('the page Users and keys', () => {
     const previous = page.getByRole('region', { name: 'Previous secret' });
     await expect.poll(() => shownText(previous)).toMatch(/accepted until/);
     await page.getByRole('button', { name: 'I have stored it' }).click();
+    expect(await page.getByRole('heading', { level: 1 }).evaluate((heading) => heading.matches(':focus'))).toBe(true);
     const third = await rotate('None: it ends at once');
     expect([key.value, second, third].length).toBe(new Set([key.value, second, third]).size);
     expect([await admin.statusWith(second), await admin.statusWith(third)]).toEqual([401, 200]);

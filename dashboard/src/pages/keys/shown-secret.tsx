@@ -37,6 +37,8 @@ export function ShownSecret({ id }: { readonly id: string }) {
         <Button
           onClick={() => {
             shown.value = undefined;
+            // The button is gone: the next Tab continues on this page.
+            document.querySelector<HTMLElement>('main h1')?.focus();
           }}
         >
           I have stored it
