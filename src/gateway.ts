@@ -317,6 +317,7 @@ async function startComponents(
     virtualModels,
     access,
     router,
+    policyOf: workflows.policyOf,
     limits,
     deferred,
     requests,

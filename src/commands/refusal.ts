@@ -447,9 +447,28 @@ export const refusals = {
       `The guardrails of the workflow '${workflow}' cannot run: ${problem}. The request was not served.`,
       { retryHelps: false },
     ),
-  /** A guardrail blocked the request or its answer. */
-  guardrailBlocked: (status: number, code: string, message: string) =>
-    refuse(status, code, message, { retryHelps: false }),
+  /** The workflow of the request has guardrails, and they read no requests to this endpoint. */
+  endpointNotGuarded: (endpoint: string, workflow: string) =>
+    denied(
+      'endpoint_not_guarded',
+      `The workflow '${workflow}' of this request has guardrails, which cannot read requests to ${endpoint}. The request was not served.`,
+    ),
+  /** A guardrail blocked the request or its answer. A status from 500 on would name a provider or the gateway as its cause. */
+  guardrailBlocked: (status: number, code: string, message: string, what: 'request' | 'answer') =>
+    refuse(status, code, message, {
+      retryHelps: false,
+      ...((what === 'answer' || status >= 500) && { type: 'guardrail_error' }),
+    }),
+  /** A guardrail answers in place of the model, and answers of this endpoint have no text. */
+  guardrailResponded: (endpoint: string, code: string, text: string) =>
+    refuse(
+      400,
+      code,
+      `A guardrail answers this request, and an answer of ${endpoint} has no place for its text: ${text}`,
+      {
+        retryHelps: false,
+      },
+    ),
   /** A provider that ignores the case of names would read another member than guardrails. */
   ambiguousMember: (path: string) =>
     invalid(
@@ -469,7 +488,8 @@ export const refusals = {
   pluginRefused: (status: number, code: string, message: string) =>
     refuse(status, code, message, { retryHelps: false }),
   answerTooLargeToCheck: (code: string, limitBytes: number) =>
-    refuse(502, code, `Guardrails read answers of up to ${limitBytes} bytes as a whole; this one is larger.`, {
+    refuse(422, code, `Guardrails read answers of up to ${limitBytes} bytes as a whole; this one is larger.`, {
+      type: 'guardrail_error',
       retryHelps: false,
     }),
   notCached: () =>

@@ -18,6 +18,7 @@ export const errorEnvelope = z
         'authentication_error',
         'not_found_error',
         'permission_error',
+        'guardrail_error',
         'internal_error',
       ]),
       provider: z.string().optional().describe('the provider that produced the error; absent when the gateway did'),

@@ -15,6 +15,7 @@ export type ErrorType =
   | 'authentication_error'
   | 'not_found_error'
   | 'permission_error'
+  | 'guardrail_error'
   | 'internal_error';
 
 export interface MappedError {

@@ -110,7 +110,7 @@ describe('runPhase', () => {
     }
   });
 
-  it('blocks with 400 in the prompt phase, 502 in the others, or with the configured status', async () => {
+  it('blocks with 400 in the prompt phase, 422 in the others, or with the configured status', async () => {
     const { decision } = await onPrompt([blocks], user('bad'));
     if (decision.action !== 'block') throw new Error('it does not block');
     expect(decision).toMatchObject({ code: 'guardrail_blocked', message: 'Request blocked by policy' });
@@ -118,7 +118,7 @@ describe('runPhase', () => {
       blockStatus(decision, 'prompt'),
       blockStatus(decision, 'response'),
       blockStatus(decision, 'stream'),
-    ]).toEqual([400, 502, 502]);
+    ]).toEqual([400, 422, 422]);
     expect(blockStatus({ ...decision, status: 451 }, 'prompt')).toBe(451);
   });
 

@@ -59,9 +59,9 @@ describe('POST /admin/guardrails/test', () => {
     const prompt = await tested('words', 'a secret');
     expect(prompt).toMatchObject({ decision: 'block', code: 'guardrail_blocked', message: 'No.', status: 400 });
     const response = await tested('words', 'a secret', { phase: 'response' });
-    expect(response).toMatchObject({ decision: 'block', status: 502, messages: null });
+    expect(response).toMatchObject({ decision: 'block', status: 422, messages: null });
     const stream = await tested('words', 'a secret', { phase: 'stream' });
-    expect(stream).toMatchObject({ decision: 'block', status: 502, text: 'a ', phase: 'stream' });
+    expect(stream).toMatchObject({ decision: 'block', status: 422, text: 'a ', phase: 'stream' });
     expect(await tested('words', 'a secret', { role: 'system' })).toMatchObject({ decision: 'allow', changed: false });
   });
 

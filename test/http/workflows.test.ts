@@ -226,8 +226,8 @@ describe('a workflow with guardrails', () => {
     }
     const before = calls();
     for (const [path, body] of unread) {
-      const { code } = await errorOf(await gateway.post(path, body, { headers }), 500);
-      expect({ path, code }).toEqual({ path, code: 'plugin_failure' });
+      const { code } = await errorOf(await gateway.post(path, body, { headers }), 403);
+      expect({ path, code }).toEqual({ path, code: 'endpoint_not_guarded' });
     }
     expect(calls()).toBe(before);
     await admin.change('POST', `/admin/workflows/${id}/deactivate`);
@@ -268,7 +268,7 @@ describe('a workflow with guardrails for a model of a provider with files and ba
       await withBatches.post('/v1/batches', { requests }),
       await withBatches.fetch('/v1/files?provider=openai', { method: 'POST', body: form }),
     ]) {
-      expect((await errorOf(answer, 500)).code).toBe('plugin_failure');
+      expect((await errorOf(answer, 403)).code).toBe('endpoint_not_guarded');
     }
     expect(reached).toEqual([]);
   });

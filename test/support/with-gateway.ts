@@ -121,6 +121,7 @@ const ERROR_TYPES = [
   'authentication_error',
   'not_found_error',
   'permission_error',
+  'guardrail_error',
   'internal_error',
 ];
 

@@ -5,9 +5,11 @@ import type { Ticket } from '../model-request/admission.ts';
 import type { ParsedRequest } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';
 import type { Refusal } from '../refusal.ts';
+import type { PastAttempt } from './dialect.ts';
 import type { CallResult, Outcome } from './outcome.ts';
 import type { ExchangePolicy } from './policy.ts';
 import type { AnswerTemplate } from './reissuing/reissued-answer.ts';
+import type { GivenAnswer } from './relay.ts';
 
 /** The answer of a provider, or the refusal of the last provider that was called. */
 export interface ProviderAnswer {
@@ -19,10 +21,10 @@ export interface ProviderAnswer {
   readonly ticket: Ticket;
 }
 
-/** The answer that a guardrail gave in the prompt phase: no provider was called. */
-export interface GuardrailAnswer {
-  readonly source: 'guardrail';
-  readonly text: string;
+/** An answer of the gateway itself, for example of a guardrail in the prompt phase: no provider was called. */
+export interface OwnAnswer {
+  readonly source: 'gateway';
+  given(past: PastAttempt): GivenAnswer;
   /** The target that would have been called. */
   readonly target: Target;
   readonly parsedRequest: ParsedRequest;
@@ -83,12 +85,12 @@ export type ReplayedPart =
   | { readonly kind: 'bytes'; readonly bytes: Buffer }
   | { readonly kind: 'end' /** Why it is not whole. */; readonly broken: Refusal | undefined };
 
-export type Answer = ProviderAnswer | GuardrailAnswer | RecordedAnswer | CachedAnswer;
+export type Answer = ProviderAnswer | OwnAnswer | RecordedAnswer | CachedAnswer;
 
 /** An answer that was sent except for the bytes that must wait until the end of the exchange is on disk. */
 export type DeliveredAnswer =
   | { readonly source: 'provider'; readonly answer: ProviderAnswer; readonly outcome: Outcome }
-  | { readonly source: 'guardrail'; readonly answer: GuardrailAnswer }
+  | { readonly source: 'gateway'; readonly answer: OwnAnswer }
   | { readonly source: 'cache'; readonly answer: CachedAnswer }
   | {
       readonly source: 'record';

@@ -14,7 +14,7 @@ import type { ExchangeRecord } from './exchange-record.ts';
 import type { EarlierTurns } from './history.ts';
 import type { Plan } from './plan.ts';
 import type { ExchangePolicy } from './policy.ts';
-import type { Relay } from './relay.ts';
+import type { GivenAnswer, Relay } from './relay.ts';
 
 export interface PlanInput {
   /** The request to send: the client's, or the one that guardrails made of it. */
@@ -76,6 +76,11 @@ export interface ExchangeDialect {
   readonly checkFiles?: CheckFiles;
   /** @throws Refusal when the request cannot be sent to this provider */
   plan(input: PlanInput): Plan<Relay> | Promise<Plan<Relay>>;
+  /** The answer to a request for which no provider is called; undefined when one is. */
+  answerWithoutProvider?(
+    parsedRequest: ParsedRequest,
+    candidates: readonly Target[],
+  ): ((past: PastAttempt) => GivenAnswer) | undefined;
   /** The relay of a recorded attempt: the same bytes from the provider give the client the same bytes. */
   relayOfRecorded(attempt: PastAttempt): Relay;
   /** The headers of the answer, except the ids of the exchange. Default: the content type alone. */

@@ -75,6 +75,13 @@ export interface Relay {
   response?(): StorableResponse | undefined;
 }
 
+/** An answer that no provider gave, in a dialect that `relay` reads. */
+export interface GivenAnswer {
+  readonly relay: Relay;
+  readonly whole: unknown;
+  readonly events: readonly unknown[];
+}
+
 /** The relay of a running attempt. Guardrails may need time to evaluate an answer as a whole. */
 export interface LiveRelay extends Omit<Relay, 'whole' | 'finish'> {
   /** The relay without guardrails, for the facts of an answer that no client gets. Absent where no guardrail runs. */

@@ -7,7 +7,7 @@ export type GuardrailDecision =
   | { readonly action: 'warn'; readonly code: string; readonly message?: string }
   /** The gateway answers with `text` as the assistant's turn; no provider is called, or its answer is replaced. */
   | { readonly action: 'respond'; readonly code: string; readonly text: string; readonly message?: string }
-  /** `status` undefined: 400 in the prompt phase, 502 in the response phase and the stream phase. */
+  /** `status` undefined: 400 in the prompt phase, 422 in the response phase and the stream phase. */
   | { readonly action: 'block'; readonly code: string; readonly message: string; readonly status?: number };
 
 export const allowed: GuardrailDecision = { action: 'allow' };

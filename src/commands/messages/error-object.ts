@@ -25,7 +25,8 @@ export function messagesErrorBody(refusal: Refusal, requestId?: string): object 
   return requestId === undefined ? body : { ...body, request_id: requestId };
 }
 
-function errorType({ status, provider }: Refusal): string {
+function errorType({ type, status, provider }: Refusal): string {
+  if (type === 'guardrail_error') return type;
   switch (status) {
     case 401:
       return 'authentication_error';

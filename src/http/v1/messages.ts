@@ -7,6 +7,7 @@ import type { Caller } from '../../commands/model-request/caller.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import type { Reach } from '../../commands/model-request/routing-types.ts';
+import type { Target } from '../../commands/model-request/target.ts';
 import * as answers from '../answer-schemas.ts';
 import { exchangeRoute } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
@@ -16,6 +17,8 @@ import { anthropicRequestHeaders, providerErrors } from './declare.ts';
 
 export interface CountTokensOptions {
   readonly router: Reach;
+  /** Whether guardrails read the requests of the caller to this model. */
+  readonly isGuarded: (caller: Caller, target: Target) => boolean;
   /** @throws Refusal 429 */
   readonly admitRequest: (caller: Caller) => void;
   readonly exchanges: OpenExchanges;
@@ -33,11 +36,12 @@ const countMessageTokens = exchangeRoute('countMessageTokens', 'Count the tokens
 });
 
 export function registerCountTokens(app: Routes, options: CountTokensOptions): void {
-  const { router, admitRequest, exchanges, run } = options;
+  const { router, isGuarded, admitRequest, exchanges, run } = options;
   app.post(countTokensDialect.endpoint, countMessageTokens, async (request, reply) => {
-    const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
+    const caller = callerOf(request);
+    const estimate = await estimatedCount(bodyOf(request), caller, router, (target) => isGuarded(caller, target));
     if (estimate !== undefined) {
-      admitRequest(callerOf(request));
+      admitRequest(caller);
       return { input_tokens: estimate };
     }
     return exchanges.run(request, reply, (modelRequest, client) => run(countTokensDialect, modelRequest, client));

@@ -66,7 +66,7 @@ export interface HookVerdict {
   readonly code?: string;
   /** For the reader of the error. */
   readonly message?: string;
-  /** Of `block`: 400 to 599. Default: 400 for requests, 502 for answers. */
+  /** Of `block`: 400 to 599. Default: 400 for requests, 422 for answers. */
   readonly status?: number;
   /** Of `respond`: the assistant's turn in place of the model's. */
   readonly respond?: string;

@@ -15,7 +15,7 @@ import type { RequestRecorder } from '../../http/request-recorder.ts';
 import { registerConversations } from '../../http/v1/conversations.ts';
 import { type FilesOptions, registerFiles } from '../../http/v1/files.ts';
 import { registerMessageBatches } from '../../http/v1/message-batches.ts';
-import { registerCountTokens } from '../../http/v1/messages.ts';
+import { type CountTokensOptions, registerCountTokens } from '../../http/v1/messages.ts';
 import { registerModelEndpoints } from '../../http/v1/model-endpoints.ts';
 import { registerModelRoutes } from '../../http/v1/model-routes.ts';
 import { registerModels } from '../../http/v1/models.ts';
@@ -26,6 +26,7 @@ import type { Limits } from '../limits.ts';
 import type { StoredObjects } from '../log/stored-objects.ts';
 import type { ModelRequests } from '../model-requests.ts';
 import type { VirtualModels } from '../virtual-models.ts';
+import type { Workflows } from '../workflows.ts';
 
 export interface ClientRoutes {
   readonly config: Config;
@@ -36,6 +37,7 @@ export interface ClientRoutes {
   readonly virtualModels: VirtualModels;
   readonly access: ModelAccess;
   readonly router: Router & Reach;
+  readonly policyOf: Workflows['policyOf'];
   readonly limits: Limits;
   readonly deferred: GatewayDeferredUsage;
   readonly requests: ModelRequests;
@@ -73,7 +75,11 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
   registerMessageBatches(app, files);
   registerModelRoutes(app, { dialects: [...dialects.values()], exchanges, run });
   const admitRequest: Limits['admission']['admitRequest'] = (caller) => routes.limits.admission.admitRequest(caller);
-  registerCountTokens(app, { router, admitRequest, exchanges, run });
+  const isGuarded: CountTokensOptions['isGuarded'] = (caller, target) => {
+    const { guardrails, problem } = routes.policyOf({ caller }, target);
+    return guardrails !== undefined || problem !== undefined;
+  };
+  registerCountTokens(app, { router, isGuarded, admitRequest, exchanges, run });
   const attend: OpenExchanges['serve'] = (reply, answer) => {
     recorder.answered(reply.request, 200);
     return exchanges.serve(reply, answer);

@@ -161,11 +161,11 @@ describe('a guardrail of the prompt phase', () => {
 });
 
 describe('a guardrail of the response phase', () => {
-  it('blocks with 502, and the usage of the provider is recorded', async () => {
+  it('blocks with 422, and the usage of the provider is recorded', async () => {
     const answer = await chat('/response', 'Reply with exactly: forbidden');
-    expect((await errorOf(answer.clone(), 502)).code).toBe('guardrail_blocked');
+    expect(await errorOf(answer.clone(), 422)).toMatchObject({ code: 'guardrail_blocked', type: 'guardrail_error' });
     const of = await recorded(answer);
-    expect(of('exchange.failed')).toMatchObject({ status: 502, reason: 'guardrail', code: 'guardrail_blocked' });
+    expect(of('exchange.failed')).toMatchObject({ status: 422, reason: 'guardrail', code: 'guardrail_blocked' });
     expect(of('usage.recorded')).toMatchObject({ source: 'provider' });
     expect(of('guardrail.applied')).toMatchObject({
       phase: 'response',
@@ -187,7 +187,7 @@ describe('a guardrail of the response phase', () => {
     const replaced = await (await chat('/response', 'Reply with exactly: weather', { stream: true })).text();
     expect(textOf(dataOf(replaced))).toBe('I cannot talk about that.');
     const blocked = await chat('/response', 'Reply with exactly: forbidden', { stream: true });
-    expect((await errorOf(blocked, 502)).code).toBe('guardrail_blocked');
+    expect((await errorOf(blocked, 422)).code).toBe('guardrail_blocked');
   });
 
   it('changes all events of a collected response, and the stored response', async () => {
@@ -220,7 +220,7 @@ describe('a guardrail of the stream phase', () => {
   it('blocks before the first text with an error', async () => {
     for (const send of [chat, respond, message]) {
       const answer = await send('/stream', 'Reply with exactly: forbidden', { stream: true });
-      expect(answer.status, await answer.clone().text()).toBe(502);
+      expect(answer.status, await answer.clone().text()).toBe(422);
       expect(await answer.text()).toContain('guardrail_blocked');
     }
   });

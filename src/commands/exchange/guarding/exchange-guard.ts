@@ -176,7 +176,8 @@ export function refusalOfPhase(
   phase: GuardrailPhase,
 ): Refusal | undefined {
   if (decision.action === 'block') {
-    return refusals.guardrailBlocked(blockStatus(decision, phase), decision.code, decision.message);
+    const what = phase === 'prompt' ? 'request' : 'answer';
+    return refusals.guardrailBlocked(blockStatus(decision, phase), decision.code, decision.message, what);
   }
   return failed === undefined ? undefined : refusals.guardrailFailed(failed);
 }

@@ -10,7 +10,7 @@ import type { AnswerWriter } from '../answer/reader-and-writer.ts';
 import type { PastAttempt } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { EarlierTurns } from '../history.ts';
-import type { Relay } from '../relay.ts';
+import type { GivenAnswer } from '../relay.ts';
 
 export interface GuardedEndpoint {
   readonly bodies: GuardedBodies;
@@ -31,14 +31,7 @@ export interface GuardedAnswers {
   /** Writes the events of an answer as its client gets them. */
   writer(attempt: PastAttempt): AnswerWriter<StreamEvent>;
   /** Writes an answer that consists of one text: `relay` gets its events. */
-  ofText(text: string, attempt: PastAttempt): TextAnswer;
-}
-
-/** An answer that a guardrail gave, in a dialect that `relay` reads. */
-export interface TextAnswer {
-  readonly relay: Relay;
-  readonly whole: unknown;
-  readonly events: readonly unknown[];
+  ofText(text: string, attempt: PastAttempt): GivenAnswer;
 }
 
 export interface MergeInput {

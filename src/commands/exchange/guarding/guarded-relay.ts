@@ -22,6 +22,7 @@ import type { TokenUsage } from '../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { AnswerWriter } from '../answer/reader-and-writer.ts';
+import { streamOfGiven, wholeOfGiven } from '../delivery/given-answer.ts';
 import type { PastAttempt } from '../dialect.ts';
 import {
   AnswerBlocked,
@@ -35,7 +36,6 @@ import {
 import { type ExchangeGuard, refusalOfPhase } from './exchange-guard.ts';
 import type { GuardedAnswers, GuardedEndpoint } from './guarded-endpoint.ts';
 import { BufferedStream, LiveStream } from './live-stream.ts';
-import { streamOfText, wholeOfText } from './text-answer.ts';
 import { mayHoldCarried, withoutCarried } from './without-carried.ts';
 
 export interface GuardedRelayParts {
@@ -93,7 +93,7 @@ export class GuardedRelay implements LiveRelay {
       if (outcome.decision.action === 'respond') {
         const given = answers.ofText(outcome.decision.text, past);
         this.#given = given.relay;
-        return wholeOfText(given);
+        return wholeOfGiven(given);
       }
       answer = outcome.body;
     }
@@ -275,7 +275,7 @@ export class GuardedRelay implements LiveRelay {
   #respond({ text }: Extract<GuardrailDecision, { action: 'respond' }>): Buffer {
     const given = this.#parts.answers.ofText(text, this.#parts.past);
     this.#given = given.relay;
-    const bytes = streamOfText(given);
+    const bytes = streamOfGiven(given);
     this.#noted(bytes);
     return bytes;
   }

@@ -1,7 +1,7 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
 import type { Target } from '../../model-request/target.ts';
 import { refusals } from '../../refusal.ts';
-import type { GuardrailAnswer, ProviderAnswer } from '../answer-source.ts';
+import type { OwnAnswer, ProviderAnswer } from '../answer-source.ts';
 import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
 import { callTarget } from '../attempts/retry-loop.ts';
 import { SentRequests } from '../attempts/sent-requests.ts';
@@ -17,14 +17,16 @@ import type { Admitted } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { Step } from './step.ts';
 
-export const callProviders: Step<Admitted, ProviderAnswer | GuardrailAnswer> = {
+export const callProviders: Step<Admitted, ProviderAnswer | OwnAnswer> = {
   name: 'callProviders',
   async run(context, deps) {
     const { exchange, parsedRequest, policy, route, ticket, guarded } = context;
     const { record, resumed } = exchange;
     const [first] = route.candidates;
-    if (guarded?.answer !== undefined && first !== undefined) {
-      return { source: 'guardrail', text: guarded.answer, target: first, parsedRequest, policy, ticket };
+    const request = guarded?.parsedRequest ?? parsedRequest;
+    const given = guarded?.answer ?? exchange.dialect.answerWithoutProvider?.(request, route.candidates);
+    if (given !== undefined && first !== undefined) {
+      return { source: 'gateway', given, target: first, parsedRequest, policy, ticket };
     }
     const failover = {
       ticket,

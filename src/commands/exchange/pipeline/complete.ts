@@ -22,7 +22,7 @@ import * as events from '../record/end-events.ts';
 import { estimateUsage } from '../record/estimate-usage.ts';
 import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
 import { completeCachedAnswer } from './complete-cached-answer.ts';
-import { completeGuardrailAnswer } from './complete-guardrail-answer.ts';
+import { completeOwnAnswer } from './complete-own-answer.ts';
 import { completeReplay } from './complete-replay.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { RunningExchange } from './running-exchange.ts';
@@ -50,7 +50,7 @@ export const complete = {
   /** @returns the status that represents the end of the exchange. @throws LogUnavailable */
   run(delivered: DeliveredAnswer, exchange: RunningExchange, deps: ExchangeDependencies): Promise<number> {
     if (delivered.source === 'record') return completeReplay(delivered, exchange);
-    if (delivered.source === 'guardrail') return completeGuardrailAnswer(delivered.answer, exchange);
+    if (delivered.source === 'gateway') return completeOwnAnswer(delivered.answer, exchange);
     if (delivered.source === 'cache') return completeCachedAnswer(delivered.answer, exchange);
     const { answer, outcome } = delivered;
     const { dialect, record, request, client, pendingResponse, guarded, hasMissedCache, cachePlace } = exchange;

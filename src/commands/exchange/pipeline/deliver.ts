@@ -9,7 +9,7 @@ export const deliver = {
   async run(answer: Answer, exchange: RunningExchange): Promise<DeliveredAnswer> {
     if (answer.source === 'record') return deliverReplay(answer, exchange);
     // One piece, which waits until the end is on disk.
-    if (answer.source === 'guardrail') return { source: 'guardrail', answer };
+    if (answer.source === 'gateway') return { source: 'gateway', answer };
     if (answer.source === 'cache') return { source: 'cache', answer };
     const { result } = answer;
     return { source: 'provider', answer, outcome: result.kind === 'open' ? await result.deliver() : result };

@@ -4,7 +4,9 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';
-import { refusals } from '../../refusal.ts';
+import type { GuardrailDecision } from '../../guardrails/guardrail-decision.ts';
+import { Refusal, refusals } from '../../refusal.ts';
+import type { OwnAnswer } from '../answer-source.ts';
 import { ExchangeGuard, refusalOfPhase } from '../guarding/exchange-guard.ts';
 import type { GuardedEndpoint, MergedRequest } from '../guarding/guarded-endpoint.ts';
 import { withoutCarried } from '../guarding/without-carried.ts';
@@ -92,6 +94,11 @@ async function evaluated(
     await record.flush('written');
     throw refusal;
   }
+  const answer = ownAnswer(outcome.decision, endpoint.answers, exchange.dialect.endpoint);
+  if (answer instanceof Refusal) {
+    await record.flush('written');
+    throw answer;
+  }
   const json = isObject(outcome.body) ? withRouting(outcome.body, given) : given;
   return {
     guard,
@@ -102,8 +109,20 @@ async function evaluated(
     headers: guard.requestHeaders(request.headers),
     merged: merged === undefined ? undefined : { earlier: merged.earlier },
     history: merged === undefined ? history : merged.history,
-    answer: outcome.decision.action === 'respond' ? outcome.decision.text : undefined,
+    answer,
   };
+}
+
+/** The answer of a guardrail that responds; a refusal where answers have no text. */
+function ownAnswer(
+  decision: GuardrailDecision,
+  answers: GuardedEndpoint['answers'],
+  endpoint: string,
+): OwnAnswer['given'] | Refusal | undefined {
+  if (decision.action !== 'respond') return undefined;
+  const { code, text } = decision;
+  if (answers === undefined) return refusals.guardrailResponded(endpoint, code, text);
+  return (past) => answers.ofText(text, past);
 }
 
 /** Members that routing has read: guardrails may hide values in them, and never select another model. */

@@ -1,5 +1,6 @@
 /** A request as the guardrails of the prompt phase let it pass. */
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
+import type { OwnAnswer } from '../answer-source.ts';
 import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
 import type { GuardedEndpoint } from '../guarding/guarded-endpoint.ts';
 import type { EarlierTurns } from '../history.ts';
@@ -15,5 +16,5 @@ export interface GuardedRequest {
   /** The turns that the provider looks up itself. */
   readonly history: EarlierTurns | undefined;
   /** The answer of a guardrail, in place of a provider's. */
-  readonly answer: string | undefined;
+  readonly answer: OwnAnswer['given'] | undefined;
 }

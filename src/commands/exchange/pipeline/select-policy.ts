@@ -26,7 +26,7 @@ export const selectPolicy: Step<Routed, Governed> = {
   },
 };
 
-/** @throws Refusal 500 when the guardrails of the workflow cannot run, or cannot read requests to this endpoint */
+/** @throws Refusal 500 when the guardrails of the workflow cannot run; 403 when they read no requests to this endpoint */
 function governed(
   context: Routed,
   policy: ExchangePolicy,
@@ -35,10 +35,12 @@ function governed(
   const { workflow, guardrails } = policy;
   const { dialect } = context.exchange;
   const isRead = guardrails === undefined || (dialect.take === undefined && guardedEndpoints.has(dialect.endpoint));
-  const problem = isRead ? policy.problem : `they cannot read requests to ${dialect.endpoint}`;
-  if (problem !== undefined) {
+  if (!isRead || policy.problem !== undefined) {
     noteReceived(context.exchange, context.parsedRequest, policy);
-    throw refusals.workflowUnusable(workflow?.scope ?? '', problem);
+    const scope = workflow?.scope ?? '';
+    throw policy.problem === undefined
+      ? refusals.endpointNotGuarded(dialect.endpoint, scope)
+      : refusals.workflowUnusable(scope, policy.problem);
   }
   return { ...context, route: routeUnder(policy, context, policyOf), policy };
 }

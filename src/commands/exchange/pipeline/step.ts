@@ -1,4 +1,4 @@
-import type { Answer, GuardrailAnswer, ProviderAnswer } from '../answer-source.ts';
+import type { Answer, OwnAnswer, ProviderAnswer } from '../answer-source.ts';
 import type {
   Admitted,
   Arrived,
@@ -39,7 +39,7 @@ type Steps = readonly [
   Step<WithHistory, Guarded>,
   Step<Guarded, Guarded>,
   Step<Guarded, Admitted>,
-  Step<Admitted, ProviderAnswer | GuardrailAnswer>,
+  Step<Admitted, ProviderAnswer | OwnAnswer>,
 ];
 
 /** The steps of the pipeline, each of which takes the result of the step before. */

@@ -10,7 +10,7 @@ export const responseTooLarge = 'response_too_large';
 export const eventTooLarge = 'event_too_large';
 
 export function blockStatus(decision: Extract<GuardrailDecision, { action: 'block' }>, phase: GuardrailPhase): number {
-  return decision.status ?? (phase === 'prompt' ? 400 : 502);
+  return decision.status ?? (phase === 'prompt' ? 400 : 422);
 }
 
 /** The value of `guardrailHeader`; undefined without warnings. */

@@ -54,7 +54,7 @@ export const matchActionFields: readonly EditorField[] = [
     label: 'Status when blocking',
     input: 'number',
     required: false,
-    help: '400 to 599. Empty: 400 for a request, 502 for an answer.',
+    help: '400 to 599. Empty: 400 for a request, 422 for an answer.',
     scope: '',
   },
   {

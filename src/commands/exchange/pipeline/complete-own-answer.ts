@@ -1,30 +1,28 @@
-/** The end of an exchange that a guardrail answered in the prompt phase. */
+/** The end of an exchange that the gateway answered without a provider. */
 import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
-import type { GuardrailAnswer } from '../answer-source.ts';
+import type { OwnAnswer } from '../answer-source.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
+import { streamOfGiven, wholeOfGiven } from '../delivery/given-answer.ts';
 import { NO_ATTEMPT, sendWhole, wholeContentType } from '../delivery/send-whole.ts';
 import { pastAttempt } from '../guarding/guarded-plan.ts';
-import { streamOfText, wholeOfText } from '../guarding/text-answer.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import type { RunningExchange } from './running-exchange.ts';
 
 /** @returns the status of the answer. @throws LogUnavailable */
-export async function completeGuardrailAnswer(
-  { text, target, parsedRequest, policy, ticket }: GuardrailAnswer,
+export async function completeOwnAnswer(
+  { given: answerFor, target, parsedRequest, policy, ticket }: OwnAnswer,
   { dialect, record, request, client, guarded }: RunningExchange,
 ): Promise<number> {
-  const answers = guarded?.endpoint.answers;
-  if (guarded === undefined || answers === undefined) throw new Error('this endpoint has no answers of guardrails');
-  const { guard } = guarded;
-  const historyReplayed = guarded.merged !== undefined;
-  const given = answers.ofText(text, pastAttempt({ parsedRequest, target, record, historyReplayed }));
+  const guard = guarded?.guard;
+  const historyReplayed = guarded?.merged !== undefined;
+  const given = answerFor(pastAttempt({ parsedRequest, target, record, historyReplayed }));
   const { relay } = given;
   const { stream } = parsedRequest;
-  const bytes = stream ? streamOfText(given) : wholeOfText(given);
+  const bytes = stream ? streamOfGiven(given) : wholeOfGiven(given);
   const stored = dialect.keeps?.(parsedRequest) === true ? relay.response?.() : undefined;
-  const placeholders = guard.placeholders.recorded();
+  const placeholders = guard?.placeholders.recorded();
   const { provider, model } = target;
   if (stored !== undefined) {
     events.noteResponse(record, stored, {
@@ -33,7 +31,7 @@ export async function completeGuardrailAnswer(
       inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
     });
   }
-  const by = { sight: request.caller.sight, placeholders: guard.placeholders.added() };
+  const by = { sight: request.caller.sight, placeholders: guard?.placeholders.added() };
   await noteConversationTurn(dialect, parsedRequest, relay, record, by);
   const keepsBodies = policy.capture === 'full';
   if (stream && keepsBodies) {
