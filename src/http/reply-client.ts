@@ -1,6 +1,6 @@
 /** The exchange's client on a hijacked Node response, without further layers between exchange and socket. */
 import type { ServerResponse } from 'node:http';
-import type { Client, EndReason } from '../commands/model-request/client.ts';
+import type { Client, EndReason, StreamKeptOpen } from '../commands/model-request/client.ts';
 import { isEventStream } from '../commands/model-request/media-type.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import type { ClientErrorFormat } from './client-error-format.ts';
@@ -17,6 +17,7 @@ export class ReplyClient implements Client {
   readonly #stallTimeoutMs: number;
   readonly #format: ClientErrorFormat;
   #begun = false;
+  #keptOpen: StreamKeptOpen | undefined;
   /** While the connection takes no more bytes. */
   #draining: Promise<void> | undefined;
 
@@ -40,6 +41,10 @@ export class ReplyClient implements Client {
     return this.#begun;
   }
 
+  get isKeptOpen(): boolean {
+    return this.#keptOpen !== undefined;
+  }
+
   /** Calls back once, when the operating system has accepted all bytes, or the connection is closed. */
   whenSent(sent: () => void): void {
     const response = this.#response;
@@ -52,6 +57,7 @@ export class ReplyClient implements Client {
   }
 
   answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
+    if (this.#keptOpen !== undefined) throw new Error('a whole answer cannot follow the head of an event stream');
     this.#begun = true;
     this.#response.writeHead(status, { ...this.#headers(headers), 'content-length': body.length });
     // One string is sent with the head in a single write; longer bodies are not worth the copy.
@@ -60,8 +66,10 @@ export class ReplyClient implements Client {
   }
 
   refuse(refusal: Refusal, headers: Record<string, string>): void {
-    if (this.#begun) {
-      this.#response.destroy();
+    if (this.#begun || this.#keptOpen !== undefined) {
+      const last = this.#begun ? undefined : this.#keptOpen?.failure(refusal);
+      if (last === undefined) this.#response.destroy();
+      else this.#response.end(last);
       return;
     }
     const body = Buffer.from(JSON.stringify(this.#format.errorBody(refusal, headers['x-request-id'])));
@@ -70,8 +78,20 @@ export class ReplyClient implements Client {
     this.answer(refusal.status, { ...headers, ...refusalHeaders(refusal), ...contentType, ...close }, body);
   }
 
-  begin(status: number, given: Record<string, string>): void {
+  keepOpen(comments: Uint8Array, stream: StreamKeptOpen): void {
+    if (this.#keptOpen === undefined) {
+      this.#writeHead(200, stream.headers);
+      this.#keptOpen = stream;
+    }
+    if (!this.#response.destroyed) this.#response.write(comments);
+  }
+
+  begin(status: number, headers: Record<string, string>): void {
     this.#begun = true;
+    if (this.#keptOpen === undefined) this.#writeHead(status, headers);
+  }
+
+  #writeHead(status: number, given: Record<string, string>): void {
     const headers = this.#headers(given);
     const isEvents = isEventStream(headers);
     this.#response.writeHead(status, isEvents ? { ...headers, ...EVENT_STREAM_HEADERS } : headers);

@@ -12,6 +12,14 @@ export interface Frame {
   readonly event?: string;
 }
 
+/**
+ * Whether a frame says nothing of an answer: comments, blank data, and the events that keep a stream alive (Anthropic's
+ * `ping`, OpenAI's `keepalive`).
+ */
+export function isFiller({ data, event }: Frame): boolean {
+  return data === undefined || event === 'ping' || event === 'keepalive' || data.trim() === '';
+}
+
 export interface FrameSplitter {
   /** The events that this piece completes. @throws ProviderFailure (`too_large`) */
   push(piece: Buffer): Frame[];

@@ -35,6 +35,10 @@ export class RecordingClient implements Client {
     this.refusal = refusal;
     this.isOver = true;
   }
+  isKeptOpen = false;
+  keepOpen(): void {
+    this.isKeptOpen = true;
+  }
   begin(): void {
     this.begun = true;
   }

@@ -17,6 +17,7 @@ export class CollectingClient implements Client {
   }
 
   readonly begun = false;
+  readonly isKeptOpen = false;
 
   endEarly(reason: EndReason): void {
     if (!this.#controller.signal.aborted) this.#controller.abort(reason);
@@ -29,6 +30,8 @@ export class CollectingClient implements Client {
   refuse(refusal: Refusal): void {
     this.#answered.resolve(refusal);
   }
+
+  keepOpen(): void {}
 
   /** A stream was not requested: the exchange ends. */
   begin(): void {

@@ -61,6 +61,8 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
     begun: false,
     answer() {},
     refuse: (refusal) => events.push(refusal.code),
+    isKeptOpen: false,
+    keepOpen() {},
     begin() {},
     write: () => undefined,
     end() {},

@@ -45,10 +45,14 @@ export async function callProvider(
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? failed : { ...failed, refusal: unsupported };
     }
+    // The client has got the head of an event stream while an earlier target was called.
+    if (client.isKeptOpen && streamFormatOf(reply.headers) === undefined) {
+      return malformedAnswer(reply, provider, await errorBody(reply), 'an event stream');
+    }
     if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const headers = options.answerHeaders(reply);
-      const given = { reply, relay, record, client, attempt, received, provider, keepBodies, headers };
+      const given = { reply, plan, relay, record, client, attempt, received, provider, keepBodies, headers };
       const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte, closesAfterEnd: true }));
       const first = await stream.first;
       if (first !== 'opened' && first.kind === 'failed') return failedStream(first, relay);

@@ -1,5 +1,5 @@
 /** A client for whose answer other requests wait. */
-import type { Client } from '../../model-request/client.ts';
+import type { Client, StreamKeptOpen } from '../../model-request/client.ts';
 import type { Refusal } from '../../refusal.ts';
 
 /** Longer than a client needs that reads. */
@@ -30,6 +30,14 @@ export class WatchedClient implements Client {
 
   refuse(refusal: Refusal, headers: Record<string, string>): void {
     this.#client.refuse(refusal, headers);
+  }
+
+  keepOpen(comments: Uint8Array, stream: StreamKeptOpen): void {
+    this.#client.keepOpen(comments, stream);
+  }
+
+  get isKeptOpen(): boolean {
+    return this.#client.isKeptOpen;
   }
 
   begin(status: number, headers: Record<string, string>): void {

@@ -29,6 +29,14 @@ function answerType({ headers }: ReplyHead): string {
   return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
 }
 
+/** Headers of a client's stream that are the same whichever provider answers. */
+const OF_ANY_PROVIDER = ['content-type', 'x-request-id', 'x-exchange-id', 'x-requested-model', cacheHeader];
+
+/** The headers of an event stream that begins before it is known which provider answers. @param headers for one of them */
+export function headersOfAnyProvider(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => OF_ANY_PROVIDER.includes(name)));
+}
+
 export function answerHeaders(
   { dialect, parsedRequest, record, request, ticket, guard, hasMissedCache }: AnsweredRequestFacts,
   reply: ReplyHead,

@@ -2,7 +2,7 @@
  * Exchanges that continue when their client leaves: background responses, and requests with an idempotency key, whose
  * answer a retry can fetch. They end early only when they are cancelled or the gateway stops.
  */
-import type { Client, EndReason } from '../../model-request/client.ts';
+import type { Client, EndReason, StreamKeptOpen } from '../../model-request/client.ts';
 import type { Refusal } from '../../refusal.ts';
 
 export class DetachedClients {
@@ -98,6 +98,14 @@ export class DetachedClient implements Client {
     this.#listener.refuse(refusal, headers);
   }
 
+  keepOpen(comments: Uint8Array, stream: StreamKeptOpen): void {
+    if (!this.begun) this.#listener.keepOpen(comments, stream);
+  }
+
+  get isKeptOpen(): boolean {
+    return this.#listener.isKeptOpen;
+  }
+
   begin(status: number, headers: Record<string, string>): void {
     this.#listener.begin(status, headers);
   }
@@ -115,8 +123,10 @@ export class DetachedClient implements Client {
 export const nullClient: Client = {
   ended: new AbortController().signal,
   begun: false,
+  isKeptOpen: false,
   answer() {},
   refuse() {},
+  keepOpen() {},
   begin() {},
   write: () => undefined,
   end() {},

@@ -5,12 +5,14 @@
 import { chunkReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { ProviderFailure } from '../../../providers/provider.ts';
-import type { Frame } from '../../../providers/sse.ts';
+import { type Frame, isFiller } from '../../../providers/sse.ts';
 import { createSplitter, streamFormatOf } from '../../../providers/stream-splitter.ts';
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
 import { earlyEnd, streamIncomplete } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
+import type { Plan } from '../plan.ts';
 import type { FrameAnswer, GuardrailEnd, LiveRelay } from '../relay.ts';
+import { headersOfAnyProvider } from './answer-headers.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { BytesRelayOptions } from './relay-bytes.ts';
 
@@ -40,6 +42,7 @@ export type StreamEnd =
 
 export interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
   readonly relay: LiveRelay;
+  readonly plan: Pick<Plan, 'relay'>;
   readonly provider: string;
   /** Nothing follows the terminal event. Not so on a provider's own API, where only the provider ends its stream. */
   readonly closesAfterEnd: boolean;
@@ -57,6 +60,9 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   /** Guardrails evaluate the whole answer. */
   let isEvaluated = false;
   let begun = false;
+  /** What came before the first event is no part of the answer: it is sent with that event, or by the heartbeat. */
+  let fillers: Buffer[] | undefined = options.closesAfterEnd ? [] : undefined;
+  let fillerBytes = 0;
   /** Set from the first byte for the client until that byte may be sent. */
   let gate: Promise<void> | undefined;
   let waiting = 0;
@@ -76,6 +82,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       record.note(chunkReceived.create(data, record.context, keepBodies ? (answer.record ?? frame.raw) : undefined));
       received.chunks += 1;
       received.bytes += frame.raw.length;
+      const isBefore = fillers !== undefined && isFiller(frame);
+      if (!isBefore) received.firstByteMs ??= record.elapsed();
       refusal ??= answer.refusal;
       guardrail ??= answer.guardrail;
       if (answer.terminal && !terminal) {
@@ -84,13 +92,19 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
         if (options.closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), CLOSE_WITHIN_MS);
       }
       if (answer.bytes === undefined) continue;
-      if (terminal) {
-        rest.push(answer.bytes);
-      } else {
-        forClient.push(answer.bytes);
-        waiting += answer.bytes.length;
+      if (isBefore) {
+        fillers?.push(answer.bytes);
+        fillerBytes += answer.bytes.length;
+        continue;
       }
+      const into = terminal ? rest : forClient;
+      const before = fillers ?? [];
+      fillers = undefined;
+      into.push(...before, answer.bytes);
+      if (!terminal) waiting += answer.bytes.length + fillerBytes;
+      fillerBytes = 0;
     }
+    if (fillerBytes > HIGH_WATER_BYTES) keepOpen();
     if (turn !== undefined) return;
     const before = forwarded;
     turn = Promise.resolve().then(() => forward(before));
@@ -143,8 +157,25 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     });
   };
 
+  /** The client waits for the first event; another provider may still be called. */
+  const keepOpen = (comment?: Buffer): void => {
+    const given = fillerBytes === 0 ? comment : Buffer.concat(fillers ?? []);
+    if (fillers !== undefined) fillers = [];
+    fillerBytes = 0;
+    if (given === undefined || isGone()) return;
+    // A new relay: this one may have passed on the provider's own error, which is not sent when the attempt fails.
+    const failure = (why: Refusal) => {
+      const unused = options.plan.relay(attempt);
+      return (unused.unguarded ?? unused).broken?.(why);
+    };
+    client.keepOpen(given, { headers: headersOfAnyProvider(options.headers), failure });
+    heartbeat.sent();
+  };
+
   const heartbeat = new Heartbeat((comment) => {
-    if (!terminal || isEvaluated) pass(comment);
+    if (terminal && !isEvaluated) return;
+    if (begun || !options.closesAfterEnd) pass(comment);
+    else keepOpen(comment);
   });
 
   const lose = (error: unknown): void => {
@@ -154,7 +185,6 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 
   const onPiece = (piece: Buffer): Promise<unknown> | undefined => {
     if (lost !== undefined) throw lost;
-    received.firstByteMs ??= record.elapsed();
     recordFrame(splitter.push(piece));
     if (waiting > HIGH_WATER_BYTES) return forwarded;
     return behind;
@@ -200,7 +230,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 
   /** @param isWhole whether the provider had ended its answer */
   const endedBy = (end: GuardrailEnd, isWhole: boolean): StreamEnd => {
-    if (!begun) return { kind: 'blocked', refusal: end.refusal, isWhole };
+    if (!begun && !client.isKeptOpen) return { kind: 'blocked', refusal: end.refusal, isWhole };
     return end.isFailure ? { kind: 'broken', refusal: end.refusal, rest } : { kind: 'complete', rest };
   };
 
