@@ -231,6 +231,34 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(pages.map(({ latest, request_count }) => [latest.id, request_count])).toEqual(wanted);
   });
 
+  test('lists sessions with the tokens, the cost and the duration of all their requests', async () => {
+    const entries: Answered[] = [];
+    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+      const page: Answered = await ask(`/admin/audit/log?limit=100${cursor === '' ? '' : `&cursor=${cursor}`}`);
+      entries.push(...page.entries);
+      cursor = page.next_cursor;
+    }
+    const { sessions } = await ask('/admin/audit/sessions?limit=100');
+    const known = (values: (number | null | undefined)[]) => values.filter((value) => typeof value === 'number');
+    const sum = (values: number[]) => (values.length === 0 ? null : values.reduce((all, value) => all + value, 0));
+    let priced = 0;
+    for (const { latest, first_at, duration_ms, total_tokens, total_cost } of sessions) {
+      const its = entries.filter(({ id, session_id, user_path }: Answered) =>
+        latest.session_id === undefined
+          ? id === latest.id
+          : session_id === latest.session_id && user_path === latest.user_path,
+      );
+      expect(total_tokens).toBe(sum(known(its.map(({ usage }: Answered) => usage?.total_tokens))));
+      const cost = sum(known(its.map(({ usage }: Answered) => usage?.total_cost)));
+      if (cost === null) expect(total_cost).toBeNull();
+      else expect(total_cost).toBeCloseTo(cost, 12);
+      if (its.length > 1 && cost !== null) priced += 1;
+      const ends = its.map(({ timestamp, duration_ns }: Answered) => Date.parse(timestamp) + duration_ns / 1e6);
+      expect(Math.abs(duration_ms - (Math.max(...ends) - Date.parse(first_at)))).toBeLessThan(2);
+    }
+    expect(priced).toBeGreaterThan(0);
+  });
+
   test.each([
     ['hour', 'days=3', 'Asia/Kathmandu'],
     ['hour', 'days=1', 'UTC'],

@@ -116,6 +116,27 @@ describeInChromium('the page Live', () => {
     expectClean(opened);
   });
 
+  it('shows while paused that a running request has ended', async () => {
+    const opened = await dashboard.open();
+    const { page } = opened;
+    await opened.visit('/live');
+    await isLive(page);
+    const sent = send(dashboard.url, {
+      ...{ stream: true, simulate: { holdAfterChunks: 4 } },
+      messages: [{ role: 'user', content: 'Reply with exactly: one two three four five six' }],
+    });
+    const running = page.locator('tr[data-state="streaming"]');
+    await running.waitFor();
+    await page.keyboard.press('Space');
+    await page.getByRole('button', { name: 'Resume' }).waitFor();
+    simulated.control.release();
+    const id = await sent;
+    await rowOf(page, id).getByText('200 completed').waitFor();
+    expect(await rowOf(page, id).locator('[data-running="true"]').count()).toBe(0);
+    await page.getByText('Paused.').waitFor();
+    expectClean(opened);
+  });
+
   it('stops following when the user scrolls or selects a row, and opens it with the keyboard', async () => {
     const opened = await dashboard.open();
     const { page } = opened;

@@ -1,19 +1,11 @@
 /** Live while the gateway is killed and started again: every request is shown once. */
-import { createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { ask } from '../e2e/gateway-process.ts';
 import { type DashboardGateway, serveDashboard, shownText } from './support/dashboard.ts';
+import { freePort } from './support/free-port.ts';
 import { linkTo, shownExchanges } from './support/rows.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
-
-async function freePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? String(address.port) : '0';
-}
 
 describeInChromium('Live, when the gateway is killed and started again', () => {
   const provider = createSimulatedProvider({ models: ['small'], paceMs: 20 });

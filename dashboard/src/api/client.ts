@@ -113,11 +113,24 @@ export async function request(path: string, options: RequestOptions = {}): Promi
     if (options.signal?.aborted) throw error;
     throw new ApiError('The gateway does not answer. Check that it is running.', { status: 0, code: 'unreachable' });
   }
-  if (response.ok) return response;
+  if (response.ok) {
+    accepted = key;
+    return response;
+  }
   const error = await errorOf(response);
   // An answer to an earlier key says nothing about the current one.
-  if (sessionKey.value === key && isOfTheKey(error)) forgetKey(error.message);
+  if (sessionKey.value === key && isOfTheKey(error)) forgetKey(accepted === key ? endedText(error) : error.message);
   throw error;
+}
+
+/** The last key that the gateway accepted in this tab. */
+let accepted: string | undefined;
+
+/** The gateway does not tell clients why it refuses a key, but this one was accepted before. */
+function endedText({ status, message }: ApiError): string {
+  return status === 401
+    ? 'It was accepted before: it has been deactivated or rotated, or has expired. An administrator can tell which, and give you another one.'
+    : message;
 }
 
 /** Whether no request with this key can succeed. */

@@ -6,6 +6,7 @@ import { ApiError } from '../api/client.ts';
 import { Button } from '../ui/button.tsx';
 import { EmptyState, ErrorPanel } from '../ui/states.tsx';
 import { asOfQuery } from './as-of.ts';
+import { basePath } from './base-path.ts';
 import { HealthBanner } from './health-banner.tsx';
 import { Help } from './help.tsx';
 import { overlay } from './keys.ts';
@@ -18,6 +19,13 @@ import { TimeControl } from './time-control.tsx';
 /** Navigation, settings, and the page of the address. */
 export function Shell() {
   const shown = pageOf(route.value.path);
+  const navigation = useRef<HTMLElement>(null);
+  // In a narrow window the pages are one line that scrolls.
+  useEffect(() => {
+    const bar = navigation.current;
+    const link = bar?.querySelector<HTMLElement>('[aria-current="page"]');
+    if (bar && link) bar.scrollLeft += middleOf(link) - middleOf(bar);
+  }, [shown?.page]);
   return (
     <div class="shell">
       <a class="shell-skip" href="#content">
@@ -25,7 +33,7 @@ export function Shell() {
       </a>
       <header class="shell-side">
         <p class="shell-name">Chancery</p>
-        <nav aria-label="Pages">
+        <nav aria-label="Pages" ref={navigation}>
           {groups.map((group) => (
             <NavigationGroup key={group} group={group} shown={shown?.page} />
           ))}
@@ -41,6 +49,11 @@ export function Shell() {
       {overlay.value === 'help' && <Help />}
     </div>
   );
+}
+
+function middleOf(element: HTMLElement): number {
+  const { left, width } = element.getBoundingClientRect();
+  return left + width / 2;
 }
 
 interface NavigationGroupProps {
@@ -94,18 +107,7 @@ function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string 
     );
   }, [page]);
   useFocusOnNavigation(component !== undefined, id);
-  if (failed) {
-    return (
-      <EmptyState title="This page could not be loaded.">
-        <p>The gateway may have been updated.</p>
-        <div>
-          <Button look="main" onClick={() => location.reload()}>
-            Load the document again
-          </Button>
-        </div>
-      </EmptyState>
-    );
-  }
+  if (failed) return <NotLoaded />;
   if (problem !== undefined) {
     console.error(problem);
     const message = 'The page could not show what the gateway answered. It may be of another version than this page.';
@@ -118,6 +120,53 @@ function LazyPage({ page, id }: { readonly page: PageEntry; readonly id: string 
   }
   const Page = component;
   return Page === undefined ? <h1 class="visually-hidden">{page.title}</h1> : <Page id={id} />;
+}
+
+const LOOKS_AGAIN_MS = 2_000;
+
+/** The document is loaded again by itself when the gateway did not answer and does so again. */
+function NotLoaded() {
+  const [isDown, setDown] = useState(false);
+  useEffect(() => {
+    const leaving = new AbortController();
+    let wasDown = false;
+    const look = async () => {
+      const answers = await gatewayAnswers(leaving.signal);
+      if (leaving.signal.aborted) return;
+      if (answers && wasDown) location.reload();
+      wasDown ||= !answers;
+      setDown(wasDown);
+    };
+    void look();
+    const timer = setInterval(look, LOOKS_AGAIN_MS);
+    return () => {
+      leaving.abort();
+      clearInterval(timer);
+    };
+  }, []);
+  return (
+    <EmptyState title={isDown ? 'The gateway does not answer.' : 'This page could not be loaded.'}>
+      <p>
+        {isDown
+          ? 'The page is loaded when it answers again. Check that it is running.'
+          : 'The gateway may have been updated.'}
+      </p>
+      <div>
+        <Button look="main" onClick={() => location.reload()}>
+          Load the document again
+        </Button>
+      </div>
+    </EmptyState>
+  );
+}
+
+async function gatewayAnswers(signal: AbortSignal): Promise<boolean> {
+  try {
+    const answer = await fetch(`${basePath}/health`, { signal, credentials: 'omit', cache: 'no-store' });
+    return answer.ok;
+  } catch {
+    return false;
+  }
 }
 
 let isFirstPage = true;

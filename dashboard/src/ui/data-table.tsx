@@ -131,7 +131,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
               >
                 {columns.map((column) => (
                   <td key={column.name} data-align={column.align}>
-                    {column.cell(row)}
+                    <div class="cell">{column.cell(row)}</div>
                   </td>
                 ))}
               </tr>

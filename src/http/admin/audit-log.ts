@@ -28,6 +28,8 @@ export interface AuditReports extends IdSearch {
   now(): number;
 }
 
+const USD = 1e9;
+
 const pages = {
   ...offsetPageParameters({ usual: 25, most: 100 }),
   total: parameterWithDefault(booleanParameter('Whether to count all entries of the filter'), true),
@@ -72,6 +74,9 @@ const session = z.object({
   request_count: z.int(),
   failed_count: z.int().describe('Requests that were refused, failed, or got no status'),
   first_at: z.iso.datetime().describe('When the first request of the filter was received'),
+  duration_ms: z.number().describe('From the first request to the end of the last one'),
+  total_tokens: z.number().nullable().describe('Of its requests; null when no provider reported any'),
+  total_cost: z.number().nullable().describe('US dollars; null when no part of it has a price'),
 });
 
 const getSessions = scopedAdmin('adminAuditSessions', 'List sessions with their newest request, the newest first', {
@@ -128,11 +133,14 @@ export function registerAuditLog(admin: Routes, reports: AuditLogReports): void 
     const newest = threads.map(({ latest }) => latest);
     const entries = await slimEntries(db, newest, gone);
     return {
-      sessions: threads.map(({ requests, failed, firstAtUs }, index) => ({
+      sessions: threads.map(({ requests, failed, firstAtUs, durationMs, usage }, index) => ({
         latest: entries[index],
         request_count: requests,
         failed_count: failed,
         first_at: timeText(Math.floor(Number(firstAtUs) / 1000)),
+        duration_ms: durationMs,
+        total_tokens: usage.totalTokens,
+        total_cost: usage.totalCost === null ? null : Number(usage.totalCost) / USD,
       })),
       total,
       limit,

@@ -73,6 +73,9 @@ export interface AuditThread {
   readonly failed: number;
   /** Microseconds since the epoch. */
   readonly firstAtUs: string;
+  /** From the first request to the end of the last one. */
+  readonly durationMs: number;
+  readonly usage: Pick<RequestUsage, 'totalCost'> & { readonly totalTokens: number | null };
 }
 
 /** Of a session, which is not the same as one of equal name under another path. */
@@ -98,26 +101,49 @@ export async function auditThreads(
   const sessions = [...new Set(found.map(({ session }) => session))].filter((session) => session !== '');
   const positions = found.map(({ place }) => place);
   const [rows, counts] = await Promise.all([rowsAt(db, filter, positions, signal), countsOf(sessions)]);
+  const single = [...rows.values()].filter(({ session_id: session }) => session === '');
+  const used = await usageOfRequests(db, single, signal);
   return found.flatMap(({ place, session, thread }) => {
     const latest = rows.get(place);
     if (latest === undefined) return [];
-    const alone = { requests: latest.requests, failed: failedOf(latest), firstAtUs: latest.at_us };
+    const { requests, at_us: firstAtUs, duration_ms: durationMs } = latest;
+    const { tokens, totalCost } = used.get(latest.id) ?? { tokens: null, totalCost: null };
+    const usage = { totalTokens: tokens?.total ?? null, totalCost };
+    const alone = { requests, failed: failedOf(latest), firstAtUs, durationMs, usage };
     return [{ latest, ...(session === '' ? alone : (counts.get(thread) ?? alone)) }];
   });
 
   async function countsOf(of: readonly string[]): Promise<Map<string, Omit<AuditThread, 'latest'>>> {
     if (of.length === 0) return new Map();
-    const counted = await db.rows<{ thread: string; total: string; failed: string; first: string }>(
-      `SELECT toString(tuple(user_path, session_id)) AS thread, sum(e.requests) AS total,
-        sumIf(e.requests, status = 0 OR status >= 400) AS failed, toUnixTimestamp64Micro(min(at)) AS first
-      FROM $db.exchanges AS e WHERE ${sql} AND session_id IN {threads: Array(String)} GROUP BY user_path, session_id`,
-      { ...parameters, threads: of },
+    const { from, until } = filter;
+    const used = between('at', from, until + SESSION_REACH_MS, 'used_');
+    const counted = await db.rows<
+      Record<'thread' | 'total' | 'failed' | 'first' | 'reported' | 'tokens', string> & {
+        took: number;
+        cost: string | null;
+      }
+    >(
+      `WITH found AS (SELECT id, user_path, session_id, at, status, duration_ms, requests FROM $db.exchanges
+        WHERE ${sql} AND session_id IN {threads: Array(String)})
+      SELECT toString(tuple(user_path, session_id)) AS thread, sum(e.requests) AS total,
+        sumIf(e.requests, status = 0 OR status >= 400) AS failed, toUnixTimestamp64Micro(min(at)) AS first,
+        max(toUnixTimestamp64Micro(at) / 1000 + duration_ms) - toUnixTimestamp64Micro(min(at)) / 1000 AS took,
+        sum(u.reported) AS reported, sum(u.tokens) AS tokens, if(sum(u.priced) > 0, sum(u.cost), NULL) AS cost
+      FROM found AS e LEFT JOIN (
+        SELECT exchange_id, countIf(kind = 'recorded' AND source = 'provider') AS reported, sum(total_tokens) AS tokens,
+          sum(usage.priced) AS priced, sum(total_cost) AS cost
+        FROM $db.usage AS usage WHERE ${used[0]} AND exchange_id IN (SELECT id FROM found) GROUP BY exchange_id
+      ) AS u ON u.exchange_id = e.id GROUP BY user_path, session_id`,
+      { ...used[1], ...parameters, threads: of },
       signal,
     );
     return new Map(
-      counted.map(({ thread, total, failed, first }) => [
+      counted.map(({ thread, total, failed, first, took, reported, tokens, cost }) => [
         thread,
-        { requests: Number(total), failed: Number(failed), firstAtUs: first },
+        {
+          ...{ requests: Number(total), failed: Number(failed), firstAtUs: first, durationMs: took },
+          usage: { totalTokens: Number(reported) === 0 ? null : Number(tokens), totalCost: cost },
+        },
       ]),
     );
   }

@@ -1,4 +1,4 @@
-/** Rules of WCAG 2.2, levels A and AA, checked by axe in the light and in the dark theme. */
+/** Rules of WCAG 2.2, levels A and AA, and unique landmarks, checked by axe in the light and in the dark theme. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
@@ -43,6 +43,7 @@ async function violationsNow(page: Page): Promise<string[]> {
   await page.evaluate(source);
   const { violations } = await page.evaluate((options) => axe.run(document, options), {
     runOnly: { type: 'tag', values: tags },
+    rules: { 'landmark-unique': { enabled: true } },
     resultTypes: ['violations'],
   });
   return violations.map(({ id, help, nodes }) => {

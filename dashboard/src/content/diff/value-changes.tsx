@@ -118,8 +118,8 @@ export function Spans({ spans, sign }: { readonly spans: readonly DiffSpan[]; re
   return (
     <span class="diff-spans" dir="auto">
       {spans.map(({ text, changed }, index) => {
-        if (!changed) return <Pieces key={index} text={text} />;
-        const content = <Pieces text={visibleLineEnd(text)} />;
+        if (!changed) return <Pieces key={index} text={text} isWhole />;
+        const content = <Pieces text={visibleLineEnd(text)} isWhole />;
         return sign === '+' ? <ins key={index}>{content}</ins> : <del key={index}>{content}</del>;
       })}
     </span>

@@ -7,16 +7,22 @@ interface PiecesProps {
   readonly text: string;
   /** Whether placeholders of guardrails, such as `<EMAIL_1>`, are marked. */
   readonly placeholders?: boolean;
+  /**
+   * Whether the element around has `dir="auto"` and holds nothing else. That direction is read from its text, without
+   * the text of `bdi` elements.
+   */
+  readonly isWhole?: boolean;
 }
 
 /**
  * Recorded text of at most some ten thousand characters. Hidden characters are marks; nothing of the text is markup, and
  * its direction does not reach beyond it.
  */
-export function Pieces({ text, placeholders = false }: PiecesProps) {
+export function Pieces({ text, placeholders = false, isWhole = false }: PiecesProps) {
   const pieces = useMemo(() => piecesOf(text), [text]);
+  const Isolated = isWhole ? 'span' : 'bdi';
   return (
-    <bdi class="pieces">
+    <Isolated class="pieces">
       {pieces.map((piece, index) =>
         piece.kind === 'mark' ? (
           <span key={index} class="hidden-mark" role="img" aria-label={piece.title} title={piece.title}>
@@ -28,7 +34,7 @@ export function Pieces({ text, placeholders = false }: PiecesProps) {
           piece.text
         ),
       )}
-    </bdi>
+    </Isolated>
   );
 }
 

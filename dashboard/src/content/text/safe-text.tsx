@@ -21,7 +21,7 @@ export function SafeText({ text, placeholders = false, look = 'text' }: SafeText
   if (first === undefined || first.end === text.length) {
     return (
       <div class="safe-text" data-look={look} dir="auto">
-        <Pieces text={text} placeholders={placeholders} />
+        <Pieces text={text} placeholders={placeholders} isWhole />
       </div>
     );
   }
@@ -45,7 +45,7 @@ function LongText({ text, placeholders, look, shown, first, onMore }: LongTextPr
   return (
     <div class="safe-text" data-look={look} dir="auto">
       {visible.map((page) => (
-        <Pieces key={page.start} text={text.slice(page.start, page.end)} placeholders={placeholders} />
+        <Pieces key={page.start} text={text.slice(page.start, page.end)} placeholders={placeholders} isWhole />
       ))}
       {end < text.length && (
         <div class="safe-text-more">

@@ -1,13 +1,20 @@
 /** One request: how it was answered or why not, with everything that is on record. */
 import './exchange.css';
 import { useMemo, useState } from 'preact/hooks';
+import type { ApiError } from '../../api/client.ts';
+import { useAnswer } from '../../api/use-answer.ts';
 import type { PageProps } from '../../app/pages.ts';
 import { hrefOf, navigate, route, setQuery } from '../../app/router.ts';
+import { Recorded } from '../../content/text/recorded.tsx';
+import { formatCount } from '../../format/numbers.ts';
 import { Button } from '../../ui/button.tsx';
+import { Fact, FactList } from '../../ui/fact-list.tsx';
+import { Time } from '../../ui/facts.tsx';
 import { TextField } from '../../ui/fields.tsx';
 import { PageHeader } from '../../ui/page-header.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { ErrorPanel, Pending } from '../../ui/states.tsx';
+import { StatusBadge } from '../../ui/status-badge.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { ConversationTab } from './conversation-tab.tsx';
 import { CostTab } from './cost/cost-tab.tsx';
@@ -67,7 +74,11 @@ function Exchange({ id }: PageProps) {
           </a>
         )}
       </PageHeader>
-      {error !== undefined && <ErrorPanel error={error} onRetry={reload} />}
+      {error?.status === 404 ? (
+        <NotFound id={id} error={error} onRetry={reload} />
+      ) : (
+        error !== undefined && <ErrorPanel error={error} onRetry={reload} />
+      )}
       {facts === undefined && error === undefined && isLoading && (
         <Pending since={since} onCancel={cancel}>
           Reading the record
@@ -75,6 +86,52 @@ function Exchange({ id }: PageProps) {
       )}
       {facts !== undefined && <Record id={id} facts={facts} record={{ events, related, error, isLoading, isCut }} />}
     </>
+  );
+}
+
+interface NotFoundProps {
+  readonly id: string;
+  readonly error: ApiError;
+  readonly onRetry: () => void;
+}
+
+/** Refused requests that were counted together have one entry in the audit log, and no events of their own. */
+function NotFound({ id, error, onRetry }: NotFoundProps) {
+  const { data, isLoading } = useAnswer('/admin/audit/log', { id, limit: 1, total: false });
+  const entry = data?.entries[0];
+  if (isLoading) return <Pending since={performance.now()}>Looking in the audit log</Pending>;
+  if (entry?.requests === undefined) return <ErrorPanel error={error} onRetry={onRetry} />;
+  const { timestamp, requests, status_code, outcome, user_path, path, client_ip, data: details } = entry;
+  return (
+    <Panel title={`${formatCount(requests)} refused requests, counted together`}>
+      <p>
+        Requests that are refused for the same reason in one minute are recorded as one entry, without their contents.
+      </p>
+      <FactList>
+        <Fact name="First">
+          <Time at={timestamp} />
+        </Fact>
+        <Fact name="Outcome">
+          <StatusBadge status={status_code} outcome={outcome} />
+        </Fact>
+        <Fact name="Reason">
+          <Recorded text={details.error_message ?? details.error_code ?? 'not recorded'} />
+        </Fact>
+        <Fact name="User path">
+          <Recorded text={user_path} />
+        </Fact>
+        {path !== undefined && (
+          <Fact name="Path">
+            <Recorded text={path} />
+          </Fact>
+        )}
+        {client_ip !== undefined && (
+          <Fact name="Client address">
+            <Recorded text={client_ip} />
+          </Fact>
+        )}
+      </FactList>
+    </Panel>
   );
 }
 

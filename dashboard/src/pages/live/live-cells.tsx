@@ -56,19 +56,25 @@ function OtherCells({ row }: { readonly row: LiveRow }) {
   return (
     <>
       <td data-column="request">
-        <Text text={row.method === 'POST' ? (row.path ?? '') : `${row.method ?? ''} ${row.path ?? ''}`.trim()} />
+        <div class="cell">
+          <Text text={row.method === 'POST' ? (row.path ?? '') : `${row.method ?? ''} ${row.path ?? ''}`.trim()} />
+        </div>
       </td>
       <td data-column="model">
-        <Text text={row.resolvedModel ?? row.requestedModel ?? '–'} />
+        <div class="cell">
+          <Text text={row.resolvedModel ?? row.requestedModel ?? '–'} />
+        </div>
       </td>
       <td data-column="caller">
-        <Text text={callerOf(row)} />
+        <div class="cell">
+          <Text text={callerOf(row)} />
+        </div>
       </td>
       <td data-column="tokens" data-align="end" title="Input and output tokens">
         {usage === undefined ? '–' : `${tokens(usage.inputTokens)} → ${tokens(usage.outputTokens)}`}
       </td>
       <td data-column="cost" data-align="end">
-        {usage === undefined ? '–' : usage.cost === null ? 'unknown' : formatMoney(usage.cost)}
+        <div class="cell">{usage === undefined ? '–' : usage.cost === null ? 'unknown' : formatMoney(usage.cost)}</div>
       </td>
       <td data-column="answer">
         {row.errorMessage === undefined ? (

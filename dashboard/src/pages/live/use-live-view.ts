@@ -4,10 +4,10 @@
  */
 import { useCallback, useRef, useState } from 'preact/hooks';
 import { countAfter, isGap, itemsOf, type LiveItem } from '../../live/live-items.ts';
-import type { RowPlace } from '../../live/live-row.ts';
+import { isOpen, type RowPlace } from '../../live/live-row.ts';
 import type { LiveState } from '../../live/live-state.ts';
 
-/** `browsing`: the rows stay in place and go on changing. `paused`: nothing changes. */
+/** `browsing`: the rows stay in place and go on changing. `paused`: nothing changes but running requests that end. */
 export type ViewMode = 'following' | 'browsing' | 'paused';
 
 export interface LiveView {
@@ -16,7 +16,7 @@ export interface LiveView {
   readonly items: readonly LiveItem[];
   /** Rows that are not shown because the list is held. */
   readonly newRows: number;
-  /** The item as it is now; as it was at the pause. */
+  /** The item as it is now; as it was at the pause, unless it was running then and has ended. */
   current(item: LiveItem): LiveItem;
   follow(): void;
   browse(): void;
@@ -60,7 +60,11 @@ export function useLiveView(state: LiveState | undefined): LiveView {
     mode,
     items: mode === 'following' ? following : held.current.items,
     newRows: mode === 'following' ? 0 : countAfter(rows, held.current.newest),
-    current: (item) => (mode === 'browsing' && state !== undefined ? currentItem(state, item) : item),
+    current(item) {
+      if (mode === 'following' || state === undefined) return item;
+      const now = currentItem(state, item);
+      return mode === 'browsing' || hasEndedSince(item, now) ? now : item;
+    },
     follow: useCallback(() => setMode('following'), []),
     browse: useCallback(() => hold('browsing'), [hold]),
     pause: useCallback(() => hold('paused'), [hold]),
@@ -70,6 +74,11 @@ export function useLiveView(state: LiveState | undefined): LiveView {
       setMode('following');
     }, [state]),
   };
+}
+
+/** A clock that runs on beside a request that has ended would be wrong. */
+function hasEndedSince(before: LiveItem, now: LiveItem): boolean {
+  return !isGap(before) && !isGap(now) && isOpen(before) && !isOpen(now);
 }
 
 /** A row that is not kept any more stays as it was. */

@@ -12,6 +12,6 @@ export function AnalyticsState({ analytics }: { readonly analytics: Overview['an
       ? 'Analytics starts'
       : events === 0
         ? 'Figures are current'
-        : `${formatCount(events)} events behind${seconds === null ? '' : `, ${formatDuration(seconds * 1000)}`}`;
+        : `${formatCount(events)} ${events === 1 ? 'event' : 'events'} behind${seconds === null ? '' : `, ${formatDuration(seconds * 1000)}`}`;
   return <Badge tone={state === 'behind' ? 'warn' : 'ok'}>{text}</Badge>;
 }

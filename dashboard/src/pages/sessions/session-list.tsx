@@ -1,9 +1,9 @@
 import { type Answer, getAnswer } from '../../api/client.ts';
 import { hrefOf, type QueryValue } from '../../app/router.ts';
 import { Recorded } from '../../content/text/recorded.tsx';
-import { formatCount } from '../../format/numbers.ts';
+import { formatCount, formatDuration } from '../../format/numbers.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
-import { Count, Time } from '../../ui/facts.tsx';
+import { Count, Money, Time } from '../../ui/facts.tsx';
 import { Badge, StatusBadge } from '../../ui/status-badge.tsx';
 import { ListState } from '../audit/list-state.tsx';
 import { usePages } from '../audit/use-pages.ts';
@@ -37,6 +37,24 @@ const columns: readonly Column<Session>[] = [
   {
     ...{ name: 'failed', title: 'Failed', width: 5.5, align: 'end' },
     cell: ({ failed_count: count }) => (count === 0 ? '–' : <Badge tone="warn">{formatCount(count)}</Badge>),
+  },
+  {
+    ...{ name: 'tokens', title: 'Tokens', width: 6, align: 'end' },
+    cell: ({ total_tokens: count }) => <Count count={count} />,
+  },
+  {
+    ...{ name: 'cost', title: 'Cost', width: 6.5, align: 'end' },
+    cell: ({ total_cost: dollars }) => <Money dollars={dollars} />,
+  },
+  {
+    ...{ name: 'duration', title: 'Duration', width: 7, align: 'end' },
+    cell: ({ duration_ms: ms }) => (
+      <span title="From the first request to the end of the last">{formatDuration(ms)}</span>
+    ),
+  },
+  {
+    ...{ name: 'client', title: 'Client', width: 11 },
+    cell: ({ latest }) => <Recorded text={latest.data.user_agent ?? '–'} />,
   },
   { ...{ name: 'first', title: 'First request', width: 12 }, cell: ({ first_at: at }) => <Time at={at} /> },
   { ...{ name: 'newest', title: 'Newest request', width: 12 }, cell: ({ latest }) => <Time at={latest.timestamp} /> },

@@ -70,7 +70,8 @@ function blockingGuardrail({ guardrails }: ExchangeFacts): Decision | undefined 
   // A failure is an end only where the guardrail fails closed.
   if (verdict === 'failure' && run?.error === undefined) return undefined;
   const what = textOf(event.data, 'phase') === 'prompt' ? 'the request' : 'the answer';
-  const why = [run?.message, run?.findings.join(', ')].filter((one) => one !== undefined && one !== '').join('; ');
+  const found = run === undefined || run.findings.length === 0 ? '' : `(${run.findings.join(', ')})`;
+  const why = [run?.message ?? '', found].filter((one) => one !== '').join(' ');
   return {
     decidedBy: 'guardrail',
     decision:
