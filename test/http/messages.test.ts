@@ -232,7 +232,7 @@ describe.each(both)('a stream of messages, %s', (_kind, model) => {
     const read = messagesDialect.read(body);
     if (!read.ok) throw read.refusal;
     const attempt = { provider: { name: provider }, providerType, model: used, dialect };
-    const past = { parsedRequest: read.parsedRequest, exchangeId, createdAt: 1, ...attempt };
+    const past = { parsedRequest: read.parsedRequest, clientHeaders: {}, exchangeId, createdAt: 1, ...attempt };
     const relay = messagesDialect.relayOfRecorded({ ...past, historyReplayed: false, now: () => 1 });
     const splitter = createFrameSplitter({ maxFrameBytes: 1 << 20 });
     const pieces: Buffer[] = [];

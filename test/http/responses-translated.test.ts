@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { native, tools, translated, withBothKinds } from '../support/both-kinds.ts';
 import { startTestGateway } from '../support/gateway.ts';
+import { saved } from '../support/several-providers.ts';
 import {
   dataOf,
   errorOf,
@@ -45,6 +46,119 @@ describe('a provider without /v1/responses', () => {
       await own.close();
       await other.close();
     }
+  });
+});
+
+describe('a tool that only a native Responses API has', () => {
+  const input = 'What is the weather in Paris?';
+  const mixed = [tools[0], { type: 'web_search' }, { type: 'mcp', server_label: 'a', server_url: 'https://a.test' }];
+  const dropping = { headers: { 'x-gateway-unsupported-tools': 'drop' } };
+  const warning = {
+    topic: 'weather',
+    gateway_unsupported_tools: "Not sent to the model: 'web_search', 'mcp'. Its provider has no such tools.",
+  };
+  const posted = () => gateway.simulated.requests.filter(({ path }) => path === '/v1/chat/completions').length;
+
+  it.each([
+    ['', {}],
+    [' of a stream', { stream: true }],
+    [' of a background response', { background: true }],
+    [' with the choice auto', { tool_choice: 'auto' }],
+    [' with the choice none', { tool_choice: 'none' }],
+  ])('is refused, and no provider is called%s', async (_what, more) => {
+    const before = posted();
+    const answer = await gateway.post(PATH, { model: translated, input, tools: mixed, ...more });
+    const error = await errorOf(answer, 400);
+    expect(error).toMatchObject({
+      type: 'invalid_request_error',
+      code: 'unsupported_value',
+      param: 'tools[1].type',
+      message: expect.stringContaining("'web_search'"),
+    });
+    expect(error.message).toContain("'function', 'custom', 'namespace'");
+    expect(error.message).toContain('x-gateway-unsupported-tools: drop');
+    expect(posted()).toBe(before);
+  });
+
+  it('is not sent where the client allows it, and the response says so, also when it is fetched', async () => {
+    const body = { model: translated, input, tools: mixed, metadata: { topic: 'weather' } };
+    const answer = await gateway.post(PATH, body, dropping);
+    expect(answer.status).toBe(200);
+    const response = await json(answer);
+    expect(lastChat().tools).toHaveLength(1);
+    expect(response.output[0]).toMatchObject({ type: 'function_call', name: 'get_weather' });
+    expect(response.metadata).toEqual(warning);
+    expect(response.tools).toMatchObject([{ type: 'function', name: 'get_weather' }]);
+    expect(await json(await retrieve(response.id))).toEqual(response);
+  });
+
+  it('is not sent with a stream either; its record gives the same bytes again', async () => {
+    const body = { model: translated, input, tools: mixed, metadata: { topic: 'weather' }, stream: true };
+    const answer = await gateway.post(PATH, body, dropping);
+    const text = await answer.text();
+    const events = dataOf(text);
+    expect(events[0].response).toMatchObject({ metadata: warning, tools: [{ name: 'get_weather' }] });
+    expect(events.at(-1).response).toMatchObject({ metadata: warning, tools: [{ name: 'get_weather' }] });
+    expect(await (await retrieve(events[0].response.id, '?stream=true')).text()).toBe(text);
+  });
+
+  it('is not sent with a background response, which has the warning from its first snapshot on', async () => {
+    const body = { model: translated, input, tools: mixed, metadata: { topic: 'weather' }, background: true };
+    const queued = await json(await gateway.post(PATH, body, dropping));
+    expect(queued).toMatchObject({ status: 'queued', metadata: warning, tools: [{ name: 'get_weather' }] });
+    const ended = dataOf(await (await retrieve(queued.id, '?stream=true')).text()).at(-1).response;
+    expect(ended).toMatchObject({ status: 'completed', metadata: warning, tools: [{ name: 'get_weather' }] });
+  });
+
+  it('is refused without the header when an equal request with it was answered from the response cache', async () => {
+    const own = await startTestGateway({
+      simulated: { responses: 'absent' },
+      env: { RESPONSE_CACHE_ENABLED: 'true' },
+    });
+    try {
+      const body = { model: translated, input: 'Reply with exactly: hello', tools: mixed.slice(1) };
+      const post = (headers: Record<string, string>) => own.fetch(PATH, { json: body, headers });
+      await (await own.fetch(PATH, { json: { model: translated, input: 'hi' } })).text();
+      await (await post(dropping.headers)).text();
+      const again = await post(dropping.headers);
+      expect(again.headers.get('x-cache')).toBe('HIT (exact)');
+      expect((await json(again)).metadata).toHaveProperty('gateway_unsupported_tools');
+      expect(await errorOf(await post({}), 400)).toMatchObject({ param: 'tools[0].type' });
+    } finally {
+      await own.close();
+    }
+  });
+
+  it('is still refused when tool_choice demands it', async () => {
+    const body = { model: translated, input, tools: mixed, tool_choice: { type: 'web_search' } };
+    expect(await errorOf(await gateway.post(PATH, body, dropping), 400)).toMatchObject({ param: 'tool_choice' });
+  });
+
+  it('reaches a provider with a native Responses API, with the header too', async () => {
+    const body = { model: native, input: 'hi', tools: mixed };
+    const response = await json(await gateway.post(PATH, body, dropping));
+    expect(response.metadata).toEqual({});
+    const sent = nativeProvider.requests.findLast(({ path }) => path === PATH);
+    expect(JSON.parse(sent?.body ?? '').tools).toEqual(mixed);
+  });
+
+  it('is not sent when the next target of a virtual model has none, or that target is refused', async () => {
+    await saved(gateway, {
+      source: 'searching',
+      targets: [{ model: native }, { model: translated }],
+      strategy: 'failover',
+    });
+    const body = { model: 'searching', input, tools: mixed };
+    nativeProvider.control.next({ status: 500 });
+    const dropped = await json(await gateway.post(PATH, body, dropping));
+    expect(dropped).toMatchObject({
+      provider: 'llamacpp',
+      metadata: { gateway_unsupported_tools: expect.any(String) },
+    });
+    const before = posted();
+    nativeProvider.control.next({ status: 500 });
+    expect(await errorOf(await gateway.post(PATH, body), 500)).toMatchObject({ provider: 'openai' });
+    expect(posted()).toBe(before);
   });
 });
 
@@ -177,7 +291,7 @@ describe('a translated response', () => {
     expect(JSON.parse(sent?.body ?? '').input).toMatchObject([requestBody, { type: 'message' }, next]);
   });
 
-  it('accepts all that a coding agent sends with its turns, hosted and namespaced tools included', async () => {
+  it('accepts all that a coding agent sends with its turns, namespaced tools included, hosted ones with the header', async () => {
     const request = {
       instructions: null,
       tools: [
@@ -197,11 +311,16 @@ describe('a translated response', () => {
       service_tier: 'auto',
       client_metadata: { turn: '1' },
     };
+    const agentTurn = async (turn: object) => {
+      const headers = { 'x-gateway-unsupported-tools': 'drop' };
+      const answer = await gateway.post(PATH, { model: translated, stream: true, ...turn }, { headers });
+      return dataOf(await answer.text());
+    };
     const input: object[] = [
       { type: 'message', id: 'msg_1', role: 'developer', content: [{ type: 'input_text', text: 'You are an agent.' }] },
       { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'What is the weather in Paris?' }] },
     ];
-    const first = checkStream((await stream({ ...request, input })).events);
+    const first = checkStream(await agentTurn({ ...request, input }));
     const call = first.output.find((item) => item.type === 'function_call');
     const sent = lastChat();
     expect(sent.tools.map((tool: { function: { name: string } }) => tool.function.name)).toEqual([
@@ -214,7 +333,7 @@ describe('a translated response', () => {
     );
     expect(sent.reasoning_effort).toBe('high');
     input.push(...first.output, { type: 'function_call_output', call_id: call?.call_id, output: '21 degrees' });
-    const second = checkStream((await stream({ ...request, input })).events);
+    const second = checkStream(await agentTurn({ ...request, input }));
     expect(second.output.at(-1)).toMatchObject({ type: 'message', status: 'completed' });
     const roles = lastChat().messages.map(({ role }: { role: string }) => role);
     expect(roles).toEqual(['system', 'user', 'assistant', 'tool']);
@@ -230,14 +349,6 @@ describe('a translated response', () => {
     const [reasoning] = checkStream(events).output;
     expect(reasoning).toMatchObject({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text' }] });
     expect(events.map(({ type }) => type)).toContain('response.reasoning_text.delta');
-  });
-
-  it('leaves out the tools that no chat provider can run', async () => {
-    const hosted = [{ type: 'web_search' }, { type: 'namespace', name: 'ns', tools: [] }];
-    const response = await create({ input: 'What is the weather in Paris?', tools: [...hosted, ...tools] });
-    expect(response.output[0]).toMatchObject({ type: 'function_call', name: 'get_weather' });
-    expect(response.tools).toHaveLength(3);
-    expect(lastChat().tools).toHaveLength(1);
   });
 
   it('whose stream the provider cuts off fails, and is stored as failed', async () => {

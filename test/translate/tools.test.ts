@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { chatToolName, toolIdentities } from '../../src/providers/translate/responses-to-chat/tool-names.ts';
-import { chatTools } from '../../src/providers/translate/responses-to-chat/tools.ts';
+import { chatTools, withoutUnsupportedTools } from '../../src/providers/translate/responses-to-chat/tools.ts';
 
 const weather = { type: 'function', name: 'get_weather', description: 'Weather', parameters: { type: 'object' } };
 const chatWeather = {
@@ -60,9 +60,12 @@ describe('tools in chat form', () => {
     });
   });
 
-  it('leave out hosted tools, and with the last tool the choice among them', () => {
-    expect(members({ tools: [weather, webSearch] })).toEqual({ tools: [chatWeather] });
-    expect(members({ tools: [webSearch], tool_choice: 'auto', parallel_tool_calls: true })).toEqual({});
+  it('are sent without the others where these may be dropped, and with the last tool goes the choice among them', () => {
+    const dropped = (body: Record<string, unknown>) => members(withoutUnsupportedTools(body));
+    expect(dropped({ tools: [weather, webSearch] })).toEqual({ tools: [chatWeather] });
+    expect(dropped({ tools: [webSearch], tool_choice: 'auto', parallel_tool_calls: true })).toEqual({});
+    const inside = { ...agents, tools: [...agents.tools, webSearch] };
+    expect(dropped({ tools: [inside] })).toEqual(members({ tools: [agents] }));
   });
 
   it.each(['auto', 'none', 'required'])('keep the choice %s', (choice) => {
@@ -112,11 +115,13 @@ describe('tools in chat form', () => {
     });
   });
 
-  it('are none, when only a hosted one is allowed and the choice is auto', () => {
+  it('are none, when only a dropped one is allowed and the choice is auto', () => {
     const choice = { type: 'allowed_tools', mode: 'auto', tools: [webSearch] };
-    expect(members({ tools: [weather, webSearch], tool_choice: choice })).toEqual({});
+    expect(members(withoutUnsupportedTools({ tools: [weather, webSearch], tool_choice: choice }))).toEqual({});
   });
+});
 
+describe('a tool that only a native Responses API has is refused, naming where it is', () => {
   it.each([
     'web_search',
     'file_search',
@@ -130,12 +135,39 @@ describe('tools in chat form', () => {
     'tool_search',
     'programmatic_tool_calling',
     'something_new',
-  ])('of the hosted type %s never fail a request that does not demand them', (type) => {
-    expect(members({ tools: [{ type }, weather], tool_choice: 'auto', parallel_tool_calls: true })).toEqual({
-      tools: [chatWeather],
-      tool_choice: 'auto',
-      parallel_tool_calls: true,
+  ])('%s', (type) => {
+    const message = expect.stringContaining(`tools of type '${type}'`);
+    expect(chatTools({ tools: [weather, { type }], tool_choice: 'auto', parallel_tool_calls: true })).toMatchObject({
+      ok: false,
+      refusal: { status: 400, code: 'unsupported_value', param: 'tools[1].type', message },
     });
+  });
+
+  it('also within a namespace', () => {
+    expect(chatTools({ tools: [{ ...agents, tools: [webSearch] }] })).toMatchObject({
+      refusal: { param: 'tools[0].tools[0].type' },
+    });
+  });
+});
+
+describe('a warning about dropped tools', () => {
+  it('names each type once beside the client’s own metadata, and has at most 512 characters', () => {
+    const long = { type: 'x'.repeat(600) };
+    const body = { tools: [weather, webSearch, webSearch, { type: 'mcp' }], metadata: { a: 'b' } };
+    expect(withoutUnsupportedTools(body)).toEqual({
+      tools: [weather],
+      metadata: {
+        a: 'b',
+        gateway_unsupported_tools: "Not sent to the model: 'web_search', 'mcp'. Its provider has no such tools.",
+      },
+    });
+    const { metadata } = withoutUnsupportedTools<Record<string, unknown>>({ tools: [long] });
+    expect(Object.values(metadata ?? {})).toEqual([expect.stringMatching(/^.{512}$/)]);
+  });
+
+  it('is absent when nothing was dropped', () => {
+    const body = { tools: [weather, agents] };
+    expect(withoutUnsupportedTools(body)).toBe(body);
   });
 });
 
@@ -155,14 +187,13 @@ describe('a tool without a name is refused, naming where it is', () => {
 
 describe('an unsupported choice is refused, naming tool_choice', () => {
   it.each([
-    ['a hosted tool', { tools: [weather, webSearch], tool_choice: { type: 'web_search' } }],
+    ['a hosted tool', { tools: [weather], tool_choice: { type: 'web_search' } }],
     ['an MCP server', { tools: [weather], tool_choice: { type: 'mcp', server_label: 's' } }],
     ['a function that is not there', { tools: [weather], tool_choice: { type: 'function', name: 'get_time' } }],
-    ['any tool, when none can be called', { tools: [webSearch], tool_choice: 'required' }],
     ['any tool, when none is given', { tool_choice: 'required' }],
     [
       'one of some allowed tools, when none of them can be called',
-      { tools: [webSearch], tool_choice: { type: 'allowed_tools', mode: 'required', tools: [webSearch] } },
+      { tools: [weather], tool_choice: { type: 'allowed_tools', mode: 'required', tools: [webSearch] } },
     ],
     [
       'allowed tools of which one is not there',

@@ -25,8 +25,10 @@ export interface PlanInput {
   readonly original: ParsedRequest;
   /** Set when earlier turns and referenced items are in the request already. */
   readonly merged?: { /** How many input items are earlier turns. */ readonly earlier: number } | undefined;
-  /** The client's headers: lower-case names, credentials redacted. */
+  /** The client's headers as providers get them: lower-case names, credentials redacted. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The client's headers as they are recorded, which the gateway itself obeys. */
+  readonly clientHeaders: Readonly<Record<string, string>>;
   readonly target: Target;
   /** What the caller may see of stored objects. */
   readonly sight: Sight;
@@ -42,6 +44,8 @@ export interface PlanInput {
 /** A recorded attempt: everything that its relay needs, and nothing that is not on the record. */
 export interface PastAttempt {
   readonly parsedRequest: ParsedRequest;
+  /** The client's headers as they are recorded: lower-case names. */
+  readonly clientHeaders: Readonly<Record<string, string>>;
   readonly exchangeId: string;
   /** Unix seconds. */
   readonly createdAt: number;

@@ -33,7 +33,7 @@ it('is recorded with the end of the exchange', async () => {
   const past = {
     ...{ parsedRequest: { model: 'm', provider: undefined, stream: true, json: {} }, exchangeId: 'id', createdAt: 1 },
     ...{ provider: { name: 'p' }, providerType: 'anthropic', model: 'm', dialect: 'messages', historyReplayed: false },
-    now: () => 1,
+    ...{ clientHeaders: {}, now: () => 1 },
   };
   const unguarded = messagesDialect.relayOfRecorded(past);
   const relay = new GuardedRelay({ unguarded, guard, bodies, answers, past, attempt: 1 });

@@ -32,12 +32,13 @@ import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import { deliveredAnswer } from '../guarding/delivered-answer.ts';
 import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
-import { changedHeaders, changedSelector } from '../plugin-changes.ts';
+import { changedSelector } from '../plugin-changes.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { missingTokens } from '../record/estimate-usage.ts';
 import { OutputCount, type StreamSize } from '../record/output-count.ts';
 import {
+  clientHeadersOf,
   type Dialects,
   isGuarded,
   parsedRequestOf,
@@ -113,7 +114,7 @@ export function resumableExchange(
   const parsedRequest = parsedRequestOf(recorded, dialects);
   if (dialect === undefined || parsedRequest === undefined || received.body === undefined) return undefined;
   const { requestId = '', traceparent } = received.context;
-  const { method, path, headers, clientIp, authMethod, labels, sessionId } = request;
+  const { method, path, clientIp, authMethod, labels, sessionId } = request;
   const { keyId, key, ...callerFacts } = recordedCaller(ownerOf(received), keys);
   const caller = { ...callerFacts, authMethod, key };
   const isGone = keyId !== undefined && (key === undefined || whyNotAccepted(key, Date.now()) !== undefined);
@@ -127,7 +128,7 @@ export function resumableExchange(
       traceparent,
       method,
       path,
-      headers: plugins.reduce(changedHeaders, headers),
+      headers: clientHeadersOf(recorded),
       clientIp,
       labels,
       sessionId,
@@ -248,7 +249,13 @@ function guardedEnd(
   }
   const { provider, providerType: type, model = '', dialect: spoken } = attempt;
   const past = {
-    ...{ parsedRequest, exchangeId: recorded.id, createdAt: record.createdAt, historyReplayed: true },
+    ...{
+      parsedRequest,
+      clientHeaders: clientHeadersOf(recorded),
+      exchangeId: recorded.id,
+      createdAt: record.createdAt,
+      historyReplayed: true,
+    },
     ...{ provider: { name: provider }, providerType: type, model, dialect: spoken, now: () => record.createdAt },
   };
   const { rest, response } = deliveredAnswer(frames, answers, past, { refusal, status: 'failed' });

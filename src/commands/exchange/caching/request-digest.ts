@@ -9,6 +9,7 @@ import { isObject } from '../../../json/is-object.ts';
 import { isNamedOnly } from '../../../providers/translate/responses-to-chat/item-reference.ts';
 import type { Target } from '../../model-request/target.ts';
 import { anthropicHeaders } from '../dialects/messages/messages-dialect.ts';
+import { responsesHeaders } from '../dialects/responses/responses-dialect.ts';
 
 /** Changed when the meaning of a digest changes: entries of older builds are then not found. */
 const VERSION = 1;
@@ -54,6 +55,12 @@ export class RequestDigests {
 const REMEMBERED = 1_000;
 const REMEMBERED_BYTES = 4_096;
 
+/** The headers that change an answer, by endpoint. */
+const headersRead: ReadonlyMap<string, (headers: DigestedRequest['headers']) => Record<string, string>> = new Map([
+  ['/v1/messages', anthropicHeaders],
+  ['/v1/responses', responsesHeaders],
+]);
+
 /** Everything but the body. */
 function factsOf({
   scope,
@@ -62,7 +69,7 @@ function factsOf({
   policy,
   headers,
 }: Omit<DigestedRequest, 'body'>): string {
-  const read = endpoint === '/v1/messages' ? anthropicHeaders(headers) : {};
+  const read = headersRead.get(endpoint)?.(headers) ?? {};
   return JSON.stringify([
     VERSION,
     scope,

@@ -1,4 +1,5 @@
 /** The request to one target, whose answer guardrails evaluate. */
+import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { Refusal } from '../../refusal.ts';
@@ -22,18 +23,28 @@ export function planWithGuard(plan: Plan<Relay>, parts: Omit<GuardedRelayParts, 
 /** The facts of the attempt that the client's answer states. */
 export function pastAttempt({
   parsedRequest,
+  request,
   target: { provider, model },
   record,
   historyReplayed,
 }: {
   readonly parsedRequest: ParsedRequest;
+  readonly request: Pick<ModelRequest, 'headers'>;
   readonly target: Target;
   readonly record: Pick<ExchangeRecord, 'id' | 'createdAt'>;
   readonly historyReplayed: boolean;
 }): PastAttempt {
   const { id: exchangeId, createdAt } = record;
   return {
-    ...{ parsedRequest, exchangeId, createdAt, provider, providerType: provider.type, model },
+    ...{
+      parsedRequest,
+      clientHeaders: request.headers,
+      exchangeId,
+      createdAt,
+      provider,
+      providerType: provider.type,
+      model,
+    },
     ...{ dialect: 'chat', historyReplayed, now: () => Math.floor(Date.now() / 1000) },
   };
 }

@@ -105,6 +105,7 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
     original,
     merged,
     headers,
+    clientHeaders: request.headers,
     target,
     sight: caller.sight,
     record,
@@ -140,6 +141,12 @@ function guardedPlan(plan: Plan<Relay>, target: Target, { exchange, parsedReques
     guard,
     bodies: endpoint.bodies,
     answers: guarded.endpoint.answers,
-    past: pastAttempt({ parsedRequest, target, record, historyReplayed: merged !== undefined }),
+    past: pastAttempt({
+      parsedRequest,
+      request: exchange.request,
+      target,
+      record,
+      historyReplayed: merged !== undefined,
+    }),
   });
 }

@@ -17,7 +17,7 @@ export async function completeOwnAnswer(
 ): Promise<number> {
   const guard = guarded?.guard;
   const historyReplayed = guarded?.merged !== undefined;
-  const given = answerFor(pastAttempt({ parsedRequest, target, record, historyReplayed }));
+  const given = answerFor(pastAttempt({ parsedRequest, request, target, record, historyReplayed }));
   const { relay } = given;
   const { stream } = parsedRequest;
   const bytes = stream ? streamOfGiven(given) : wholeOfGiven(given);

@@ -24,7 +24,7 @@ import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
-import type { AppliedPlugin } from '../plugin-changes.ts';
+import { type AppliedPlugin, changedHeaders } from '../plugin-changes.ts';
 import type { Relay } from '../relay.ts';
 
 export type Dialects = ReadonlyMap<string, ExchangeDialect>;
@@ -169,19 +169,29 @@ export function parsedRequestOf(
   }
 }
 
+/** The client's headers, with what plugins changed in them. */
+export function clientHeadersOf({
+  request,
+  plugins,
+}: Pick<RecordedExchange, 'request' | 'plugins'>): Record<string, string> {
+  return plugins.reduce(changedHeaders, request.headers);
+}
+
 /** A new relay in the state in which the last attempt began. */
 export function relayOfRecorded(
-  { id, received, request, attempt, historyReplayed }: RecordedExchange,
+  recorded: RecordedExchange,
   parsedRequest: ParsedRequest,
   dialects: Dialects,
   /** Unix seconds at which the answer ended, once that is known. */
   completedAt?: () => number | undefined,
 ): Relay | undefined {
+  const { id, received, request, attempt, historyReplayed } = recorded;
   const dialect = dialects.get(request.dialect);
   if (dialect === undefined || attempt === undefined) return undefined;
   const createdAt = Math.floor(received.at / 1000);
   return dialect.relayOfRecorded({
     parsedRequest,
+    clientHeaders: clientHeadersOf(recorded),
     exchangeId: id,
     createdAt,
     provider: { name: attempt.provider },

@@ -6,8 +6,8 @@
  * | `function` | nested function |
  * | `custom` | function with one string argument `input`; its grammar is in the description, not enforced |
  * | `namespace` | its tools, each named `<namespace>__<name>` |
- * | a hosted tool (web_search, file_search, mcp, …) | left out: no chat provider executes it, and the model may do without |
- * | `tool_choice` of a tool that is left out or was never sent | refused: the client demands it |
+ * | any other type (web_search, file_search, mcp, …) | refused: no chat provider has it; `withoutUnsupportedTools` removes it where the client allows that |
+ * | `tool_choice` of a tool that was never sent | refused: the client demands it |
  * | `tool_choice: "required"` with no callable tool | refused |
  * | `tool_choice: {type: "allowed_tools"}` | only those tools are sent, and its mode is the choice; one that was never sent is refused |
  * | a function or custom tool without a name | refused |
@@ -33,8 +33,8 @@ interface NamedTool {
 export function chatTools(body: JsonObject): ChatTools | Refused {
   const callable: NamedTool[] = [];
   if (Array.isArray(body['tools'])) {
-    const nameless = namelessTool(body['tools'], 'tools');
-    if (nameless !== undefined) return nameless;
+    const refused = refusedTool(body['tools'], 'tools');
+    if (refused !== undefined) return refused;
     eachCallableTool(body['tools'], (tool, identity) => {
       const name = chatToolName(identity.name, identity.namespace);
       callable.push({ name, identity, tool: chatTool(tool, name) });
@@ -52,14 +52,50 @@ export function chatTools(body: JsonObject): ChatTools | Refused {
   return chosen(body, left, filled(mode) ?? 'auto');
 }
 
+const callableTypes: readonly unknown[] = ['function', 'custom', 'namespace'];
+
 function isCallableType(type: unknown): boolean {
-  return type === 'function' || type === 'custom' || type === 'namespace';
+  return callableTypes.includes(type);
 }
 
-/** Refuses a tool without a name: no model could call it, and it would be lost silently. */
-function namelessTool(tools: readonly unknown[], path: string): Refused | undefined {
+/** The client's consent that tools which the model's provider does not have are left out: value `drop`. */
+export const unsupportedToolsHeader = 'x-gateway-unsupported-tools';
+
+/** Member of `metadata` in a response to a request whose tools were left out. */
+const WARNING = 'gateway_unsupported_tools';
+/** The longest value that `metadata` may hold. */
+const LONGEST_WARNING = 512;
+
+/** The request without the tools that a chat provider does not have, and with a warning that names their types. */
+export function withoutUnsupportedTools<Body extends JsonObject>(body: Body): Body {
+  const dropped = new Set<string>();
+  const tools = Array.isArray(body['tools']) ? supportedTools(body['tools'], dropped) : [];
+  if (dropped.size === 0) return body;
+  const types = [...dropped].map((type) => `'${type}'`).join(', ');
+  const warning = `Not sent to the model: ${types}. Its provider has no such tools.`.slice(0, LONGEST_WARNING);
+  const metadata = isObject(body['metadata']) ? body['metadata'] : {};
+  return { ...body, tools, metadata: { ...metadata, [WARNING]: warning } };
+}
+
+/** @param dropped receives the types of the other tools */
+function supportedTools(tools: readonly unknown[], dropped: Set<string>): unknown[] {
+  return tools.flatMap((tool) => {
+    if (!isObject(tool)) return [tool];
+    if (!isCallableType(tool['type'])) {
+      dropped.add(String(tool['type']));
+      return [];
+    }
+    return tool['type'] === 'namespace' && Array.isArray(tool['tools'])
+      ? [{ ...tool, tools: supportedTools(tool['tools'], dropped) }]
+      : [tool];
+  });
+}
+
+/** Refuses a tool that the model could not call, since it would be lost silently: one of another type, or without a name. */
+function refusedTool(tools: readonly unknown[], path: string): Refused | undefined {
   for (const [index, tool] of tools.entries()) {
-    if (!isObject(tool) || !isCallableType(tool['type'])) continue;
+    if (!isObject(tool)) continue;
+    if (!isCallableType(tool['type'])) return unsupportedType(`${path}[${index}].type`, String(tool['type']));
     const nested = tool['function'];
     const name = filled(tool['name']) ?? (isObject(nested) ? filled(nested['name']) : undefined);
     const param = `${path}[${index}].name`;
@@ -67,10 +103,20 @@ function namelessTool(tools: readonly unknown[], path: string): Refused | undefi
       return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
     }
     if (tool['type'] !== 'namespace' || !Array.isArray(tool['tools'])) continue;
-    const inside = namelessTool(tool['tools'], `${path}[${index}].tools`);
+    const inside = refusedTool(tool['tools'], `${path}[${index}].tools`);
     if (inside !== undefined) return inside;
   }
   return undefined;
+}
+
+function unsupportedType(param: string, type: string): Refused {
+  return refuse(
+    'unsupported_value',
+    param,
+    `'${param}': tools of type '${type}' need a provider with a native Responses API; this model's provider has none. ` +
+      `Tools of type ${callableTypes.map((one) => `'${one}'`).join(', ')} work. ` +
+      `The header '${unsupportedToolsHeader}: drop' sends the request without the others.`,
+  );
 }
 
 function chosen(body: JsonObject, callable: readonly NamedTool[], toolChoice: unknown): ChatTools | Refused {

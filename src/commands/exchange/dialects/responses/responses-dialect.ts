@@ -10,6 +10,10 @@ import {
   ofNewInput,
   withResponsesNames,
 } from '../../../../providers/translate/responses-to-chat/responses-parameter-names.ts';
+import {
+  unsupportedToolsHeader,
+  withoutUnsupportedTools,
+} from '../../../../providers/translate/responses-to-chat/tools.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { conversationIn, type TurnInput, turnWrites } from '../../../conversations/turn.ts';
 import { isRouteMissing } from '../../../model-request/forward-operations.ts';
@@ -99,7 +103,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
       const turn = { conversationId, exchangeId, responseId, input: json.input, output, context, sight, placeholders };
       return turnWrites(turn, log, findItem(sight));
     },
-    background({ original: parsedRequest, target, record, createdAt }) {
+    background({ original: parsedRequest, clientHeaders, target, record, createdAt }) {
       if (!runsInGateway(parsedRequest, target.provider.type)) return undefined;
       if (parsedRequest.json.store === false) {
         throw refusals.unsupportedParameter(
@@ -108,9 +112,10 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
         );
       }
       const id = responseIdOf(record.id);
+      const isTranslated = target.provider.capabilities.responses === 'no';
       return {
         id,
-        shell: shellOf(parsedRequest, {
+        shell: shellOf(isTranslated ? chatRequestOf(parsedRequest, clientHeaders) : parsedRequest, {
           id,
           createdAt,
           model: target.model,
@@ -129,9 +134,9 @@ export function runsInGateway({ json }: ParsedRequest, type: string): boolean {
 
 function relayOfRecorded(attempt: PastAttempt): Relay {
   const { parsedRequest, exchangeId, createdAt, provider, providerType: type, model, dialect, now } = attempt;
-  const shell = () =>
-    shellOf(parsedRequest, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
+  const facts = { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name };
   if (dialect === 'responses') {
+    const shell = () => shellOf(parsedRequest, facts);
     const providerRuns = parsedRequest.json.background === true && !runsInGateway(parsedRequest, type);
     const echo = echoOf(attempt);
     const response = new ObservedResponse(new ResponseFacts(provider.name, providerRuns));
@@ -141,7 +146,20 @@ function relayOfRecorded(attempt: PastAttempt): Relay {
     );
   }
   const reader = new ChatAnswerReader(provider, chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt)));
-  return translatedRelay(reader, new ResponsesFromChatWriter(shell(), now));
+  const shell = shellOf(chatRequestOf(parsedRequest, attempt.clientHeaders), facts);
+  return translatedRelay(reader, new ResponsesFromChatWriter(shell, now));
+}
+
+/** The client's headers that change what a model behind chat completions gets. */
+export function responsesHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const drops = headers[unsupportedToolsHeader]?.trim().toLowerCase() === 'drop';
+  return drops ? { [unsupportedToolsHeader]: 'drop' } : {};
+}
+
+/** The request as it is translated, and echoed in the response: without the tools that the client allows to drop. */
+function chatRequestOf(parsedRequest: ParsedRequest, headers: Readonly<Record<string, string>>): ParsedRequest {
+  if (!hasMembers(responsesHeaders(headers))) return parsedRequest;
+  return { ...parsedRequest, json: withoutUnsupportedTools(parsedRequest.json) };
 }
 
 /**
@@ -232,7 +250,8 @@ async function translated(
   contextWindow: number | undefined,
   now: () => number,
 ): Promise<Plan<Relay>> {
-  const { parsedRequest, target } = planned;
+  const { target, clientHeaders } = planned;
+  const parsedRequest = chatRequestOf(planned.parsedRequest, clientHeaders);
   const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = parsedRequest.json;
   const { input: given, earlier: before } = turns ?? { input: request.input, earlier: planned.merged?.earlier ?? 0 };
   const whole = await withReferencedItems(given, { find, earlier: before });
@@ -249,7 +268,7 @@ async function translated(
 }
 
 function attemptOf(
-  { parsedRequest: sent, original: parsedRequest, merged, target, record, createdAt }: PlanInput,
+  { parsedRequest: sent, original: parsedRequest, clientHeaders, merged, target, record, createdAt }: PlanInput,
   dialect: string,
   turns: TurnInput | undefined,
   now: () => number,
@@ -258,6 +277,7 @@ function attemptOf(
   const historyReplayed = turns !== undefined || merged !== undefined;
   return {
     parsedRequest,
+    clientHeaders,
     exchangeId: record.id,
     createdAt,
     provider,
