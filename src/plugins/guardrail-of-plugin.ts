@@ -63,6 +63,7 @@ export function guardrailOfPlugin(plugin: LoadedPlugin): UsableType {
       return {
         ok: true,
         summary: summaryOf(config, secrets),
+        mutating: mutates,
         phaseProblem: (phase) => (phases.includes(phase) ? undefined : `${name} has no phase '${phase}'`),
         compile: (services) => compiled(plugin, config, services),
       };

@@ -21,10 +21,13 @@ export function createGuardrailServices({ auxiliary, allowsLocalServers }: Guard
   const notToLocal = servers.fetchFrom('no local addresses');
   return {
     /** @param isDeclared whether the configuration declares this guardrail */
-    servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs'>, isDeclared: boolean): GuardrailServices {
-      const { name, userPath, timeoutMs } = guardrail;
+    servicesOf(
+      guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs' | 'failMode'>,
+      isDeclared: boolean,
+    ): GuardrailServices {
+      const { name, userPath, timeoutMs, failMode } = guardrail;
       const fetch = allowsLocalServers || isDeclared ? toAnywhere : notToLocal;
-      return { name, userPath, timeoutMs, callModel: (call) => auxiliary().call(call), fetch };
+      return { name, userPath, timeoutMs, failMode, callModel: (call) => auxiliary().call(call), fetch };
     },
     /** Ends the calls of servers. */
     close: () => servers.close(),

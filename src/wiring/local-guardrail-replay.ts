@@ -76,7 +76,8 @@ async function inForce(config: Config, log: EventLog, signal: AbortSignal) {
     prepareGuardrail(guardrail, {
       types,
       openSecret: (name, field, sealed) => key.toOpen().open(sealingPlace(name), field, sealed),
-      servicesOf: ({ name, userPath }) => services({ name, userPath, callModel: refuse, fetch: refuse }),
+      servicesOf: ({ name, userPath, failMode }) =>
+        services({ name, userPath, failMode, callModel: refuse, fetch: refuse }),
     });
   const declared = declaredGuardrails(rulesOf(config), types, (one) => prepare(one)).guardrails;
   const directory = new GuardrailDirectory({ stored: () => guardrails, declared, prepare: (one) => prepare(one) });

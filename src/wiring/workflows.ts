@@ -62,7 +62,10 @@ export interface WorkflowsOptions {
   readonly routeStrategies: Pick<RouteStrategies, 'list'>;
   readonly sealers: SealerSource;
   /** @param isDeclared whether the configuration declares the guardrail */
-  servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs'>, isDeclared: boolean): GuardrailServices;
+  servicesOf(
+    guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs' | 'failMode'>,
+    isDeclared: boolean,
+  ): GuardrailServices;
   readonly registry: Pick<Registry, 'providerByNameOrType' | 'resolve'>;
 }
 

@@ -26,9 +26,13 @@ export const services: GuardrailServices = {
 };
 
 export function guardrail(type: string, config: object, change: Partial<GuardrailServices> = {}) {
+  return readConfig(type, config).compile({ ...services, ...change });
+}
+
+function readConfig(type: string, config: object) {
   const read = guardrailTypeNamed(type)?.read(config);
   if (read?.ok !== true) throw new Error(read?.problem ?? `there is no type ${type}`);
-  return read.compile({ ...services, ...change });
+  return read;
 }
 
 export function step(
@@ -43,7 +47,7 @@ export function step(
     step: 0,
     failMode: 'closed',
     timeoutMs: 0,
-    mutating: guardrailTypeNamed(type)?.mutating ?? false,
+    mutating: readConfig(type, config).mutating,
     guardrail: guardrail(type, config, used),
     ...change,
   };

@@ -321,3 +321,42 @@ describe('GET /metrics', () => {
     expect(text).toMatch(/^plugin_failing_restarts_total [1-9]\d*$/m);
   });
 });
+
+describe('the configuration of a plugin', () => {
+  const settings = (config: object) => JSON.stringify([{ path: join(folder, 'word-guard.ts'), config }]);
+
+  it('applies to a guardrail that was saved without a setting, also after it has changed', async () => {
+    const own = mkdtempSync(join(tmpdir(), 'chancery-plugins-config-'));
+    const envWith = (config: object) => ({ GUARDRAILS_ENABLED: 'true', PLUGINS: settings(config) });
+    const hashOf = async (at: TestGateway) => {
+      const rows = await json(await at.fetch('/admin/workflows'));
+      return rows.find((row: { scope?: { scope_user_path?: string }; name: string }) => row.name === '/team')
+        .chain_hashes.prompt;
+    };
+    let hash: string;
+    const first = await startTestGateway({ env: envWith({ word: 'falcon', action: 'warn' }), dataDir: own });
+    try {
+      await saveGuardrail(first, { name: 'plain', type: 'word_guard', config: {} });
+      await saveGuardrail(first, { name: 'other', type: 'word_guard', config: { word: 'eagle' } });
+      await guard(first, '/team', [{ ref: 'plain' }, { ref: 'other', step: 1 }]);
+      const rows = await json(await first.fetch('/admin/guardrails'));
+      expect(rows.map(({ config }: { config: object }) => config)).toEqual([{ word: 'eagle' }, {}]);
+      expect((await chat('/team', 'a falcon', false, first)).headers.get('x-chancery-guardrail')).toContain(
+        'word_found',
+      );
+      hash = await hashOf(first);
+    } finally {
+      await first.close();
+    }
+    const second = await startTestGateway({ env: envWith({ word: 'hawk', action: 'block' }), dataDir: own });
+    try {
+      expect((await chat('/team', 'a falcon', false, second)).status).toBe(200);
+      expect((await chat('/team', 'a hawk', false, second)).status).toBe(400);
+      expect((await chat('/team', 'an eagle', false, second)).status).toBe(400);
+      expect(await hashOf(second)).not.toBe(hash);
+    } finally {
+      await second.close();
+      rmSync(own, { recursive: true, force: true, maxRetries: 5 });
+    }
+  });
+});

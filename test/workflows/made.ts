@@ -98,6 +98,7 @@ function usable<Config>(type: GuardrailType<Config>): UsableType {
       return {
         ok: true,
         summary: type.summary(parsed.data),
+        mutating,
         phaseProblem: (phase) => type.phaseProblem?.(parsed.data, phase),
         compile: (services) => type.compile(parsed.data, services),
       };

@@ -71,10 +71,10 @@ export async function testGuardrail(test: GuardrailTest, parts: GuardrailTestPar
   const problem = phaseProblem(prepared, phase);
   if (problem !== undefined) throw refusals.invalidRequest(problem, 'phase');
   const { name, failMode, timeoutMs } = guardrail;
-  const { type, compiled } = prepared;
+  const { type, config, compiled } = prepared;
   const limit = timeoutMs === 0 ? MAX_TEST_MS : Math.min(timeoutMs, MAX_TEST_MS);
   const placeholders = new Placeholders();
-  const step = { name, type: type.type, step: 0, failMode, timeoutMs: limit, mutating: type.mutating };
+  const step = { name, type: type.type, step: 0, failMode, timeoutMs: limit, mutating: config.mutating };
   const evaluated = await evaluateText(
     { ...step, guardrail: compiled },
     phase,

@@ -28,7 +28,7 @@ export function guardrailSteps({ prompt, response, stream }: GuardrailChains): G
 }
 
 function stepsIn({ step, guardrails }: ChainStep): GuardrailStep[] {
-  return guardrails.map(({ definition: { name, type, failMode, timeoutMs }, type: { mutating }, compiled }) => ({
+  return guardrails.map(({ definition: { name, type, failMode, timeoutMs }, config: { mutating }, compiled }) => ({
     ...{ name, type, step, failMode, timeoutMs, mutating },
     guardrail: compiled,
   }));

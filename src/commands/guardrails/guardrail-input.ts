@@ -58,7 +58,8 @@ export function guardrailFrom(
   if (!Number.isSafeInteger(timeoutMs) || timeoutMs < 0 || timeoutMs > MAX_TIMEOUT_MS) {
     return refusals.invalidRequest(`'timeout_ms' must be an integer from 0 to ${MAX_TIMEOUT_MS}.`, 'timeout_ms');
   }
-  const config: Record<string, unknown> = { ...type.defaults, ...given };
+  // The configuration of a plugin may change later, and guardrails without settings of their own follow it.
+  const config: Record<string, unknown> = { ...(type.source === undefined && type.defaults), ...given };
   const secrets: Record<string, string> = {};
   const kept = before?.type === input.type ? before.secrets : undefined;
   for (const field of secretFields(type)) {

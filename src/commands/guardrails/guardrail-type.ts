@@ -27,7 +27,7 @@ export interface GuardrailType<Config> {
   readonly label: string;
   readonly description: string;
   readonly phases: readonly GuardrailPhase[];
-  /** Whether it can change texts. At most one such guardrail runs in a step. */
+  /** Whether it can change texts. */
   readonly mutating: boolean;
   /** What its guardrails call, which costs money or sends texts elsewhere. Undefined: nothing. */
   readonly calls?: 'model' | 'server' | undefined;
@@ -40,6 +40,8 @@ export interface GuardrailType<Config> {
   readonly fields: readonly EditorField[];
   /** One line for lists. Contains no secret. */
   summary(config: Config): string;
+  /** Whether a guardrail of a mutating type with this configuration changes texts. Default: it does. */
+  changesTexts?(config: Config): boolean;
   /** Why this configuration cannot be used in this phase, which the type has; undefined when it can. */
   phaseProblem?(config: Config, phase: GuardrailPhase): string | undefined;
   /** @throws GuardrailConfigError for a configuration that the schema accepts but that cannot be compiled */
@@ -54,6 +56,8 @@ export interface GuardrailServices {
   readonly userPath: string | undefined;
   /** The time limit of the instance in milliseconds; 0 or undefined: none. */
   readonly timeoutMs?: number | undefined;
+  /** What happens when it fails. Undefined: `closed`. */
+  readonly failMode?: 'closed' | 'open' | undefined;
   readonly callModel: CallModel;
   readonly fetch: GuardrailFetch;
 }

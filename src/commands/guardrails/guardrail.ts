@@ -13,6 +13,7 @@ export interface UsableType {
   readonly label: string;
   readonly description: string;
   readonly phases: readonly GuardrailPhase[];
+  /** Whether its guardrails can change texts; `ReadConfig` says whether one does. */
   readonly mutating: boolean;
   /** What its guardrails call. Undefined: nothing. */
   readonly calls?: 'model' | 'server' | undefined;
@@ -35,6 +36,8 @@ export type ReadConfig =
       readonly ok: true;
       /** One line for lists. Contains no secret. */
       readonly summary: string;
+      /** Whether it changes texts: at most one such guardrail runs in a step, and one that is late fails the request. */
+      readonly mutating: boolean;
       /** Why it cannot be used in this phase; undefined when it can. */
       phaseProblem(phase: GuardrailPhase): string | undefined;
       compile(services: GuardrailServices): CompiledGuardrail;

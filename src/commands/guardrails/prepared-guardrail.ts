@@ -22,7 +22,7 @@ export interface PreparationParts {
   /** Opens a sealed secret of a guardrail. @throws Error with the reason why it cannot be opened */
   openSecret(guardrail: string, field: string, sealed: string): string;
   /** What the compiled guardrail may use besides its configuration. */
-  servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs'>): GuardrailServices;
+  servicesOf(guardrail: Pick<Guardrail, 'name' | 'userPath' | 'timeoutMs' | 'failMode'>): GuardrailServices;
 }
 
 export function isPrepared(one: PreparedGuardrail | GuardrailProblem): one is PreparedGuardrail {

@@ -41,7 +41,7 @@ export function stepProblem(steps: readonly WorkflowStep[], catalogue: Guardrail
     }
     const why = config.phaseProblem(phase);
     if (why !== undefined) return { place, problem: `the guardrail '${ref}' cannot run in the ${phase} phase: ${why}` };
-    if (!type.mutating) continue;
+    if (!config.mutating) continue;
     const other = mutating.get(`${phase} ${step}`);
     if (other !== undefined) {
       return { place, problem: `'${other}' and '${ref}' both change texts in step ${step} of the ${phase} phase` };
@@ -77,7 +77,7 @@ export function chainHashes(chains: GuardrailChains): ChainHashes {
 }
 
 function hashedStep({ guardrails }: ChainStep) {
-  return guardrails.map(({ definition: { description: _shown, ...definition }, type: { digest } }) =>
-    digest === undefined ? definition : { ...definition, digest },
+  return guardrails.map(({ definition: { description: _shown, ...definition }, type: { digest, defaults } }) =>
+    digest === undefined ? definition : { ...definition, config: { ...defaults, ...definition.config }, digest },
   );
 }

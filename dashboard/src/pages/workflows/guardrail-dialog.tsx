@@ -11,6 +11,7 @@ import {
   guardrailBodyOf,
   guardrailDraftOf,
   newGuardrail,
+  newSettings,
 } from './guardrail-draft.ts';
 import { SettingsForm } from './settings-form.tsx';
 
@@ -25,7 +26,7 @@ interface GuardrailDialogProps {
 /** Creates or changes a guardrail. */
 export function GuardrailDialog({ row, types, onClose, onDone }: GuardrailDialogProps) {
   const [draft, setDraft] = useState<GuardrailDraft>(() =>
-    row === undefined ? newGuardrail(types[0] ?? { type: '', defaults: {} }) : guardrailDraftOf(row),
+    row === undefined ? newGuardrail(types[0] ?? { type: '', defaults: {}, source: '' }) : guardrailDraftOf(row),
   );
   return (
     <ChangeDialog
@@ -79,7 +80,7 @@ function Basics({ draft, types, isNew, onChange }: BasicsProps) {
         choices={types.map((one) => ({ value: one.type, title: one.label }))}
         onChange={(name) => {
           const chosen = types.find((one) => one.type === name);
-          if (chosen !== undefined) onChange({ ...draft, type: name, config: chosen.defaults });
+          if (chosen !== undefined) onChange({ ...draft, type: name, config: newSettings(chosen) });
         }}
         problem={problem.type}
       />

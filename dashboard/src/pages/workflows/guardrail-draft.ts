@@ -17,8 +17,17 @@ export interface GuardrailDraft {
 }
 
 /** A new guardrail, with the default settings of its type. */
-export function newGuardrail({ type, defaults }: Pick<GuardrailType, 'type' | 'defaults'>, name = ''): GuardrailDraft {
-  return { name, type, description: '', userPath: '', failMode: 'closed', timeoutMs: undefined, config: defaults };
+export function newGuardrail(type: Pick<GuardrailType, 'type' | 'defaults' | 'source'>, name = ''): GuardrailDraft {
+  const config = newSettings(type);
+  return { name, type: type.type, description: '', userPath: '', failMode: 'closed', timeoutMs: undefined, config };
+}
+
+/** None for a plugin: its configuration applies, also after it has changed. */
+export function newSettings({
+  defaults,
+  source,
+}: Pick<GuardrailType, 'defaults' | 'source'>): GuardrailDraft['config'] {
+  return source === 'builtin' ? defaults : {};
 }
 
 export function guardrailDraftOf(row: Guardrail): GuardrailDraft {

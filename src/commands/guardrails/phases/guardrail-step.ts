@@ -11,6 +11,7 @@ export interface GuardrailStep {
   readonly failMode: 'closed' | 'open';
   /** 0: without limit. */
   readonly timeoutMs: number;
+  /** Whether it changes texts, as it is configured. */
   readonly mutating: boolean;
   readonly guardrail: CompiledGuardrail;
 }

@@ -34,6 +34,7 @@ function known<Config extends Readonly<Record<string, unknown>>>(type: Guardrail
           ok: true,
           config,
           summary: type.summary(config),
+          mutating: mutating && (type.changesTexts?.(config) ?? true),
           phaseProblem: (phase) =>
             phases.includes(phase) ? type.phaseProblem?.(config, phase) : `${type.type} has no phase '${phase}'`,
           compile: (services) => type.compile(config, services),

@@ -37,10 +37,10 @@ const config = z.strictObject({
     .regex(/^(\/[!-.0-~]+)*\/?$/, 'must be a user path such as /team/alpha')
     .default(''),
   prompt: z.string().max(100_000).default(''),
-  target: z.enum(['auto', 'last_user', 'all_user', 'conversation']).default('auto'),
+  target: z.enum(['auto', 'last_user', 'last_turn', 'all_user', 'conversation']).default('auto'),
   action: z.enum(['block', 'respond', 'warn']).default('block'),
   ...matchActionMembers,
-  on_unclear: z.enum(['allow', 'warn', 'block']).default('warn'),
+  on_unclear: z.enum(['auto', 'allow', 'warn', 'block']).default('auto'),
   max_tokens: z.int().min(1).max(1_000_000).default(2_048),
   temperature: z.number().min(0).max(2).default(0),
 });
@@ -61,7 +61,7 @@ export const llmJudge: GuardrailType<Config> = {
     target: 'auto',
     action: 'block',
     ...matchActionDefaults,
-    on_unclear: 'warn',
+    on_unclear: 'auto',
     max_tokens: 2_048,
     temperature: 0,
   },
@@ -85,14 +85,22 @@ export const llmJudge: GuardrailType<Config> = {
     },
     {
       key: 'target',
-      label: 'Judged text',
+      label: 'Judged text of a request',
       input: 'select',
       required: false,
+      help: 'Nothing else of the request is read, and tool definitions never are. Of an answer all texts are read.',
       options: [
-        { value: 'auto', label: 'Automatic: the last user message, or the answer' },
-        { value: 'last_user', label: 'The last user message' },
-        { value: 'all_user', label: 'All user messages' },
-        { value: 'conversation', label: 'The whole conversation' },
+        { value: 'auto', label: 'Automatic: the last user message only' },
+        { value: 'last_user', label: 'The last user message only' },
+        {
+          value: 'last_turn',
+          label: "Everything after the model's last turn, tool results included, and the system text",
+        },
+        { value: 'all_user', label: 'All user messages, without tool results and system text' },
+        {
+          value: 'conversation',
+          label: 'The whole conversation: system text, users, assistant, tool calls and results',
+        },
       ],
       scope: '',
     },
@@ -110,7 +118,11 @@ export const llmJudge: GuardrailType<Config> = {
       label: 'Without a clear verdict',
       input: 'select',
       required: false,
-      options: ['allow', 'warn', 'block'].map((value) => ({ value, label: value })),
+      help: 'An answer that is neither allow nor block.',
+      options: [
+        { value: 'auto', label: 'Automatic: block if failures end the request (closed), else warn' },
+        ...['allow', 'warn', 'block'].map((value) => ({ value, label: value })),
+      ],
       scope: '',
     },
     { key: 'max_tokens', label: 'Most tokens', input: 'number', required: false, scope: '' },
@@ -121,6 +133,8 @@ export const llmJudge: GuardrailType<Config> = {
 };
 
 function compiled(given: Config, services: GuardrailServices): CompiledGuardrail {
+  const whenUnclear = services.failMode === 'open' ? 'warn' : 'block';
+  const judged = { ...given, on_unclear: given.on_unclear === 'auto' ? whenUnclear : given.on_unclear };
   const judge = async (text: string, context: EvaluationContext): Promise<GuardrailResult> => {
     if (text.trim() === '') return { decision: allowed };
     const userPath = given.user_path === '' ? services.userPath : given.user_path;
@@ -137,7 +151,7 @@ function compiled(given: Config, services: GuardrailServices): CompiledGuardrail
       temperature: given.temperature,
       signal: context.signal,
     });
-    return { decision: decisionOf(given, verdictIn(answer)) };
+    return { decision: decisionOf(judged, verdictIn(answer)) };
   };
   return {
     prompt: (parts, context) => judge(promptTarget(parts, given.target), context),
@@ -145,19 +159,25 @@ function compiled(given: Config, services: GuardrailServices): CompiledGuardrail
   };
 }
 
-type Verdict = { readonly verdict: string; readonly reason: string | undefined } | undefined;
+/** In lower case; undefined when the answer has none. */
+type Verdict = string | undefined;
 
 function decisionOf(given: Config, verdict: Verdict): GuardrailDecision {
-  if (verdict?.verdict === 'allow') return allowed;
-  if (verdict?.verdict === 'block') {
+  if (verdict === 'allow') return allowed;
+  if (verdict === 'block') {
     return matchDecision(given.action, given, { block: blockCode, respond: blockCode, warn: blockCode });
   }
   const code = verdict === undefined ? noVerdictCode : unclearCode;
   return matchDecision(given.on_unclear, given, { block: code, respond: code, warn: code });
 }
 
-/** The first JSON object of the answer; models like to put a fence or a sentence around it. */
+/**
+ * Reads the JSON object of the answer, or a verdict in one word: models put a fence or a sentence around the object, or
+ * leave it out. `block` counts before `allow`, and may have a reason behind it.
+ */
 function verdictIn(answer: string): Verdict {
+  const [, word] = oneWord.exec(answer) ?? [];
+  if (word !== undefined) return word.toLowerCase();
   const start = answer.indexOf('{');
   const end = answer.lastIndexOf('}');
   if (start === -1 || end < start) return undefined;
@@ -167,20 +187,36 @@ function verdictIn(answer: string): Verdict {
   } catch {
     return undefined;
   }
-  if (!isObject(parsed) || typeof parsed['verdict'] !== 'string') return undefined;
-  const { verdict, reason } = parsed;
-  return { verdict: verdict.trim().toLowerCase(), reason: typeof reason === 'string' ? reason : undefined };
+  if (!isObject(parsed)) return undefined;
+  const given = [parsed['verdict'], parsed['decision']].flatMap((one) =>
+    typeof one === 'string' ? [one.trim().toLowerCase()] : [],
+  );
+  return given.find((one) => one !== 'allow') ?? given[0];
 }
+
+/** `BLOCK`, `"block"`, `**Block**: it asks for a weapon`, `Verdict: allow.` */
+const oneWord =
+  /^[\s"'`*_]*(?:(?:verdict|decision)[\s"'`*_]*[:=][\s"'`*_]*)?(block(?=[\s"'`*_]*(?:$|[^\p{L}\p{N}\s]|\n))|allow(?=[\s"'`*_.!]*$))/iu;
 
 function promptTarget(parts: readonly TextPart[], target: Config['target']): string {
   const conversation = parts.filter(isConversation);
-  if (target === 'conversation') {
-    return conversation.map(({ role, text }) => `${role}: ${text}`).join('\n\n');
-  }
+  if (target === 'conversation') return withRoles(conversation);
+  if (target === 'last_turn') return withRoles(lastTurn(conversation));
   const ofUser = conversation.filter(({ role }) => role === 'user');
   if (target === 'all_user') return joined(ofUser);
   const last = ofUser.at(-1)?.message;
   return joined(ofUser.filter(({ message }) => message === last));
+}
+
+/** What the model has not answered yet, with the system text. An answer that the client began belongs to it. */
+function lastTurn(conversation: readonly TextPart[]): TextPart[] {
+  const last = conversation.findLast(({ role }) => role === 'user' || role === 'tool')?.message ?? -1;
+  const before = conversation.findLast(({ role, message }) => role === 'assistant' && message < last)?.message ?? -1;
+  return conversation.filter(({ role, message }) => role === 'system' || message > before);
+}
+
+function withRoles(parts: readonly TextPart[]): string {
+  return parts.map(({ role, text }) => `${role}: ${text}`).join('\n\n');
 }
 
 function joined(parts: readonly TextPart[]): string {

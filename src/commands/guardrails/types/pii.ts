@@ -96,6 +96,7 @@ export const pii: GuardrailType<Config> = {
   ],
   summary: ({ action, entities }) =>
     `${action} • ${entities.length === allEntities.length ? 'all entities' : entities.join(', ')}`,
+  changesTexts: ({ action }) => action === 'anonymize',
   compile: (given) => compiled(given, finderOf(given)),
 };
 

@@ -119,6 +119,7 @@ export const presidio: GuardrailType<Config> = {
     ...matchActionFields,
   ],
   summary: ({ action, entities }) => `${action} • ${listOf(entities).join(', ') || 'all entities'}`,
+  changesTexts: ({ action }) => action === 'anonymize',
   compile: (given, services) => compiled(given, services),
 };
 

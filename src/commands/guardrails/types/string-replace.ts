@@ -99,6 +99,7 @@ export const stringReplace: GuardrailType<Config> = {
     const length = Number.isFinite(long.longest) ? `${long.longest} characters` : 'any number of characters';
     return `the rule '${cut(long.line)}' can match ${length}; a stream retains ${given.stream_lookbehind} (stream_lookbehind)`;
   },
+  changesTexts: ({ on_match }) => on_match === 'replace',
   compile: (given) => compiled(given, rulesOf(given)),
 };
 
