@@ -194,11 +194,11 @@ export const refusals = {
     invalid('late_field', `'${name}' names a stored file, so it must come before the file that is sent.`, name),
   fileNotFound: (id: string) => missing(null, `The file '${id}' was not found.`),
   batchNotFound: (id: string) => missing(null, `The batch '${id}' was not found.`),
-  circuitOpen: (provider: string, retryAfterSeconds: number) =>
+  circuitOpen: (provider: string, model: string, retryAfterSeconds: number) =>
     refuse(
       503,
       'provider_unavailable',
-      `The provider '${provider}' is temporarily unavailable after repeated failures.`,
+      `The provider '${provider}' is temporarily unavailable${model === '' ? '' : ` for '${model}'`} after repeated failures. The gateway calls it again in ${retryAfterSeconds} s.`,
       { type: 'provider_error', provider, retryAfterSeconds },
     ),
   /** Every credential of the provider is paused for the model, because the provider requested it. */

@@ -48,7 +48,8 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     openExchangesEnded: () => options.openExchangesEnded(),
     now: () => performance.now(),
     mayCall: options.mayCall,
-    circuitChanged: (name, state) => logger.warn(`provider ${name}: circuit breaker ${state}`),
+    circuitChanged: (name, model, state) =>
+      logger.warn(`provider ${name}${model === '' ? '' : `, model ${model}`}: circuit breaker ${state}`),
     onError,
   });
 

@@ -96,8 +96,8 @@ export function createVirtualModels({ config, log, view, registry, routeStrategi
         fallbacks,
         now: () => performance.now(),
         failover: { ...failover, phrases },
-        isInOrder(provider) {
-          if (resilience().get(provider)?.breaker.refuses === true) return false;
+        isInOrder(provider, model, caller) {
+          if (resilience().get(provider)?.breakers.refuses(model, caller) === true) return false;
           return registry.status().find(({ name }) => name === provider)?.state !== 'unavailable';
         },
       }),

@@ -1,5 +1,5 @@
 /** One exchange with a real provider over a log whose appends a test holds back, and the client that gets its answer. */
-import { CircuitBreaker } from '../../src/commands/exchange/attempts/circuit-breaker.ts';
+import { CircuitBreaker, CircuitBreakers } from '../../src/commands/exchange/attempts/circuit-breaker.ts';
 import type { LeftClient } from '../../src/commands/exchange/background/left-open.ts';
 import { DetachedClients } from '../../src/commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../../src/commands/exchange/dialect.ts';
@@ -100,7 +100,7 @@ export function startExchange(options: ExchangeOptions) {
     guardedEndpoints: new Map(),
     detached: new DetachedClients(),
     responseNotStored: () => {},
-    resilienceOf: () => ({ retry, breaker }),
+    resilienceOf: () => ({ retry, breakers: new CircuitBreakers(() => breaker) }),
     recordBeforeCall,
     policyOf: () => policyWithout({ capture: 'full' }),
     policyAgain: () => Promise.resolve(undefined),

@@ -166,7 +166,7 @@ describe('x-should-retry', () => {
 
   it.each([
     ['is false after the gateway has retried', 'llamacpp-b/plain', 503, 'false', 3],
-    ['is not set where the gateway does not retry', 'llamacpp-b/plain', 500, null, 1],
+    ['is false where the gateway does not retry', 'llamacpp-b/plain', 500, 'false', 1],
     ['is false after other targets have failed', 'x', 500, 'false', 1],
   ])('%s', async (_when, model, status, advice, calls) => {
     provider.a.control.always({ status }, { path });

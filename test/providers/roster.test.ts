@@ -37,7 +37,7 @@ function roster(remembered: Record<string, KnownProvider> = {}) {
         const names = (all: Iterable<string>) => [...all].join(' ') || 'none';
         events.push(`${names(before.keys())} → ${names(now.map(({ name }) => name))}`);
       },
-      circuit: (name, state) => events.push(`${name} ${state}`),
+      circuit: (name, _model, state) => events.push(`${name} ${state}`),
     },
     remembered: () => memory,
     openExchangesEnded: () => ended.promise,
@@ -132,9 +132,9 @@ describe('the roster of providers', () => {
   test('keeps the breaker of a removed provider until its calls have ended', async () => {
     const { roster: it, ended } = roster();
     it.follow([config('a'), config('b')]);
-    const breaker = it.resilience.get('a')?.breaker;
+    const breakers = it.resilience.get('a')?.breakers;
     it.follow([config('b')]);
-    expect(it.resilience.get('a')?.breaker).toBe(breaker);
+    expect(it.resilience.get('a')?.breakers).toBe(breakers);
     ended.resolve();
     await expect.poll(() => it.resilience.has('a')).toBe(false);
     expect(it.resilience.has('b')).toBe(true);
@@ -143,16 +143,16 @@ describe('the roster of providers', () => {
   test('keeps the breaker of a provider that came back under the same name', async () => {
     const { roster: it, ended, told: events } = roster();
     it.follow([config('a')]);
-    it.resilience.get('a')?.breaker.enter().permit?.end('failed');
+    it.resilience.get('a')?.breakers.of('m').enter().permit?.end('failed');
     expect(events).toEqual(['a open']);
     it.follow([]);
     it.follow([config('a')]);
     expect(events).toEqual(['a open', 'a closed']);
-    const breaker = it.resilience.get('a')?.breaker;
+    const breakers = it.resilience.get('a')?.breakers;
     ended.resolve();
     await ended.promise;
     await new Promise(setImmediate);
-    expect(it.resilience.get('a')?.breaker).toBe(breaker);
-    expect(breaker?.state).toBe('closed');
+    expect(it.resilience.get('a')?.breakers).toBe(breakers);
+    expect(breakers?.state).toBe('closed');
   });
 });

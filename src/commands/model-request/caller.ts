@@ -30,3 +30,8 @@ export interface CallerKey {
   readonly allowedModels: readonly string[];
   readonly labels: readonly string[];
 }
+
+/** By what a circuit breaker tells callers apart: the managed key, else the user path. */
+export function callerName({ key, userPath }: Pick<Caller, 'key' | 'userPath'>): string {
+  return key?.id ?? userPath ?? '';
+}

@@ -53,8 +53,8 @@ export class ProviderJournal {
     this.#write(name, events.providerCapabilityLearned.create({ capability: 'responses', supported }, context));
   }
 
-  circuit(name: string, state: CircuitState, failures: number): void {
-    this.#write(name, events.providerCircuitChanged.create({ state, failures }, context));
+  circuit(name: string, model: string, state: CircuitState, failures: number): void {
+    this.#write(name, events.providerCircuitChanged.create({ model: model || undefined, state, failures }, context));
   }
 
   /** Resolves when everything noted so far is recorded, or its append has failed. */

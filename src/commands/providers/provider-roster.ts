@@ -1,5 +1,5 @@
 /**
- * The providers in force: each with its connections, its place in the registry and its circuit breaker. They can
+ * The providers in force: each with its connections, its place in the registry and its circuit breakers. They can
  * change at any time. An exchange ends with the provider that it began with; the connections of that provider are
  * closed after it.
  */
@@ -9,7 +9,12 @@ import type { Provider, ProviderModel } from '../../providers/provider.ts';
 import type { ProviderConfig } from '../../providers/provider-config.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { publicUrl } from '../credentials/masked-url.ts';
-import { CircuitBreaker, type CircuitBreakerPolicy, type CircuitState } from '../exchange/attempts/circuit-breaker.ts';
+import {
+  CircuitBreaker,
+  type CircuitBreakerPolicy,
+  CircuitBreakers,
+  type CircuitState,
+} from '../exchange/attempts/circuit-breaker.ts';
 import type { RetryPolicy } from '../exchange/attempts/retry-policy.ts';
 import type { Resilience } from '../exchange/pipeline/dependencies.ts';
 import { type Configuration, isSameConfiguration, type ProviderJournal } from './provider-journal.ts';
@@ -42,7 +47,7 @@ export interface RosterOptions {
   now(): number;
   /** Asked before each call for a client, whatever its provider; false: this gateway makes none at the moment. */
   mayCall(): boolean;
-  circuitChanged(name: string, state: CircuitState): void;
+  circuitChanged(name: string, model: string, state: CircuitState): void;
   onError(error: unknown): void;
 }
 
@@ -133,13 +138,17 @@ export class ProviderRoster {
     const { name, resilience } = config;
     const { retry, circuitBreaker } = resilience;
     const isFailure = (status: number) => circuitBreaker.failureOnStatuses.includes(status);
-    const onChange = (state: CircuitState, failures: number) => {
-      circuitChanged(name, state);
-      journal.circuit(name, state, failures);
+    const changed = (model: string, state: CircuitState, failures: number) => {
+      circuitChanged(name, model, state);
+      journal.circuit(name, model, state, failures);
     };
-    const before = this.#resilience.get(name)?.breaker.state ?? 'closed';
-    this.#resilience.set(name, { retry, breaker: new CircuitBreaker({ ...circuitBreaker, isFailure }, now, onChange) });
-    if (before !== 'closed') onChange('closed', 0);
+    const before = this.#resilience.get(name)?.breakers.notClosed ?? [];
+    const policy = { ...circuitBreaker, isFailure };
+    const breakers = new CircuitBreakers(
+      (model) => new CircuitBreaker(policy, now, (state, failures) => changed(model, state, failures)),
+    );
+    this.#resilience.set(name, { retry, breakers });
+    for (const model of before) changed(model, 'closed', 0);
     const memory = remembered().get(name);
     const configuration = configurationOf(config);
     const { type, baseUrl } = configuration;

@@ -1,6 +1,7 @@
 /** Routes a request by the virtual models in force, to targets that the caller may use. */
 import type { Denial, ModelAccess } from '../access/model-access.ts';
 import type { Admission } from '../model-request/admission.ts';
+import { callerName } from '../model-request/caller.ts';
 import {
   type ModelDirectory,
   oneTarget,
@@ -28,8 +29,11 @@ export interface RouterOptions {
   readonly virtualModels: Pick<VirtualModelDirectory, 'redirects'>;
   readonly access: ModelAccess;
   readonly admission: Pick<Admission, 'hasRoom'>;
-  /** Whether a provider is healthy: as far as is known it can be reached, and its circuit breaker lets calls pass. */
-  isInOrder(provider: string): boolean;
+  /**
+   * Whether a provider is healthy for a caller: as far as is known it can be reached, and the model's circuit breaker
+   * lets the caller's calls pass.
+   */
+  isInOrder(provider: string, model: string, caller: string): boolean;
   readonly priceOf: PriceOf;
   readonly failover: FailoverPolicy;
   readonly strategies: RouteStrategies;
@@ -53,9 +57,11 @@ export function createRouter(options: RouterOptions): Router & Reach {
     return redirects.size === 0 ? undefined : redirects.get(selector);
   }
 
-  function isReady(target: Target): boolean {
+  function isReady(target: Target, caller: string): boolean {
     const { provider, model } = target;
-    return options.isInOrder(provider.name) && provider.pausedMs(model) === 0 && admission.hasRoom(target);
+    return (
+      options.isInOrder(provider.name, model, caller) && provider.pausedMs(model) === 0 && admission.hasRoom(target)
+    );
   }
 
   function permitted(target: Target, { selector, caller }: ReachRequest): Target {
@@ -82,6 +88,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
     why: { denial: Denial | undefined },
     balanced: Balanced | undefined,
   ): Expanded | Promise<Expanded> {
+    const name = callerName(caller);
     const expanding = {
       redirect: (source: string) => virtualModels.redirects.get(source),
       resolve: (name: string, provider: string | undefined) => models.resolve(name, provider),
@@ -95,7 +102,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
     if (balanced === undefined) return expand(model, expanding);
     return expandInTurn(model, {
       ...expanding,
-      isReady,
+      isReady: (target) => isReady(target, name),
       arrange: (one, branches) => balance.arrange(one, branches, balanced),
       choose: (one, branches) => balance.choose(one, branches, balanced),
     });

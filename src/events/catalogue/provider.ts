@@ -55,6 +55,10 @@ export const providerCapabilityLearned = defineEvent({
 
 export const providerCircuitChanged = defineEvent({
   type: 'provider.circuit_changed',
-  when: 'The circuit breaker in front of the provider opened, half opened or closed.',
-  data: z.object({ state: z.enum(['closed', 'open', 'half_open']), failures: z.number().int() }),
+  when: 'The circuit breaker in front of the provider, or of one model of it, opened, half opened or closed.',
+  data: z.object({
+    model: z.string().optional(),
+    state: z.enum(['closed', 'open', 'half_open']),
+    failures: z.number().int(),
+  }),
 });

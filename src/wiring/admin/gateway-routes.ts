@@ -69,7 +69,7 @@ function providerFacts({ providers, stored, remembered }: GatewayAdminOptions): 
     configuredModels: models.map(({ id }) => id),
     resilience,
     listing: listings.get(name),
-    circuit: roster.resilience.get(name)?.breaker.state,
+    circuit: roster.resilience.get(name)?.breakers.state,
     rememberedListedAt: remembered.state.get(name)?.modelsListedAt,
     problem: undefined,
   }));

@@ -44,6 +44,6 @@ export function registerMetricsRoute(app: Routes, routes: MetricsRoutes): void {
 
 function* providerFigures({ registry, roster }: GatewayProviders) {
   for (const { name, state } of registry.status()) {
-    yield { name, up: state === 'available', circuit: roster.resilience.get(name)?.breaker.state };
+    yield { name, up: state === 'available', circuit: roster.resilience.get(name)?.breakers.state };
   }
 }

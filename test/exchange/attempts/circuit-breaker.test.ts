@@ -100,15 +100,15 @@ describe('a circuit breaker', () => {
   });
 
   it('reports whether it would refuse, without using a permit', () => {
-    expect(breaker.refuses).toBe(false);
+    expect(breaker.refuses()).toBe(false);
     fail(5);
-    expect(breaker.refuses).toBe(true);
+    expect(breaker.refuses()).toBe(true);
     now = 30_000;
-    expect([breaker.refuses, breaker.refuses, breaker.state]).toEqual([false, false, 'open']);
+    expect([breaker.refuses(), breaker.refuses(), breaker.state]).toEqual([false, false, 'open']);
     const probe = entered();
-    expect(breaker.refuses).toBe(true);
+    expect(breaker.refuses()).toBe(true);
     probe.end('succeeded');
-    expect(breaker.refuses).toBe(false);
+    expect(breaker.refuses()).toBe(false);
   });
 
   it('never opens when it is switched off', () => {
@@ -160,5 +160,73 @@ describe('a call that ends after the state has changed', () => {
     now = 20_000;
     old.end('failed');
     expect(breaker.enter()).toEqual({ permit: undefined, waitMs: 10_000 });
+  });
+});
+
+describe('a circuit breaker that knows who calls with what', () => {
+  const by = (caller: string, body = caller) => ({ caller, body: () => body });
+  const end = (verdict: Verdict, ...calls: readonly { caller: string; body: () => string }[]) => {
+    for (const one of calls) breaker.enter(one).permit?.end(verdict);
+  };
+  const mayCall = (one: { caller: string; body: () => string }) => {
+    const { permit } = breaker.enter(one);
+    permit?.end('neutral');
+    return permit !== undefined;
+  };
+
+  it('refuses only the caller whose calls failed', () => {
+    for (let call = 0; call < 6; call++) end('failed', by('a', `body ${call}`));
+    expect([mayCall(by('a', 'another')), mayCall(by('b'))]).toEqual([false, true]);
+    expect([breaker.refuses('a'), breaker.refuses('b')]).toEqual([true, false]);
+  });
+
+  it('refuses only the body that failed', () => {
+    for (let call = 0; call < 6; call++) end('failed', by(`caller ${call}`, 'poison'));
+    expect([mayCall(by('caller 0', 'good')), mayCall(by('new', 'poison'))]).toEqual([true, false]);
+  });
+
+  it('closes when another caller succeeds, and refuses all when another fails', () => {
+    for (let call = 0; call < 5; call++) end('failed', by('a'));
+    end('succeeded', by('b'));
+    expect([breaker.state, mayCall(by('a'))]).toEqual(['closed', true]);
+    for (let call = 0; call < 5; call++) end('failed', by('a'));
+    end('failed', by('b'));
+    expect(mayCall(by('c'))).toBe(false);
+    now = 30_000;
+    end('succeeded', by('c'), by('d'));
+    expect(breaker.state).toBe('closed');
+  });
+
+  it('opens for all when more than half of 20 calls of several callers fail, without five in a row', () => {
+    for (let round = 0; round < 5; round++) {
+      end('failed', by('a'), by('b'), by('c'));
+      expect(breaker.state).toBe('closed');
+      end('succeeded', by('d'));
+    }
+    end('failed', by('a'));
+    expect([breaker.state, mayCall(by('e'))]).toEqual(['open', false]);
+  });
+
+  it('leaves out of that share one caller, or one body, that fails while others succeed', () => {
+    for (let round = 0; round < 40; round++) {
+      end('failed', by('a', `${round}`), by('a'), by('a'));
+      end('succeeded', by('b'));
+    }
+    expect(changes).toEqual([]);
+    breaker = create(true);
+    for (let round = 0; round < 40; round++) {
+      end('failed', by('c', 'poison'), by('d', 'poison'), by('e', 'poison'));
+      end('succeeded', by('c', 'good'));
+    }
+    expect(changes).toEqual([]);
+  });
+
+  it('counts the share of the last minute only', () => {
+    for (let round = 0; round < 6; round++) {
+      end('failed', by('a'), by('b'), by('c'));
+      end('succeeded', by('d'));
+      now += 15_000;
+    }
+    expect(changes).toEqual([]);
   });
 });

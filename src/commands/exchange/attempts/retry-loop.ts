@@ -9,7 +9,7 @@ import type { LiveRelay } from '../relay.ts';
 import type { ExchangeScope } from '../scope.ts';
 import { callProvider } from './call-provider.ts';
 import { verdictOf } from './call-verdict.ts';
-import type { CircuitBreaker } from './circuit-breaker.ts';
+import type { CalledBy, CircuitBreakers } from './circuit-breaker.ts';
 import { type RetryPolicy, retryDelay } from './retry-policy.ts';
 import type { SentRequests } from './sent-requests.ts';
 
@@ -26,7 +26,8 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly retriesRateLimits: boolean;
   /** Whether another target is called after this failure; if so, this one is not retried. Default: no other target. */
   readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
-  readonly breaker: CircuitBreaker;
+  readonly breakers: Pick<CircuitBreakers, 'of'>;
+  readonly calledBy: CalledBy;
   /** Recorded with the attempt; the provider is called only if it fits. */
   readonly reservation: ReservationOnLog | undefined;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
@@ -43,12 +44,13 @@ export interface AttemptsOptions extends AttemptOptions {
 
 /** @throws LogUnavailable */
 export async function callTarget(options: AttemptsOptions): Promise<CallResult> {
-  const { breaker, target, attemptsBefore } = options;
+  const { target, attemptsBefore } = options;
+  const breaker = options.breakers.of(target.model);
   const paused = await pauseOf(options);
   if (paused !== undefined) return { kind: 'refused', refusal: paused, attempts: attemptsBefore };
-  const permission = breaker.enter();
+  const permission = breaker.enter(options.calledBy);
   if (permission.permit === undefined) {
-    const refusal = refusals.circuitOpen(target.provider.name, Math.ceil(permission.waitMs / 1000));
+    const refusal = refusals.circuitOpen(target.provider.name, target.model, Math.ceil(permission.waitMs / 1000));
     return { kind: 'refused', refusal, attempts: attemptsBefore };
   }
   const { permit } = permission;
@@ -125,7 +127,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     }
     if (outcome.kind !== 'failed') return outcome;
 
-    const { refusal, status, failure, body } = outcome;
+    const { status, failure, body } = outcome;
+    const refusal = isFinal(status, options.retry) ? outcome.refusal.withoutRetry() : outcome.refusal;
     const other = status === undefined ? undefined : await plan.instead?.(refusal);
     const stopped = client.ended.aborted || failure?.kind === 'aborted';
     const refused: RefusedTarget = {
@@ -174,6 +177,13 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
 function abandoned(plan: Plan, attempt: number, notCalled: boolean): CallResult {
   const relay = plan.relay(attempt);
   return { kind: 'abandoned', rest: [], attempt, plan, relay, received: nothingYet(), notCalled };
+}
+
+/** Whether the gateway retries other statuses and not this one of a provider's fault: a retry of the client is none too. */
+function isFinal(status: number | undefined, { maxRetries, onStatuses }: RetryPolicy): boolean {
+  return (
+    status !== undefined && status >= 500 && maxRetries > 0 && onStatuses.length > 0 && !onStatuses.includes(status)
+  );
 }
 
 /** The wait in milliseconds before the same target is called again; undefined when it is not. */

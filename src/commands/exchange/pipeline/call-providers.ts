@@ -1,4 +1,6 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
+import { createHash } from 'node:crypto';
+import { callerName } from '../../model-request/caller.ts';
 import type { Target } from '../../model-request/target.ts';
 import { refusals } from '../../refusal.ts';
 import type { OwnAnswer, ProviderAnswer } from '../answer-source.ts';
@@ -68,6 +70,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     reservation: ticket.onLog,
     ...deps.resilienceOf(target.provider.name),
     retriesRateLimits: exchange.pendingResponse !== undefined,
+    calledBy: { caller: callerName(request.caller), body: digestOnce(request.body) },
     recordBeforeCall: deps.recordBeforeCall,
     keepBodies: policy.capture === 'full',
     maxAnswerBytes: deps.maxAnswerBytes,
@@ -76,6 +79,15 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     answerHeaders: (reply) => answerHeaders(spender, reply),
     spent: (relay, failedAttempt) => noteSpending(spender, target, relay, { isPartial: false, failedAttempt }),
   });
+}
+
+/** Computed at the first call: only breakers with failures need it. */
+function digestOnce(body: unknown): () => string | undefined {
+  let digest: string | undefined;
+  return () => {
+    if (body instanceof Uint8Array) digest ??= createHash('sha256').update(body).digest('base64');
+    return digest;
+  };
 }
 
 function sentRequests({ exchange, policy, guarded }: Admitted): SentRequests {

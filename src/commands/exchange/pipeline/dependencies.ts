@@ -9,7 +9,7 @@ import type { Target } from '../../model-request/target.ts';
 import type { TokenUsage } from '../../model-request/usage.ts';
 import type { Pricing } from '../../pricing/pricing.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
-import type { CircuitBreaker } from '../attempts/circuit-breaker.ts';
+import type { CircuitBreakers } from '../attempts/circuit-breaker.ts';
 import type { RetryPolicy } from '../attempts/retry-policy.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import type { ResponseCache } from '../caching/response-cache.ts';
@@ -44,7 +44,7 @@ export interface ExchangeDependencies {
   policyOf(request: Pick<ModelRequest, 'caller'>, first: Target | undefined): ExchangePolicy;
   /** The policy of a recorded version of a workflow, active or not. Resolves with undefined for an unknown one. */
   policyAgain(workflow: string): Promise<ExchangePolicy | undefined>;
-  /** The retry policy and the circuit breaker of a provider. */
+  /** The retry policy and the circuit breakers of a provider. */
   resilienceOf(provider: string): Resilience;
   readonly recordBeforeCall: 'written' | 'durable';
   readonly maxAnswerBytes: number;
@@ -64,7 +64,7 @@ export interface ExchangeDependencies {
 
 export interface Resilience {
   readonly retry: RetryPolicy;
-  readonly breaker: CircuitBreaker;
+  readonly breakers: Pick<CircuitBreakers, 'of' | 'refuses' | 'state' | 'notClosed'>;
 }
 
 export interface ExchangeFigures {
