@@ -12,7 +12,7 @@ import { createDiagnostics } from '../diagnostics.ts';
 import { openLog } from '../events/open-log.ts';
 import { createClickHouseHttp } from '../http/clickhouse/clickhouse-http.ts';
 import { EmbeddedUnavailable, openEmbeddedClickHouse } from '../http/clickhouse/embedded-clickhouse.ts';
-import { analystLimits, gatewayLimits } from '../http/clickhouse/users.ts';
+import { analystLimits, gatewayLimits, readersMemoryBytes } from '../http/clickhouse/users.ts';
 import { createBatchStore } from '../projections/analytics/batch-store.ts';
 import { type Projector, startProjector } from '../projections/analytics/projector.ts';
 import { type AnalyticsJob, type AnalyticsReport, analyticsJob, OFF_FOR_GOOD } from './messages.ts';
@@ -125,7 +125,11 @@ async function clickHouseOf(
   }
   if (!(socket instanceof Server)) throw new Error('it was started without a listening socket');
   const onError = (error: unknown) => logger.error(error);
-  const engine = await openEmbeddedClickHouse({ folder, access: { databases: [database] } });
+  const engine = await openEmbeddedClickHouse({
+    folder,
+    access: { databases: [database] },
+    memoryBytes: readersMemoryBytes,
+  });
   logger.debug(`chDB, ClickHouse ${engine.version}`);
   const { gateway, administrator, analyst } = clickhouse.passwords;
   const readers = createClickHouseHttp({

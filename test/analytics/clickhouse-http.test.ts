@@ -406,6 +406,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
     test.each([
       ['more time', { max_execution_time: '1000' }],
       ['no limit of time', { max_execution_time: '0' }],
+      ['a time that the engine stores as 0', { max_execution_time: '0.0000001' }],
       ['more memory', { max_memory_usage: '100000000000' }],
       ['to write', { readonly: '0' }],
       ['what changes more than looks', { allow_ddl: '1' }],

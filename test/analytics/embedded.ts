@@ -11,7 +11,7 @@ import { openEmbeddedClickHouse } from '../../src/http/clickhouse/embedded-click
 import type { RecordedQuery, RecordQuery } from '../../src/http/clickhouse/reader-request.ts';
 import type { TurnLimits } from '../../src/http/clickhouse/turns.ts';
 import type { UnreadLimits } from '../../src/http/clickhouse/unread-answers.ts';
-import { analystLimits, gatewayLimits, type User } from '../../src/http/clickhouse/users.ts';
+import { analystLimits, gatewayLimits, readersMemoryBytes, type User } from '../../src/http/clickhouse/users.ts';
 
 /** Whether chDB is installed: without it, the tests that need it are skipped. */
 export const hasChdb = (() => {
@@ -57,7 +57,7 @@ export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embe
   const { databases = ['chancery', 'shop', 'gw'], record = async () => {}, turns, unread } = options;
   const recorded: RecordedQuery[] = [];
   const folder = mkdtempSync(join(tmpdir(), 'chancery-clickhouse-'));
-  const engine = await openEmbeddedClickHouse({ folder, access: { databases } });
+  const engine = await openEmbeddedClickHouse({ folder, access: { databases }, memoryBytes: readersMemoryBytes });
   const server = createClickHouseHttp({
     engine,
     users:

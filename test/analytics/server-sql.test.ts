@@ -88,6 +88,7 @@ describe('POST /admin/sql with a server', () => {
     ['SELECT * FROM system.models', /system\.models is not for readers/],
     ['DROP TABLE items', /DROP TABLE items is not for readers/],
     ['SELECT 1 SETTINGS max_execution_time = 1000', /max_execution_time should be between 1 and 30/],
+    ['SELECT 1 SETTINGS max_execution_time = 0.0000001', /max_execution_time should be between 1 and 30/],
     ["SELECT 1 SETTINGS format_template_row = '/etc/passwd'", /format_template_row is not for readers/],
     ['SELECT 1 FORMAT Template', /Template is not for readers/],
   ])('does not send %j', async (query, why) => {

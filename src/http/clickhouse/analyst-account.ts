@@ -1,9 +1,8 @@
 /** The statements that create the account of analysts on a ClickHouse server, with its rights and limits. */
-import { constantSettings } from './engine-access.ts';
+import { constantSettings, queryLimits } from './engine-access.ts';
 import { literal } from './normal-form.ts';
 import { quotedIdentifier } from './quoted-identifier.ts';
 import { readableSystemTables } from './system-tables.ts';
-import { analystLimits } from './users.ts';
 
 export interface AnalystAccount {
   readonly user: string;
@@ -23,15 +22,6 @@ export interface Statement {
   readonly shown: string;
 }
 
-/** Limits of the user. The server refuses a setting above its maximum, and below 1, which would mean no limit. */
-const limits: Readonly<Record<string, number>> = {
-  max_execution_time: analystLimits.seconds,
-  max_memory_usage: analystLimits.memoryBytes,
-  max_rows_to_read: analystLimits.rowsToRead,
-  max_result_rows: analystLimits.resultRows,
-  max_result_bytes: analystLimits.resultBytes,
-};
-
 /** Settings and tables whose names are read from the server. */
 export const allowedNames = { settings: constantSettings, systemTables: [...readableSystemTables] };
 
@@ -41,7 +31,8 @@ export const allowedNames = { settings: constantSettings, systemTables: [...read
  */
 export function analystAccount({ user, password, database }: AnalystAccount, server: ServerNames): Statement[] {
   const [name, profile] = [quotedIdentifier(user), quotedIdentifier(`${database}_analyst`)];
-  const bounded = Object.entries(limits).map(([setting, most]) => `${setting} = ${most} MIN 1 MAX ${most}`);
+  // The server refuses a setting above its maximum, and below 1, which would mean no limit.
+  const bounded = Object.entries(queryLimits).map(([setting, most]) => `${setting} = ${most} MIN 1 MAX ${most}`);
   const constant = constantSettings.filter((setting) => server.settings.has(setting));
   const settings = ['readonly = 2', ...bounded, ...constant.map((setting) => `${setting} CONST`)];
   const tables = [...readableSystemTables].filter((table) => server.systemTables.has(table)).sort();

@@ -24,7 +24,7 @@ import { preempted, questionOf, type RecordQuery, readerRequest, recordQuery, wh
 import { ClickHouseSessions } from './sessions.ts';
 import { type QueryTurn, QueryTurns } from './turns.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
-import { authenticated, type ReaderLimits, type User } from './users.ts';
+import { authenticated, largeTurns, type ReaderLimits, type User } from './users.ts';
 
 export interface ClickHouseHttpOptions {
   readonly engine: EmbeddedClickHouse;
@@ -41,6 +41,7 @@ export interface ClickHouseHttpOptions {
 
 const MIB = 1024 * 1024;
 const SILENT_MS = 150_000;
+const MEMORY_LIMIT_EXCEEDED = 241;
 /** Clients send parameters in the address: the gateway's own exports send lists of 2,000 ids. */
 const LONGEST_HEAD = 256 * 1024;
 
@@ -55,7 +56,8 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   const places = new Map(
     users.flatMap(({ limits }) => {
       if (limits === undefined) return [];
-      return [[limits.turns, { turns: new QueryTurns(limits.turns), unread: new UnreadAnswers(unread) }]];
+      const [turns, large] = [new QueryTurns(limits.turns), new QueryTurns(largeTurns)];
+      return [[limits.turns, { turns, large, unread: new UnreadAnswers(unread) }]];
     }),
   );
 
@@ -142,20 +144,30 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   ): Promise<{ readonly format: string; readonly result: QueryResult }> {
     const { session } = clickHouseRequest;
     const leaveSession = session === undefined ? () => {} : sessions.enter({ ...session, user: user.name });
+    const place = places.get(limits.turns);
     let turn: QueryTurn | undefined;
     try {
-      turn = await places.get(limits.turns)?.turns.enter(gone);
+      turn = await place?.turns.enter(gone);
       await recordQuery(record, user, sql, clickHouseRequest);
-      const { query, connect } = await readerRequest(engine, sql, clickHouseRequest, user);
-      const connection = engine.connect(connect);
-      const ends = turn === undefined ? [gone] : [gone, turn.preempted];
-      try {
-        // Not streamed: the engine would plan it and execute its scalar subqueries on the thread of all requests.
-        const result = await closedAfter(connection, ends, () => connection.query(query.text, query.format));
-        return { format: query.format, result };
-      } catch (error) {
-        throw turn?.preempted.aborted === true ? preempted(limits) : error;
+      const { query, connect, attempts } = await readerRequest(engine, sql, clickHouseRequest, user, limits);
+      for (const [at, { settings, isLarge }] of attempts.entries()) {
+        if (isLarge) {
+          turn?.end();
+          turn = await place?.large.enter(gone);
+        }
+        const connection = engine.connect({ ...connect, settings });
+        const ends = turn === undefined ? [gone] : [gone, turn.preempted];
+        try {
+          // Not streamed: the engine would plan it and execute its scalar subqueries on the thread of all requests.
+          const result = await closedAfter(connection, ends, () => connection.query(query.text, query.format));
+          return { format: query.format, result };
+        } catch (error) {
+          if (turn?.preempted.aborted === true) throw preempted(isLarge ? largeTurns : limits.turns);
+          const needsMore = exceptionOf(error).code === MEMORY_LIMIT_EXCEEDED && at + 1 < attempts.length;
+          if (!needsMore || gone.aborted) throw error;
+        }
       }
+      throw new Error('a query without an attempt');
     } finally {
       turn?.end();
       leaveSession();

@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RawInsertFormat, Session } from 'chdb';
-import { becomeReader, type EngineAccess, usersConfig } from './engine-access.ts';
+import { becomeReader, type EngineAccess, queryLimits, usersConfig } from './engine-access.ts';
 import { LONGEST_TEXT, literal, normalFormQuery, withoutScope } from './normal-form.ts';
 import { quotedIdentifier } from './quoted-identifier.ts';
 
@@ -94,7 +94,7 @@ export interface EmbeddedOptions {
   /** Created when missing. */
   readonly folder: string;
   readonly access: EngineAccess;
-  /** Memory limit of all queries together, in bytes. Default 400 MiB. */
+  /** Of all queries of readers together, in bytes, which their own limits ensure. Default 400 MiB. */
   readonly memoryBytes?: number;
 }
 
@@ -103,7 +103,10 @@ const MIB = 1024 * 1024;
 /** Small caches, since the process shares the machine with a gateway. */
 function serverSettings(memoryBytes: number): Readonly<Record<string, number>> {
   return {
-    max_server_memory_usage: memoryBytes + 250 * MIB,
+    // The rest is for the writer, merges and caches. A query that meets this limit is not always the one that took the memory.
+    max_server_memory_usage: memoryBytes + 350 * MIB,
+    // A container's memory has that of the gateway in it.
+    memory_worker_use_cgroup: 0,
     mark_cache_size: 32 * MIB,
     index_mark_cache_size: 8 * MIB,
     uncompressed_cache_size: 0,
@@ -184,7 +187,12 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
 
 function* prelude(options: ConnectOptions): Iterable<string> {
   const { settings = new Map(), parameters = new Map(), database, role, readOnly } = options;
-  if (role === 'reader') yield becomeReader;
+  if (role === 'reader') {
+    // A setting that has the requested value already is not compared with its bounds.
+    const limits = Object.entries(queryLimits).map(([name, most]) => `${name} = ${most}`);
+    yield `SET ${limits.join(', ')}`;
+    yield becomeReader;
+  }
   if (database !== undefined && database !== '') yield `USE ${quotedIdentifier(database)}`;
   const sets = [...settings].map(([name, value]) => `${plainName(name)} = ${literal(value)}`);
   if (sets.length > 0) yield `SET ${sets.join(', ')}`;

@@ -49,6 +49,23 @@ export const constantSettings: readonly string[] = [
   'url_base',
 ];
 
+const MIB = 1024 * 1024;
+
+/**
+ * Limits of each query of a reader: the most that any user can set. 0, which is no limit, cannot be set. The writer sets
+ * none of them, and has none.
+ */
+export const queryLimits = {
+  max_execution_time: 60,
+  max_memory_usage: 300 * MIB,
+  max_rows_to_read: 1_000_000_000,
+  max_result_rows: 1_000_000,
+  max_result_bytes: 64 * MIB,
+};
+
+/** The smallest time that the engine does not store as 0, in seconds. */
+const SHORTEST_TIME = '0.000001';
+
 const writing = 'SELECT, INSERT, CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER, DROP TABLE, SHOW, OPTIMIZE';
 
 /** The engine's `users_config`. @throws Error for a database whose name is not plain */
@@ -59,10 +76,14 @@ export function usersConfig({ databases, drop = false, files = false }: EngineAc
   // ClickHouse treats a table function as a temporary table.
   if (files) writer.push('GRANT READ, WRITE ON FILE', 'GRANT CREATE TEMPORARY TABLE ON *.*');
   const constants = constantSettings.map((name) => `<${name}><const/></${name}>`);
+  const limits = Object.entries(queryLimits).map(([name, most]) => {
+    const least = name === 'max_execution_time' ? SHORTEST_TIME : '1';
+    return `<${name}><min>${least}</min><max>${most}</max></${name}>`;
+  });
   const hidden = hiddenSystemTables.map((name) => `<${name}><filter>has(currentRoles(), 'writer')</filter></${name}>`);
   return `<clickhouse>
 <profiles><default><constraints>
-${constants.join('\n')}
+${[...constants, ...limits].join('\n')}
 </constraints></default></profiles>
 <quotas><default/></quotas>
 <roles>

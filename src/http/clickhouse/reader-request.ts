@@ -6,7 +6,8 @@ import { LONGEST_QUERY } from './normal-form.ts';
 import { NotForReaders } from './not-for-readers.ts';
 import { trimmed } from './query-text.ts';
 import { type ReaderQuery, readerQuery } from './reader-query.ts';
-import { type ReaderLimits, settingsOf, type User } from './users.ts';
+import type { TurnLimits } from './turns.ts';
+import { attemptsOf, type ReaderAttempt, type ReaderLimits, type User } from './users.ts';
 
 /** A query as it is recorded. Bounded: the query by `LONGEST_QUERY`, the rest by the length of a URL. */
 export interface RecordedQuery {
@@ -24,6 +25,13 @@ export type RecordQuery = (query: RecordedQuery) => Promise<void>;
 export interface RunnableQuery {
   readonly text: string;
   readonly format: string;
+}
+
+export interface ReaderRequest {
+  readonly query: RunnableQuery;
+  readonly connect: ConnectOptions;
+  /** The settings of each attempt: a later one follows one that needed more memory. */
+  readonly attempts: readonly ReaderAttempt[];
 }
 
 /** The query in the URL followed by the body. */
@@ -70,20 +78,16 @@ export async function readerRequest(
   sql: string,
   clickHouseRequest: ClickHouseRequest,
   user: User,
-): Promise<{ readonly query: RunnableQuery; readonly connect: ConnectOptions }> {
+  limits: ReaderLimits,
+): Promise<ReaderRequest> {
   const { parameters } = clickHouseRequest;
   const database = databaseOf(clickHouseRequest, engine);
   const context = { parameters, databases: engine.databases, engineFunctions: engine.functions };
   const { text, format, settings } = checked(await engine.normalForm(sql), context, user);
   return {
     query: { text, format: format ?? formatOf(clickHouseRequest) },
-    connect: {
-      settings: settingsOf(user, new Map([...clickHouseRequest.settings, ...settings])),
-      parameters,
-      database,
-      role: 'reader',
-      readOnly: true,
-    },
+    connect: { parameters, database, role: 'reader', readOnly: true },
+    attempts: attemptsOf(limits, new Map([...clickHouseRequest.settings, ...settings])),
   };
 }
 
@@ -121,7 +125,7 @@ function refused({ name }: User, reason: string): ClickHouseException {
   );
 }
 
-export function preempted({ turns }: ReaderLimits): ClickHouseException {
+export function preempted(turns: TurnLimits): ClickHouseException {
   return new ClickHouseException(
     159,
     `Code: 159. DB::Exception: ended after more than ${turns.slowAfterMs / 1000} seconds, because others wait and ` +

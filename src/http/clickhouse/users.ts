@@ -1,6 +1,7 @@
 /** Users of the embedded ClickHouse and their limits. */
 import { timingSafeEqual } from 'node:crypto';
 import { ClickHouseException } from './embedded-clickhouse.ts';
+import { queryLimits } from './engine-access.ts';
 import { LONGEST_TEXT } from './normal-form.ts';
 import { readerSettings } from './reader-settings.ts';
 import type { TurnLimits } from './turns.ts';
@@ -17,7 +18,10 @@ export interface User {
 /** For each query. */
 export interface ReaderLimits {
   readonly seconds: number;
+  /** Of the one query that runs in the place for large ones. */
   readonly memoryBytes: number;
+  /** Of each other query. One that needs more is executed again in the place for large queries. */
+  readonly smallMemoryBytes: number;
   readonly rowsToRead: number;
   readonly resultRows: number;
   readonly resultBytes: number;
@@ -25,13 +29,16 @@ export interface ReaderLimits {
   readonly turns: TurnLimits;
 }
 
+const MIB = 1024 * 1024;
+
 export const analystLimits: ReaderLimits = {
-  seconds: 60,
-  memoryBytes: 300 * 1024 * 1024,
-  rowsToRead: 1_000_000_000,
-  resultRows: 1_000_000,
+  seconds: queryLimits.max_execution_time,
+  memoryBytes: queryLimits.max_memory_usage,
+  smallMemoryBytes: 64 * MIB,
+  rowsToRead: queryLimits.max_rows_to_read,
+  resultRows: queryLimits.max_result_rows,
   /** Held in memory until it is sent. */
-  resultBytes: 64 * 1024 * 1024,
+  resultBytes: queryLimits.max_result_bytes,
   turns: { quick: 2, slow: 2, slowAfterMs: 5000, waiting: 100 },
 };
 
@@ -39,9 +46,21 @@ export const analystLimits: ReaderLimits = {
 export const gatewayLimits: ReaderLimits = {
   ...analystLimits,
   seconds: 15,
+  smallMemoryBytes: 100 * MIB,
   resultRows: 200_000,
   turns: { quick: 4, slow: 0, slowAfterMs: 15_000, waiting: 1000 },
 };
+
+/** The place for large queries: one at a time of all users with the same turns. */
+export const largeTurns: TurnLimits = { quick: 1, slow: 0, slowAfterMs: 10_000, waiting: 100 };
+
+/**
+ * The most memory that all queries of readers use at one time. The engine's own limit is above it, so that a query that
+ * needs too much memory meets its own limit, and never takes memory that the writer or another user needs.
+ */
+export const readersMemoryBytes = [analystLimits, gatewayLimits]
+  .map(({ memoryBytes, smallMemoryBytes, turns }) => memoryBytes + (turns.quick + turns.slow) * smallMemoryBytes)
+  .reduce((sum, bytes) => sum + bytes);
 
 /** The user with this name and password. @throws ClickHouseException 516 */
 export function authenticated(users: readonly User[], name: string, password: string): User {
@@ -89,15 +108,29 @@ const forReaders = new Map<string, number | undefined>([
   ['max_threads', 16],
 ]);
 
+export interface ReaderAttempt {
+  readonly settings: ReadonlyMap<string, string>;
+  /** Whether it needs the place for large queries. */
+  readonly isLarge: boolean;
+}
+
 /**
- * The settings of a query of this user.
+ * How a query with these settings is executed: with little memory, and again with more when that was too little; once
+ * when it requests an amount.
  * @throws ClickHouseException 452 for a setting that readers may not use, or beyond a limit
  */
-export function settingsOf(
-  { limits }: User,
+export function attemptsOf(
+  limits: ReaderLimits,
   requestedSettings: ReadonlyMap<string, string>,
-): ReadonlyMap<string, string> {
-  return limits === undefined ? requestedSettings : withinLimits(limitSettings(limits), requestedSettings);
+): readonly ReaderAttempt[] {
+  const settings = withinLimits(limitSettings(limits), requestedSettings);
+  const isLarge = Number(settings.get('max_memory_usage')) > limits.smallMemoryBytes;
+  if (!isLarge || requestedSettings.has('max_memory_usage')) return [{ settings, isLarge }];
+  const small = new Map([...settings, ['max_memory_usage', String(limits.smallMemoryBytes)]]);
+  return [
+    { settings: small, isLarge: false },
+    { settings, isLarge },
+  ];
 }
 
 /** The limits, changed and extended by the requested settings. @throws ClickHouseException 452, as above */
@@ -111,9 +144,9 @@ export function withinLimits(
     if ((name === 'readonly' && /^[12]$/.test(value)) || ofInserts.has(name)) continue;
     const limit = Number(inForce.get(name) ?? forReaders.get(name));
     if (name.startsWith('max_') && Number.isFinite(limit)) {
-      const wanted = Number(value);
+      const wanted = asStored(name, value);
       if (!(wanted > 0 && wanted <= limit)) throw refused(name, `should be between 1 and ${limit}`);
-      inForce.set(name, value);
+      inForce.set(name, String(wanted));
     } else if (name.endsWith('overflow_mode') && inForce.has(name)) {
       // A result that ends silently at a limit would be taken for the complete one.
       if (value !== 'throw' && value !== 'break') throw refused(name, 'is throw or break');
@@ -122,6 +155,12 @@ export function withinLimits(
     else throw refused(name, 'is not for readers');
   }
   return inForce;
+}
+
+/** The number that ClickHouse stores for a limit: whole microseconds for a time, whole numbers else. 0 is no limit. */
+function asStored(name: string, value: string): number {
+  const unit = name === 'max_execution_time' ? 1e6 : 1;
+  return Math.floor(Number(value) * unit) / unit;
 }
 
 function refused(name: string, why: string): ClickHouseException {

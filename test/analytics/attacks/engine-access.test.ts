@@ -109,6 +109,27 @@ describe.skipIf(!hasChdb)('the engine itself', () => {
     });
   });
 
+  test.each([
+    'SET max_execution_time = 0',
+    'SET max_execution_time = 0.0000001',
+    'SET max_execution_time = 61',
+    'SELECT 1 SETTINGS max_execution_time = 0.0000001',
+    'SELECT 1 SETTINGS max_execution_time = 0',
+    'SET max_memory_usage = 0',
+    'SET max_memory_usage = 400000000',
+    'SET max_rows_to_read = 0',
+    'SET max_result_rows = 0',
+    'SET max_result_bytes = 100000000',
+  ])('keeps the limits of a reader: %s', async (statement) => {
+    expect(await codeOf('reader', statement)).toBe(452);
+  });
+
+  test('gives the writer no limits', async () => {
+    expect(await run('writer', "SELECT getSetting('max_execution_time'), getSetting('max_memory_usage')")).toBe(
+      '0\t0\n',
+    );
+  });
+
   test('lets a reader read the tables, and change none', async () => {
     expect(await run('reader', 'SELECT sum(id) FROM chancery.items')).toBe('3\n');
     for (const statement of [

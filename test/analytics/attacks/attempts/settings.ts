@@ -52,8 +52,17 @@ export const settings: readonly Attempt[] = [
     ({ query, url }) =>
       !(url !== undefined && ('role' in url || 'param_x' in url)) && !query.endsWith("role = 'writer' "),
   ),
+  // ClickHouse stores whole microseconds, of less than one 0, which is no limit.
+  ...refusedSettings('SELECT 1 AS a', { max_execution_time: '0.0000001' }),
+  ...refusedSettings('SELECT 1 AS a', { max_execution_time: '1e-7' }),
+  ...refusedSettings('SELECT 1 AS a', { max_memory_usage: '0.5', max_rows_to_read: '0.9', max_result_bytes: '1e-3' }),
   ...refused(
     'SET max_execution_time = 0',
+    'SELECT 1 SETTINGS max_execution_time = 0.0000001',
+    'SELECT 1 SETTINGS max_execution_time = 1e-9',
+    'SELECT 1 SETTINGS max_execution_time = 5, max_execution_time = 0.0000001',
+    'SELECT 1 SETTINGS max_execution_time = 0.0000001, max_execution_time = 5',
+    'SELECT 1 SETTINGS max_memory_usage = 0.5',
     'SET readonly = 0',
     "SET format_template_row = '$FILE'",
     'SET ROLE writer',
