@@ -3,13 +3,18 @@ import type { z } from 'zod';
 import type { usageRecorded } from '../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../events/event.ts';
 
+/** Input tokens that were not read from a cache; 0 where a provider reports more cached than input tokens. */
+export function uncachedOf(inputTokens: number, cachedInputTokens: number): number {
+  return Math.max(0, inputTokens - cachedInputTokens);
+}
+
 export function usagePreview(
   event: RecordedEvent<string, z.infer<typeof usageRecorded.data>>,
   exchangeId: string,
 ): object {
   const { data, context } = event;
   const { inputTokens, cachedInputTokens } = data;
-  const uncached = inputTokens === null ? null : inputTokens - (cachedInputTokens ?? 0);
+  const uncached = inputTokens === null ? null : uncachedOf(inputTokens, cachedInputTokens ?? 0);
   return {
     id: event.id,
     exchange_id: exchangeId,

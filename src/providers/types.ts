@@ -41,6 +41,11 @@ export interface ProviderType {
   readonly modelIdPrefix?: string;
   /** Its members for the reasoning effort and for reasoning of earlier turns. */
   readonly reasoning: ReasoningStyle;
+  /**
+   * Its documentation says that `completion_tokens` exclude thinking: the total includes it, and `reasoning_tokens`
+   * give its number or not (`in total`). Undefined: thinking is a part of `completion_tokens`.
+   */
+  readonly thinkingBesideOutput?: 'in reasoning_tokens' | 'in total';
   /** A chat request is sent as the client wrote it, except for the model's name. */
   readonly chatAsSent?: boolean;
   /** Serves models that its listing does not contain, so requests for unlisted models are sent as well. */
@@ -134,6 +139,7 @@ const rows = {
     embeddings: 'unknown',
     // Its batches have another format.
     serves: ['images', 'files'],
+    thinkingBesideOutput: 'in reasoning_tokens',
     reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning_content' },
   },
   deepseek: {
@@ -181,6 +187,7 @@ const rows = {
     // Files are uploaded in its own API.
     serves: ['images', 'batches'],
     modelIdPrefix: 'models/',
+    thinkingBesideOutput: 'in total',
     reasoning: { ...plainReasoning, replay: 'omit' },
   },
   azure: {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
+import { contradictionIn, readUsage, unknownUsage, withThinking } from '../../src/commands/model-request/usage.ts';
 
 /** The counts that were found, without the missing ones. */
 function found(raw: unknown) {
@@ -89,24 +89,14 @@ describe('usage as providers report it', () => {
       { inputTokens: 100, outputTokens: 5, totalTokens: 105, cachedInputTokens: 80 },
     ],
     [
-      "xAI's chat completions, which leave thinking out of the output",
+      'a total above input and output, which is not charged',
       {
         prompt_tokens: 32,
         completion_tokens: 9,
         total_tokens: 135,
         completion_tokens_details: { reasoning_tokens: 94 },
       },
-      { inputTokens: 32, outputTokens: 103, totalTokens: 135, reasoningTokens: 94 },
-    ],
-    [
-      "Gemini's chat completions, which tell of thinking in the total alone",
-      { prompt_tokens: 20, completion_tokens: 198, total_tokens: 623 },
-      { inputTokens: 20, outputTokens: 603, totalTokens: 623, reasoningTokens: 405 },
-    ],
-    [
-      'a total that nothing explains',
-      { prompt_tokens: 10, completion_tokens: 5, total_tokens: 90, completion_tokens_details: { reasoning_tokens: 2 } },
-      { inputTokens: 10, outputTokens: 5, totalTokens: 90, reasoningTokens: 2 },
+      { inputTokens: 32, outputTokens: 9, totalTokens: 135, reasoningTokens: 94 },
     ],
     ['embeddings', { prompt_tokens: 8, total_tokens: 8 }, { inputTokens: 8, totalTokens: 8 }],
     ['a transcription by its length', { type: 'duration', seconds: 12.5 }, { inputSeconds: 12.5 }],
@@ -126,6 +116,39 @@ describe('usage as providers report it', () => {
       expect(readUsage(raw)).toEqual(unknownUsage);
     },
   );
+});
+
+describe('thinking that is counted beside the output', () => {
+  const xai = {
+    prompt_tokens: 32,
+    completion_tokens: 9,
+    total_tokens: 135,
+    completion_tokens_details: { reasoning_tokens: 94 },
+  };
+  const gemini = { prompt_tokens: 20, completion_tokens: 198, total_tokens: 623 };
+  const otherNumber = { ...xai, completion_tokens_details: { reasoning_tokens: 2 } };
+  const charged = (raw: object, type: string) => {
+    const usage = withThinking(readUsage(raw), type);
+    return [usage.outputTokens, usage.reasoningTokens, contradictionIn(usage) !== undefined];
+  };
+
+  it.each([
+    ['xai', xai, [103, 94, false]],
+    ['gemini', gemini, [603, 405, false]],
+    ['xai', gemini, [198, null, true]],
+    ['openai', xai, [9, 94, true]],
+    ['openai', gemini, [198, null, true]],
+    ['xai', otherNumber, [9, 2, true]],
+    ['gemini', otherNumber, [9, 2, true]],
+    ['a type of the future', gemini, [198, null, true]],
+  ])('is output where the documentation of the provider says so: %s, %j', (type, raw, expected) => {
+    expect(charged(raw, type)).toEqual(expected);
+  });
+
+  it('is not added twice', () => {
+    const once = withThinking(readUsage(gemini), 'gemini');
+    expect(withThinking(once, 'gemini')).toEqual(once);
+  });
 });
 
 describe('counts that no request can have', () => {

@@ -1,6 +1,6 @@
 /** The cost of a batch: per model, the sum of the usage that its provider reports in the result files. */
 import { isObject } from '../../json/is-object.ts';
-import { readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import { isCounted, readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import { answerIn, type ResultFile } from '../provider-objects/batch-files.ts';
 import type { OpenWork } from './open-work.ts';
 import { spentUnknown, type WorkSpent } from './settle-work.ts';
@@ -33,7 +33,7 @@ export async function batchSpent(
     const { model: reportedModel, usage: raw } = response.body;
     const model = requestedModelIn(work, typeof reportedModel === 'string' ? reportedModel : '');
     const usage = readUsage(raw);
-    if (usage.source === 'provider') add(sums, model, usage);
+    if (isCounted(usage)) add(sums, model, usage);
     else if (Number(response.status) < 400) unreported.set(model, (unreported.get(model) ?? 0) + 1);
   };
   let isOutputGone = false;

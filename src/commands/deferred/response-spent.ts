@@ -1,7 +1,8 @@
 /** The cost of a response that its provider made in the background. Pure. */
 import { isObject } from '../../json/is-object.ts';
+import { missingTokens } from '../exchange/record/estimate-usage.ts';
 import { promptTokens, tokensInText } from '../model-request/token-estimate.ts';
-import { readUsage } from '../model-request/usage.ts';
+import { isReported, readUsage } from '../model-request/usage.ts';
 import type { OpenWork, WorkOutcome } from './open-work.ts';
 import type { WorkSpent } from './settle-work.ts';
 
@@ -15,13 +16,13 @@ export function responseSpent(
   response: Readonly<Record<string, unknown>>,
 ): readonly WorkSpent[] {
   const usage = readUsage(response.usage);
-  if (usage.source === 'provider') return [{ model, usage }];
+  if (isReported(usage)) return [{ model, usage }];
   if (outcome === 'failed') return [];
   const inputTokens = parts?.reduce((sum, part) => sum + part.inputTokens, 0) ?? 0;
   const expected = parts?.reduce((sum, part) => sum + part.outputTokens, 0) ?? 0;
   const estimatedTokens = tokensSaid(response.output);
   const outputTokens = outcome === 'cancelled' ? Math.max(estimatedTokens, expected) : estimatedTokens;
-  return [{ model, usage, estimate: { inputTokens, outputTokens } }];
+  return [{ model, usage, estimate: missingTokens(usage, inputTokens, outputTokens, true) }];
 }
 
 function tokensSaid(output: unknown): number {

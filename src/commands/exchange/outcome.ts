@@ -100,4 +100,6 @@ export interface Received {
   chunks: number;
   bytes: number;
   firstByteMs: number | undefined;
+  /** Tokens of the text of an answer in one piece whose provider did not count them. */
+  outputTokens?: number;
 }

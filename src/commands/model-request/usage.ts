@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { tokenCounts } from '../../events/catalogue/exchange.ts';
 import { isObject } from '../../json/is-object.ts';
+import { providerType } from '../../providers/types.ts';
 
 /** Counts are null where the provider does not report them. */
 export interface TokenUsage extends Readonly<z.infer<z.ZodObject<typeof tokenCounts>>> {
@@ -34,26 +35,25 @@ const nothing: Json = Object.freeze({});
 
 /**
  * Reads every vocabulary: `prompt_tokens`/`completion_tokens` and `input_tokens`/`output_tokens`. Anthropic's
- * `input_tokens` exclude cached tokens; here they are included, as with other providers. Gemini and xAI leave
- * thinking out of `completion_tokens` but not out of the total; here it counts as output, as it is charged.
+ * `input_tokens` exclude cached tokens; here they are included, as with other providers. A member that is not a number
+ * of tokens is null, and so is a total of which a part cannot be read.
  */
 export function readUsage(raw: unknown): TokenUsage {
   if (!isObject(raw)) return unknownUsage;
   const inputTokens = count(raw.prompt_tokens) ?? withCached(count(raw.input_tokens), raw);
-  const reported = count(raw.completion_tokens) ?? count(raw.output_tokens);
+  const outputTokens = count(raw.completion_tokens) ?? count(raw.output_tokens);
   const total = count(raw.total_tokens);
   const inputSeconds = secondsIn(raw);
-  if (inputTokens === null && reported === null && total === null && inputSeconds === undefined) return unknownUsage;
+  if (inputTokens === null && outputTokens === null && total === null && inputSeconds === undefined) {
+    return unknownUsage;
+  }
   const input = firstObject(raw.prompt_tokens_details, raw.input_tokens_details) ?? nothing;
   const output = firstObject(raw.completion_tokens_details, raw.output_tokens_details) ?? nothing;
-  const reasoning = count(output.reasoning_tokens) ?? count(output.thinking_tokens) ?? count(raw.reasoning_tokens);
-  const unreported = unreportedThinking(inputTokens, reported, total, reasoning);
-  const outputTokens = reported === null ? null : reported + unreported;
+  const isSummable = inputTokens !== null && (outputTokens !== null || !OUTPUT_NAMES.some((name) => name in raw));
   const usage: TokenUsage = {
     inputTokens,
     outputTokens,
-    totalTokens:
-      total ?? (inputTokens === null && outputTokens === null ? null : (inputTokens ?? 0) + (outputTokens ?? 0)),
+    totalTokens: total ?? (isSummable ? inputTokens + (outputTokens ?? 0) : null),
     cachedInputTokens:
       count(input.cached_tokens) ??
       count(raw.cache_read_input_tokens) ??
@@ -63,7 +63,7 @@ export function readUsage(raw: unknown): TokenUsage {
       count(input.cache_write_tokens) ?? count(input.cache_creation_tokens) ?? count(raw.cache_creation_input_tokens),
     cacheWrite1hInputTokens:
       count(input.cache_write_1h_tokens) ?? count(firstObject(raw.cache_creation)?.ephemeral_1h_input_tokens),
-    reasoningTokens: reasoning ?? (unreported > 0 ? unreported : null),
+    reasoningTokens: count(output.reasoning_tokens) ?? count(output.thinking_tokens) ?? count(raw.reasoning_tokens),
     audioInputTokens: count(input.audio_tokens),
     audioOutputTokens: count(output.audio_tokens),
     imageInputTokens: count(input.image_tokens),
@@ -76,21 +76,65 @@ export function readUsage(raw: unknown): TokenUsage {
   return inputSeconds === undefined ? usage : { ...usage, inputSeconds };
 }
 
+/**
+ * The usage as it is charged and recorded: thinking that a provider of this type counts beside the output is a part of
+ * it. Where the documentation of a provider does not say so, a total above input and output is not charged.
+ */
+export function withThinking(usage: TokenUsage, type: string): TokenUsage {
+  const { inputTokens, outputTokens, totalTokens, reasoningTokens } = usage;
+  if (inputTokens === null || outputTokens === null || totalTokens === null) return usage;
+  const rest = totalTokens - inputTokens - outputTokens;
+  if (rest <= 0) return usage;
+  const beside = providerType(type)?.thinkingBesideOutput;
+  const isThinking =
+    reasoningTokens === null ? beside === 'in total' : beside !== undefined && reasoningTokens === rest;
+  return isThinking ? { ...usage, outputTokens: outputTokens + rest, reasoningTokens: rest } : usage;
+}
+
+/**
+ * Whether an answer without reported output has none, as for embeddings: its provider counts input, a total not above
+ * it, and has no member for output tokens.
+ */
+export function hasNoOutput({ inputTokens, outputTokens, totalTokens, raw }: TokenUsage): boolean {
+  if (outputTokens !== null || inputTokens === null || totalTokens === null || totalTokens > inputTokens) return false;
+  return raw === null || !OUTPUT_NAMES.some((name) => name in raw);
+}
+
+/** Whether the provider has counted input and output, or the seconds of a recording. */
+export function isReported({ inputTokens, outputTokens, inputSeconds }: TokenUsage): boolean {
+  return inputSeconds !== undefined || (inputTokens !== null && outputTokens !== null);
+}
+
+/** Whether an answer whose text has no tokens can be charged as its provider reported it. */
+export function isCounted(usage: TokenUsage): boolean {
+  return isReported(usage) || hasNoOutput(usage);
+}
+
+/** What in a report cannot be read or contradicts itself; undefined for nearly every report. */
+export function contradictionIn(usage: TokenUsage): string | undefined {
+  const { inputTokens, outputTokens, totalTokens, cachedInputTokens, raw } = usage;
+  const found: string[] = [];
+  if (raw !== null) {
+    for (const name of COUNTS)
+      if ((raw[name] ?? 0) !== 0 && count(raw[name]) === null) found.push(`${name} is no count`);
+  }
+  if (inputTokens !== null && outputTokens !== null && totalTokens !== null) {
+    const rest = totalTokens - inputTokens - outputTokens;
+    if (rest > 0) found.push(`${rest} tokens of the total are neither input nor output`);
+    if (rest < 0) found.push(`the total is ${-rest} tokens below input and output`);
+  }
+  if (inputTokens !== null && cachedInputTokens !== null && cachedInputTokens > inputTokens) {
+    found.push(`${cachedInputTokens} cached tokens of ${inputTokens} input tokens`);
+  }
+  return found.length === 0 ? undefined : found.join('; ');
+}
+
+const OUTPUT_NAMES = ['completion_tokens', 'output_tokens'] as const;
+const COUNTS = ['prompt_tokens', 'input_tokens', ...OUTPUT_NAMES, 'total_tokens'] as const;
+
 function withCached(uncached: number | null, raw: Json): number | null {
   if (uncached === null) return null;
   return uncached + (count(raw.cache_read_input_tokens) ?? 0) + (count(raw.cache_creation_input_tokens) ?? 0);
-}
-
-/** Thinking tokens that a provider counts only in the total: the total minus input and output. */
-function unreportedThinking(
-  input: number | null,
-  output: number | null,
-  total: number | null,
-  reasoning: number | null,
-): number {
-  if (input === null || output === null || total === null) return 0;
-  const rest = total - input - output;
-  return rest > 0 && (reasoning === null || reasoning === rest) ? rest : 0;
 }
 
 /** OpenAI counts some transcriptions in seconds; Mistral reports seconds for all. */

@@ -4,7 +4,7 @@
  * by at most half a nano-dollar per side.
  */
 import type { Units } from '../model-request/units.ts';
-import type { TokenUsage } from '../model-request/usage.ts';
+import { contradictionIn, hasNoOutput, type TokenUsage } from '../model-request/usage.ts';
 import type { Band, Price, Rates } from './price.ts';
 import type { PricedUsage, UsageCost } from './pricing.ts';
 import { unmappedFields } from './unmapped-fields.ts';
@@ -87,11 +87,7 @@ function outputSide(rates: Rates, usage: TokenUsage, units: Units | undefined, c
   sum.add(units?.outputImages, rates.per_image);
   const { outputTokens } = usage;
   if (!countsTokens) return sum.side();
-  // A provider that counts input, a total not above it, and no output has generated none, as for embeddings.
-  if (outputTokens === null) {
-    const isNone = usage.inputTokens !== null && (usage.totalTokens ?? 0) <= usage.inputTokens;
-    return sum.side(!isNone && isCharged(rates.output_per_mtok));
-  }
+  if (outputTokens === null) return sum.side(!hasNoOutput(usage) && isCharged(rates.output_per_mtok));
   const apart =
     sum.add(usage.reasoningTokens, rates.reasoning_output_per_mtok) +
     sum.add(usage.audioOutputTokens, rates.audio_output_per_mtok) +
@@ -148,6 +144,8 @@ function caveatOf(
     if (input.amount === undefined) caveats.push('there is no rate for input, or its tokens are not reported');
     if (output.amount === undefined) caveats.push('there is no rate for output, or its tokens are not reported');
   }
+  const contradiction = contradictionIn(usage);
+  if (contradiction !== undefined) caveats.push(`the report contradicts itself: ${contradiction}`);
   if (isPartial === true && usage.source === 'provider') caveats.push('the answer broke off');
   if (hasBands && answers > 1) caveats.push(`priced by the average size of ${answers} answers`);
   const plain = chargedAtBaseRate(usage, rates);

@@ -3,6 +3,7 @@
  * Answers from memory; a price is computed once, and again after a change of the overrides.
  */
 import { LRUCache } from 'lru-cache';
+import { withThinking } from '../model-request/usage.ts';
 import { costAt } from './cost-of-usage.ts';
 import { estimatedCost } from './estimated-cost.ts';
 import type { ModelPricing } from './model-pricing.ts';
@@ -61,7 +62,8 @@ export class PriceBook implements Pricing, ModelPrices {
     const price = this.#priceOf(provider, providerType, model);
     if (price === undefined) return noPrice;
     const { estimate } = spent;
-    return estimate === undefined ? costAt(price, spent) : estimatedCost(price, spent, estimate);
+    if (estimate !== undefined) return estimatedCost(price, spent, estimate);
+    return costAt(price, { ...spent, usage: withThinking(usage, providerType) });
   }
 
   rates(provider: string, model: string): ModelRates | undefined {

@@ -404,7 +404,14 @@ export const usageRecorded = defineEvent({
       .int()
       .optional()
       .describe('the number of a failed attempt: its usage is not part of the usage of the answer'),
-    source: z.enum(['provider', 'unknown']).describe('`unknown`: the provider reported no usage'),
+    source: z.enum(['provider', 'unknown']).describe('`unknown`: the provider reported no usage that can be read'),
+    contradiction: z
+      .string()
+      .optional()
+      .describe(
+        'what in the report cannot be read or contradicts itself: a total that differs from input and output (the ' +
+          'difference costs nothing), more cached than input tokens, a number of tokens that is none',
+      ),
     raw: z.record(z.string(), z.unknown()).nullable().describe('the usage object exactly as the provider reported it'),
     ...cost,
   }),

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { RequestTokens, RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { uncachedOf } from '../../projections/usage-preview.ts';
 import { guardrailEntry, type VerdictRow } from '../../projections/verdicts.ts';
 import { featuresWithout } from '../../projections/workflow-features.ts';
 import { timeText } from '../time-text.ts';
@@ -304,7 +305,7 @@ export function usageOf(usage: RequestUsage): Record<string, unknown> {
   return {
     entries,
     input_tokens: tokens?.input ?? null,
-    uncached_input_tokens: tokens === null ? null : tokens.input - tokens.cachedInput,
+    uncached_input_tokens: tokens === null ? null : uncachedOf(tokens.input, tokens.cachedInput),
     cached_input_tokens: tokens?.cachedInput ?? null,
     cache_write_input_tokens: tokens?.cacheWriteInput ?? null,
     cached_input_ratio: cachedRatio(tokens),
@@ -319,7 +320,7 @@ export function usageOf(usage: RequestUsage): Record<string, unknown> {
 
 function cachedRatio(tokens: RequestTokens | null): number | null {
   if (tokens === null) return null;
-  return tokens.input === 0 ? 0 : tokens.cachedInput / tokens.input;
+  return tokens.input === 0 ? 0 : Math.min(1, tokens.cachedInput / tokens.input);
 }
 
 /** Omits unknown members: empty text, empty lists, null and undefined. */

@@ -12,6 +12,7 @@ import type {
   ThroughputRow,
   UserPathSums,
 } from '../../projections/analytics/usage-queries.ts';
+import { uncachedOf } from '../../projections/usage-preview.ts';
 import { timeText } from '../time-text.ts';
 
 const usd = z.number().nullable().describe('US dollars of provider calls; null is unknown, 0 is free');
@@ -219,7 +220,7 @@ function tokensAndCosts(figures: Figures) {
 
 function inputTokens(figures: Pick<Figures, 'input_tokens' | 'cached_input_tokens' | 'cache_write_input_tokens'>) {
   return {
-    uncached_input_tokens: Number(figures.input_tokens - figures.cached_input_tokens),
+    uncached_input_tokens: uncachedOf(Number(figures.input_tokens), Number(figures.cached_input_tokens)),
     cached_input_tokens: Number(figures.cached_input_tokens),
     cache_write_input_tokens: Number(figures.cache_write_input_tokens),
   };
@@ -292,11 +293,11 @@ export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
     input_tokens: tokens(row.input_tokens),
     output_tokens: tokens(row.output_tokens),
     total_tokens: tokens(row.total_tokens),
-    uncached_input_tokens: tokens(String(input - cached)),
+    uncached_input_tokens: tokens(String(uncachedOf(input, cached))),
     cached_input_tokens: tokens(row.cached_input_tokens),
     cache_write_input_tokens: tokens(row.cache_write_input_tokens),
     reasoning_tokens: tokens(row.reasoning_tokens),
-    ...(input > 0 ? { cached_input_ratio: cached / input } : {}),
+    ...(input > 0 ? { cached_input_ratio: Math.min(1, cached / input) } : {}),
     input_cost: cost('input', 'input_priced'),
     output_cost: cost('output', 'output_priced'),
     total_cost: cost('total', 'priced'),

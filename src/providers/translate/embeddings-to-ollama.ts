@@ -13,7 +13,7 @@
  * part of it.
  */
 import { isObject } from '../../json/is-object.ts';
-import type { JsonObject } from './json.ts';
+import { type JsonObject, reportedCount } from './json.ts';
 import { type Refused, refuse } from './refusal.ts';
 
 export interface EmbedRequest {
@@ -52,8 +52,7 @@ export function embeddingsFromEmbed(answer: unknown, { model, encoding }: EmbedA
     if (!Array.isArray(vector) || !vector.every((value) => typeof value === 'number')) return undefined;
     data.push({ object: 'embedding', index, embedding: encoding === 'base64' ? littleEndianFloats(vector) : vector });
   }
-  const counted = answer['prompt_eval_count'];
-  const tokens = typeof counted === 'number' ? counted : 0;
+  const tokens = reportedCount(answer['prompt_eval_count']);
   return { object: 'list', data, model, usage: { prompt_tokens: tokens, total_tokens: tokens } };
 }
 

@@ -40,3 +40,13 @@ export function isUnset(value: unknown): boolean {
 export function tokensOrZero(value: unknown): number {
   return typeof value === 'number' && Number.isFinite(value) ? value : 0;
 }
+
+/** A count of tokens as a provider reports it; null where it is not one. */
+export function reportedCount(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
+/** Null where a side is not known. */
+export function totalOf(input: number | null, output: number | null): number | null {
+  return input === null || output === null ? null : input + output;
+}

@@ -16,7 +16,7 @@ import { parseChunk } from '../../model-request/parse-chunk.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
-import { type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
+import { isReported, type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
 import type { Pricing } from '../../pricing/pricing.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';
@@ -32,11 +32,12 @@ import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import { deliveredAnswer } from '../guarding/delivered-answer.ts';
 import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
+import type { Received } from '../outcome.ts';
 import { changedSelector } from '../plugin-changes.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { missingTokens } from '../record/estimate-usage.ts';
-import { OutputCount, type StreamSize } from '../record/output-count.ts';
+import { countWhole, OutputCount } from '../record/output-count.ts';
 import {
   clientHeadersOf,
   type Dialects,
@@ -182,7 +183,7 @@ async function close(
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, status, refusal, response);
   const responseId = keepResponse(recorded, parsedRequest, failed ?? response, pending, record, deps.dialects);
 
-  const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
+  const counted: Received = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
   if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
     const json = translated ? relay.response?.()?.json : undefined;
@@ -213,8 +214,12 @@ async function close(
     const usage = answerRelay?.usage() ?? unknownUsage;
     const model = attempt.model || (answerRelay?.model?.() ?? '');
     const endpoint = dialect?.endpoint ?? pathOf(request.path);
-    const isCutOff = !isWhole && (request.stream || (dialect === undefined && answerRelay?.model?.() !== undefined));
-    const estimate = isCutOff ? estimateOf(recorded, parsedRequest, usage, counted) : undefined;
+    const isModelCall = dialect !== undefined || answerRelay?.model?.() !== undefined;
+    if (isModelCall && !request.stream) countWhole(counted, usage, parseChunk(bytesOf(chunks).toString()));
+    const isStream = request.stream || dialect === undefined;
+    const isEstimated = counted.outputTokens !== undefined || (isStream && !(isWhole && isReported(usage)));
+    const estimate =
+      isModelCall && isEstimated ? estimateOf(recorded, parsedRequest, usage, counted, isWhole) : undefined;
     const answerId = answerRelay?.answerId?.();
     const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !isWhole };
     const work = answerRelay?.deferredWork?.();
@@ -266,26 +271,28 @@ function guardedEnd(
   return { response };
 }
 
-/** Estimates the missing tokens of a stream that ended early and whose provider did not report them. */
+/** Estimates the missing tokens of an answer whose provider did not report them. */
 function estimateOf(
   { received, attempt, chunks }: RecordedExchange,
   parsedRequest: ParsedRequest | undefined,
   usage: TokenUsage,
-  size: StreamSize,
+  size: Received,
+  isWhole: boolean,
 ): EstimatedTokens | undefined {
   const output = new OutputCount(attempt?.dialect ?? '');
-  for (const { body } of chunks) output.add(body);
-  const outputTokens = output.tokens(size);
+  if (size.outputTokens === undefined) for (const { body } of chunks) output.add(body);
+  const outputTokens = size.outputTokens ?? output.tokens(size);
   // On a provider's own API, an answer without events of a stream arrived in one piece.
   if (parsedRequest === undefined && outputTokens === 0) return undefined;
   const request = parsedRequest?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
-  return missingTokens(usage, promptTokens(request), outputTokens);
+  const hasEnded = isWhole || size.outputTokens !== undefined;
+  return missingTokens(usage, promptTokens(request), outputTokens, hasEnded);
 }
 
 /** The relay of a forwarded answer, fed from the record. The answer is not generated again; only its usage is read. */
 function passthroughRelayOf(chunks: readonly RecordedEvent[], begins: ReturnType<typeof deferredWorkKind>): Relay {
   const relay = passthroughRelay(begins);
-  const bytes = Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
+  const bytes = bytesOf(chunks);
   const parsed = parseChunk(bytes.toString());
   if (parsed !== undefined) relay.whole(bytes, parsed);
   else
@@ -376,6 +383,10 @@ function keepResponse(
     placeholders: placeholdersIn(recorded),
   });
   return response.id;
+}
+
+function bytesOf(chunks: readonly RecordedEvent[]): Buffer {
+  return Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
 }
 
 function sizeOf(chunks: readonly RecordedEvent[]): number {

@@ -12,6 +12,7 @@ import { parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { Answered, AttemptOptions } from '../outcome.ts';
 import type { ForwardPlan } from '../plan.ts';
+import { wholeAnswer } from '../record/output-count.ts';
 import type { BeforeFirstByte } from './opening.ts';
 import { relayBytes } from './relay-bytes.ts';
 import { relayStream } from './relay-stream.ts';
@@ -93,11 +94,11 @@ async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
     received.bytes = bytes.length;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
   }
-  return { kind: 'whole', bytes: await relay.whole(bytes, parsed) };
+  return { kind: 'whole', bytes: await wholeAnswer({ relay, received }, bytes, parsed) };
 }
 
 async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise<ForwardedEnd> {
-  const { reply, relay, client } = options;
+  const { reply, client } = options;
   let held: Buffer | undefined;
   let begun = false;
   const beforeFirstByte = () => {
@@ -118,7 +119,7 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
   if (whole !== undefined) {
     const parsed = parseWhole(whole);
     if (!options.plan.verbatim && !begun && isErrorBody(parsed)) return { kind: 'error_body', bytes: whole };
-    void relay.whole(whole, parsed);
+    void wholeAnswer(options, whole, parsed);
   }
   if (begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };
   return { kind: 'whole', bytes: held ?? Buffer.alloc(0) };

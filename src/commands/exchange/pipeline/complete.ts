@@ -92,9 +92,7 @@ async function completeRefused(refused: RefusedTarget, exchange: Completing): Pr
 async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Promise<number> {
   const { record, client } = exchange;
   const { chunks } = outcome.received;
-  // The estimate reads the record.
-  if (outcome.kind === 'blocked') await record.flush('written');
-  const estimate = outcome.kind === 'whole' ? undefined : await estimateUsage(outcome, exchange);
+  const estimate = await estimateUsage(outcome, exchange);
   if (outcome.kind === 'abandoned' && exchange.pendingResponse !== undefined) {
     return completeInterrupted(outcome, exchange, exchange.pendingResponse, estimate);
   }
@@ -112,7 +110,7 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   switch (outcome.kind) {
     case 'whole': {
       const cached = offerAnswer(outcome, exchange);
-      recordCompletion(outcome, exchange, outcome.reply, responseId, { bytes: outcome.bytes });
+      recordCompletion(outcome, exchange, outcome.reply, responseId, { bytes: outcome.bytes, estimate });
       const appended = await record.flush('durable');
       cached?.(appended);
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);

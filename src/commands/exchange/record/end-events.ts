@@ -9,6 +9,7 @@ import { isObject } from '../../../json/is-object.ts';
 import { usdOf } from '../../budgets/money.ts';
 import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
+import { contradictionIn, withThinking } from '../../model-request/usage.ts';
 import type { PricedUsage, UsageCost } from '../../pricing/pricing.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { StoredResponse } from '../../responses/archive.ts';
@@ -127,7 +128,8 @@ export function usageEvent(
   account: UsageAccount,
   failedAttempt?: number,
 ): NewEvent {
-  const { usage, units } = spent;
+  const { units } = spent;
+  const usage = withThinking(spent.usage, spent.providerType);
   return events.usageRecorded.create(
     {
       provider: spent.provider,
@@ -160,6 +162,7 @@ export function usageEvent(
       estimatedOutputTokens: spent.estimate?.outputTokens,
       failedAttempt,
       source: usage.source,
+      contradiction: contradictionIn(usage),
       raw: usage.raw,
       price: cost.price,
       priceSource: cost.priceSource,

@@ -1,11 +1,39 @@
-/** Counts the output tokens of a recorded stream, event by event, without keeping any of it. */
+/** Counts the output tokens of answers whose providers did not: of a recorded stream, and of an answer in one piece. */
 import { createSplitter, recordedFormat } from '../../../providers/stream-splitter.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
 import { tokensInBytes } from '../../model-request/token-estimate.ts';
-import { bytesSaid } from './said-text.ts';
+import { isReported, type TokenUsage } from '../../model-request/usage.ts';
+import type { Answered, Received } from '../outcome.ts';
+import { bytesInAnswer, bytesSaid } from './said-text.ts';
 
 /** Approximate bytes of one stream event without its text; used where bodies are not kept. */
 const ENVELOPE_BYTES = 250;
+
+/** The whole answer, as the client gets it. Its text is counted where its provider has not. @throws as `LiveRelay.whole` */
+export function wholeAnswer(
+  { relay, received }: Pick<Answered, 'relay' | 'received'>,
+  bytes: Buffer,
+  parsed: unknown,
+): Buffer | Promise<Buffer> {
+  const count = () => countWhole(received, relay.usage(), parsed);
+  let whole: Buffer | Promise<Buffer> | undefined;
+  try {
+    whole = relay.whole(bytes, parsed);
+  } finally {
+    if (!(whole instanceof Promise)) count();
+  }
+  return whole instanceof Promise ? whole.finally(count) : whole;
+}
+
+/**
+ * Counts the text of an answer in one piece, unless its provider has counted its tokens. Nothing is counted in an answer
+ * that no model generated.
+ */
+export function countWhole(received: Received, usage: TokenUsage, parsed: unknown): void {
+  if (isReported(usage)) return;
+  const bytes = bytesInAnswer(parsed);
+  if (bytes !== undefined) received.outputTokens = tokensInBytes(bytes);
+}
 
 /** Counts made while the stream arrived. */
 export interface StreamSize {

@@ -6,6 +6,7 @@ import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
 import { expectedOutput, promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
+import { withThinking } from '../../model-request/usage.ts';
 import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
@@ -39,21 +40,20 @@ export function noteSpending(
   { isPartial, failedAttempt, estimate }: SpendingFacts,
 ): void {
   if (!recordsUsage) return;
-  const usage = relay.usage();
   const spent = {
     provider: provider.name,
     providerType: provider.type,
     model: model || (relay.model?.() ?? ''),
     endpoint: endpointOf(dialect, request.path),
     answerId: relay.answerId?.(),
-    usage,
+    usage: relay.usage(),
     units: dialect.units?.(parsedRequest),
     isPartial,
   };
   const { charged, cost } = priced(spent, estimate, pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
-  ticket.charge({ usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+  ticket.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
 }
 
 /** The endpoint under which usage is recorded: on a provider's own API, the path of the request. */
@@ -61,15 +61,20 @@ export function endpointOf({ name, endpoint }: Pick<ExchangeDialect, 'name' | 'e
   return name === 'passthrough' ? (path.split('?', 1)[0] ?? path) : endpoint;
 }
 
-/** The estimate applies unless the cost is known without it: a price per request or per piece needs no tokens. */
+/**
+ * The estimate applies unless the cost is known without it: a price per request or per piece needs no tokens, and some
+ * providers report the cost.
+ */
 export function priced(
-  spent: PricedUsage,
+  given: PricedUsage,
   estimate: EstimatedTokens | undefined,
   pricing: Pricing,
 ): { readonly charged: PricedUsage; readonly cost: UsageCost } {
-  const reported = pricing.costOf(spent);
-  const isKnown = estimate === undefined || (spent.usage.source === 'unknown' && reported.totalCost !== null);
-  if (isKnown) return { charged: spent, cost: reported };
+  const spent = { ...given, usage: withThinking(given.usage, given.providerType) };
+  const cost = pricing.costOf(spent);
+  const isKnown =
+    cost.totalCost !== null && (spent.usage.source === 'unknown' || cost.priceSource === 'provider_reported');
+  if (estimate === undefined || isKnown) return { charged: spent, cost };
   const charged = { ...spent, estimate };
   return { charged, cost: pricing.costOf(charged) };
 }

@@ -3,23 +3,24 @@
  * to `input_tokens`; chat completions include them.
  */
 import { isObject } from '../../../json/is-object.ts';
-import type { JsonObject } from '../json.ts';
+import { type JsonObject, reportedCount, totalOf } from '../json.ts';
 
-/** Null when nothing was reported: no value is estimated. */
+/** Null when nothing was reported: no value is estimated. A side that is not reported as a number is null. */
 export function chatUsage(usage: JsonObject): JsonObject | null {
-  if (typeof usage['input_tokens'] !== 'number' && typeof usage['output_tokens'] !== 'number') return null;
+  const input = reportedCount(usage['input_tokens']);
+  const completion = reportedCount(usage['output_tokens']);
+  if (input === null && completion === null) return null;
   const cached = count(usage['cache_read_input_tokens']);
   const written = count(usage['cache_creation_input_tokens']);
   const writes = usage['cache_creation'];
   const forAnHour = isObject(writes) ? count(writes['ephemeral_1h_input_tokens']) : 0;
-  const prompt = count(usage['input_tokens']) + cached + written;
-  const completion = count(usage['output_tokens']);
+  const prompt = input === null ? null : input + cached + written;
   const details = usage['output_tokens_details'];
   const thought = isObject(details) ? details['thinking_tokens'] : undefined;
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,
-    total_tokens: prompt + completion,
+    total_tokens: totalOf(prompt, completion),
     prompt_tokens_details: {
       cached_tokens: cached,
       cache_write_tokens: written,

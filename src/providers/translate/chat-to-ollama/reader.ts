@@ -14,7 +14,7 @@
 import { isObject } from '../../../json/is-object.ts';
 import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
 import { completionOf } from '../chunk-fold.ts';
-import { filled, type JsonObject, parsedObject } from '../json.ts';
+import { filled, type JsonObject, parsedObject, reportedCount, totalOf } from '../json.ts';
 
 export class OllamaReader implements ChatReader {
   readonly #facts: ChatAnswerFacts;
@@ -121,9 +121,8 @@ function probability(entry: JsonObject): JsonObject {
   return { ...entry, bytes: entry['bytes'] ?? null, top_logprobs: entry['top_logprobs'] ?? [] };
 }
 
-function usageOf({ prompt_eval_count: prompt, eval_count: completion }: JsonObject): JsonObject | undefined {
-  if (typeof prompt !== 'number' && typeof completion !== 'number') return undefined;
-  const input = typeof prompt === 'number' ? prompt : 0;
-  const output = typeof completion === 'number' ? completion : 0;
-  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
+function usageOf({ prompt_eval_count, eval_count }: JsonObject): JsonObject | undefined {
+  const [prompt, completion] = [reportedCount(prompt_eval_count), reportedCount(eval_count)];
+  if (prompt === null && completion === null) return undefined;
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: totalOf(prompt, completion) };
 }

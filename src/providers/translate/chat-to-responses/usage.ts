@@ -17,7 +17,7 @@ export function responseUsage(usage: unknown): ResponseUsage | null {
     input_tokens_details: { cached_tokens: cached, cache_write_tokens: tokensOrZero(prompt['cache_write_tokens']) },
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: reasoning },
-    total_tokens: usage['total_tokens'] === undefined ? input + output : tokensOrZero(usage['total_tokens']),
+    total_tokens: (usage['total_tokens'] ?? null) === null ? input + output : tokensOrZero(usage['total_tokens']),
     prompt_tokens_details: { ...prompt, cached_tokens: cached },
     completion_tokens_details: { ...completion, reasoning_tokens: reasoning },
     raw_usage: usage,
