@@ -12,10 +12,12 @@ export function parseChunk(data: string): Record<string, unknown> | undefined {
 }
 
 /**
- * Whether the data of a stream event begins as a JSON object and does not end as one. For events that are passed on
- * without parsing: only the two ends are checked.
+ * Whether the data of a stream event is no JSON object: a part of the answer is missing, or it is no answer at all. Data
+ * without text and the end marker are neither. For events that are passed on without parsing: only the two ends are
+ * checked.
  */
-export function isTorn(data: string): boolean {
-  if (!data.startsWith('{') || data.endsWith('}')) return false;
-  return !data.trimEnd().endsWith('}');
+export function isNoEvent(data: string): boolean {
+  if (data.startsWith('{') && data.endsWith('}')) return false;
+  const text = data.trim();
+  return text !== '' && text !== '[DONE]' && !(text.startsWith('{') && text.endsWith('}'));
 }

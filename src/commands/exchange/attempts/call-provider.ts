@@ -24,7 +24,7 @@ import {
   type WholeAnswer,
 } from '../outcome.ts';
 import type { ForwardPlan, Plan } from '../plan.ts';
-import { wholeAnswer } from '../record/output-count.ts';
+import { countedAnswer } from '../record/output-count.ts';
 import { AnswerBlocked, type LiveRelay } from '../relay.ts';
 
 /** @throws LogUnavailable */
@@ -74,7 +74,7 @@ export async function callProvider(
     received.bytes = bytes.length;
     const redactedBody = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? redactedBody : undefined));
-    const whole = wholeAnswer(answered, redactedBody, redactedBody === bytes ? parsed : parseWhole(redactedBody));
+    const whole = countedAnswer(answered, redactedBody, redactedBody === bytes ? parsed : parseWhole(redactedBody));
     return { ...answered, kind: 'whole', reply, bytes: whole instanceof Promise ? await whole : whole };
   } catch (error) {
     if (error instanceof AnswerBlocked) return blocked(answered, error.refusal, true);

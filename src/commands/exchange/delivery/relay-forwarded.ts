@@ -12,7 +12,7 @@ import { parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { Answered, AttemptOptions } from '../outcome.ts';
 import type { ForwardPlan } from '../plan.ts';
-import { wholeAnswer } from '../record/output-count.ts';
+import { countedAnswer } from '../record/output-count.ts';
 import type { BeforeFirstByte } from './opening.ts';
 import { relayBytes } from './relay-bytes.ts';
 import { relayStream } from './relay-stream.ts';
@@ -94,7 +94,7 @@ async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
     received.bytes = bytes.length;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
   }
-  return { kind: 'whole', bytes: await wholeAnswer({ relay, received }, bytes, parsed) };
+  return { kind: 'whole', bytes: await countedAnswer({ relay, received }, bytes, parsed) };
 }
 
 async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise<ForwardedEnd> {
@@ -119,7 +119,7 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
   if (whole !== undefined) {
     const parsed = parseWhole(whole);
     if (!options.plan.verbatim && !begun && isErrorBody(parsed)) return { kind: 'error_body', bytes: whole };
-    void wholeAnswer(options, whole, parsed);
+    void countedAnswer(options, whole, parsed);
   }
   if (begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };
   return { kind: 'whole', bytes: held ?? Buffer.alloc(0) };

@@ -208,10 +208,11 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       if (!begun) return { kind: 'failed', refusal, failure };
       return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
     }
-    if (received.chunks === 0) {
+    if (received.firstByteMs === undefined) {
+      const what = received.chunks === 0 ? 'an empty stream' : 'a stream without an event';
       return {
         kind: 'failed',
-        refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`),
+        refusal: refusals.badAnswer(provider, `The provider '${provider}' sent ${what}.`),
         malformed: true,
       };
     }

@@ -10,7 +10,7 @@ import { bytesInAnswer, bytesSaid } from './said-text.ts';
 const ENVELOPE_BYTES = 250;
 
 /** The whole answer, as the client gets it. Its text is counted where its provider has not. @throws as `LiveRelay.whole` */
-export function wholeAnswer(
+export function countedAnswer(
   { relay, received }: Pick<Answered, 'relay' | 'received'>,
   bytes: Buffer,
   parsed: unknown,

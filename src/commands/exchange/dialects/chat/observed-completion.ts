@@ -2,6 +2,7 @@
 import { isObject } from '../../../../json/is-object.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
+import { refusals } from '../../../refusal.ts';
 
 export class ObservedCompletion {
   usage: TokenUsage = unknownUsage;
@@ -16,6 +17,21 @@ export class ObservedCompletion {
     if (isObject(part['usage'])) this.usage = readUsage(part['usage']);
     this.finishReason = finishReasonIn(part['choices']) ?? this.finishReason;
   }
+}
+
+/** @throws Refusal when a whole answer has no choice, or a choice without a message or text */
+export function checkedCompletion(answer: unknown, provider: string): JsonObject {
+  const choices = isObject(answer) && Array.isArray(answer.choices) ? answer.choices : [];
+  if (!isObject(answer) || choices.length === 0) {
+    throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer without a choice.`);
+  }
+  // Guardrails write text completions as chat completions.
+  const hasText = answer.object === 'text_completion';
+  if (!choices.every((one) => isObject(one) && (hasText ? typeof one.text === 'string' : isObject(one.message)))) {
+    const missing = hasText ? 'text' : 'a message';
+    throw refusals.badAnswer(provider, `The provider '${provider}' gave a choice without ${missing}.`);
+  }
+  return answer;
 }
 
 /** Whether this is the usage chunk, which a client gets only when it requested it. */

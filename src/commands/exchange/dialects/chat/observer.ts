@@ -2,13 +2,13 @@
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import { filled } from '../../../../providers/translate/json.ts';
-import { isTorn, parseChunk } from '../../../model-request/parse-chunk.ts';
+import { isNoEvent, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
-import { isUsageOnly, type ObservedCompletion } from './observed-completion.ts';
+import { checkedCompletion, isUsageOnly, type ObservedCompletion } from './observed-completion.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE =
@@ -31,6 +31,7 @@ export class ChatObserver implements AnswerObserver {
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) this.#completion.note(parsed);
+    checkedCompletion(parsed, this.#provider.name);
     return bytes;
   }
 
@@ -46,7 +47,7 @@ export class ChatObserver implements AnswerObserver {
     // Most chunks hold only a few more words of text; they are not parsed.
     const chunk = frame.event === 'error' || SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (chunk === undefined) {
-      if (frame.event === 'error' || isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
+      if (frame.event === 'error' || isNoEvent(frame.data)) return unreadableEvent(frame, this.#provider);
       this.#first ??= frame.data;
       return { bytes: frame.raw, terminal: completion.marked };
     }

@@ -2,10 +2,10 @@
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
-import { type Refusal, refusals } from '../../../refusal.ts';
+import type { Refusal } from '../../../refusal.ts';
 import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { joined } from '../../relay.ts';
-import { isUsageOnly, ObservedCompletion } from './observed-completion.ts';
+import { checkedCompletion, isUsageOnly, ObservedCompletion } from './observed-completion.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
 
@@ -27,11 +27,7 @@ export class ChatWriter implements AnswerWriter<JsonObject> {
   }
 
   whole(completion: unknown): Buffer {
-    if (!isObject(completion) || !Array.isArray(completion.choices) || completion.choices.length === 0) {
-      const name = this.#provider;
-      throw refusals.badAnswer(name, `The provider '${name}' gave an answer without a choice.`);
-    }
-    this.#completion.note(completion);
+    this.#completion.note(checkedCompletion(completion, this.#provider));
     return Buffer.from(JSON.stringify(completion));
   }
 

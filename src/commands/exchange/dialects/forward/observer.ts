@@ -1,6 +1,6 @@
 /** The answer of a forwarded endpoint: read only for its usage, and for errors after its start. */
 import type { Frame } from '../../../../providers/sse.ts';
-import { isTorn, parseChunk } from '../../../model-request/parse-chunk.ts';
+import { isNoEvent, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
@@ -31,7 +31,7 @@ export class ForwardObserver implements AnswerObserver {
   }
 
   frame(frame: Frame): FrameAnswer {
-    if (frame.data !== undefined && isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
+    if (frame.data !== undefined && isNoEvent(frame.data)) return unreadableEvent(frame, this.#provider);
     const isError = frame.event === 'error' && frame.data !== undefined;
     const mayFail = isError || (frame.data !== undefined && MAY_FAIL.test(frame.data));
     const failed = mayFail ? parseChunk(frame.data ?? '') : undefined;

@@ -3,6 +3,7 @@ import { isObject } from '../../../../json/is-object.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { isErrorBody } from '../../../../providers/upstream-error.ts';
 import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
+import { refusals } from '../../../refusal.ts';
 
 export class ObservedMessage {
   answerId: string | undefined;
@@ -38,4 +39,10 @@ export class ObservedMessage {
     }
     if (isObject(stopped) && typeof stopped['stop_reason'] === 'string') this.stopReason = stopped['stop_reason'];
   }
+}
+
+/** @throws Refusal when a whole answer is not a message */
+export function checkedMessage(answer: unknown, provider: string): JsonObject {
+  if (isObject(answer) && Array.isArray(answer.content)) return answer;
+  throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer that is not a message.`);
 }

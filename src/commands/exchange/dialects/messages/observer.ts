@@ -1,13 +1,13 @@
 /** Relays messages to a client of the Messages API: the provider's bytes, unchanged. */
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
-import { isTorn, parseChunk } from '../../../model-request/parse-chunk.ts';
+import { isNoEvent, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
 import { unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
-import type { ObservedMessage } from './observed-message.ts';
+import { checkedMessage, type ObservedMessage } from './observed-message.ts';
 import { messagesFailureOf } from './stream-failure.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
@@ -25,6 +25,7 @@ export class MessagesObserver implements AnswerObserver {
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) this.#message.noteWhole(parsed);
+    checkedMessage(parsed, this.#provider.name);
     return bytes;
   }
 
@@ -32,7 +33,7 @@ export class MessagesObserver implements AnswerObserver {
     const { data, raw } = frame;
     const message = this.#message;
     const event = data !== undefined && SAYS_MORE.test(data) ? parseChunk(data) : undefined;
-    if (event === undefined && data !== undefined && isTorn(data)) return unreadableEvent(frame, this.#provider);
+    if (event === undefined && data !== undefined && isNoEvent(data)) return unreadableEvent(frame, this.#provider);
     if (event === undefined) return { bytes: raw, terminal: message.stopped };
     const failure = messagesFailureOf(event, frame, this.#provider);
     if (failure === undefined || failure.bytes !== undefined) message.note(event);

@@ -1,13 +1,12 @@
 /** Writes Messages events for a client of the Messages API. */
-import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { encodeMessageEvent } from '../../../../providers/translate/messages-to-chat/message-object.ts';
 import { messagesErrorBody } from '../../../messages/error-object.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
-import { type Refusal, refusals } from '../../../refusal.ts';
+import type { Refusal } from '../../../refusal.ts';
 import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { joined } from '../../relay.ts';
-import { ObservedMessage } from './observed-message.ts';
+import { checkedMessage, ObservedMessage } from './observed-message.ts';
 
 export class MessagesWriter implements AnswerWriter<JsonObject> {
   readonly #provider: string;
@@ -22,11 +21,7 @@ export class MessagesWriter implements AnswerWriter<JsonObject> {
   }
 
   whole(message: unknown): Buffer {
-    if (!isObject(message)) {
-      const name = this.#provider;
-      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is not a message.`);
-    }
-    this.#message.noteWhole(message);
+    this.#message.noteWhole(checkedMessage(message, this.#provider));
     return Buffer.from(JSON.stringify(message));
   }
 

@@ -12,7 +12,7 @@ import type { Refusal } from '../../../refusal.ts';
 import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameOutcome } from '../../relay.ts';
-import { ResponseFacts } from './response-facts.ts';
+import { checkedResponse, ResponseFacts } from './response-facts.ts';
 
 /** Events in which a provider may repeat the credentials it was given. */
 const FAILURES = new Set<unknown>(['error', 'response.failed']);
@@ -45,9 +45,9 @@ export class ResponsesReader implements AnswerReader<JsonObject> {
   }
 
   whole(parsed: unknown): unknown {
-    if (!isObject(parsed)) return parsed;
-    this.#facts.answerId = filled(parsed.id);
-    const response = this.#echo === undefined ? parsed : { ...parsed, ...this.#echo };
+    const answer = checkedResponse(parsed, this.#provider.name);
+    this.#facts.answerId = filled(answer['id']);
+    const response = this.#echo === undefined ? answer : { ...answer, ...this.#echo };
     this.#facts.response = response;
     return response;
   }

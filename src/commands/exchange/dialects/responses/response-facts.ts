@@ -3,6 +3,7 @@ import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
+import { refusals } from '../../../refusal.ts';
 import { isPending } from '../../../responses/pending-response.ts';
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
@@ -60,4 +61,10 @@ export class ResponseFacts {
       message: typeof message === 'string' ? message : `The provider '${this.#provider}' reported an error.`,
     };
   }
+}
+
+/** @throws Refusal when a whole answer is not a response */
+export function checkedResponse(answer: unknown, provider: string): JsonObject {
+  if (isObject(answer) && (Array.isArray(answer.output) || typeof answer.status === 'string')) return answer;
+  throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer that is not a response.`);
 }

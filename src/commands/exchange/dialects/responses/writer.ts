@@ -1,16 +1,15 @@
 /** Writes Responses events for a client of the Responses API. */
-import { isObject } from '../../../../json/is-object.ts';
 import { failureForClients } from '../../../../providers/translate/chat-to-responses/failure.ts';
 import { DONE } from '../../../../providers/translate/chat-to-responses/response-events.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { type EarlyEnd, streamIncomplete } from '../../../model-request/stream-refusals.ts';
-import { type Refusal, refusals } from '../../../refusal.ts';
+import type { Refusal } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
 import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { joined } from '../../relay.ts';
 import { ObservedResponse } from './observed-response.ts';
 import { responseErrorEvent, responseEvent, streamEndsEarly } from './response-error-event.ts';
-import { ResponseFacts } from './response-facts.ts';
+import { checkedResponse, ResponseFacts } from './response-facts.ts';
 
 export interface ResponsesWriterOptions {
   /** Shared with the observer where the provider's bytes pass unchanged. */
@@ -32,11 +31,7 @@ export class ResponsesWriter implements AnswerWriter<JsonObject> {
   }
 
   whole(response: unknown): Buffer {
-    if (!isObject(response)) {
-      const name = this.#provider;
-      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is not a response.`);
-    }
-    this.#response.facts.response = response;
+    this.#response.facts.response = checkedResponse(response, this.#provider);
     this.#response.whole = Buffer.from(JSON.stringify(response));
     return this.#response.whole;
   }
