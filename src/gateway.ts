@@ -133,6 +133,11 @@ async function startComponents(
     views: views.store,
     projections,
     pricing: pricing.prices,
+    longestAnswer({ provider, model }) {
+      const { max_output_tokens: output, context_window: context } =
+        providers.registry.find(`${provider.name}/${model}`)?.metadata ?? {};
+      return { output, context };
+    },
     deferred,
     onError,
   });

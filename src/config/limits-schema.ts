@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import {
   decimal,
+  duration,
   mapping,
   optionalSetting,
   rows,
@@ -57,6 +58,20 @@ function rowsOf<Shape extends z.ZodRawShape>(shape: Shape, facts: SettingFacts =
 
 export const budgetSection = section({
   enabled: setting(toggle(), true, { env: 'BUDGETS_ENABLED', describe: 'enforce budgets; requires usage.enabled' }),
+  max_wait: setting(duration(0), '30s', {
+    env: 'BUDGETS_MAX_WAIT',
+    describe:
+      'how long a request waits while others have reserved the rest of its budget and are likely to leave enough; 0 refuses it at once',
+  }),
+  send_output_limit: setting(toggle(), true, {
+    env: 'BUDGETS_SEND_OUTPUT_LIMIT',
+    describe:
+      "send providers a limit of the answer's tokens for requests under a budget that have none or a larger one than the budget allows; without it, such requests are refused near the end of a budget",
+  }),
+  default_output_tokens: setting(whole(1, 100_000_000), 32_768, {
+    env: 'BUDGETS_DEFAULT_OUTPUT_TOKENS',
+    describe: 'tokens of the longest answer of a model whose output limit and context window are not known',
+  }),
   user_paths: rowsOf(
     { path: userPath, limits: rows(budgetLimit) },
     { describe: 'spending limits in US dollars; in the environment SET_BUDGET_TEAM__ALPHA="daily=10,weekly=50"' },
@@ -77,21 +92,36 @@ export const rateLimitSection = section({
   models: rowsOf({ model: text('a model, or provider/model', /\S/), limits: rows(rateLimit) }),
 });
 
-export type BudgetConfig = ReturnType<typeof budgetConfig>;
+/** How requests under budgets reserve their cost. */
+export interface ReservationSettings {
+  /** 0: requests do not wait for room. */
+  readonly maxWaitMs: number;
+  readonly sendsLimits: boolean;
+  /** Tokens of the longest answer of a model whose limits are not known. */
+  readonly usualOutput: number;
+}
+
+export interface BudgetConfig {
+  readonly enabled: boolean;
+  readonly declared: ReturnType<typeof declaredBudgets>;
+  readonly reservations?: ReservationSettings;
+}
 export type RateLimitConfig = ReturnType<typeof rateLimitConfig>;
 
+export function budgetConfig(settings: z.output<typeof budgetSection>): BudgetConfig {
+  const { enabled, max_wait: maxWaitMs, send_output_limit: sendsLimits, default_output_tokens: usualOutput } = settings;
+  return { enabled, declared: declaredBudgets(settings), reservations: { maxWaitMs, sendsLimits, usualOutput } };
+}
+
 /** Subjects and periods are not normalised; amounts are US dollars. */
-export function budgetConfig({ enabled, user_paths, labels }: z.output<typeof budgetSection>) {
+function declaredBudgets({ user_paths, labels }: Pick<z.output<typeof budgetSection>, 'user_paths' | 'labels'>) {
   const declared = [
     ...(user_paths ?? []).map(({ path, limits }) => ({ scope: 'user_path' as const, subject: path, limits })),
     ...(labels ?? []).map(({ label, limits }) => ({ scope: 'label' as const, subject: label, limits })),
   ];
-  return {
-    enabled,
-    declared: declared.flatMap(({ limits, ...subject }) =>
-      limits.map((limit) => ({ ...subject, period: periodOf(limit), amount: limit.amount })),
-    ),
-  };
+  return declared.flatMap(({ limits, ...subject }) =>
+    limits.map((limit) => ({ ...subject, period: periodOf(limit), amount: limit.amount })),
+  );
 }
 
 /** Subjects and periods are not normalised. */

@@ -32,6 +32,8 @@ export interface CostAccount {
 
 interface OpenReservation extends CostAccount {
   readonly stream: StreamName;
+  /** Of work that continues after its exchange. */
+  readonly isDeferred?: boolean | undefined;
   /** Nano-dollars, like all amounts here. */
   readonly amount: number;
 }
@@ -41,6 +43,7 @@ interface EndedReservation extends OpenReservation {
   readonly isCharged: boolean;
 }
 
+/** A budget as one exchange sees it, or the one that has no room for it. */
 export interface ExceededMeter {
   readonly meter: Meter;
   /** In the period at that time. */
@@ -69,6 +72,7 @@ const savedReservation = z.object({
   userPath: z.string(),
   labels: z.array(z.string()).readonly().optional(),
   amount: z.number(),
+  isDeferred: z.boolean().optional(),
 });
 
 const savedShared = z.object({
@@ -134,6 +138,14 @@ export function reservedFor({ reserved }: SharedSpendState, scope: 'user_path' |
   return reserved.get(subjectKey(scope, subject)) ?? 0;
 }
 
+/** Of it, nano-dollars for work that continues after its exchange. */
+export function deferredFor({ open }: SharedSpendState, scope: 'user_path' | 'label', subject: string): number {
+  const key = subjectKey(scope, subject);
+  let sum = 0;
+  for (const one of open.values()) if (one.isDeferred === true && subjectsOf(one).includes(key)) sum += one.amount;
+  return sum;
+}
+
 export interface WantedReservation extends CostAccount {
   readonly stream: StreamName;
   readonly amount: number;
@@ -152,19 +164,29 @@ export function exceededBy(
   { stream, userPath, labels, amount, isBounded, at }: WantedReservation,
   more: (meter: Meter) => number = () => 0,
 ): ExceededMeter | undefined {
-  const { spend } = state;
-  const own = reservedBy(state, stream);
   let exceeded: ExceededMeter | undefined;
-  const check = (meter: Meter) => {
-    const { spent, end } = readMeter(meter, spend.budgets.settings, at);
-    const reserved = reservedFor(state, meter.scope, meter.subject) - own + more(meter);
+  for (const room of roomsFor(state, { stream, userPath, labels, at }, more)) {
+    const { meter, spent, reserved, end } = room;
     const margin = isBounded ? 0 : meter.amount * UNBOUNDED_MARGIN;
     const fits = spent < meter.amount && spent + reserved + amount + margin <= meter.amount;
-    if (!fits && (exceeded === undefined || end > exceeded.end)) exceeded = { meter, spent, reserved, end };
-  };
-  for (const meter of metersOn(spend, userPath)) check(meter);
-  for (const label of labels ?? []) for (const meter of metersUnder(spend, label)) check(meter);
+    if (!fits && (exceeded === undefined || end > exceeded.end)) exceeded = room;
+  }
   return exceeded;
+}
+
+/** The budgets of an exchange, with what is spent and what others have reserved. @param more as in `exceededBy` */
+export function roomsFor(
+  state: SharedSpendState,
+  { stream, userPath, labels, at }: Omit<WantedReservation, 'amount' | 'isBounded'>,
+  more: (meter: Meter) => number = () => 0,
+): ExceededMeter[] {
+  const { spend } = state;
+  const own = reservedBy(state, stream);
+  const meters = [...metersOn(spend, userPath), ...(labels ?? []).flatMap((label) => metersUnder(spend, label))];
+  return meters.map((meter) => {
+    const { spent, end } = readMeter(meter, spend.budgets.settings, at);
+    return { meter, spent, reserved: reservedFor(state, meter.scope, meter.subject) - own + more(meter), end };
+  });
 }
 
 function reserve(state: SharedSpendState, event: RecordedEvent<string, z.infer<typeof costReserved.data>>): void {
@@ -184,7 +206,8 @@ function defer(
   const released = ended?.stream === stream ? ended.amount : 0;
   if (ended?.isCharged === true && released > 0) chargeReservation(state, ended, at, -released);
   const amount = data.reservedCost === null ? released : Number(data.reservedCost);
-  if (amount > 0) replace(state, { stream, userPath: context.userPath ?? '/', labels: data.labels, amount });
+  if (amount > 0)
+    replace(state, { stream, userPath: context.userPath ?? '/', labels: data.labels, amount, isDeferred: true });
 }
 
 /** The gateway that ends an exchange of another one, or one that the log did not take in time, does not know what the provider served. */
@@ -221,9 +244,9 @@ function replaceBySpent(state: SharedSpendState, stream: StreamName, spent: numb
   if (before !== undefined) replace(state, { ...before, amount: Math.max(0, before.amount - spent) });
 }
 
-function replace(state: SharedSpendState, { stream, userPath, labels, amount }: OpenReservation): void {
+function replace(state: SharedSpendState, { stream, userPath, labels, amount, isDeferred }: OpenReservation): void {
   release(state, stream);
-  state.open.set(stream, { stream, userPath, labels, amount });
+  state.open.set(stream, { stream, userPath, labels, amount, ...(isDeferred === true ? { isDeferred } : {}) });
   add(state, { userPath, labels }, amount);
 }
 

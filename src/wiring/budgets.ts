@@ -8,10 +8,12 @@ import type { BudgetBooks, BudgetFigures } from '../http/admin/budget-rows.ts';
 import type { UsageOptions } from '../http/v1/usage.ts';
 import { type Meter, readMeter } from '../projections/budget-meter.ts';
 import {
+  deferredFor,
   type ExceededMeter,
   exceededBy,
   reservedBy,
   reservedFor,
+  roomsFor,
   type SharedSpendState,
   sharedSpendView,
 } from '../projections/budget-reservations.ts';
@@ -64,7 +66,7 @@ export function budgetKeeping({ config, declares, log, projections, deferred }: 
     ...{ config, declares, log },
     reserved: (scope, subject) => gate.reserved(scope, subject),
   });
-  const gate = new BudgetGate(ledger, now);
+  const gate = new BudgetGate(ledger, now, config.budgets.reservations?.maxWaitMs);
   return {
     gate,
     books,
@@ -87,6 +89,7 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
       apply(state: SharedSpendState, event) {
         const next = sharedSpendView.apply(state, event);
         if (isA(event, costReserved)) gate.read(event.stream, next.refused && exceededBudget(next.refused, event.at));
+        else gate.changed();
         return next;
       },
     },
@@ -106,9 +109,14 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
       const exceeded = exceededBy(running.state, wanted, ({ scope, subject }) => more(scope, subject));
       return exceeded && exceededBudget(exceeded, wanted.at);
     },
+    roomsFor: (exchange, more) =>
+      roomsFor(running.state, exchange, ({ scope, subject }) => more(scope, subject)).map((room) =>
+        exceededBudget(room, exchange.at),
+      ),
+    deferred: (scope, subject) => deferredFor(running.state, scope, subject),
     whenProcessed: (position) => running.whenProcessed(position),
   };
-  const gate = new SharedBudgetGate(shared, now);
+  const gate = new SharedBudgetGate(shared, now, config.budgets.reservations?.maxWaitMs);
   return { gate, books, of: ledger.metersOf, begin: declare };
 }
 

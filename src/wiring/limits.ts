@@ -1,8 +1,7 @@
 /** Wiring of budgets and rate limits: spending, counters and admission. */
 import type { KeyDirectory } from '../commands/access/key-directory.ts';
 import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
-import { boundOfCost } from '../commands/admission/cost-bound.ts';
-import { CostForecaster } from '../commands/admission/cost-forecast.ts';
+import { CostForecaster, type LongestAnswers } from '../commands/admission/cost-forecast.ts';
 import { LimitAdmission } from '../commands/admission/limit-admission.ts';
 import { restoreLimits } from '../commands/admission/limit-memory.ts';
 import { RateLimiter } from '../commands/admission/rate-limiter.ts';
@@ -40,6 +39,8 @@ export interface LimitsOptions {
   readonly views: ViewStore;
   readonly projections: ProjectionRunner;
   readonly pricing: Pricing;
+  /** The output limit and the context window of a model. Default: unknown. */
+  readonly longestAnswer?: LongestAnswers['of'];
   /** Work with unknown cost: its reservation is kept over a restart. */
   readonly deferred: Pick<GatewayDeferredUsage, 'open' | 'caughtUp'>;
   readonly onError: (error: unknown) => void;
@@ -62,7 +63,9 @@ export function createLimits(options: LimitsOptions) {
   const budgets = config.budgets.enabled ? keeping(options) : undefined;
   const rateLimits = config.rateLimits.enabled ? rateLimiting(options) : undefined;
   const refused = new Map<string, number>();
-  const forecaster = new CostForecaster(pricing, isShared ? boundOfCost : undefined);
+  const { sendsLimits = false, usualOutput = Number.POSITIVE_INFINITY } = config.budgets.reservations ?? {};
+  const of = options.longestAnswer ?? (() => ({}));
+  const forecaster = new CostForecaster(pricing, { of, usual: usualOutput, isSent: sendsLimits });
   const admission: Admission =
     budgets === undefined && rateLimits === undefined
       ? withoutLimits

@@ -11,6 +11,7 @@ import {
   exceededBy,
   reservedBy,
   reservedFor,
+  roomsFor,
   type SharedSpendState,
   sharedSpendView,
 } from '../../src/projections/budget-reservations.ts';
@@ -87,6 +88,11 @@ export class Simulation {
             exceededBy(gateway.state, wanted, ({ scope, subject }) => more(scope, subject)),
             wanted.at,
           ),
+        roomsFor: (exchange, more) =>
+          roomsFor(gateway.state, exchange, ({ scope, subject }) => more(scope, subject)).map((room) => ({
+            ...{ budget: view(room.meter, exchange.at), reserved: room.reserved, at: exchange.at },
+          })),
+        deferred: () => 0,
         whenProcessed: async () => {},
       },
       () => this.now,

@@ -1,6 +1,6 @@
 /**
- * Admits requests while their budgets last. The expected cost of a request is reserved before its provider is called.
- * The actual cost then replaces it, and stays reserved until the ledger has counted the same usage. So a cost is
+ * Admits requests while their budgets last. The most that a request can cost is reserved before its provider is called; of
+ * one without such a bound, the expected cost. The actual cost then replaces it, and stays reserved until the ledger has counted the same usage. So a cost is
  * always either reserved or spent, and never both.
  * Reservations are in memory: a crash drops them, and the cost of an interrupted exchange is recorded when it is
  * closed at the next start. Reservations for work that continues after its exchange are on record, and are restored
@@ -13,7 +13,10 @@ import type { AdmissionRequest, Charge, ReservationOnLog } from '../model-reques
 import { budgetPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
+import { boundedShare, mayFitLater } from './bounded-share.ts';
+import type { SetLimit } from './cost-bound.ts';
 import type { CostForecast } from './cost-forecast.ts';
+import { WaitingRequests } from './waiting-requests.ts';
 
 /** A budget, and the amount spent in its current period. Nano-dollars; milliseconds since the epoch. */
 export interface BudgetMeter {
@@ -42,10 +45,23 @@ export interface BudgetAdmission {
    * @throws Refusal 429 `budget_exceeded`
    */
   admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined;
+  /** As `admit`; a request that is likely to fit when others have ended waits for that. */
+  admitWhenRoom(
+    request: AdmissionRequest,
+    forecast: () => CostForecast,
+    signal: AbortSignal,
+  ): AdmittedHold | Promise<AdmittedHold>;
+}
+
+export interface AdmittedHold {
+  /** Undefined when no budget counts the request. */
+  readonly hold: BudgetHold | undefined;
 }
 
 /** The reservation of one exchange. */
 export interface BudgetHold {
+  /** The limit of the answers that the reservation covers, for each target; undefined when the request has a lower one. */
+  readonly limit: SetLimit | undefined;
   /** Set where the order of a shared log decides. */
   readonly onLog?: ReservationOnLog;
   /** Replaces the expected cost by this amount. @throws Refusal 429 `budget_exceeded` */
@@ -54,6 +70,8 @@ export interface BudgetHold {
   expect(forecast: CostForecast): void;
   /** Keeps the reservation after `settle`, until `release`. @returns nano-dollars */
   defer(): number;
+  /** Whether another call, after one that has cost something, fits too. @returns the refusal when it does not */
+  again(): Refusal | undefined;
   /** Called before the cost is appended to the log. */
   charge(charge: Pick<Charge, 'totalCost' | 'isFailed'>): void;
   /** Called once, at the end of the exchange. @param isRecorded whether the charged usage is recorded for the ledger */
@@ -62,18 +80,31 @@ export interface BudgetHold {
 
 const UNKNOWN_COST_DIVISOR = 10;
 
+/** What a request would reserve: nothing yet when it has to wait. */
+interface Decision {
+  readonly amount: number;
+  readonly limit?: SetLimit | undefined;
+}
+
 export class BudgetGate implements BudgetAdmission {
   readonly #ledger: SpendLedger;
   readonly #now: () => number;
   /** Reserved nano-dollars by subject: all budgets of one path, or of one label, together. */
-  readonly #reserved = new Map<string, number>();
+  readonly #reserved = new SumsBySubject();
+  /** What running and waiting requests are likely to cost. */
+  readonly #likely = new SumsBySubject();
   /** Reservations that the ledger has not counted yet, by the stream in which their cost is recorded. */
   readonly #holds = new Map<StreamName, Hold>();
+  readonly #waiting: WaitingRequests;
 
-  /** @param now milliseconds since the epoch */
-  constructor(ledger: SpendLedger, now: () => number) {
+  /**
+   * @param now milliseconds since the epoch
+   * @param maxWaitMs how long a request waits for room
+   */
+  constructor(ledger: SpendLedger, now: () => number, maxWaitMs = 0) {
     this.#ledger = ledger;
     this.#now = now;
+    this.#waiting = new WaitingRequests(maxWaitMs);
   }
 
   /** Whether no budget could refuse a request. */
@@ -83,7 +114,7 @@ export class BudgetGate implements BudgetAdmission {
 
   /** Nano-dollars that are reserved now, for all budgets of a path or label. */
   reserved(scope: 'user_path' | 'label', subject: string): number {
-    return this.#reserved.get(`${scope}:${subject}`) ?? 0;
+    return this.#reserved.get(`${scope}:${subject}`);
   }
 
   /**
@@ -91,30 +122,98 @@ export class BudgetGate implements BudgetAdmission {
    * @throws Refusal 429 `budget_exceeded`
    */
   admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
+    return this.#attempt(request, forecast, () => false)?.hold;
+  }
+
+  admitWhenRoom(
+    request: AdmissionRequest,
+    forecast: () => CostForecast,
+    signal: AbortSignal,
+  ): AdmittedHold | Promise<AdmittedHold> {
+    let subjects: readonly string[] = [];
+    let likely = 0;
+    const mayWait = (meters: readonly BudgetMeter[], expected: CompleteForecast): boolean => {
+      subjects = subjectsOfMeters(meters);
+      likely = expected.learned ? expected.likely : expected.least;
+      const rooms = meters.map((budget) => ({
+        ...{ budget, reserved: this.#reservedIn(budget), likely: this.#likely.get(keyOf(budget)) + likely },
+      }));
+      return expected.bound !== undefined && mayFitLater(rooms, { bound: expected.bound });
+    };
+    const first = this.#attempt(request, forecast, (meters, expected) => {
+      return this.#waiting.hasPlace(request.bodyBytes) && mayWait(meters, expected);
+    });
+    if (first !== undefined) return first;
+    this.#likely.add(subjects, likely);
+    const leave = () => {
+      this.#likely.add(subjects, -likely);
+      likely = 0;
+    };
+    const attempt = (isLast: boolean) => {
+      leave();
+      const admitted = this.#attempt(
+        request,
+        forecast,
+        (meters, expected) => !isLast && mayWait(meters, expected),
+        true,
+      );
+      if (admitted === undefined) this.#likely.add(subjects, likely);
+      return admitted;
+    };
+    return this.#waiting.wait(subjects.join(' '), request.bodyBytes, attempt, signal);
+  }
+
+  /** @returns undefined when the request waits. @throws Refusal */
+  #attempt(
+    request: AdmissionRequest,
+    forecast: () => CostForecast,
+    mayWait: (meters: readonly BudgetMeter[], expected: CompleteForecast) => boolean,
+    isNext = false,
+  ): AdmittedHold | undefined {
     const { caller, labels, exchangeId } = request;
     const at = this.#now();
     const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, at);
-    if (meters.length === 0) return undefined;
+    if (meters.length === 0) return { hold: undefined };
+    const subjects = subjectsOfMeters(meters);
     const expected = completed(forecast(), meters);
-    this.#refuse(meters, expected, at, caller);
+    const isBehind = !isNext && this.#waiting.isQueued(subjects.join(' '));
+    const decision = isBehind ? undefined : this.#decide(meters, expected);
+    if (decision === undefined) {
+      if (mayWait(meters, expected)) return undefined;
+      throw this.#refusal(meters, expected, at, caller);
+    }
     const stream = streamName('exchange', exchangeId);
-    const hold = this.#hold(stream, meters, expected.most);
+    const hold = this.#hold(stream, subjects, decision.amount, expected.learned ? expected.likely : 0);
+    let { limit } = decision;
     const expectInstead = (other: CostForecast) => {
       hold.expect(0);
       const now = this.#now();
       const metersNow = this.#ledger.metersOf(caller.userPath ?? '/', labels, now);
       const instead = completed(other, metersNow.length === 0 ? meters : metersNow);
-      this.#refuse(metersNow, instead, now, caller);
-      hold.expect(instead.most);
+      const changed = this.#decide(metersNow, instead);
+      if (changed === undefined) throw this.#refusal(metersNow, instead, now, caller);
+      limit = changed.limit;
+      hold.expect(changed.amount);
     };
     return {
-      reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
-      expect: expectInstead,
-      defer: () => hold.defer(),
-      charge: (charge) => hold.charge(charge),
-      settle: (isRecorded) => {
-        hold.settle(isRecorded);
-        if (hold.over) this.#holds.delete(stream);
+      hold: {
+        get limit() {
+          return limit;
+        },
+        reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
+        expect: expectInstead,
+        defer: () => hold.defer(),
+        again: () => {
+          const now = this.#now();
+          const metersNow = this.#ledger.metersOf(caller.userPath ?? '/', labels, now);
+          const isOver = metersNow.some((meter) => meter.spent + this.#reservedIn(meter) > meter.amount);
+          return isOver ? this.#refusal(metersNow, { ...expected, bound: 0 }, now, caller) : undefined;
+        },
+        charge: (charge) => hold.charge(charge),
+        settle: (isRecorded) => {
+          hold.settle(isRecorded);
+          if (hold.over) this.#holds.delete(stream);
+        },
       },
     };
   }
@@ -123,7 +222,7 @@ export class BudgetGate implements BudgetAdmission {
   restore(stream: StreamName, account: Pick<AdmissionRequest, 'labels'> & { readonly userPath: string }, nano: number) {
     const meters = this.#ledger.metersOf(account.userPath, account.labels, this.#now());
     if (meters.length === 0) return;
-    const hold = this.#hold(stream, meters, nano);
+    const hold = this.#hold(stream, subjectsOfMeters(meters), nano, nano);
     hold.defer();
     hold.settle(true);
   }
@@ -136,9 +235,15 @@ export class BudgetGate implements BudgetAdmission {
     if (hold.over) this.#holds.delete(stream);
   }
 
-  #hold(stream: StreamName, meters: readonly BudgetMeter[], amount: number): Hold {
-    const subjects = [...new Set(meters.map(({ scope, subject }) => `${scope}:${subject}`))];
-    const hold = new Hold((change) => this.#reserve(subjects, change));
+  #hold(stream: StreamName, subjects: readonly string[], amount: number, likely: number): Hold {
+    this.#likely.add(subjects, likely);
+    const hold = new Hold(
+      (change) => {
+        this.#reserved.add(subjects, change);
+        if (change < 0) this.#waiting.retry();
+      },
+      () => this.#likely.add(subjects, -likely),
+    );
     hold.expect(amount);
     this.#holds.set(stream, hold);
     return hold;
@@ -152,34 +257,73 @@ export class BudgetGate implements BudgetAdmission {
     if (hold.over) this.#holds.delete(stream);
   }
 
-  #refuse(
+  /** @returns undefined when it does not fit */
+  #decide(meters: readonly BudgetMeter[], forecast: CompleteForecast): Decision | undefined {
+    const { bound, limit, most } = forecast;
+    if (bound === undefined) {
+      return meters.some((meter) => isExceeded(meter, this.#reservedIn(meter), forecast))
+        ? undefined
+        : { amount: most };
+    }
+    const rooms = meters.map((budget) => ({ budget, reserved: this.#reservedIn(budget) }));
+    return boundedShare(rooms, { bound, limit });
+  }
+
+  #refusal(
     meters: readonly BudgetMeter[],
     forecast: CompleteForecast,
     at: number,
     caller: AdmissionRequest['caller'],
-  ): void {
-    let exceeded: BudgetMeter | undefined;
-    for (const meter of meters) {
-      const reserved = this.reserved(meter.scope, meter.subject);
-      // Of several exceeded budgets, the one whose period ends last determines when a retry can succeed.
-      if (isExceeded(meter, reserved, forecast) && (exceeded === undefined || meter.end > exceeded.end))
-        exceeded = meter;
-    }
-    if (exceeded === undefined) return;
-    throw refusalOfBudget(exceeded, this.reserved(exceeded.scope, exceeded.subject), at, caller);
+  ): Refusal {
+    const { bound } = forecast;
+    const exceeded = meters.filter((meter) => {
+      const reserved = this.#reservedIn(meter);
+      return bound === undefined
+        ? isExceeded(meter, reserved, forecast)
+        : meter.spent >= meter.amount || meter.spent + reserved + bound > meter.amount;
+    });
+    // Of several exceeded budgets, the one whose period ends last determines when a retry can succeed. None is exceeded for
+    // a request that others precede.
+    const [first, ...others] = exceeded.length === 0 ? meters : exceeded;
+    if (first === undefined) throw new Error('a request without a budget was refused');
+    const last = others.reduce((one, other) => (other.end > one.end ? other : one), first);
+    return refusalOfBudget(last, this.#reservedIn(last), at, caller);
   }
 
-  #reserve(subjects: readonly string[], change: number): void {
+  #reservedIn(meter: BudgetMeter): number {
+    return this.#reserved.get(keyOf(meter));
+  }
+}
+
+/** Nano-dollars by subject. */
+export class SumsBySubject {
+  readonly #sums = new Map<string, number>();
+
+  get(subject: string): number {
+    return this.#sums.get(subject) ?? 0;
+  }
+
+  add(subjects: readonly string[], change: number): void {
+    if (change === 0) return;
     for (const subject of subjects) {
-      const left = (this.#reserved.get(subject) ?? 0) + change;
-      if (left > 0) this.#reserved.set(subject, left);
-      else this.#reserved.delete(subject);
+      const left = this.get(subject) + change;
+      if (left > 0) this.#sums.set(subject, left);
+      else this.#sums.delete(subject);
     }
   }
 }
 
+export function subjectsOfMeters(meters: readonly BudgetMeter[]): string[] {
+  return [...new Set(meters.map(keyOf))];
+}
+
+function keyOf({ scope, subject }: BudgetMeter): string {
+  return `${scope}:${subject}`;
+}
+
 class Hold {
   readonly #change: (nano: number) => void;
+  readonly #over: () => void;
   /** The cost that is still expected. */
   #expected = 0;
   /** The cost that was charged and is not yet counted, and the number of charges. */
@@ -188,8 +332,10 @@ class Hold {
   #settled = false;
   #deferred = false;
 
-  constructor(change: (nano: number) => void) {
+  /** @param over called when the exchange is over */
+  constructor(change: (nano: number) => void, over: () => void) {
     this.#change = change;
+    this.#over = over;
   }
 
   /** Whether no further charge or count can follow. */
@@ -219,15 +365,18 @@ class Hold {
   }
 
   settle(isRecorded: boolean): void {
+    const wasSettled = this.#settled;
     this.#settled = true;
     if (!isRecorded) {
       this.#parts = 0;
       this.#deferred = false;
     }
+    if (!wasSettled && !this.#deferred) this.#over();
     this.#resize(this.#deferred ? this.#expected : 0, isRecorded ? this.#due : 0);
   }
 
   release(): void {
+    if (this.#settled && this.#deferred) this.#over();
     this.#deferred = false;
     this.#resize(this.#settled ? 0 : this.#expected, this.#due);
   }

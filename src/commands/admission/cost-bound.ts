@@ -4,7 +4,7 @@
  */
 import type { AdmissionRequest } from '../model-request/admission.ts';
 import type { Target } from '../model-request/target.ts';
-import { boundOfAnswers, boundOfOutput } from '../model-request/token-estimate.ts';
+import { boundOfAnswers, boundOfOutput, otherLimitsAbove } from '../model-request/token-estimate.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { reportsCost } from '../pricing/reported-cost.ts';
@@ -21,8 +21,14 @@ export interface BoundedRequest extends Pick<AdmissionRequest, BoundingFacts> {
   readonly earlierTokens?: number | undefined;
 }
 
-/** @returns nano-dollars; undefined when the request has no bound */
-export type CostBound = (request: BoundedRequest, pricing: Pricing) => number | undefined;
+/** The limit of tokens that the gateway sets for each answer, where the request has none or a larger one. */
+export type SetLimit = (target: Target) => number;
+
+/**
+ * The bound of a request, with or without a limit that the gateway sets.
+ * @returns nano-dollars; undefined when the request has no bound
+ */
+export type CostBound = (limit?: SetLimit) => number | undefined;
 
 /** Tokens that providers put around a request, and their instructions for the use of tools. */
 const OVERHEAD_TOKENS = 100;
@@ -47,18 +53,45 @@ interface TokenBound {
   readonly writesCache: boolean;
 }
 
-export const boundOfCost: CostBound = (request, pricing) => {
-  const tokens = tokenBound(request);
-  let highest = 0;
-  for (const target of request.candidates) {
-    const bound = boundAt(target, request, tokens, pricing);
-    if (bound === undefined) return undefined;
-    highest = Math.max(highest, bound);
-  }
-  return highest;
-};
+/** The longest output under a limit that the gateway sets, all answers together. */
+type LongestOutput = (limit: number | undefined) => number | undefined;
 
-function tokenBound({ endpoint, bodyBytes, json, earlierTokens, repeatsName }: BoundedRequest): TokenBound {
+/** Whether the gateway can limit the answers of an endpoint. */
+export function hasOutputLimit(endpoint: string): boolean {
+  return TEXT_ENDPOINTS.get(endpoint) !== undefined;
+}
+
+/** The longest answer that the request allows, of those that the provider's API follows; undefined without a limit. */
+export function ownOutputLimit(endpoint: string, json: BoundedRequest['json']): number | undefined {
+  return boundOfOutput(json, TEXT_ENDPOINTS.get(endpoint) ?? []);
+}
+
+/** The most tokens of input: a token per byte, and what the provider adds. */
+export function mostInputTokens({ bodyBytes, json }: Pick<BoundedRequest, 'bodyBytes' | 'json'>): number {
+  return bodyBytes + (Array.isArray(json['tools']) ? TOOL_OVERHEAD_TOKENS : OVERHEAD_TOKENS);
+}
+
+/** Reads the request once, for any number of limits. */
+export function costBoundOf(request: BoundedRequest, pricing: Pricing): CostBound {
+  const tokens = tokenBound(request);
+  return (limit) => {
+    let highest = 0;
+    for (const target of request.candidates) {
+      const bound = boundAt(target, request, { ...tokens, output: tokens.output(limit?.(target)) }, pricing);
+      if (bound === undefined) return undefined;
+      highest = Math.max(highest, bound);
+    }
+    return highest;
+  };
+}
+
+/** The bound without a limit that the gateway sets. */
+export function boundOfCost(request: BoundedRequest, pricing: Pricing): number | undefined {
+  return costBoundOf(request, pricing)();
+}
+
+function tokenBound(request: BoundedRequest): Omit<TokenBound, 'output'> & { readonly output: LongestOutput } {
+  const { endpoint, json, earlierTokens, repeatsName } = request;
   const continues = (json['previous_response_id'] ?? json['conversation'] ?? null) !== null;
   const { isText, writesCache } = contentOf(json);
   const isKnown =
@@ -68,16 +101,19 @@ function tokenBound({ endpoint, bodyBytes, json, earlierTokens, repeatsName }: B
     // Some servers ignore the case of names.
     Object.keys(json).every((name) => name === name.toLowerCase()) &&
     repeatsName?.() !== true;
-  if (!isKnown) return { input: undefined, output: undefined, writesCache };
-  const overhead = Array.isArray(json['tools']) ? TOOL_OVERHEAD_TOKENS : OVERHEAD_TOKENS;
-  const input = bodyBytes + overhead + (earlierTokens ?? 0);
+  if (!isKnown) return { input: undefined, output: () => undefined, writesCache };
+  const input = mostInputTokens(request) + (earlierTokens ?? 0);
   const limits = TEXT_ENDPOINTS.get(endpoint);
-  return { input, output: limits === undefined ? 0 : longestOutput(json, limits), writesCache };
+  return { input, output: limits === undefined ? () => 0 : longestOutput(request, limits), writesCache };
 }
 
-function longestOutput(json: BoundedRequest['json'], limits: readonly string[]): number | undefined {
-  const [limit, answers] = [boundOfOutput(json, limits), boundOfAnswers(json)];
-  return limit === undefined || answers === undefined ? undefined : limit * answers;
+function longestOutput({ json }: BoundedRequest, limits: readonly string[]): LongestOutput {
+  const [own, answers] = [boundOfOutput(json, limits), boundOfAnswers(json)];
+  if (answers === undefined) return () => undefined;
+  return (limit) => {
+    if (limit === undefined || (own !== undefined && own <= limit)) return own === undefined ? own : own * answers;
+    return otherLimitsAbove(json, limit) ? undefined : limit * answers;
+  };
 }
 
 function boundAt(

@@ -11,7 +11,15 @@ import { unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 
 import { reportsCost } from '../pricing/reported-cost.ts';
-import type { CostBound } from './cost-bound.ts';
+import {
+  type BoundedRequest,
+  type CostBound,
+  costBoundOf,
+  hasOutputLimit,
+  mostInputTokens,
+  ownOutputLimit,
+  type SetLimit,
+} from './cost-bound.ts';
 
 /** Nano-dollars. */
 export interface CostForecast {
@@ -24,10 +32,38 @@ export interface CostForecast {
   readonly likely: number | undefined;
   /** The cost of the longest answer that the request allows; `likely` when the request sets no limit. */
   readonly most: number | undefined;
-  /** The cost that it cannot exceed; undefined when there is no such bound, or it is not needed. */
+  /** The cost of its longest answer, which it cannot exceed; undefined when there is no such bound. */
   readonly bound?: number | undefined;
-  /** Whether it is based on recorded requests. If not, it never refuses a request while no other reservation exists. */
+  /** Undefined when the gateway cannot limit the answer, or must not. */
+  readonly limit?: AnswerLimit | undefined;
+  /** Whether it is based on recorded requests. If not, it refuses no request without a bound while no other reservation exists. */
   readonly learned: boolean;
+}
+
+/** How the gateway can limit the length of the answers, so that a request costs no more than what is left. */
+export interface AnswerLimit {
+  /** Tokens of the longest answer, which `bound` counts. */
+  readonly longest: number;
+  /** Whether the provider gets this limit: the request has none. */
+  readonly isMissing: boolean;
+  /** A limit that hardly any answer reaches, going by recent ones. */
+  readonly ample: number;
+  /** Fewer tokens are no useful answer. */
+  readonly least: number;
+  /** The cost that the request cannot exceed under this limit, in nano-dollars; undefined when there is no such bound. */
+  boundAt(tokens: number): number | undefined;
+  /** The limit for each target. */
+  at(tokens: number): SetLimit;
+}
+
+/** What is known about the longest answer of a model. */
+export interface LongestAnswers {
+  /** The output limit of a model and its context window, in tokens; undefined when they are not known. */
+  of(target: Target): { readonly output?: number | undefined; readonly context?: number | undefined };
+  /** Of a model about which neither is known. */
+  readonly usual: number;
+  /** Whether the gateway may set a limit. */
+  readonly isSent: boolean;
 }
 
 /** The expected size and cost of one request of a batch. */
@@ -63,18 +99,24 @@ const OUTPUT_TOKENS = 1024;
 const COUNTING = '/v1/messages/count_tokens';
 const EMBEDDINGS = '/v1/embeddings';
 const BATCHES = '/v1/batches';
+/** The part of a context window that an answer may have although the request could fill it. */
+const CONTEXT_DIVISOR = 8;
+/** An answer is seldom so many times as long as the longest recent one of its model. */
+const AMPLE = 4;
+/** Providers refuse lower limits. */
+const LEAST_OUTPUT_TOKENS = 16;
 
 const freeForecast: CostForecast = { least: 0, likely: 0, most: 0, learned: true };
 
 export class CostForecaster {
   readonly #pricing: Pricing;
-  readonly #boundOf: CostBound | undefined;
+  readonly #longest: LongestAnswers | undefined;
   readonly #seen = new LRUCache<string, ObservedCosts>({ max: MAX_MODELS });
 
-  /** @param boundOf computes the bounds of costs; undefined where they are not needed */
-  constructor(pricing: Pricing, boundOf?: CostBound) {
+  /** @param longest undefined where bounds of costs are not needed */
+  constructor(pricing: Pricing, longest?: LongestAnswers) {
     this.#pricing = pricing;
-    this.#boundOf = boundOf;
+    this.#longest = longest;
   }
 
   /**
@@ -89,9 +131,33 @@ export class CostForecaster {
       if (highest === undefined || costsMore(one, highest)) highest = one;
     }
     if (highest === undefined) return freeForecast;
-    if (this.#boundOf === undefined) return highest;
-    const { json } = request.parsedRequest;
-    return { ...highest, bound: this.#boundOf({ ...request, json, earlierTokens: earlier?.most() }, this.#pricing) };
+    if (this.#longest === undefined) return highest;
+    const bounded = { ...request, json: request.parsedRequest.json, earlierTokens: earlier?.most() };
+    return { ...highest, ...this.#bounds(bounded, this.#longest) };
+  }
+
+  #bounds(request: BoundedRequest, longest: LongestAnswers): Pick<CostForecast, 'bound' | 'limit'> {
+    const { endpoint, json, candidates } = request;
+    const boundOf: CostBound = costBoundOf(request, this.#pricing);
+    if (!hasOutputLimit(endpoint)) return { bound: boundOf() };
+    const own = ownOutputLimit(endpoint, json);
+    const longestOf = (target: Target) => longestAnswer(longest, target, request);
+    const bound = boundOf(own === undefined ? longestOf : undefined);
+    if (bound === undefined || !longest.isSent) return { bound };
+    const recent = candidates.map((target) => this.#seen.get(keyOf(target, endpoint))?.outputTokens ?? 0);
+    const at =
+      (tokens: number): SetLimit =>
+      (target) =>
+        Math.min(tokens, own ?? longestOf(target));
+    const limit = {
+      longest: own ?? Math.max(...candidates.map(longestOf)),
+      isMissing: own === undefined,
+      ample: AMPLE * Math.max(OUTPUT_TOKENS, ...recent),
+      least: leastAnswer(json),
+      boundAt: (tokens: number) => boundOf(at(tokens)),
+      at,
+    };
+    return { bound, limit };
   }
 
   /**
@@ -106,9 +172,9 @@ export class CostForecaster {
     const operation = forwardOperations.find((one) => one.endpoint === endpoint);
     const units = operation === undefined ? undefined : requestedUnits(operation, json);
     const cost = this.#costOf(target, { endpoint: BATCHES, units, inputTokens, outputTokens });
-    if (this.#boundOf === undefined) return { inputTokens, outputTokens, cost };
+    if (this.#longest === undefined) return { inputTokens, outputTokens, cost };
     const request = { endpoint, pricedAs: BATCHES, candidates: [target], units, bodyBytes: bytes, json };
-    return { inputTokens, outputTokens, cost, bound: this.#boundOf(request, this.#pricing) };
+    return { inputTokens, outputTokens, cost, bound: costBoundOf(request, this.#pricing)() };
   }
 
   /** Learns from the actual cost of a request. */
@@ -169,6 +235,25 @@ export class CostForecaster {
 
 function keyOf({ provider, model }: Target, endpoint: string): string {
   return `${provider.name}/${model || endpoint}`;
+}
+
+/**
+ * The most tokens that a model answers with: its output limit, else the room that the request leaves in its context window.
+ * A server refuses a limit beyond that room, and two bytes make a token at most, but for unusual texts.
+ */
+function longestAnswer({ of, usual }: LongestAnswers, target: Target, request: BoundedRequest): number {
+  const { output, context } = of(target);
+  if (output !== undefined) return output;
+  if (context === undefined) return usual;
+  const input = Math.ceil((mostInputTokens(request) + (request.earlierTokens ?? 0)) / 2);
+  return Math.max(1, Math.floor(context / CONTEXT_DIVISOR), context - input);
+}
+
+/** Anthropic's API refuses a limit that is no larger than what the model may think. */
+function leastAnswer({ thinking }: BoundedRequest['json']): number {
+  const budget =
+    typeof thinking === 'object' && thinking !== null && 'budget_tokens' in thinking ? thinking.budget_tokens : 0;
+  return Math.max(LEAST_OUTPUT_TOKENS, (typeof budget === 'number' ? budget : 0) + 1);
 }
 
 /** A target without a known price counts as the most expensive. */

@@ -42,19 +42,53 @@ export class LimitAdmission implements Admission {
   }
 
   admit(request: AdmissionRequest): Ticket {
-    const { budgets, limits, forecaster, now } = this.#parts;
-    const isUnmetered = budgets.isOpen || !request.checksBudgets;
-    if (isUnmetered && limits.isOpen) return freeTicket;
+    const { budgets, forecaster } = this.#parts;
+    return this.#reporting(() => {
+      const hold = this.#isUnmetered(request) ? undefined : budgets.admit(request, () => forecaster.forecast(request));
+      return this.#ticket(request, hold);
+    });
+  }
+
+  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): Ticket | Promise<Ticket> {
+    const { budgets, forecaster } = this.#parts;
+    if (this.#isUnmetered(request)) return this.admit(request);
+    return this.#reporting(() => {
+      const admitted = budgets.admitWhenRoom(request, () => forecaster.forecast(request), signal);
+      if (!(admitted instanceof Promise)) return this.#ticket(request, admitted.hold);
+      return admitted.then(
+        ({ hold }) => this.#reporting(() => this.#ticket(request, hold)),
+        (error) => {
+          if (error instanceof Refusal) this.#parts.refused(error);
+          throw error;
+        },
+      );
+    });
+  }
+
+  #isUnmetered({ checksBudgets }: AdmissionRequest): boolean {
+    return this.#parts.budgets.isOpen || !checksBudgets;
+  }
+
+  /** @throws Refusal when the limits have no room */
+  #ticket(request: AdmissionRequest, hold: BudgetHold | undefined): Ticket {
+    const { limits, now } = this.#parts;
+    if (limits.isOpen && this.#isUnmetered(request) && hold === undefined) return freeTicket;
     const { caller, exchangeId } = request;
-    let hold: BudgetHold | undefined;
     try {
-      hold = isUnmetered ? undefined : budgets.admit(request, () => forecaster.forecast(request));
       const at = now();
       const path = limits.isOpen ? [] : limits.admit(caller, at);
       this.#open.add(exchangeId);
       return new LimitTicket({ ...this.#parts, request, at, path, hold, over: () => this.#open.delete(exchangeId) });
     } catch (error) {
       hold?.settle(false);
+      throw error;
+    }
+  }
+
+  #reporting<T>(admit: () => T): T {
+    try {
+      return admit();
+    } catch (error) {
       if (error instanceof Refusal) this.#parts.refused(error);
       throw error;
     }
@@ -96,6 +130,16 @@ class LimitTicket implements Ticket {
 
   constructor(parts: TicketParts) {
     this.#parts = parts;
+  }
+
+  outputLimit(target: Target): number | undefined {
+    return this.#parts.hold?.limit?.(target);
+  }
+
+  again(): Refusal | undefined {
+    const refusal = this.#parts.hold?.again();
+    if (refusal !== undefined) this.#parts.refused(refusal);
+    return refusal;
   }
 
   enter(target: Target): Refusal | undefined {

@@ -4,22 +4,28 @@
  * anything is recorded, the request is refused when it does not fit into what the log shows, with the reservations of this
  * gateway that the log does not show yet.
  *
- * Each reservation is the most that the request can cost. A request without such a bound reserves its likely cost, and
+ * Each reservation is the most that the request can cost, with the limit that the gateway sets. A request without such a bound reserves its likely cost, and
  * is refused in the last tenth of a budget.
  */
 import type { Position, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { AdmissionRequest, Charge, ReservationOnLog } from '../model-request/admission.ts';
-import type { Refusal } from '../refusal.ts';
+import { Refusal } from '../refusal.ts';
+import { boundedShare, mayFitLater } from './bounded-share.ts';
 import {
+  type AdmittedHold,
   type BudgetAdmission,
   type BudgetHold,
   type BudgetMeter,
   refusalOfBudget,
   type SpendLedger,
+  SumsBySubject,
   shareOf,
+  subjectsOfMeters,
 } from './budget-gate.ts';
+import type { SetLimit } from './cost-bound.ts';
 import type { CostForecast } from './cost-forecast.ts';
+import { WaitingRequests } from './waiting-requests.ts';
 
 /** A reservation that an exchange wants in place of the one that it has. Nano-dollars; milliseconds since the epoch. */
 export interface WantedCost {
@@ -47,6 +53,13 @@ export interface SharedLedger extends SpendLedger {
     wanted: WantedCost,
     more: (scope: BudgetMeter['scope'], subject: string) => number,
   ): ExceededBudget | undefined;
+  /** The budgets of an exchange, and what others have reserved in them. @param more as in `exceededBy` */
+  roomsFor(
+    exchange: Omit<WantedCost, 'amount' | 'isBounded'>,
+    more: (scope: BudgetMeter['scope'], subject: string) => number,
+  ): readonly ExceededBudget[];
+  /** Nano-dollars that are reserved for work which continues after its exchange, in all budgets of a path or label. */
+  deferred(scope: BudgetMeter['scope'], subject: string): number;
   whenProcessed(position: Position): Promise<void>;
 }
 
@@ -54,14 +67,21 @@ export class SharedBudgetGate implements BudgetAdmission {
   readonly #ledger: SharedLedger;
   readonly #now: () => number;
   /** Nano-dollars of this gateway that the log does not show yet, by subject: all budgets of one path, or of one label. */
-  readonly #unread = new Map<string, number>();
+  readonly #unread = new SumsBySubject();
+  /** What running and waiting requests of this gateway are likely to cost. */
+  readonly #likely = new SumsBySubject();
+  readonly #requests: WaitingRequests;
   /** Those whose decision has not been read. */
   readonly #waiting = new Map<StreamName, SharedHold>();
 
-  /** @param now milliseconds since the epoch */
-  constructor(ledger: SharedLedger, now: () => number) {
+  /**
+   * @param now milliseconds since the epoch
+   * @param maxWaitMs how long a request waits for room
+   */
+  constructor(ledger: SharedLedger, now: () => number, maxWaitMs = 0) {
     this.#ledger = ledger;
     this.#now = now;
+    this.#requests = new WaitingRequests(maxWaitMs);
   }
 
   get isOpen(): boolean {
@@ -71,16 +91,81 @@ export class SharedBudgetGate implements BudgetAdmission {
   admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
     const { caller, labels } = request;
     const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
-    if (meters.length === 0) return undefined;
+    return meters.length === 0 ? undefined : this.#holdOf(request, meters, forecast());
+  }
+
+  admitWhenRoom(
+    request: AdmissionRequest,
+    forecast: () => CostForecast,
+    signal: AbortSignal,
+  ): AdmittedHold | Promise<AdmittedHold> {
+    const { caller, labels, bodyBytes } = request;
+    const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
+    if (meters.length === 0) return { hold: undefined };
+    const subjects = subjectsOfMeters(meters);
+    const group = subjects.join(' ');
+    let likely = 0;
+    const attempt = (isLast: boolean, isBehind: boolean): AdmittedHold | undefined => {
+      this.#likely.add(subjects, -likely);
+      likely = 0;
+      const now = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
+      if (now.length === 0) return { hold: undefined };
+      const expected = forecast();
+      const mayWait = !isLast && this.#mayFitLater(request, expected);
+      if (!isBehind || !mayWait) {
+        try {
+          return { hold: this.#holdOf(request, now, expected) };
+        } catch (error) {
+          if (!(error instanceof Refusal) || !mayWait) throw error;
+        }
+      }
+      likely = likelyOf(expected);
+      this.#likely.add(subjects, likely);
+      return undefined;
+    };
+    const first = attempt(!this.#requests.hasPlace(bodyBytes), this.#requests.isQueued(group));
+    return first ?? this.#requests.wait(group, bodyBytes, (isLast) => attempt(isLast, false), signal);
+  }
+
+  /** The log was read further: reservations may have been released. */
+  changed(): void {
+    this.#requests.retry();
+  }
+
+  #mayFitLater({ caller, labels, exchangeId }: AdmissionRequest, expected: CostForecast): boolean {
+    const { bound } = expected;
+    if (bound === undefined) return false;
+    const stream = streamName('exchange', exchangeId);
+    const exchange = { stream, userPath: caller.userPath ?? '/', labels, at: this.#now() };
+    const more = (scope: BudgetMeter['scope'], subject: string) => this.#unread.get(`${scope}:${subject}`);
+    const rooms = this.#ledger.roomsFor(exchange, more).map(({ budget, reserved }) => {
+      const { scope, subject } = budget;
+      const others = this.#likely.get(`${scope}:${subject}`) + this.#ledger.deferred(scope, subject);
+      const likely = others + likelyOf(expected);
+      return { budget, reserved, likely };
+    });
+    return mayFitLater(rooms, { bound });
+  }
+
+  #holdOf(request: AdmissionRequest, meters: readonly BudgetMeter[], forecast: CostForecast): SharedHold {
+    const subjects = subjectsOfMeters(meters);
+    const likely = likelyOf(forecast);
     const hold = new SharedHold(request, meters, {
       ledger: this.#ledger,
       now: this.#now,
-      unread: (scope, subject) => this.#unread.get(`${scope}:${subject}`) ?? 0,
-      changeUnread: (subjects, change) => this.#changeUnread(subjects, change),
+      unread: (scope, subject) => this.#unread.get(`${scope}:${subject}`),
+      changeUnread: (of, change) => {
+        this.#unread.add(of, change);
+        if (change < 0) this.#requests.retry();
+      },
       await: (stream, one) => this.#waiting.set(stream, one),
-      forget: (stream) => this.#waiting.delete(stream),
+      forget: (stream) => {
+        this.#waiting.delete(stream);
+        this.#likely.add(subjects, -likely);
+      },
     });
-    hold.expect(forecast());
+    hold.expect(forecast);
+    this.#likely.add(subjects, likely);
     return hold;
   }
 
@@ -91,14 +176,10 @@ export class SharedBudgetGate implements BudgetAdmission {
     this.#waiting.delete(stream);
     hold.read(exceeded);
   }
+}
 
-  #changeUnread(subjects: readonly string[], change: number): void {
-    for (const subject of subjects) {
-      const left = (this.#unread.get(subject) ?? 0) + change;
-      if (left > 0) this.#unread.set(subject, left);
-      else this.#unread.delete(subject);
-    }
-  }
+function likelyOf({ learned, likely = 0, least }: CostForecast): number {
+  return learned ? likely : least;
 }
 
 interface HoldParts {
@@ -118,6 +199,7 @@ class SharedHold implements BudgetHold {
   /** What an unknown cost is expected to be. */
   readonly #share: number;
   #wanted: Pick<WantedCost, 'amount' | 'isBounded'> = { amount: 0, isBounded: true };
+  limit: SetLimit | undefined;
   /** The part of it that the log does not show yet. */
   #unread = 0;
   /** Whether it is to be recorded before the next call. */
@@ -133,7 +215,7 @@ class SharedHold implements BudgetHold {
     this.#request = request;
     this.#parts = parts;
     this.#stream = streamName('exchange', request.exchangeId);
-    this.#subjects = [...new Set(meters.map(({ scope, subject }) => `${scope}:${subject}`))];
+    this.#subjects = subjectsOfMeters(meters);
     this.#share = shareOf(meters);
   }
 
@@ -141,10 +223,15 @@ class SharedHold implements BudgetHold {
     this.#want({ amount: Math.ceil(bound ?? nano), isBounded: bound !== undefined });
   }
 
-  expect({ bound, likely, most }: CostForecast): void {
-    const amount = Math.ceil(bound ?? Math.max(likely ?? this.#share, most ?? 0));
+  expect({ bound, limit, likely, most }: CostForecast): void {
+    const share = bound === undefined ? undefined : boundedShare(this.#rooms(), { bound, limit });
+    const amount = Math.ceil(share?.amount ?? bound ?? Math.max(likely ?? this.#share, most ?? 0));
     this.#want({ amount, isBounded: bound !== undefined || amount === 0 });
+    this.limit = share?.limit;
   }
+
+  /** The log decides on it. */
+  again(): undefined {}
 
   defer(): number {
     return this.#parts.ledger.reservedBy(this.#stream);
@@ -166,17 +253,23 @@ class SharedHold implements BudgetHold {
   }
 
   #want(wanted: Pick<WantedCost, 'amount' | 'isBounded'>): void {
-    const { ledger, unread } = this.#parts;
-    const own = this.#unread;
-    const isOwn = (scope: string, subject: string) => this.#subjects.includes(`${scope}:${subject}`);
-    const others = (scope: BudgetMeter['scope'], subject: string) =>
-      unread(scope, subject) - (isOwn(scope, subject) ? own : 0);
-    const exceeded = ledger.exceededBy(this.#costOf(wanted), others);
+    const { ledger } = this.#parts;
+    const exceeded = ledger.exceededBy(this.#costOf(wanted), this.#others);
     if (exceeded !== undefined) throw this.#refusal(exceeded);
     this.#wanted = wanted;
     this.#isDue = true;
     this.#showUnread(Math.max(0, wanted.amount - ledger.reservedBy(this.#stream)));
   }
+
+  #rooms(): readonly ExceededBudget[] {
+    return this.#parts.ledger.roomsFor(this.#costOf({ amount: 0, isBounded: true }), this.#others);
+  }
+
+  /** What other exchanges of this gateway have reserved and the log does not show yet. */
+  readonly #others = (scope: BudgetMeter['scope'], subject: string): number => {
+    const isOwn = this.#subjects.includes(`${scope}:${subject}`);
+    return this.#parts.unread(scope, subject) - (isOwn ? this.#unread : 0);
+  };
 
   #costOf(wanted: Pick<WantedCost, 'amount' | 'isBounded'>): WantedCost {
     const { caller, labels } = this.#request;

@@ -11,6 +11,8 @@ interface PlanBase<R extends LiveRelay> {
   instead?(refusal: Refusal): Promise<Plan<R>> | undefined;
   /** Guardrails evaluate its answer. */
   readonly isGuarded?: true;
+  /** The most tokens of each answer, where a budget has limited them. */
+  readonly outputLimit?: number;
 }
 
 /** A model request in a dialect that the provider speaks. */

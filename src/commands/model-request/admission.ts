@@ -40,6 +40,11 @@ export interface Admission {
   /** Reserves an estimate for the caller's user path and the paths above it. @throws Refusal (429) */
   admit(request: AdmissionRequest): Ticket;
   /**
+   * As `admit`, after a wait for what others have reserved in the request's budgets, if that is likely to help.
+   * @param signal aborted when the client has left
+   */
+  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): Ticket | Promise<Ticket>;
+  /**
    * Counts a request that begins no exchange, such as a change of a conversation, in the rate limits of periods;
    * limits of concurrent requests do not count it. @throws Refusal (429)
    */
@@ -64,6 +69,13 @@ export interface Ticket extends Reservation {
   /** Undefined when no budget counts the cost, and where one gateway at a time uses the log. */
   readonly onLog?: ReservationOnLog | undefined;
   /**
+   * The most tokens of each answer that the reservation covers at a target; undefined when the request's own limit is
+   * covered, or no limit is sent.
+   */
+  outputLimit(target: Target): number | undefined;
+  /** Whether a further call fits, after one that has cost something. @returns the refusal (429) when it does not */
+  again(): Refusal | undefined;
+  /**
    * Takes a place at the provider and the model, and releases a place taken before at another target.
    * @returns the refusal (429) when there is no room
    */
@@ -87,6 +99,8 @@ export interface Ticket extends Reservation {
 
 /** The ticket of an exchange without limits. */
 export const freeTicket: Ticket = {
+  outputLimit: () => undefined,
+  again: () => undefined,
   enter: () => undefined,
   headers: () => undefined,
   isMetered: false,
@@ -98,7 +112,12 @@ export const freeTicket: Ticket = {
 };
 
 /** Admits every request, for a gateway without limits. */
-export const withoutLimits: Admission = { admit: () => freeTicket, admitRequest: () => {}, hasRoom: () => true };
+export const withoutLimits: Admission = {
+  admit: () => freeTicket,
+  admitWhenRoom: () => freeTicket,
+  admitRequest: () => {},
+  hasRoom: () => true,
+};
 
 /** Tokens of earlier turns in front of the request's own input. */
 export interface EarlierTokens {

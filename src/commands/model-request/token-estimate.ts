@@ -7,7 +7,7 @@ const MEDIA_TOKENS = 1_000;
 const MEDIA = /^(?:data:[^,]{0,200};base64,|[A-Za-z0-9+/=_-]{1024})/;
 const OUTPUT_TOKENS = 1024;
 /** Members of OpenAI's and Anthropic's APIs, and of local servers with limits of their own. */
-const OUTPUT_LIMITS = [
+export const OUTPUT_LIMITS: readonly string[] = [
   ...['max_output_tokens', 'max_completion_tokens', 'max_tokens'],
   ...['n_predict', 'num_predict', 'max_new_tokens'],
 ];
@@ -80,11 +80,24 @@ export function boundOfOutput(json: RequestMembers, names: readonly string[]): n
   return givenLimits(json).every(Number.isInteger) ? outputLimit(json) : undefined;
 }
 
+/** Whether the request has a limit that the gateway does not lower: a member of its `options`. */
+export function otherLimitsAbove({ options }: RequestMembers, limit: number): boolean {
+  const nested = nestedLimit(options) ?? null;
+  return nested !== null && !isLimitWithin(nested, limit);
+}
+
+export function isLimitWithin(value: unknown, limit: number): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= limit;
+}
+
+function nestedLimit(options: unknown): unknown {
+  return typeof options === 'object' && options !== null && 'num_predict' in options ? options.num_predict : null;
+}
+
 function givenLimits(json: RequestMembers): unknown[] {
-  const { options } = json;
-  const nested =
-    typeof options === 'object' && options !== null && 'num_predict' in options ? options.num_predict : null;
-  return [nested, ...OUTPUT_LIMITS.map((name) => json[name])].filter((limit) => limit !== undefined && limit !== null);
+  return [nestedLimit(json['options']), ...OUTPUT_LIMITS.map((name) => json[name])].filter(
+    (limit) => limit !== undefined && limit !== null,
+  );
 }
 
 /** The expected length of an answer before it begins. */

@@ -223,6 +223,11 @@ export const attemptStarted = defineEvent({
       .literal(true)
       .optional()
       .describe('guardrails evaluate the answer: the client gets the bytes of `frame.delivered`, or of the end event'),
+    outputLimit: z
+      .number()
+      .int()
+      .optional()
+      .describe('the most tokens of each answer, which the gateway has set in the request because of a budget'),
     request: attemptRequest.optional().describe('what is sent to the provider; absent in events of earlier versions'),
   }),
 });

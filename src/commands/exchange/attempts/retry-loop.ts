@@ -2,7 +2,7 @@
 import { attemptFailed, attemptStarted, costReserved } from '../../../events/catalogue/exchange.ts';
 import type { ReservationOnLog } from '../../model-request/admission.ts';
 import type { RefusedTarget } from '../../model-request/failed-target.ts';
-import { refusals } from '../../refusal.ts';
+import { type Refusal, refusals } from '../../refusal.ts';
 import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet } from '../outcome.ts';
 import type { Plan } from '../plan.ts';
 import type { LiveRelay } from '../relay.ts';
@@ -30,6 +30,8 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly calledBy: CalledBy;
   /** Recorded with the attempt; the provider is called only if it fits. */
   readonly reservation: ReservationOnLog | undefined;
+  /** Whether another call fits in the budgets, after calls that have cost something. @returns the refusal when it does not */
+  again(): Refusal | undefined;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Of the exchange. */
   readonly sent: SentRequests;
@@ -94,6 +96,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
   let tries = 0;
   for (let attempt = options.attemptsBefore + 1; ; attempt++) {
     tries += 1;
+    const over = attempt === 1 ? undefined : options.again();
+    if (over !== undefined) return { kind: 'refused', refusal: over, attempts: attempt - 1, reason: 'budget_exceeded' };
     const path = plan.kind === 'model' ? provider.pathOf(plan.dialect) : undefined;
     const { request, body: sentBody } = options.sent.next(attempt, plan, path);
     const reserved = options.reservation?.next();
@@ -108,6 +112,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
           model: target.model || undefined,
           dialect: plan.dialect,
           guarded: plan.isGuarded,
+          outputLimit: plan.outputLimit,
           request,
         },
         record.context,

@@ -13,16 +13,21 @@ export const admit: Step<Guarded, Admitted> = {
   name: 'admit',
   run(context, deps) {
     const { claim } = context;
-    return claim === undefined ? { ...context, ticket: reserve(context, deps) } : admitUnderKey(context, claim, deps);
+    if (claim !== undefined) return admitUnderKey(context, claim, deps);
+    const ticket = reserve(context, deps);
+    return ticket instanceof Promise ? ticket.then((given) => ({ ...context, ticket: given })) : { ...context, ticket };
   },
 };
 
 /** @throws Refusal (429) */
-function reserve(context: Guarded, deps: ExchangeDependencies): Ticket {
+function reserve(context: Guarded, deps: ExchangeDependencies): Ticket | Promise<Ticket> {
   const { record, scope } = context.exchange;
+  const held = (ticket: Ticket): Ticket => {
+    scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
+    return ticket;
+  };
   const ticket = ticketFor(context, deps);
-  scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
-  return ticket;
+  return ticket instanceof Promise ? ticket.then(held) : held(ticket);
 }
 
 /** Not yet released at the end of the exchange. @throws Refusal (429) */
@@ -30,11 +35,11 @@ export function ticketFor(
   { exchange, parsedRequest, policy, route, guarded }: Guarded,
   deps: ExchangeDependencies,
   { checksBudgets }: Pick<ExchangePolicy, 'checksBudgets'> = policy,
-): Ticket {
+): Ticket | Promise<Ticket> {
   const { dialect, request, record } = exchange;
   const { caller, labels } = request;
   const body = guarded?.body ?? request.body;
-  return deps.admission.admit({
+  const admitted = {
     caller,
     labels,
     endpoint: dialect.endpoint,
@@ -45,7 +50,8 @@ export function ticketFor(
     repeatsName: () => repeatsName(body),
     exchangeId: record.id,
     checksBudgets,
-  });
+  };
+  return deps.admission.admitWhenRoom(admitted, exchange.client.ended);
 }
 
 /**
@@ -60,8 +66,8 @@ async function admitUnderKey(
   const { exchange } = context;
   let ticket: Ticket | undefined;
   const earlier = await makeClaim(exchange, claim, deps, {
-    hold: () => {
-      ticket = reserve(context, deps);
+    hold: async () => {
+      ticket = await reserve(context, deps);
     },
     release: () => exchange.scope.end(false),
   });

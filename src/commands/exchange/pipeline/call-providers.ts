@@ -5,6 +5,7 @@ import type { Target } from '../../model-request/target.ts';
 import { refusals } from '../../refusal.ts';
 import type { OwnAnswer, ProviderAnswer } from '../answer-source.ts';
 import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
+import { limitedPlan } from '../attempts/limited-plan.ts';
 import { callTarget } from '../attempts/retry-loop.ts';
 import { SentRequests } from '../attempts/sent-requests.ts';
 import { announcePendingResponse, newPendingResponse } from '../background/announce-pending-response.ts';
@@ -48,7 +49,8 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
   const { dialect, request, record, scope } = exchange;
   const { target } = call;
   exchange.target = target;
-  const plan = guardedPlan(await planFor(target, context, deps), target, context);
+  const planned = await planFor(target, context, deps);
+  const plan = limitedPlan(guardedPlan(planned, target, context), target, ticket.outputLimit(target));
   const { recordsUsage } = policy;
   const guard = guarded?.guard;
   const { hasMissedCache } = exchange;
@@ -68,6 +70,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     requestId: request.requestId,
     stream: parsedRequest.stream,
     reservation: ticket.onLog,
+    again: () => ticket.again(),
     ...deps.resilienceOf(target.provider.name),
     retriesRateLimits: exchange.pendingResponse !== undefined,
     calledBy: { caller: callerName(request.caller), body: digestOnce(request.body) },

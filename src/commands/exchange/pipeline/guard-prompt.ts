@@ -47,7 +47,7 @@ async function guardedRequest(
     const unchanged = { parsedRequest, body, headers, history, merged: undefined, answer: undefined };
     return { ...unchanged, guard: guardOf(context, steps, undefined), endpoint };
   }
-  const release = holdLimits(context, deps);
+  const release = await holdLimits(context, deps);
   const { sight } = request.caller;
   const merged = await endpoint.merged?.({ parsedRequest, history, candidates, sight, record });
   const passed = await evaluated(context, steps, endpoint, merged);
@@ -59,10 +59,10 @@ async function guardedRequest(
  * Takes the place of the request in its limits and budgets while guardrails run; `admit` takes it again for the request
  * that they let pass. @throws Refusal (429)
  */
-function holdLimits(context: WithHistory, deps: ExchangeDependencies): () => void {
+async function holdLimits(context: WithHistory, deps: ExchangeDependencies): Promise<() => void> {
   // A hit of the cache is free of budgets; without one, `admit` checks them.
   const checksBudgets = context.policy.checksBudgets && cachePolicyOf(context, deps) === undefined;
-  const ticket = ticketFor(context, deps, { checksBudgets });
+  const ticket = await ticketFor(context, deps, { checksBudgets });
   let counts = true;
   context.exchange.scope.atEnd(() => ticket.settle(false, counts));
   return () => {

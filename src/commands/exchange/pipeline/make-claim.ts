@@ -9,7 +9,7 @@ import type { RunningExchange } from './running-exchange.ts';
 /** What a request holds while it claims its key. */
 export interface HeldByClaim {
   /** Called before each attempt to claim. @throws Refusal */
-  hold(): void;
+  hold(): void | Promise<void>;
   /** Called when another request has claimed the key. */
   release(): void;
 }
@@ -29,7 +29,7 @@ export async function makeClaim(
 ): Promise<RecordedAnswer | undefined> {
   let claim = first;
   for (;;) {
-    hold();
+    await hold();
     const { stream, event, expectedRevision } = claim;
     if (await exchange.record.flushIf({ stream, events: [event], expectedRevision })) {
       // A later request with the key gets the answer, also when this client does not wait for it.

@@ -1,10 +1,11 @@
 /** The cost of an answer: noted on the record, and charged to the caller. */
+import { ownOutputLimit } from '../../admission/cost-bound.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
-import { expectedOutput, promptTokens } from '../../model-request/token-estimate.ts';
+import { expectedOutput, promptTokens, requestedAnswers } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import { withThinking } from '../../model-request/usage.ts';
 import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
@@ -50,10 +51,21 @@ export function noteSpending(
     units: dialect.units?.(parsedRequest),
     isPartial,
   };
-  const { charged, cost } = priced(spent, estimate, pricing);
+  const limit = ticket.outputLimit({ provider, model }) ?? ownOutputLimit(dialect.endpoint, parsedRequest.json);
+  const { charged, cost } = priced(spent, withinLimit(estimate, limit, parsedRequest), pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
   ticket.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+}
+
+/** No answer is estimated longer than the limit that its provider got. */
+function withinLimit(
+  estimate: EstimatedTokens | undefined,
+  limit: number | undefined,
+  { json }: ParsedRequest,
+): EstimatedTokens | undefined {
+  if (estimate === undefined || limit === undefined) return estimate;
+  return { ...estimate, outputTokens: Math.min(estimate.outputTokens, limit * requestedAnswers(json)) };
 }
 
 /** The endpoint under which usage is recorded: on a provider's own API, the path of the request. */

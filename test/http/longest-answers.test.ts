@@ -1,0 +1,120 @@
+/** Budgets and requests that do not limit their answer: the longest answer is reserved, and the provider gets its limit. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { errorOf, eventsOfExchange, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
+
+const gateway = withGateway({ simulated: { models: ['plain', 'thinker'] } });
+const MODEL = 'llamacpp/plain';
+const CHAT = '/v1/chat/completions';
+/** US dollars for one token of an answer. */
+const TOKEN = 0.001;
+
+const at = (path: string, body: object, userPath: string) =>
+  gateway.post(path, body, { headers: { 'x-gateway-user-path': userPath } });
+const chat = (content: string, userPath: string, more: object = {}) =>
+  at(CHAT, { model: MODEL, messages: user(content), ...more }, userPath);
+const long = (words: number) => `Write ${words} words about rivers.`;
+
+function budget(userPath: string, amount: number) {
+  const path = `/admin/budgets/${encodeURIComponent(userPath)}/daily`;
+  return gateway.post(path, { amount }, { method: 'PUT' });
+}
+
+async function row(userPath: string) {
+  const { budgets } = await json(await gateway.fetch('/admin/budgets'));
+  return budgets.find(({ user_path }: { user_path: string }) => user_path === userPath);
+}
+
+/** When nothing is reserved any more: every cost is counted. */
+async function spent(userPath: string): Promise<number> {
+  await expect.poll(async () => (await row(userPath)).reserved).toBe(0);
+  return (await row(userPath)).spent;
+}
+
+beforeAll(async () => {
+  const pricing = { input_per_mtok: 1, output_per_mtok: TOKEN * 1_000_000 };
+  const answer = await gateway.post('/admin/model-pricing-overrides', { selector: MODEL, pricing }, { method: 'PUT' });
+  expect(answer.status).toBe(200);
+});
+
+describe('a burst of requests without a limit', () => {
+  test('spends no more than the budget, however short earlier answers were', async () => {
+    await budget('/burst', 1);
+    for (let n = 0; n < 25; n++) await (await chat('Reply with exactly: a b c d e', '/burst')).text();
+    gateway.simulated.control.always({ firstByteDelayMs: 100 });
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, async () => {
+        const answer = await chat(long(200), '/burst');
+        return { status: answer.status, text: await answer.text() };
+      }),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
+    const sum = await spent('/burst');
+    expect(sum).toBeLessThanOrEqual(1);
+    expect(sum).toBeGreaterThan(0.9);
+  });
+});
+
+describe('a request without a limit under a budget', () => {
+  test.each([
+    ['chat', CHAT, { messages: user('hi') }, 'max_tokens'],
+    ['Responses', '/v1/responses', { input: 'hi' }, 'max_output_tokens'],
+    ['completions', '/v1/completions', { prompt: 'hi' }, 'max_tokens'],
+  ])('of %s gets the limit that its reservation covers, on record', async (name, path, body, member) => {
+    const userPath = `/limit/${name}`;
+    await budget(userPath, 0.5);
+    const answer = await at(path, { model: MODEL, ...body }, userPath);
+    expect(answer.status).toBe(200);
+    await answer.text();
+    const limit = JSON.parse(gateway.lastProviderRequest().body)[member];
+    expect(limit).toBeGreaterThan(450);
+    expect(limit).toBeLessThan(500);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    const attempt = events.find(({ type }) => type === 'attempt.started');
+    expect(attempt?.data.outputLimit).toBe(limit);
+  });
+
+  test('is sent as it is where no budget applies, and a limit that fits stays', async () => {
+    await (await chat('hi', '/elsewhere')).text();
+    expect(JSON.parse(gateway.lastProviderRequest().body)).not.toHaveProperty('max_tokens');
+    await budget('/stays', 0.5);
+    await (await chat('hi', '/stays', { max_completion_tokens: 20 })).text();
+    expect(JSON.parse(gateway.lastProviderRequest().body)).toMatchObject({ max_completion_tokens: 20 });
+    await (await chat('hi', '/stays', { max_completion_tokens: 900 })).text();
+    expect(JSON.parse(gateway.lastProviderRequest().body).max_completion_tokens).toBeLessThan(500);
+  });
+
+  test('ends at the last token that the budget covers', async () => {
+    await budget('/end', 0.1);
+    const body = await json(await chat(long(400), '/end'));
+    expect(body.choices[0].finish_reason).toBe('length');
+    const sum = await spent('/end');
+    expect(sum).toBeLessThanOrEqual(0.1);
+    expect(sum).toBeGreaterThan(0.095);
+  });
+
+  test('is refused when not even its input fits, also the first one', async () => {
+    await budget('/tiny', 1e-9);
+    const before = gateway.simulated.requests.length;
+    expect(await errorOf(await chat('hi', '/tiny'), 429)).toMatchObject({ code: 'budget_exceeded' });
+    expect(await errorOf(await chat('hi', '/tiny', { max_tokens: 1 }), 429)).toMatchObject({ code: 'budget_exceeded' });
+    expect(gateway.simulated.requests.length).toBe(before);
+  });
+
+  test('waits for what others have reserved when that is likely to leave enough', async () => {
+    await budget('/wait', 1);
+    await (await chat('Reply with exactly: a', '/wait')).text();
+    gateway.simulated.control.next({ holdAfterChunks: 1 });
+    const first = await chat(long(20), '/wait', { stream: true });
+    let isAnswered = false;
+    const second = chat('Reply with exactly: b', '/wait').finally(() => {
+      isAnswered = true;
+    });
+    await expect.poll(async () => (await row('/wait')).reserved).toBeGreaterThan(0.9);
+    await (await chat('Reply with exactly: c', '/elsewhere')).text();
+    expect(isAnswered).toBe(false);
+    gateway.simulated.control.release();
+    await first.text();
+    expect((await second).status).toBe(200);
+    await (await second).text();
+  });
+});
