@@ -268,6 +268,16 @@ describe('spending', () => {
     expect((await chat('/spending')).status).toBe(200);
   });
 
+  test('beyond the amount is a ratio above 1, and the budget says that it refuses', async () => {
+    await put('/admin/budgets/%2Fbeyond/daily', { amount: 4 });
+    await served('/beyond');
+    await served('/beyond');
+    expect(await row('/beyond')).toMatchObject({ usage_ratio: 0.5, refusing: false });
+    await put('/admin/budgets/%2Fbeyond/daily', { amount: 0.5 });
+    expect(await row('/beyond')).toMatchObject({ usage_ratio: 4, refusing: true });
+    expect((await chat('/beyond')).status).toBe(429);
+  });
+
   test('beyond the budget is refused on every endpoint, and recorded as refused', async () => {
     await put('/admin/budgets/%2Fclosed/daily', { amount: 1 });
     await served('/closed');

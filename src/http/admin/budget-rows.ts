@@ -27,7 +27,8 @@ export const budgetAnswer = z.object({
       `US dollars reserved for requests under way, for all budgets of the subject, besides \`spent\`; ${unknown}`,
     ),
   remaining: usd.nullable().describe(`US dollars, negative when the budget is exceeded; ${unknown}`),
-  usage_ratio: z.number().nullable().describe(`Spent part, from 0 to 1; ${unknown}`),
+  usage_ratio: z.number().nullable().describe(`Spent part, above 1 when the budget is exceeded; ${unknown}`),
+  refusing: z.boolean().nullable().describe(`Whether every request is refused now: nothing is left; ${unknown}`),
   period_ratio: z.number().describe('Elapsed part of the period, from 0 to 1'),
 });
 
@@ -106,7 +107,8 @@ function budgetRow(rule: BudgetRule, state: BudgetsState, figures: BudgetFigures
     has_usage: read?.hasUsage ?? null,
     reserved: reserved === undefined ? null : usdOf(reserved),
     remaining: spent === undefined ? null : usdOf(amount - spent),
-    usage_ratio: spent === undefined ? null : share(spent / amount),
+    usage_ratio: spent === undefined ? null : Math.max(0, spent / amount),
+    refusing: spent === undefined ? null : spent >= amount,
     period_ratio: share((at - start) / (end - start)),
   };
 }
