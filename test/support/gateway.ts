@@ -80,7 +80,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const others =
     service === undefined
       ? await startOthers(gateway, env, masterKey)
-      : await startWorkers(gateway, service, async (worker) => {
+      : await startWorkers(gateway, service, config.server.workers, async (worker) => {
           const other = await startGateway(config, masterKey, pino({ level: 'silent' }), { ...companions, worker });
           await listedAll(other.url, masterKey, providersIn(env));
           return other;
@@ -187,10 +187,11 @@ async function shareLog({ dataDir, log: { url, durability }, server }: Config): 
 async function startWorkers(
   first: Gateway,
   service: SharedService,
+  count: number,
   start: (place: WorkerPlace) => Promise<Gateway>,
 ): Promise<OtherGateways> {
   const started: Gateway[] = [];
-  for (let number = 2; number <= workersOfTests; number++) started.push(await start(service.place(number)));
+  for (let number = 2; number <= count; number++) started.push(await start(service.place(number)));
   const proxy = await startAlternatingProxy([first.url, ...started.map(({ url }) => url)]);
   return {
     proxy,
