@@ -1,6 +1,10 @@
-/** `chancery log accept-loss`: exits with 0 when nothing is missing any more, 1 when the log cannot be opened. */
+/**
+ * `chancery log accept-loss`: exits with 0 when nothing is missing any more, 1 when the log cannot be opened. With
+ * `--dry-run`, 0 when nothing is missing, 1 when something is, or the log cannot be read.
+ */
 import { EmbeddedLog } from '../events/embedded/embedded-log.ts';
 import { LogLocked } from '../events/embedded/log-errors.ts';
+import type { PositionRange } from '../events/embedded/losses.ts';
 import { formatPosition } from '../events/sequence-position.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import { logDirectoryOf } from './log-directory.ts';
@@ -15,12 +19,14 @@ export async function logAcceptLoss(
   by: string,
   terminal: Terminal,
 ): Promise<number> {
+  const isDryRun = args.switches.has('dryRun');
   const reason = args.values['reason']?.trim() ?? '';
-  if (reason === '') throw new UsageError('--reason TEXT is required: it is recorded in the log');
+  if (reason === '' && !isDryRun) throw new UsageError('--reason TEXT is required: it is recorded in the log');
   const directory = await logDirectoryOf(args, parts, terminal, 'write');
   if (directory === undefined) return 1;
   let log: EmbeddedLog;
   try {
+    if (isDryRun) return await listLoss(directory, terminal);
     log = await EmbeddedLog.open(directory, { acceptLoss: { by, reason, at: new Date() } });
   } catch (error) {
     if (!(error instanceof Error)) throw error;
@@ -36,16 +42,32 @@ export async function logAcceptLoss(
   }
 }
 
+async function listLoss(directory: string, terminal: Terminal): Promise<number> {
+  const parts = await EmbeddedLog.findLoss(directory);
+  if (parts.length === 0) {
+    await writeLine(terminal, `nothing is missing in the log ${directory}`);
+    return 0;
+  }
+  for (const { positions, files, reason } of parts) {
+    const what = [...(reason === undefined ? [] : [reason]), ...files].join(', ');
+    if (positions === undefined) await writeLine(terminal, `would be made again: ${what}`);
+    else await writeLine(terminal, `would be lost: ${described(positions)} (${what})`);
+  }
+  await writeLine(terminal, 'nothing was changed; "chancery log accept-loss --reason TEXT" accepts this loss');
+  return 1;
+}
+
+function described({ first, last }: PositionRange): string {
+  return `${count(last - first + 1, 'position')}, positions ${formatPosition(first)} to ${formatPosition(last)}`;
+}
+
 async function tell(directory: string, log: EmbeddedLog, terminal: Terminal): Promise<void> {
   const { acceptedLoss } = log;
   if (acceptedLoss === undefined) {
     await writeLine(terminal, `nothing is missing in the log ${directory}`);
     return;
   }
-  for (const { first, last } of acceptedLoss.positions) {
-    const range = `positions ${formatPosition(first)} to ${formatPosition(last)}`;
-    await writeLine(terminal, `lost: ${count(last - first + 1, 'position')}, ${range}`);
-  }
+  for (const positions of acceptedLoss.positions) await writeLine(terminal, `lost: ${described(positions)}`);
   for (const file of acceptedLoss.files) await writeLine(terminal, `missing: ${file}`);
   await writeLine(terminal, `the loss is recorded; the log ${directory} continues after position ${await log.head()}`);
 }

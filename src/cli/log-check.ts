@@ -43,6 +43,7 @@ async function tell(directory: string, check: LogCheck, terminal: Terminal): Pro
       `the log ${directory} is damaged: ${problem.segment} at byte ${problem.offset}${place}: ${problem.reason}`,
     );
     complain(terminal, `intact up to there: ${read}`);
+    complain(terminal, '"chancery log accept-loss --dry-run" lists all that cannot be read, or is missing');
     return;
   }
   await writeLine(terminal, `the log ${directory} is whole: ${read}`);

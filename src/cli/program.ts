@@ -157,8 +157,12 @@ const commands: readonly Command[] = [
   {
     name: 'log accept-loss',
     about:
-      'Continue a log that has lost files or events: records who accepted the loss, when, and which positions. These positions are not used again. Not while a gateway runs.',
-    flags: { reason: { value: 'TEXT', about: 'reason; recorded in the log' }, ...whereFlags },
+      'Continue a log that has lost files or events, or has damaged ones: reads all of it, keeps everything but the batches and compressed blocks that cannot be read, and records who accepted the loss, when, and which positions. These positions are not used again. Not while a gateway runs.',
+    flags: {
+      reason: { value: 'TEXT', about: 'reason; recorded in the log' },
+      'dry-run': { about: 'list what would be lost, and change nothing; exits with 1 when that is something' },
+      ...whereFlags,
+    },
     run: (args, parts) =>
       withTerminal(async (terminal) =>
         (await import('./log-accept-loss.ts')).logAcceptLoss(args, parts, userInfo().username, terminal),

@@ -20,9 +20,11 @@ export interface LogStatus {
   readonly segments: number;
   /**
    * A failure while events are accepted: full segments are not replaced, indexed or compressed; or another gateway on the
-   * same engine has read another log.
+   * same engine has read another log; or segments are damaged.
    */
   readonly degraded?: string;
+  /** Places in segments that cannot be read, as far as known; absent when there is none. */
+  readonly damage?: readonly string[];
   /** Number of these failures since the log was opened. */
   readonly failedRotations?: number;
   /**

@@ -138,6 +138,12 @@ export const readiness = z.looseObject({
     storage: z.enum(['ok', 'degraded', 'down']),
     stream_index: z.enum(['ok', 'rebuilding']).optional().describe('absent while the gateway starts'),
   }),
+  log_damage: z
+    .array(z.string())
+    .optional()
+    .describe(
+      'segments of the log that cannot be read, each with the place; `chancery log accept-loss` accepts the loss',
+    ),
   starting: z
     .looseObject({
       reason: z.enum([

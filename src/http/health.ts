@@ -15,6 +15,8 @@ export interface ServiceWorkers {
 export interface Readiness {
   /** Whether the log can be written; `degraded`: it can, but has another problem, which the gateway has logged. */
   log(): 'ok' | 'degraded' | 'down';
+  /** Places in the log that cannot be read. */
+  damage?(): readonly string[] | undefined;
   stopping(): boolean;
   /** The engine of a log that several gateways share; undefined for a log in files. */
   engine?(): LogEngineStatus | undefined;
@@ -56,9 +58,11 @@ export function registerHealth(app: Routes, readiness: Readiness): void {
     const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
     const components = { storage, stream_index: streamIndex, ...(analytics === undefined ? {} : { analytics }) };
     const engine = readiness.engine?.();
+    const damage = readiness.damage?.();
     const answer = {
       status,
       components,
+      ...(damage === undefined ? {} : { log_damage: damage }),
       ...(engine === undefined ? {} : { log_engine: engineAnswer(engine) }),
       ...(workers === undefined ? {} : { workers: workersAnswer(workers) }),
     };

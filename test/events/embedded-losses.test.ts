@@ -34,6 +34,8 @@ interface Lost {
   readonly names: string;
   /** The number of events left. */
   readonly left: number;
+  /** Whether everything can be read nevertheless: then no position is lost. */
+  readonly kept?: boolean;
   /** The segment that a check finds damaged; else it finds positions missing. */
   readonly damaged?: string;
 }
@@ -101,6 +103,7 @@ describe('an incomplete log', () => {
   const middle = { positions: { first: second, last: third - 1 }, names: name(second), left: events - third + second };
   const damaged = { ...middle, options: small, damaged: name(second) };
   const nothing = { names: '', left: events };
+  const whole = { left: events, kept: true };
 
   const cases: [string, Lost][] = [
     ['the newest segment', { ...newest, options: raw, damage: removeNewest }],
@@ -108,10 +111,10 @@ describe('an incomplete log', () => {
     ['the newest segment and the index', { ...newest, options: small, damage: and(removeNewest, removeIndex) }],
     ['a compressed segment that is empty', { ...damaged, damage: resize('zst', 0) }],
     ['a compressed segment that was cut short', { ...damaged, damage: resize('zst', 40) }],
-    ['the table of a compressed segment, which is empty', { ...damaged, damage: resize('json', 0) }],
+    ['the table of a compressed segment, which is empty', { ...damaged, ...whole, damage: resize('json', 0) }],
     [
       'the table of a compressed segment, which is damaged, and the index',
-      { ...damaged, damage: and(resize('json', 50), removeIndex) },
+      { ...damaged, ...whole, damage: and(resize('json', 50), removeIndex) },
     ],
     ['every segment', { ...all, options: raw, damage: removeSegments }],
     ['every segment, compressed ones', { ...all, options: small, damage: removeSegments }],
@@ -154,6 +157,7 @@ describe('an incomplete log', () => {
       'the table of a compressed segment',
       {
         ...middle,
+        ...whole,
         names: `${name(second)}.json`,
         options: small,
         damage: (dir) => rmSync(filesOf(dir, '.json')[1] ?? ''),
@@ -240,7 +244,7 @@ describe('an incomplete log', () => {
           by: 'olga',
           reason: 'the disk is gone',
           acceptedAt: '1970-01-01T00:00:00.000Z',
-          positions: lost.positions === undefined ? [] : [lost.positions],
+          positions: lost.positions === undefined || lost.kept ? [] : [lost.positions],
         },
       });
       expect(new Set(all.map(({ position }) => position)).size).toBe(all.length);

@@ -9,7 +9,7 @@ import { indexedSegments } from './archive/indexed-segments.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import type { FrameRun } from './frame-run.ts';
-import { identityFile, identityInFile, readIdentity } from './identity.ts';
+import { identityFile, readIdentity, soundIdentity } from './identity.ts';
 import { type Inspection, inspectSegments } from './inspect-segments.ts';
 import { describeMissing, LogCorrupted, type MissingPart } from './log-errors.ts';
 import { readLosses } from './losses.ts';
@@ -153,7 +153,7 @@ class Check {
     if (inspection instanceof Error) throw inspection;
     const [missing] = inspection.missing;
     if (missing !== undefined) throw new BadEvent(problemOfMissing(missing));
-    if (identityInFile(this.disk, this.dir) === undefined)
+    if ((await soundIdentity(this.disk, this.dir)) === undefined)
       throw new BadEvent(problemOfMissing({ files: [identityFile] }));
     if (durable === undefined) throw new BadEvent(problemOfMissing({ files: [watermarkFile] }));
   }

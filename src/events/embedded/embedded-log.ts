@@ -33,17 +33,19 @@ import { ThreadedFinder } from './find/threaded-finder.ts';
 import { checkFolderUse } from './folder-use.ts';
 import { GroupCommit, type GroupCommitOptions, type RecordsAppend } from './group-commit.ts';
 import { InOrderWriter } from './in-order-writer.ts';
-import { IndexIsWrong, LogMoved, LogTakenOver } from './log-errors.ts';
+import type { SeenElsewhere } from './inspect-segments.ts';
+import { IndexIsWrong, LogMoved, LogTakenOver, type MissingPart } from './log-errors.ts';
 import { LogReader, type ReadableSegment, type ReadableSegments } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import { makeDirectory } from './make-directory.ts';
-import { openFiles } from './open-files.ts';
+import { findLoss, openFiles } from './open-files.ts';
 import type { LossAcceptance, OpenedSegments, Recovery } from './recover.ts';
 import { RotationHealth } from './rotation-health.ts';
 import type { Segment } from './segment.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { readStreamParts, visiblePart } from './stream-reader.ts';
+import { verifyClosed } from './verify-closed.ts';
 import type { Watermark } from './watermark.ts';
 import { lockForWriting, type WriterLock, writerOf } from './writer-lock.ts';
 
@@ -57,6 +59,8 @@ export interface EmbeddedLogOptions {
   readonly layOutBytes?: number;
   /** Whether full segments are compressed. Default true. */
   readonly seal?: boolean;
+  /** Whether the closed segments are read once in the background, to report damage in the status. Default false. */
+  readonly verify?: boolean;
   /** Whether streams are found on a thread also when the log is small. Default false. */
   readonly findOnThread?: boolean;
   /** How many streams of closed segments may be in memory until the index has them. Default 400,000. */
@@ -66,6 +70,8 @@ export interface EmbeddedLogOptions {
   readonly warn?: (message: string, error: unknown) => void;
   /** For opening a log with missing parts: they are then recorded as lost, and their positions are not used again. */
   readonly acceptLoss?: LossAcceptance;
+  /** Evidence from outside the folder of how far the log reached. */
+  readonly seen?: SeenElsewhere;
   /**
    * The log is a copy that is fed by `inOrder()` from an engine. Nothing of its own is recorded, also not what was cut
    * off at the opening: the engine has it. Only such an opening accepts a folder with a `replicaFile`.
@@ -130,6 +136,9 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   /** How often frames were moved to another segment after a failed sync. */
   #moves = 0;
   #placeTimer: NodeJS.Timeout | undefined;
+  readonly #closed = new AbortController();
+  /** Places in segments that cannot be read. */
+  readonly #damage: string[] = [];
   #closing: Promise<void> | undefined;
 
   private constructor(parts: {
@@ -238,11 +247,15 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     const lock = lockForWriting(dir);
     let watermark: Watermark | undefined;
     try {
-      const files = await openFiles(disk, dir, (mark) => indexedSegments(dir, mark), options.acceptLoss);
+      const files = await openFiles(disk, dir, (mark) => indexedSegments(dir, mark), {
+        ...(options.acceptLoss === undefined ? {} : { acceptance: options.acceptLoss }),
+        ...(options.seen === undefined ? {} : { seen: options.seen }),
+      });
       ({ watermark } = files);
       const log = new EmbeddedLog({ dir, disk, options, lock, ...files });
       log.#closedSegments.start();
       if (!options.replica) await log.#recordOpening(files.opened);
+      if (options.verify) void log.#verify(options.warn ?? (() => {}));
       log.#placeTimer = setInterval(() => log.#commit.checkPlace(), placeCheckMs).unref();
       return log;
     } catch (error) {
@@ -250,6 +263,29 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       lock.release();
       throw error;
     }
+  }
+
+  /**
+   * What `acceptLoss` would accept, in the order of positions; none when the log is whole. Reads all of it.
+   * @throws LogLocked, LogCorrupted, and what the file system throws
+   */
+  static async findLoss(directory: string, seen?: SeenElsewhere): Promise<readonly MissingPart[]> {
+    const dir = path.resolve(directory);
+    const lock = lockForWriting(dir);
+    try {
+      return await findLoss(nodeDisk, dir, (mark) => indexedSegments(dir, mark), seen);
+    } finally {
+      lock.release();
+    }
+  }
+
+  async #verify(warn: (message: string, error: unknown) => void): Promise<void> {
+    const closed = this.#segments.all.slice(0, -1);
+    const segments = closed.map((segment) => ({ segment, last: this.#segments.endOf(segment) - 1 }));
+    await verifyClosed(this, segments, this.#closed.signal, (damage) => {
+      this.#damage.push(`segment ${damage.segment} at byte ${damage.offset}: ${damage.reason}`);
+      warn('a segment of the event log is damaged; everything else is read and written', damage);
+    });
   }
 
   async #recordOpening({ recovery, losses }: OpenedSegments): Promise<void> {
@@ -370,6 +406,8 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
 
   status(): LogStatus {
     const reason = this.#commit.trouble;
+    const damage = this.#damage.length === 0 ? undefined : `the event log is damaged: ${this.#damage.join('; ')}`;
+    const degraded = [this.#rotation.lastError, damage].filter((problem) => problem !== undefined);
     return {
       state: reason === undefined ? 'ok' : 'unavailable',
       reason,
@@ -378,7 +416,8 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       unsyncedBytes: this.#commit.unsyncedBytes,
       queuedBytes: this.#commit.queuedBytes,
       segments: this.#segments.all.length,
-      degraded: this.#rotation.lastError,
+      degraded: degraded.length === 0 ? undefined : degraded.join('; '),
+      damage: this.#damage.length === 0 ? undefined : [...this.#damage],
       failedRotations: this.#rotation.failures,
       unindexedSegments: this.#closedSegments.unknownSegments,
       subscriptions: this.#hub.counts.open,
@@ -414,6 +453,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
 
   async #close(): Promise<void> {
     clearInterval(this.#placeTimer);
+    this.#closed.abort();
     try {
       await this.#commit.close();
     } finally {

@@ -8,6 +8,7 @@ import { frameHeaderBytes, markOf } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { openBlocks } from './open-blocks.ts';
 import { segmentFile, segmentName, segmentsIn } from './segment.ts';
+import { Watermark } from './watermark.ts';
 
 const identitySchema = z.object({
   format: z.literal('chancery-log'),
@@ -30,10 +31,19 @@ export interface LogIdentity {
  * @throws LogCorrupted when there are segments and neither the file nor a segment yields the mark
  */
 export async function readIdentity(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
-  const found = identityInFile(disk, dir);
+  const found = await soundIdentity(disk, dir);
   if (found !== undefined) return found;
   const mark = await markFromSegments(disk, dir);
   return mark === undefined ? undefined : { id: unknownId, mark };
+}
+
+/** As `identityInFile`; undefined, too, when the segments and the note of what is on disk agree on another mark. */
+export async function soundIdentity(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
+  const found = identityInFile(disk, dir);
+  const noted = Watermark.find(disk, dir)?.mark;
+  if (found === undefined || noted === undefined || noted === found.mark) return found;
+  const ofSegments = await markFromSegments(disk, dir).catch(() => undefined);
+  return ofSegments === noted ? undefined : found;
 }
 
 /** Undefined when the file is lost or damaged. */
@@ -61,12 +71,16 @@ export async function markFromSegments(disk: Disk, dir: string): Promise<number 
   let withBytes: string | undefined;
   for (const first of segments.keys()) {
     const name = segmentName(first);
-    const blocks = await openBlocks(disk, dir, name, 0, []);
-    const block = await blocks.read(0, frameHeaderBytes, false).finally(() => blocks.close());
-    if (block === undefined) continue;
+    try {
+      const blocks = await openBlocks(disk, dir, name, 0, []);
+      const block = await blocks.read(0, frameHeaderBytes, false).finally(() => blocks.close());
+      if (block === undefined) continue;
+      const mark = markOf(block.buffer.subarray(block.start, block.end));
+      if (mark !== undefined) return mark;
+    } catch (error) {
+      if (!(error instanceof LogCorrupted)) throw error;
+    }
     withBytes ??= segmentFile(dir, name, 'seg');
-    const mark = markOf(block.buffer.subarray(block.start, block.end));
-    if (mark !== undefined) return mark;
   }
   if (withBytes === undefined) return undefined;
   throw new LogCorrupted(path.basename(withBytes), 0, `${identityFile} is missing or damaged, and no frame is whole`);

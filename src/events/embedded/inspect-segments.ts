@@ -29,6 +29,14 @@ export interface KnownOfLog {
   /** First and last position of the segments in the stream index; all of them were on disk when they were entered. */
   readonly indexed: ReadonlyMap<number, number>;
   readonly losses: Losses;
+  /** Evidence that events up to there were on disk, from outside the folder of the log. */
+  readonly seen?: SeenElsewhere | undefined;
+}
+
+export interface SeenElsewhere {
+  readonly position: number;
+  /** What was built from them, for the operator. */
+  readonly by: string;
 }
 
 /** The incomplete end of the log. Later bytes were never acknowledged. */
@@ -99,9 +107,9 @@ class SegmentInspection {
 
   constructor(log: LogFiles, known: KnownOfLog) {
     this.#log = log;
-    this.#known = known;
-    this.#acknowledged = known.durable ?? 0;
-    for (const last of known.indexed.values()) this.#acknowledged = Math.max(this.#acknowledged, last);
+    this.#known = { ...known, indexed: credible(known.indexed, log) };
+    this.#acknowledged = Math.max(known.durable ?? 0, known.seen?.position ?? 0);
+    for (const last of this.#known.indexed.values()) this.#acknowledged = Math.max(this.#acknowledged, last);
   }
 
   run(): Inspection {
@@ -294,7 +302,10 @@ class SegmentInspection {
   }
 
   #noteMissing(first: number, last: number): void {
-    this.#missing.push({ positions: { first, last }, files: this.#namesOfMissing(first, last) });
+    const files = this.#namesOfMissing(first, last);
+    const { seen } = this.#known;
+    if (seen?.position === last) files.push(`${seen.by} was built from them`);
+    this.#missing.push({ positions: { first, last }, files });
   }
 
   /** The files that held the positions, as far as their names are known. */
@@ -319,6 +330,19 @@ class SegmentInspection {
   }
 }
 
+/**
+ * The index is derived: one with a segment that reaches into the next one, or without an end, is damaged, and no evidence
+ * that anything is missing.
+ */
+export function credible(indexed: KnownOfLog['indexed'], { disk, dir }: LogFiles): KnownOfLog['indexed'] {
+  const firsts = [...new Set([...segmentsIn(disk.list(dir)).keys(), ...indexed.keys()])].toSorted((a, b) => a - b);
+  const isDamaged = [...indexed].some(([first, last]) => {
+    const following = firsts[firsts.indexOf(first) + 1];
+    return last < first || (following !== undefined && last >= following);
+  });
+  return isDamaged ? new Map() : indexed;
+}
+
 function described({ writer, first, last }: WrittenRange): string {
   const who =
     writer === 0 ? 'an unknown writer' : `the writer that opened it at ${new Date(writer * 1000).toISOString()}`;
@@ -326,8 +350,8 @@ function described({ writer, first, last }: WrittenRange): string {
 }
 
 function comeBack(first: number): LogCorrupted {
-  const reason = 'its positions were accepted as lost, but it exists: move its files out of the folder';
-  return new LogCorrupted(segmentName(first), 0, reason);
+  const reason = 'its positions were accepted as lost, but it exists';
+  return new LogCorrupted(segmentName(first), 0, reason, undefined, 'Move its files out of the folder');
 }
 
 function closedSegment(first: number): Segment {

@@ -1,5 +1,8 @@
 /** Errors about a log's files, beyond the port's own errors. */
 
+const wayOut =
+  'Put the files back from a backup, or record the loss with "chancery log accept-loss --reason TEXT" and continue without';
+
 /** The bytes on disk are not those that were written. Nothing is repaired or skipped silently. */
 export class LogCorrupted extends Error {
   readonly code = 'log_corrupted';
@@ -7,8 +10,9 @@ export class LogCorrupted extends Error {
   /** Byte offset in the segment, uncompressed. */
   readonly offset: number;
   readonly reason: string;
-  constructor(segment: string, offset: number, reason: string, cause?: unknown) {
-    super(`the event log is damaged: segment ${segment} at byte ${offset}: ${reason}`, { cause });
+  /** @param advice what to do; by default how to accept the smallest loss */
+  constructor(segment: string, offset: number, reason: string, cause?: unknown, advice = `${wayOut} what is damaged`) {
+    super(`the event log is damaged: segment ${segment} at byte ${offset}: ${reason}. ${advice}`, { cause });
     this.segment = segment;
     this.offset = offset;
     this.reason = reason;
@@ -31,10 +35,7 @@ export class LogIncomplete extends Error {
   readonly missing: readonly MissingPart[];
   constructor(dir: string, missing: readonly MissingPart[]) {
     const parts = missing.map(describeMissing).join('; ');
-    super(
-      `the event log in ${dir} is incomplete: ${parts}. Put the files back from a backup, or record the loss with ` +
-        '"chancery log accept-loss --reason TEXT" and continue without them',
-    );
+    super(`the event log in ${dir} is incomplete: ${parts}. ${wayOut} them`);
     this.missing = missing;
   }
 }

@@ -78,7 +78,8 @@ export function readLosses(disk: Disk, dir: string): Losses {
   try {
     return new Losses(fileSchema.parse(JSON.parse(text)).accepted);
   } catch (error) {
-    throw new LogCorrupted(lossesFile, 0, 'the list of accepted losses cannot be read', error);
+    const advice = `Put ${lossesFile} back from a backup: without it lost positions would be used again`;
+    throw new LogCorrupted(lossesFile, 0, 'the list of accepted losses cannot be read', error, advice);
   }
 }
 

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Disk } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';
+import { parseManifestText } from './manifest-text.ts';
 import { segmentFile } from './segment.ts';
 
 const count = z.number().int().nonnegative();
@@ -33,9 +34,9 @@ export type Manifest = z.infer<typeof manifestSchema>;
 
 /** @throws LogCorrupted; what the file system throws, for example ENOENT */
 export function readManifest(disk: Disk, dir: string, name: string): Manifest {
-  const text = disk.readFile(segmentFile(dir, name, 'json')).toString();
+  const parsed = parseManifestText(disk.readFile(segmentFile(dir, name, 'json')).toString(), name);
   try {
-    return manifestSchema.parse(JSON.parse(text));
+    return manifestSchema.parse(parsed);
   } catch (error) {
     throw new LogCorrupted(name, 0, 'its manifest cannot be read', error);
   }

@@ -1,9 +1,11 @@
 /** Opens or creates the files of a log for its writer, and verifies that no earlier file is missing. */
 import type { Disk } from './disk.ts';
-import { identityFile, identityInFile, markFromSegments, newMark, writeIdentity } from './identity.ts';
+import { identityFile, markFromSegments, newMark, soundIdentity, writeIdentity } from './identity.ts';
+import { inspectSegments, type SeenElsewhere } from './inspect-segments.ts';
 import type { MissingPart } from './log-errors.ts';
 import { lossesFile, noLosses, readLosses } from './losses.ts';
 import { finishRewrites, type LossAcceptance, type OpenedSegments, openSegments } from './recover.ts';
+import { findDamage } from './salvage.ts';
 import { rewrittenIn, segmentsIn } from './segment.ts';
 import { Watermark, watermarkFile } from './watermark.ts';
 
@@ -23,9 +25,9 @@ export async function openFiles(
   disk: Disk,
   dir: string,
   indexed: (mark: number) => ReadonlyMap<number, number>,
-  acceptance?: LossAcceptance,
+  { acceptance, seen }: { readonly acceptance?: LossAcceptance; readonly seen?: SeenElsewhere } = {},
 ): Promise<OpenedFiles> {
-  const identity = identityInFile(disk, dir);
+  const identity = await soundIdentity(disk, dir);
   if (identity === undefined && !hasTraces(disk, dir)) {
     if (acceptance !== undefined) throw new Error(`there is no event log in ${dir}`);
     return createFiles(disk, dir);
@@ -37,7 +39,7 @@ export async function openFiles(
   try {
     const durable = watermark?.read();
     if (durable === undefined) absent.push({ files: [watermarkFile] });
-    const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir) };
+    const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir), seen };
     const takeOver = async () => (await watermark?.takeOver()) ?? false;
     const opened = await openSegments({ disk, dir, mark }, known, absent, acceptance, takeOver);
     if (watermark === undefined || durable === undefined) {
@@ -54,6 +56,34 @@ export async function openFiles(
     watermark?.close();
     throw error;
   }
+}
+
+/**
+ * What an opening with an acceptance would accept as lost. Changes no file of the log.
+ * @throws LogLocked; LogCorrupted when no acceptance helps
+ */
+export async function findLoss(
+  disk: Disk,
+  dir: string,
+  indexed: (mark: number) => ReadonlyMap<number, number>,
+  seen?: SeenElsewhere,
+): Promise<MissingPart[]> {
+  const identity = await soundIdentity(disk, dir);
+  if (identity === undefined && !hasTraces(disk, dir)) throw new Error(`there is no event log in ${dir}`);
+  const mark = identity?.mark ?? (await markOfTraces(disk, dir));
+  const watermark = Watermark.openForReading(disk, dir, mark);
+  const durable = watermark?.read();
+  watermark?.close();
+  const files = { disk, dir, mark };
+  const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir), seen };
+  const parts: MissingPart[] = [
+    ...(identity === undefined ? [{ files: [identityFile] }] : []),
+    ...(durable === undefined ? [{ files: [watermarkFile] }] : []),
+  ];
+  const damage = findDamage(files, known);
+  parts.push(...damage.segments.flatMap((segment) => segment.parts));
+  if (damage.segments.length === 0) return [...parts, ...inspectSegments(files, known).missing];
+  return [...parts, ...damage.absent.map((positions) => ({ positions, files: ['in no segment'] }))];
 }
 
 async function createFiles(disk: Disk, dir: string): Promise<OpenedFiles> {

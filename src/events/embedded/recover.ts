@@ -5,6 +5,7 @@ import { type Inspection, inspectSegments, type KnownOfLog, type Surplus } from 
 import { LogIncomplete, type MissingPart } from './log-errors.ts';
 import type { LogFiles } from './log-files.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
+import { findDamage, writeAgain } from './salvage.ts';
 import { type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { rewrittenFile, rewrittenIn, Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
@@ -57,23 +58,37 @@ export async function openSegments(
   takeOver: TakeOver,
 ): Promise<OpenedSegments> {
   const { disk, dir } = log;
-  const seen = filesNow(log);
-  let inspection = inspectSegments(log, known);
-  if (acceptance === undefined && absent.length + inspection.missing.length > 0) {
-    throw new LogIncomplete(dir, [...absent, ...inspection.missing]);
-  }
-  const wasClosed = await takeOver();
-  // a writer whose lock was lost may have acknowledged more until then; from now on it does not
-  if (filesNow(log) !== seen) inspection = inspectSegments(log, known);
-  const missing = [...absent, ...inspection.missing];
-  let { losses } = known;
   let accepted: AcceptedLoss | undefined;
-  if (missing.length > 0) {
-    if (acceptance === undefined) throw new LogIncomplete(dir, missing);
-    // before any change: after this, in every case, the lost positions are not used again
-    accepted = entryFor(missing, acceptance);
-    losses = await writeLosses(disk, dir, [...losses.accepted, accepted]);
+  let { losses } = known;
+  /** Before any change that loses something: after this, in every case, the lost positions are not used again. */
+  async function accept(missing: readonly MissingPart[], by: LossAcceptance): Promise<void> {
+    if (missing.length === 0) return;
+    const before = losses.accepted.filter((loss) => loss !== accepted);
+    accepted = entryFor(missing, by, accepted);
+    losses = await writeLosses(disk, dir, [...before, accepted]);
   }
+  let wasClosed = false;
+  let indexed = known.indexed;
+  if (acceptance !== undefined) {
+    wasClosed = await takeOver();
+    const { segments: damaged } = findDamage(log, known);
+    if (damaged.length > 0) {
+      const parts = damaged.flatMap((segment) => segment.parts);
+      await writeAgain(log, damaged, () => accept(parts, acceptance));
+      indexed = new Map([...indexed].filter(([first]) => damaged.every((segment) => segment.first !== first)));
+    }
+  }
+  const seen = filesNow(log);
+  let inspection = inspectSegments(log, { ...known, indexed, losses });
+  if (acceptance === undefined) {
+    if (absent.length + inspection.missing.length > 0) throw new LogIncomplete(dir, [...absent, ...inspection.missing]);
+    wasClosed = await takeOver();
+    // a writer whose lock was lost may have acknowledged more until then; from now on it does not
+    if (filesNow(log) !== seen) inspection = inspectSegments(log, known);
+  }
+  const missing = [...absent, ...inspection.missing];
+  if (acceptance !== undefined) await accept(missing, acceptance);
+  else if (missing.length > 0) throw new LogIncomplete(dir, missing);
   for (const file of inspection.leftovers) await disk.removeLater(file);
   for (const file of inspection.halves) disk.rename(file, `${file}.damaged`);
   for (const surplus of inspection.surplus) await moveAside(log, surplus);
@@ -143,13 +158,19 @@ async function cutAt(
   }
 }
 
-function entryFor(missing: readonly MissingPart[], { by, reason, at }: LossAcceptance): AcceptedLoss {
+/** @param before what was accepted at this opening already */
+function entryFor(
+  missing: readonly MissingPart[],
+  { by, reason, at }: LossAcceptance,
+  before: AcceptedLoss | undefined,
+): AcceptedLoss {
+  const positions = missing.map((part) => part.positions).filter((range) => range !== undefined);
   return {
     at: at.toISOString(),
     by,
     reason,
-    positions: missing.map(({ positions }) => positions).filter((positions) => positions !== undefined),
-    files: missing.flatMap(({ files }) => files),
+    positions: [...(before?.positions ?? []), ...positions].toSorted((one, other) => one.first - other.first),
+    files: [...(before?.files ?? []), ...missing.flatMap(({ files }) => files)],
     recorded: false,
   };
 }

@@ -54,6 +54,7 @@ export function createGatewayServer(options: GatewayServerOptions) {
   });
   registerHealth(app, {
     log: () => (options.isCurrent() ? storageHealth(log) : 'down'),
+    damage: () => log.status().damage,
     streamIndex: () => (log.status().unindexedSegments === 0 ? 'ok' : 'rebuilding'),
     stopping: isStopping,
     engine: () => log.status().engine,

@@ -39,7 +39,7 @@ export async function openGatewayLog(
   }
   if (log.engine === undefined) {
     refuseMissingLog({ dataDir, url: log.url });
-    return openLog(log.url, { durability: log.durability, warn });
+    return openLog(log.url, { durability: log.durability, warn, verify: true });
   }
   removeViewsOfMissingReplica({ dataDir, folder: log.engine.folder });
   // Loads the client of the engine.

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
 import type { FrameRun } from '../frame-run.ts';
 import type { Manifest } from '../manifest.ts';
+import { manifestText } from '../manifest-text.ts';
 import { segmentFile } from '../segment.ts';
 import type { StreamCategories } from '../segment-streams.ts';
 import { packNow } from '../zstd.ts';
@@ -87,7 +88,7 @@ export class SealedFile {
       categories,
       blocks: this.#blocks,
     };
-    const table = Buffer.from(`${JSON.stringify(manifest)}\n`);
+    const table = Buffer.from(manifestText(manifest));
     try {
       await verifySealed({ disk: this.#disk, mark }, temporary, manifest, this.#frames, pace);
     } catch (error) {

@@ -6,6 +6,7 @@ import { LogCorrupted } from '../log-errors.ts';
 import type { LogFiles } from '../log-files.ts';
 import type { Losses } from '../losses.ts';
 import type { Manifest } from '../manifest.ts';
+import { manifestText } from '../manifest-text.ts';
 import { RawBlocks } from '../raw-blocks.ts';
 import { segmentFile, segmentsIn } from '../segment.ts';
 import { walkBlocks } from '../walk-blocks.ts';
@@ -156,7 +157,7 @@ class SegmentsCopy {
     }
     const table = `${file('json')}.tmp`;
     await this.#writeFile(table, async (fd) => {
-      const content = Buffer.from(`${JSON.stringify(manifest)}\n`);
+      const content = Buffer.from(manifestText(manifest));
       writeFully(disk, fd, content, 0, content.length, 0);
     });
     // an uncompressed form has precedence until both files are there; one of them alone would be a damaged segment
