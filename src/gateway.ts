@@ -328,6 +328,8 @@ async function startComponents(
     requests,
     recorder,
     hasOtherGateways: () => lease.hasOthers(),
+    whenCacheProcessed:
+      responseCache === undefined ? undefined : (position) => responseCache.cache.whenIndexed(position),
   });
   limits.registerUsage(app, reports.usageFigures, lease.readToPresent);
   registerPassthroughRoutes(app, { config, log, registry, access, tracked: stored.tracked, requests });

@@ -1,6 +1,7 @@
 /** The index of the response cache: from the digest of a request to the exchange that answered it. */
 import { z } from 'zod';
 import { answerCached, cacheHit, cachePurged } from '../events/catalogue/cache.ts';
+import { responseDeleted } from '../events/catalogue/response.ts';
 import { idOf } from '../events/event.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
@@ -49,8 +50,8 @@ const saved = z.object({ entries: z.array(row), purges: z.number() });
 export function cachedAnswersView(maxEntries: number): Projection<CachedAnswersState> {
   return {
     name: 'cached-answers',
-    version: 2,
-    filter: { types: [answerCached.type, cacheHit.type, cachePurged.type] },
+    version: 3,
+    filter: { types: [answerCached.type, cacheHit.type, cachePurged.type, responseDeleted.type] },
     initial: () => ({ entries: new Map(), purges: 0 }),
     apply(state, event) {
       const { entries } = state;
@@ -71,6 +72,12 @@ export function cachedAnswersView(maxEntries: number): Projection<CachedAnswersS
         if (entry !== undefined) {
           entries.delete(entry.digest);
           entries.set(entry.digest, entry);
+        }
+      } else if (isA(event, responseDeleted)) {
+        const { cached } = event.data;
+        // Another answer may have its place.
+        if (cached !== undefined && entries.get(cached.digest)?.exchangeId === cached.exchangeId) {
+          entries.delete(cached.digest);
         }
       } else if (isA(event, cachePurged)) {
         for (const entry of selected(state, event.data)) entries.delete(entry.digest);

@@ -1,6 +1,7 @@
 /** The operations on a stored response: retrieve, list its input, cancel, delete. */
+import { answerCached, cacheHit } from '../../events/catalogue/cache.ts';
 import { responseDeleted } from '../../events/catalogue/response.ts';
-import { type EventContext, streamName } from '../../events/event.ts';
+import { type EventContext, type Position, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { Provider, ReplyBody } from '../../providers/provider.ts';
@@ -39,6 +40,8 @@ export interface LifecycleDependencies {
   cancelRunning(id: string): Promise<void> | undefined;
   /** Whether other gateways use the log, which may generate a response. */
   hasOtherGateways(): boolean;
+  /** Resolves when the index of the response cache has processed everything up to the position. Undefined without a cache. */
+  whenCacheProcessed?: ((position: Position) => Promise<void>) | undefined;
   /** How long another gateway may take to end a response, in milliseconds: longer than a takeover. */
   readonly endElsewhereMs: number;
 }
@@ -172,15 +175,34 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
   // A response that the provider no longer has counts as deleted; any other error is returned before the stored
   // response is deleted.
   if (provider !== undefined) await callAboutResponse(provider, 'DELETE', '', request);
-  const events = [responseDeleted.create({}, context)];
+  const cached = await cachedAnswerOf(stored.exchangeId, deps.log);
+  const events = [responseDeleted.create(cached === undefined ? {} : { cached }, context)];
   try {
-    await deps.log.append([{ stream: streamName('response', id), events, expectedRevision: stored.revision }]);
+    const write = { stream: streamName('response', id), events, expectedRevision: stored.revision };
+    const { position } = await deps.log.append([write]);
+    if (cached !== undefined) await deps.whenCacheProcessed?.(position);
   } catch (error) {
     if (error instanceof WrongExpectedRevision) return deleteResponse(request, deps);
     throw error;
   }
   return { id, object: 'response', deleted: true };
 }
+
+/** The cached answer that the exchange gave or got; the last events of the exchange name it. */
+async function cachedAnswerOf(exchangeId: string, log: Pick<EventLog, 'readStream'>) {
+  const last = log.readStream(streamName('exchange', exchangeId), { direction: 'backwards', maxCount: LAST_EVENTS });
+  for await (const { type, data } of last) {
+    if (type === answerCached.type) return { digest: answerCached.data.parse(data).digest, exchangeId };
+    if (type === cacheHit.type) {
+      const hit = cacheHit.data.parse(data);
+      return { digest: hit.digest, exchangeId: hit.exchangeId };
+    }
+  }
+  return undefined;
+}
+
+/** `cache.stored` and `cache.hit` are in the append of the end of their exchange. */
+const LAST_EVENTS = 32;
 
 /**
  * Ends a background response early. One that has ended is returned unchanged.

@@ -26,8 +26,13 @@ export const responseStored = defineEvent({
 
 export const responseDeleted = defineEvent({
   type: 'response.deleted',
-  when: 'A client deleted the response; it is no longer served.',
-  data: z.object({}),
+  when: 'A client deleted the response; it is no longer served, and neither is the cached answer that it was or had.',
+  data: z.object({
+    cached: z
+      .object({ digest: z.string(), exchangeId: z.string().describe('the exchange that a provider answered') })
+      .optional()
+      .describe('the answer of the response cache that is no longer served; absent when it was not cached'),
+  }),
 });
 
 export const responseCancelRequested = defineEvent({

@@ -44,6 +44,7 @@ export interface ClientRoutes {
   /** Whether other gateways use the log. */
   hasOtherGateways(): boolean;
   readonly recorder: RequestRecorder;
+  readonly whenCacheProcessed: LifecycleDependencies['whenCacheProcessed'];
 }
 
 export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
@@ -100,6 +101,7 @@ function lifecycle({
   requests,
   deferred,
   hasOtherGateways,
+  whenCacheProcessed,
 }: ClientRoutes): LifecycleDependencies {
   const { log, archive, keys, dialects } = recorded;
   return {
@@ -112,6 +114,7 @@ function lifecycle({
     access,
     cancelRunning: (id) => requests.detached.cancel(id),
     hasOtherGateways,
+    whenCacheProcessed,
     endElsewhereMs: Math.max(LEAST_WAIT_MS, LEASES * (config.log.leaseMs ?? 0)),
     deferred: deferred.usage,
   };

@@ -84,6 +84,33 @@ describe('a cached response', () => {
   });
 });
 
+describe.each(both)('deleting a response (%s)', (_kind, model) => {
+  const remove = async (id: string) =>
+    expect((await gateway.fetch(`/v1/responses/${id}`, { method: 'DELETE' })).status).toBe(200);
+
+  it.each([false, true])(
+    'removes its cached answer: the next equal request calls the provider (stream %s)',
+    async (stream) => {
+      const body = { model, input: fresh(), stream };
+      const idOf = async (answer: Response) => /"(resp_[^"]+)"/.exec(await answer.text())?.[1] ?? '';
+      const first = await post('/v1/responses', body);
+      const id = await idOf(first);
+      expect(outcomeOf(await post('/v1/responses', body))).toBe('HIT (exact)');
+      await remove(id);
+      const next = await post('/v1/responses', body);
+      expect(outcomeOf(next)).toBe('MISS');
+      const nextId = await idOf(next);
+      // The deletion of an answer that was replaced removes nothing.
+      const hit = await post('/v1/responses', body);
+      expect(outcomeOf(hit)).toBe('HIT (exact)');
+      // A response that the cache gave is the same answer.
+      await remove(await idOf(hit));
+      expect(outcomeOf(await post('/v1/responses', body))).toBe('MISS');
+      expect((await kinds.retrieve(nextId)).status).toBe(200);
+    },
+  );
+});
+
 describe('the response cache', () => {
   const [, model] = both[0];
   const chat = (extra: object = {}) => ({ model, messages: user(fresh()), ...extra });
