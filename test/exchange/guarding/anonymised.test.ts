@@ -101,6 +101,23 @@ describe.each(models)('a value in a request to %s', (model) => {
   });
 });
 
+describe('values that are written with other characters', () => {
+  const hidden = ['jane＠exam\u00adple。com', '４１１１ １１１１\n１１１１ １１１１'];
+  const text = `Write to ${hidden[0]} about ${hidden[1]}, ½ of it.`;
+
+  it.each(models)('reach no provider, and are restored as they were: %s', async (model) => {
+    const messages = user(`Reply with exactly: ${text}`);
+    const whole = await json(await ask('/v1/chat/completions', { model, messages }));
+    expect(whole.choices[0].message.content).toBe(text);
+    const streamed = await (await ask('/v1/messages', { model, max_tokens: 100, messages, stream: true })).text();
+    expect(textOf(dataOf(streamed))).toBe(text);
+    const response = await json(await ask('/v1/responses', { model, input: messages }));
+    expect(response.output[0].content[0].text).toBe(text);
+    for (const value of hidden) expect(sent()).not.toContain(JSON.stringify(value).slice(1, -1));
+    expect(sent()).toContain('<CARD_NUMBER_1>');
+  });
+});
+
 describe('a value in a request', () => {
   const model = 'llamacpp/simulated-small';
 

@@ -1,45 +1,71 @@
 /** Finds what several recognisers recognise. */
 import type { Finder, Found } from '../text/finder.ts';
 import { lookahead } from '../text/finder.ts';
+import { normalForm } from '../text/normal-form.ts';
+import { context } from '../text/stream-rewriter.ts';
 import type { Recogniser } from './recogniser.ts';
+
+/** More retained text, most of which is not shown, ends a stream with an error. */
+const mostRetained = 16_384;
 
 export interface RecognisedMatch extends Found {
   readonly entity: string;
 }
 
-/** @param ignored values that are no match */
+/** Reads the normal form of texts; matches are in the texts themselves. @param ignored values that are no match */
 export function recogniserFinder(
   recognisers: readonly Recogniser[],
   ignored: ReadonlySet<string> = new Set(),
 ): Finder<RecognisedMatch> {
+  const ignoredForms = new Set([...ignored].map((value) => normalForm(value).text));
   const longest = Math.max(1, ...recognisers.map((one) => one.longest));
   return {
     longest,
     scan(text) {
-      const searches = recognisers.filter(({ hint }) => hint.test(text)).map((one) => new Search(one, text, ignored));
+      const normal = normalForm(text);
+      const searches = recognisers
+        .filter(({ hint }) => hint.test(normal.text))
+        .flatMap((one) =>
+          [one.candidates, ...(one.furtherCandidates === undefined ? [] : [one.furtherCandidates])].map(
+            (candidates) => new Search(one, candidates, normal.text, ignoredForms),
+          ),
+        );
       return (from) => {
+        const place = normal.indexOf(from);
         let first: RecognisedMatch | undefined;
         for (const search of searches) {
-          const match = search.from(from);
+          const match = search.from(place);
           if (match !== undefined && (first === undefined || match.start < first.start)) first = match;
         }
-        return first;
+        if (first === undefined) return undefined;
+        const { start, end, entity } = first;
+        return { start: normal.startOf(start), end: normal.endOf(end - 1), entity };
       };
     },
-    undecidedFrom: (text, from) => Math.max(from, text.length - longest - lookahead, lastRegion(text, from)),
+    undecidedFrom(text, from) {
+      const { text: normal, indexOf, startOf } = normalForm(text);
+      const place = indexOf(from);
+      const undecided = Math.max(place, normal.length - longest - lookahead, lastRegion(normal, place));
+      const start = Math.max(from, startOf(undecided));
+      if (text.length - start > mostRetained) throw new Error(`a value may be longer than ${mostRetained} characters`);
+      return start;
+    },
+    contextBefore: (text, from) => normalForm(text.slice(0, from)).text.slice(-context),
   };
 }
 
 /** The next match of one recogniser, which is kept until the search is past it. */
 class Search {
   readonly #recogniser: Recogniser;
+  readonly #candidates: RegExp;
   readonly #text: string;
   readonly #ignored: ReadonlySet<string>;
   #next: RecognisedMatch | undefined;
   #from = -1;
 
-  constructor(recogniser: Recogniser, text: string, ignored: ReadonlySet<string>) {
+  constructor(recogniser: Recogniser, candidates: RegExp, text: string, ignored: ReadonlySet<string>) {
     this.#recogniser = recogniser;
+    this.#candidates = candidates;
     this.#text = text;
     this.#ignored = ignored;
   }
@@ -51,7 +77,8 @@ class Search {
   }
 
   #search(from: number): RecognisedMatch | undefined {
-    const { candidates, entity } = this.#recogniser;
+    const { entity } = this.#recogniser;
+    const candidates = this.#candidates;
     candidates.lastIndex = from;
     for (;;) {
       const found = candidates.exec(this.#text);
@@ -65,14 +92,14 @@ class Search {
   }
 }
 
-const space = /[ \u00a0]/;
+const space = /[ \n]/;
 const anySpace = /\s/;
 const digit = /\d/;
 const mostWithoutDigit = 4;
 
 /**
  * Where the last part of a text begins that a match can extend over: the last word, and the words before it that are
- * separated by single spaces and are part of a number. See `Recogniser.candidates`.
+ * separated by single spaces or line breaks and are part of a number. See `Recogniser.candidates`.
  */
 function lastRegion(text: string, from: number): number {
   let start = text.length;

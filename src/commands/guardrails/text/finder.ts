@@ -19,6 +19,8 @@ export interface Finder<Match extends Found = Found> {
    * when there is none. Default: `longest` and two further units before the end.
    */
   undecidedFrom?(text: string, from: number): number;
+  /** A short text that a search reads in place of the text before `from`. Default: its last four units. */
+  contextBefore?(text: string, from: number): string;
 }
 
 /** Units after a match that may decide it: the rest of a surrogate pair, a word boundary. */

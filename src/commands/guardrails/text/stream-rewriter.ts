@@ -5,7 +5,7 @@
 import { type Finder, type Found, lookahead } from './finder.ts';
 
 /** Units before the retained text that a finder may read: a surrogate pair, or a separator and a digit. */
-const context = 4;
+export const context = 4;
 
 export interface StreamRewriterOptions {
   /** Ends the text before the first match: neither its replacement nor what follows is returned. */
@@ -73,9 +73,9 @@ export class StreamRewriter<Match extends Found = Found> {
       returned += text.slice(from, undecided);
       from = undecided;
     }
-    const kept = Math.max(0, from - context);
-    this.#text = text.slice(kept);
-    this.#from = from - kept;
+    const before = this.#finder.contextBefore?.(text, from) ?? text.slice(Math.max(0, from - context), from);
+    this.#text = before + text.slice(from);
+    this.#from = before.length;
     return returned;
   }
 
