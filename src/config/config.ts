@@ -59,6 +59,8 @@ export function configOf(
     log: logConfig(settings.log, dataDir, cwd, server.workers),
     /** How long a streaming client may read nothing. */
     http: { stallTimeoutMs: server.stream_stall_timeout },
+    /** The bounds of a streamed answer of a provider. */
+    streamLimits: { ms: server.stream_max_duration, bytes: server.stream_max_size },
     ...resilienceOf(settings.resilience),
     registry: {
       refreshSeconds: registry.refresh_interval / 1000,

@@ -123,6 +123,14 @@ const server = section({
     env: 'STREAM_STALL_TIMEOUT',
     describe: 'time without reads after which a streaming client is disconnected',
   }),
+  stream_max_duration: setting(duration(), '1h', {
+    env: 'STREAM_MAX_DURATION',
+    describe: 'longest time from the headers to the end of a streamed answer of a provider; then it ends with an error',
+  }),
+  stream_max_size: setting(size('1K', '4G'), '256M', {
+    env: 'STREAM_MAX_SIZE',
+    describe: 'largest event stream of one answer of a provider; a longer one ends with an error',
+  }),
   drain_timeout: setting(duration(0), '10s', {
     env: 'DRAIN_TIMEOUT',
     describe: 'time that open requests may continue during shutdown',

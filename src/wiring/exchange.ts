@@ -11,6 +11,7 @@ type Derived =
   | 'resilienceOf'
   | 'recordBeforeCall'
   | 'maxAnswerBytes'
+  | 'streamLimits'
   | 'newId'
   | 'random'
   | 'wait'
@@ -18,7 +19,7 @@ type Derived =
   | 'responseNotStored';
 
 export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
-  readonly config: Pick<Config, 'log'>;
+  readonly config: Pick<Config, 'log' | 'streamLimits'>;
   readonly metrics: Pick<Metrics, 'observeExchange' | 'responseNotStored'>;
   /** Called with every exchange that ended, for plugins; undefined when none needs it. */
   readonly completed: ((summary: ExchangeSummary) => void) | undefined;
@@ -42,6 +43,7 @@ export function exchangeDependencies({
     },
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
     maxAnswerBytes: maxAnswerBytes(parts.log),
+    streamLimits: config.streamLimits,
     newId: mintEventId,
     random: Math.random,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),

@@ -105,6 +105,7 @@ export function startExchange(options: ExchangeOptions) {
     policyOf: () => policyWithout({ capture: 'full' }),
     policyAgain: () => Promise.resolve(undefined),
     maxAnswerBytes: 1e6,
+    streamLimits: { ms: 60_000, bytes: 1e6 },
     newId: mintEventId,
     random: Math.random,
     wait: async () => {},

@@ -16,7 +16,15 @@ export interface AttemptOptions {
   readonly stream: boolean;
   readonly keepBodies: boolean;
   readonly maxAnswerBytes: number;
+  readonly streamLimits: StreamLimits;
   answerHeaders(reply: ProviderReply): Record<string, string>;
+}
+
+/** The bounds of a streamed answer, from its headers on. */
+export interface StreamLimits {
+  readonly ms: number;
+  /** Of an event stream: the gateway holds what it has to record or to evaluate of it. */
+  readonly bytes: number;
 }
 
 export interface Answered {

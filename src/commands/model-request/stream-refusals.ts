@@ -8,6 +8,17 @@ export function streamIncomplete(provider: string): Refusal {
   return new Refusal({ status: 502, type: 'provider_error', code, message, provider });
 }
 
+/** The provider had not ended its answer when the gateway's limit for streams was reached. */
+export function streamTooLong(provider: string, ms: number, bytes: number): Refusal {
+  const message = `The provider '${provider}' did not end its answer within ${ms / 1000} s (STREAM_MAX_DURATION), after ${bytes} bytes.`;
+  return new Refusal({ status: 504, type: 'provider_error', code: 'answer_too_long', message, provider });
+}
+
+export function streamTooLarge(provider: string, maxBytes: number): Refusal {
+  const message = `The provider '${provider}' answered with a stream of more than ${maxBytes} bytes (STREAM_MAX_SIZE).`;
+  return new Refusal({ status: 502, type: 'provider_error', code: 'answer_too_large', message, provider });
+}
+
 /** Why the gateway ends an answer before its provider does. */
 export interface EarlyEnd {
   readonly refusal: Refusal;

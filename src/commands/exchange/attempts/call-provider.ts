@@ -53,7 +53,20 @@ export async function callProvider(
     if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const headers = options.answerHeaders(reply);
-      const given = { reply, plan, relay, record, client, attempt, received, provider, keepBodies, headers };
+      const { streamLimits } = options;
+      const given = {
+        reply,
+        plan,
+        relay,
+        record,
+        client,
+        attempt,
+        received,
+        provider,
+        keepBodies,
+        headers,
+        streamLimits,
+      };
       const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte, closesAfterEnd: true }));
       const first = await stream.first;
       if (first !== 'opened' && first.kind === 'failed') return failedStream(first, relay);

@@ -33,6 +33,6 @@ export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPo
 
 /** A stream may also report after its start that the request was at fault, or that a limit was reached. */
 function ofBrokenStream({ status, code }: Refusal): Verdict {
-  if (NEUTRAL_STATUSES.has(status) || code === 'answer_too_large') return 'neutral';
+  if (NEUTRAL_STATUSES.has(status) || code === 'answer_too_large' || code === 'answer_too_long') return 'neutral';
   return status < 500 ? 'succeeded' : 'failed';
 }

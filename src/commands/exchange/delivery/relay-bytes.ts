@@ -6,7 +6,7 @@ import { chunkReceived } from '../../../events/catalogue/exchange.ts';
 import type { ProviderReply } from '../../../providers/provider.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import type { Received } from '../outcome.ts';
+import type { Received, StreamLimits } from '../outcome.ts';
 import type { BeforeFirstByte } from './opening.ts';
 
 export interface BytesRelayOptions {
@@ -18,6 +18,7 @@ export interface BytesRelayOptions {
   readonly keepBodies: boolean;
   readonly headers: Record<string, string>;
   readonly beforeFirstByte: BeforeFirstByte;
+  readonly streamLimits: StreamLimits;
   /** Called with each piece before it is passed on. */
   onPiece?(piece: Buffer): void;
 }

@@ -8,6 +8,7 @@ import { ProviderFailure, type ProviderReply, type ReplyBody } from '../../../pr
 import { isErrorBody } from '../../../providers/upstream-error.ts';
 import { isEventStream, isJson } from '../../model-request/media-type.ts';
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
+import { streamTooLong } from '../../model-request/stream-refusals.ts';
 import { parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { Answered, AttemptOptions } from '../outcome.ts';
@@ -106,13 +107,22 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
     return options.beforeFirstByte();
   };
   const seen = new JsonSoFar(isJson(reply.headers));
+  const { streamLimits, received, target } = options;
+  let exceeded: Refusal | undefined;
+  const lasting = setTimeout(() => {
+    exceeded = streamTooLong(target.provider.name, streamLimits.ms, received.bytes);
+    reply.body.cancel();
+  }, streamLimits.ms);
   try {
     held = await relayBytes({ ...options, beforeFirstByte, onPiece: (piece) => seen.take(piece) });
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
     if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };
-    const refusal = refusalFromFailure(error);
+    if (exceeded !== undefined && !begun) return { kind: 'failed', refusal: exceeded, malformed: true };
+    const refusal = exceeded ?? refusalFromFailure(error);
     return begun ? { kind: 'broken', refusal, rest: [], cut: true } : { kind: 'failed', refusal, failure: error };
+  } finally {
+    clearTimeout(lasting);
   }
   if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };
   const whole = seen.whole();

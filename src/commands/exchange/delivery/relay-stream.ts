@@ -8,7 +8,7 @@ import { ProviderFailure } from '../../../providers/provider.ts';
 import { type Frame, isFiller } from '../../../providers/sse.ts';
 import { createSplitter, streamFormatOf } from '../../../providers/stream-splitter.ts';
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
-import { earlyEnd, streamIncomplete } from '../../model-request/stream-refusals.ts';
+import { earlyEnd, streamIncomplete, streamTooLarge, streamTooLong } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { Plan } from '../plan.ts';
 import type { FrameAnswer, GuardrailEnd, LiveRelay } from '../relay.ts';
@@ -66,6 +66,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   /** Set from the first byte for the client until that byte may be sent. */
   let gate: Promise<void> | undefined;
   let waiting = 0;
+  /** Bytes of the provider, also those of an event that is not whole yet. */
+  let arrived = 0;
   /** The client's bytes of pieces that were observed and are not yet appended. */
   let forClient: Buffer[] = [];
   /** Set while observed pieces wait to be appended; resolves when they have been passed on. */
@@ -74,6 +76,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let behind: Promise<void> | undefined;
   let lost: unknown;
   let closing: NodeJS.Timeout | undefined;
+  /** The stream has reached a limit of the gateway. */
+  let isExceeded = false;
 
   const recordFrame = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
@@ -183,8 +187,23 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     reply.body.cancel();
   };
 
+  const exceed = (why: Refusal): void => {
+    isExceeded = true;
+    refusal ??= why;
+    reply.body.cancel();
+  };
+  const lasting = setTimeout(
+    () => exceed(streamTooLong(provider, options.streamLimits.ms, received.bytes)),
+    options.streamLimits.ms,
+  );
+
   const onPiece = (piece: Buffer): Promise<unknown> | undefined => {
     if (lost !== undefined) throw lost;
+    arrived += piece.length;
+    if (arrived > options.streamLimits.bytes) {
+      exceed(streamTooLarge(provider, options.streamLimits.bytes));
+      return undefined;
+    }
     recordFrame(splitter.push(piece));
     if (waiting > HIGH_WATER_BYTES) return forwarded;
     return behind;
@@ -205,6 +224,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);
     }
     if (refusal !== undefined) {
+      if (!begun && isExceeded) return { kind: 'failed', refusal, malformed: true };
       if (!begun) return { kind: 'failed', refusal, failure };
       return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
     }
@@ -246,6 +266,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     failure = error;
   } finally {
     clearTimeout(closing);
+    clearTimeout(lasting);
   }
   try {
     await forwarded;

@@ -77,6 +77,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     recordBeforeCall: deps.recordBeforeCall,
     keepBodies: policy.capture === 'full',
     maxAnswerBytes: deps.maxAnswerBytes,
+    streamLimits: deps.streamLimits,
     random: deps.random,
     wait: deps.wait,
     answerHeaders: (reply) => answerHeaders(spender, reply),

@@ -15,6 +15,7 @@ import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts
 import type { ResponseCache } from '../caching/response-cache.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
 import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
+import type { StreamLimits } from '../outcome.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Dialects } from '../record/read-exchange.ts';
 import type { RefusedRequests } from '../record/refused-requests.ts';
@@ -48,6 +49,7 @@ export interface ExchangeDependencies {
   resilienceOf(provider: string): Resilience;
   readonly recordBeforeCall: 'written' | 'durable';
   readonly maxAnswerBytes: number;
+  readonly streamLimits: StreamLimits;
   newId(): string;
   random(): number;
   wait(ms: number, signal: AbortSignal): Promise<void>;
