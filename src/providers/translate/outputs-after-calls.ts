@@ -31,10 +31,10 @@ export function outputsAfterCalls<Message extends Placed>(messages: readonly Mes
 }
 
 function isInPlace(messages: readonly Placed[]): boolean {
-  let last: Placed | undefined;
+  let called: ReadonlySet<unknown> = new Set();
   for (const message of messages) {
-    if (message.role !== 'tool') last = message;
-    else if (last?.tool_calls?.some(({ id }) => id === message.tool_call_id) !== true) return false;
+    if (message.role !== 'tool') called = new Set(message.tool_calls?.map(({ id }) => id));
+    else if (!called.has(message.tool_call_id)) return false;
   }
   return true;
 }

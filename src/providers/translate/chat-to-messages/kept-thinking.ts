@@ -44,9 +44,8 @@ export function keptBlocks(extraContent: unknown): KeptBlock[] {
   }));
 }
 
-/** The blocks without duplicates and without already known ones. */
-export function withoutKnown(blocks: readonly KeptBlock[], known: readonly KeptBlock[] = []): KeptBlock[] {
-  const seen = new Set(known.map(identityOf));
+/** The blocks without duplicates and without already known ones. @param seen gets what identifies each */
+export function withoutKnown(blocks: readonly KeptBlock[], seen = new Set<unknown>()): KeptBlock[] {
   return blocks.filter((kept) => {
     const identity = identityOf(kept);
     if (seen.has(identity)) return false;

@@ -30,6 +30,8 @@ export interface MessageTurns {
 }
 
 interface OpenTurn extends MessageTurn {
+  /** Results of tools: they come first. */
+  readonly results: JsonObject[];
   readonly content: JsonObject[];
 }
 
@@ -45,7 +47,8 @@ export function turnsOf(messages: unknown): MessageTurns | Refused {
   if (draft.turns.length === 0) {
     return refuse('invalid_value', 'messages', "'messages' holds no message besides instructions.");
   }
-  return { ok: true, ...draft };
+  const turns = draft.turns.map(({ role, results, content }) => ({ role, content: [...results, ...content] }));
+  return { ok: true, system: draft.system, turns };
 }
 
 interface Draft {
@@ -82,7 +85,7 @@ function addMessage(draft: Draft, message: JsonObject, path: string): Refused | 
 function turnOf({ turns }: Draft, role: MessageTurn['role']): OpenTurn {
   const last = turns.at(-1);
   if (last?.role === role) return last;
-  const turn: OpenTurn = { role, content: [] };
+  const turn: OpenTurn = { role, results: [], content: [] };
   turns.push(turn);
   return turn;
 }
@@ -100,9 +103,9 @@ function addAssistant(
   path: string,
 ): Refused | undefined {
   const calls: JsonObject[] = [];
-  /** Thinking before the first call, and thinking before later ones. */
+  /** Thinking before the first call, and what is known of all. */
   const thought: KeptBlock[] = [];
-  const between: KeptBlock[] = [];
+  const known = new Set<unknown>();
   const given = message['tool_calls'] ?? [];
   if (!Array.isArray(given))
     return refuse('invalid_type', `${path}.tool_calls`, `${path}.tool_calls must be an array.`);
@@ -110,18 +113,14 @@ function addAssistant(
     const translated = toolUse(call, `${path}.tool_calls[${index}]`);
     if ('ok' in translated) return translated;
     // Thinking between two calls stays between them.
-    const before = withoutKnown(keptBlocks(isObject(call) ? call['extra_content'] : undefined), [
-      ...thought,
-      ...between,
-    ]);
+    const before = withoutKnown(keptBlocks(isObject(call) ? call['extra_content'] : undefined), known);
     if (index === 0) thought.push(...before);
     else {
-      between.push(...before);
       calls.push(...before.map(({ block }) => block));
     }
     calls.push(translated.block);
   }
-  thought.push(...withoutKnown(keptBlocks(message['extra_content']), [...thought, ...between]));
+  thought.push(...withoutKnown(keptBlocks(message['extra_content']), known));
   const blocks = [...interleaved(contentBlocks, thought), ...calls];
   if (blocks.length > 0) turnOf(draft, 'assistant').content.push(...blocks);
   return undefined;
@@ -180,9 +179,7 @@ function addResult(
   if (content === undefined) result['content'] = blocks;
   else if (content !== '') result['content'] = content;
   if (anthropicMembers(message['extra_content'])['is_error'] === true) result['is_error'] = true;
-  const { content: turn } = turnOf(draft, 'user');
-  const place = turn.findIndex(({ type }) => type !== 'tool_result');
-  turn.splice(place === -1 ? turn.length : place, 0, result);
+  turnOf(draft, 'user').results.push(result);
   return undefined;
 }
 

@@ -20,7 +20,7 @@ import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse, refuseMissing } from '../refusal.ts';
 import { isPlainText } from '../responses-to-chat/content-parts.ts';
 import type { ChatMessage, ChatMessages } from '../responses-to-chat/items-to-chat-messages.ts';
-import { compact, textOf } from '../responses-to-chat/message-content.ts';
+import { compact, joinedContent, textOf } from '../responses-to-chat/message-content.ts';
 import type { ReasoningStyle } from '../responses-to-chat/reasoning-style.ts';
 import { partsOf, partsOfBlock } from './content-blocks.ts';
 import { thoughtIn } from './thinking.ts';
@@ -35,12 +35,14 @@ export function chatMessagesFromMessages(body: JsonObject, style: ReasoningStyle
   if (!first.ok) return first;
   const system = [first.text];
   const messages: ChatMessage[] = [];
+  let isAnswered = false;
   for (const [index, message] of given.entries()) {
     const path = `messages[${index}]`;
     if (!isObject(message)) return refuse('invalid_type', path, `${path} must be an object.`);
     if (index < lastOfUser && message['clear_at'] === 'next_user_message') continue;
-    const refused = addMessage(system, messages, message, path, style);
+    const refused = addMessage(system, messages, message, path, style, isAnswered);
     if (refused !== undefined) return refused;
+    isAnswered ||= message['role'] === 'assistant';
   }
   const joined = system.filter((text) => text !== '').join('\n\n');
   return { ok: true, messages: joined === '' ? messages : [{ role: 'system', content: joined }, ...messages] };
@@ -56,6 +58,7 @@ function addMessage(
   message: JsonObject,
   path: string,
   style: ReasoningStyle,
+  isAnswered: boolean,
 ): Refused | undefined {
   switch (message['role']) {
     case 'user':
@@ -63,7 +66,7 @@ function addMessage(
     case 'assistant':
       return addAssistantMessage(messages, message['content'], `${path}.content`, style);
     case 'system':
-      return addSystemMessage(system, messages, message, path);
+      return addSystemMessage(system, messages, message, path, isAnswered);
     default:
       return refuse('invalid_value', `${path}.role`, `${path}.role must be 'user', 'assistant' or 'system'.`);
   }
@@ -81,6 +84,7 @@ function addSystemMessage(
   messages: ChatMessage[],
   message: JsonObject,
   path: string,
+  isAnswered: boolean,
 ): Refused | undefined {
   const { content, output_config: output } = message;
   if (isObject(output) && Object.values(output).some((value) => value !== null)) {
@@ -91,7 +95,7 @@ function addSystemMessage(
   if (!translated.ok) return translated;
   const { text } = translated;
   if (text === '') return undefined;
-  if (messages.some(({ role }) => role === 'assistant')) {
+  if (isAnswered) {
     return addUserMessage(messages, `<system>\n${text}\n</system>`, path);
   }
   system.push(text);
@@ -116,7 +120,7 @@ function addUserMessage(messages: ChatMessage[], content: unknown, path: string)
   messages.splice(messages.at(-1)?.role === 'user' ? -1 : messages.length, 0, ...results);
   if (parts.length === 0 && results.length > 0) return undefined;
   const last = messages.at(-1);
-  if (last?.role === 'user') last.content = [...partsIn(last.content), ...parts];
+  if (last?.role === 'user') last.content = joinedContent(last.content, parts);
   else messages.push({ role: 'user', content: compact(parts, 'user') });
   return undefined;
 }
@@ -186,8 +190,4 @@ function toolCall(block: JsonObject, path: string): { readonly call: JsonObject 
   const args = typeof input === 'string' ? input : JSON.stringify(input ?? {});
   const call = { id, type: 'function', function: { name, arguments: args } };
   return { call: isObject(extra) ? { ...call, extra_content: extra } : call };
-}
-
-function partsIn(content: ChatMessage['content']): readonly JsonObject[] {
-  return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
 }

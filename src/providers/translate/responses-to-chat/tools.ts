@@ -44,11 +44,12 @@ export function chatTools(body: JsonObject): ChatTools | Refused {
   if (!isObject(toolChoice) || toolChoice['type'] !== 'allowed_tools') return chosen(body, callable, toolChoice);
   const { tools, mode } = isObject(toolChoice['allowed_tools']) ? toolChoice['allowed_tools'] : toolChoice;
   const allowed = Array.isArray(tools) ? tools.filter(isObject) : [];
-  const unknownTool = allowed.find(
-    (entry) => isCallableType(entry['type']) && !callable.some(({ identity }) => isSelected(entry, identity)),
-  );
+  const selections = callable.map(({ identity }) => selectionsOf(identity));
+  const known = new Set(selections.flat());
+  const unknownTool = allowed.find((entry) => isCallableType(entry['type']) && !known.has(selectionIn(entry)));
   if (unknownTool !== undefined) return notAmongTools(unknownTool);
-  const left = callable.filter(({ identity }) => allowed.some((entry) => isSelected(entry, identity)));
+  const chosenOnes = new Set(allowed.map(selectionIn));
+  const left = callable.filter((_tool, at) => selections[at]?.some((selection) => chosenOnes.has(selection)));
   return chosen(body, left, filled(mode) ?? 'auto');
 }
 
@@ -126,7 +127,8 @@ function chosen(body: JsonObject, callable: readonly NamedTool[], toolChoice: un
     if (typeof body['parallel_tool_calls'] === 'boolean') members['parallel_tool_calls'] = body['parallel_tool_calls'];
   }
   if (isObject(toolChoice)) {
-    const found = callable.find((entry) => isSelected(toolChoice, entry.identity));
+    const selection = selectionIn(toolChoice);
+    const found = callable.find((entry) => selectionsOf(entry.identity).includes(selection));
     if (found === undefined) return notAmongTools(toolChoice);
     members['tool_choice'] = { type: 'function', function: { name: found.name } };
   } else if (toolChoice === 'required' && callable.length === 0) {
@@ -151,14 +153,19 @@ function notAmongTools(toolChoice: JsonObject): Refused {
   );
 }
 
-/** Whether a `tool_choice` object (or an entry of its allowed tools) refers to this tool. */
-function isSelected(choice: JsonObject, tool: ToolIdentity): boolean {
-  if (choice['type'] === 'namespace') return choice['name'] === tool.namespace;
-  if (choice['type'] !== tool.kind) return false;
+/** What a `tool_choice` object (or an entry of its allowed tools) selects: equal to one of `selectionsOf` the tool. */
+function selectionIn(choice: JsonObject): string {
+  if (choice['type'] === 'namespace') return JSON.stringify(['namespace', choice['name']]);
   const nested = choice['function'];
   const name = choice['name'] ?? (isObject(nested) ? nested['name'] : undefined);
-  const namespace = filled(choice['namespace']);
-  return name === tool.name && (namespace === undefined || namespace === tool.namespace);
+  return JSON.stringify([choice['type'], name, filled(choice['namespace'])]);
+}
+
+/** A tool in a namespace can be selected with and without it. */
+function selectionsOf({ kind, name, namespace }: ToolIdentity): string[] {
+  const itself = JSON.stringify([kind, name, undefined]);
+  if (namespace === undefined) return [itself];
+  return [itself, JSON.stringify([kind, name, namespace]), JSON.stringify(['namespace', namespace])];
 }
 
 function chatTool(tool: JsonObject, name: string): JsonObject {
