@@ -107,10 +107,24 @@ const missing = (code: string | null, message: string, param: string | null = nu
 const conflict = (code: string, message: string, param: string | null = null) =>
   refuse(409, code, message, { param, retryHelps: false });
 
+/** For a name that a client chose. */
+function shortened(name: string): string {
+  return name.length <= 100 ? name : `${name.slice(0, 100)}…`;
+}
+
 /** Every refusal that the gateway itself makes. */
 export const refusals = {
   malformedJson: (detail: string) => invalid('invalid_json', `The request body is not valid JSON: ${detail}`),
   nestedTooDeeply: () => invalid('nested_too_deeply', 'The request body is nested too deeply to be worked with.'),
+  repeatedMember: (name: string) =>
+    invalid(
+      'repeated_member',
+      `The request body has the member '${shortened(name)}' more than once in one object. Send it once: providers differ in which one they take.`,
+    ),
+  bodyTooComplex: (bound: 'depth' | 'entries' | 'objects' | 'values', limit: string, setting: string) =>
+    bound === 'depth'
+      ? invalid('nested_too_deeply', `The request body is nested more deeply than ${limit} (${setting}).`)
+      : invalid('body_too_complex', `The request body has more than ${limit} (${setting}).`),
   /**
    * Codes are the same on every route: a parameter with a wrong value has `invalid_value` unless another code is
    * given.

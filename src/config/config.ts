@@ -41,6 +41,13 @@ export function configOf(
       corsOrigins: server.cors_origins,
       /** Bytes, by the kind of body that a route accepts. */
       bodyLimits: bodyLimitsOf(server),
+      /** Of the JSON in a body. */
+      bodyBounds: {
+        depth: server.request_max_depth,
+        entries: server.request_max_entries,
+        objects: server.request_max_objects,
+        values: server.request_max_values,
+      },
       maxHeaderBytes: server.max_header_size,
       /** How long a client may take to send its head, and its whole request. */
       requestTimeouts: { headersMs: server.headers_timeout, requestMs: server.request_timeout },

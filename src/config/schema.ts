@@ -110,6 +110,22 @@ const server = section({
   max_header_size: setting(size('1K', '1M'), '16K', { describe: 'largest request head accepted' }),
   headers_timeout: setting(duration(), '10s', { describe: 'time limit for a client to send its request head' }),
   request_timeout: setting(duration(), '5m', { describe: 'time limit for a client to send its whole request' }),
+  request_max_depth: setting(whole(10, 1000), 200, {
+    env: 'REQUEST_MAX_DEPTH',
+    describe: 'levels of objects and lists in a JSON body',
+  }),
+  request_max_entries: setting(whole(100, 1_000_000), 10_000, {
+    env: 'REQUEST_MAX_ENTRIES',
+    describe: 'objects in one list of a JSON body (messages, parts, tools), and members of one object',
+  }),
+  request_max_objects: setting(whole(1000, 10_000_000), 100_000, {
+    env: 'REQUEST_MAX_OBJECTS',
+    describe: 'objects and lists in a JSON body together; 20 times as many in a batch',
+  }),
+  request_max_values: setting(whole(1000, 100_000_000), 500_000, {
+    env: 'REQUEST_MAX_VALUES',
+    describe: 'members and elements in a JSON body together; 20 times as many in a batch',
+  }),
   max_concurrent_requests: setting(whole(1, 1_000_000), 4096, {
     env: 'MAX_CONCURRENT_REQUESTS',
     describe: 'model requests served at the same time; more are answered with 503 and Retry-After',

@@ -7,12 +7,13 @@ import type { Caller } from '../commands/model-request/caller.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
+import type { BodyBounds } from '../json/body-scan.ts';
 import { requireAccessClass } from './access-class.ts';
 import { collectRoutes, type Registered } from './api/openapi.ts';
 import type { Routes, ZodTypes } from './api/route-schema.ts';
 import { validateNothing } from './api/validation.ts';
 import type { Authenticator } from './auth.ts';
-import { type BodyLimits, limitOfRoute } from './body-limits.ts';
+import { type BodyLimits, boundsOfRoute, limitOfRoute, refusalOfJson } from './body-limits.ts';
 import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
 import { checkEncoding, decodedRequestBody, withoutByteOrderMark } from './content-encoding.ts';
 import { allowOrigins } from './cors.ts';
@@ -50,6 +51,7 @@ declare module 'fastify' {
 
 export interface ServerOptions {
   readonly bodyLimits: BodyLimits;
+  readonly bodyBounds: BodyBounds;
   /** Limit of large bodies that are held at the same time. */
   readonly bodyMemoryBytes: number;
   /** Origins of web pages that may read answers; `*` for all. */
@@ -129,13 +131,19 @@ export function createServer(options: ServerOptions): Routes {
     if (request.headers['content-encoding'] === undefined) {
       try {
         if (body.length > UNCOUNTED_BYTES) holdBody(request, body);
+        return done(null, checkedJson(request, body, options.bodyBounds));
       } catch (error) {
         return done(toRefusal(error));
       }
-      return done(null, withoutByteOrderMark(body));
     }
     decodedWhole(request, body, bodyLimitOf(request)).then(
-      (decoded) => done(null, withoutByteOrderMark(decoded)),
+      (decoded) => {
+        try {
+          done(null, checkedJson(request, decoded, options.bodyBounds));
+        } catch (error) {
+          done(toRefusal(error));
+        }
+      },
       (error: Error) => done(error),
     );
   });
@@ -192,6 +200,18 @@ function guardMetrics(caller: Caller): void {
 
 function pathOf({ url }: FastifyRequest): string {
   return url.split('?', 1)[0] ?? '/';
+}
+
+/**
+ * The body without a byte order mark, after a pass over the JSON in it, so that no route parses what would occupy the
+ * process for long. @throws Refusal 400
+ */
+export function checkedJson({ routeOptions }: FastifyRequest, body: Buffer, bounds: BodyBounds): Buffer {
+  const json = withoutByteOrderMark(body);
+  const url = routeOptions.url ?? '';
+  const refusal = refusalOfJson(json, url, boundsOfRoute(url, bounds));
+  if (refusal !== undefined) throw refusal;
+  return json;
 }
 
 /** @throws Refusal 503 when large bodies already take too much memory */

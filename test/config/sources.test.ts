@@ -16,6 +16,7 @@ describe('the sources of settings', () => {
       workers: 1,
       corsOrigins: [],
       bodyLimits: { model: 50 * MIB, audio: 26 * MIB, image: 60 * MIB, file: 513 * MIB, other: 10 * MIB },
+      bodyBounds: { depth: 200, entries: 10_000, objects: 100_000, values: 500_000 },
       maxHeaderBytes: 16 * 1024,
       requestTimeouts: { headersMs: 10_000, requestMs: 300_000 },
       drainSeconds: 10,
@@ -140,6 +141,10 @@ describe('every setting has its variable', () => {
   test.each([
     ['HOST', '0.0.0.0', 'server.host', '0.0.0.0'],
     ['PORT', '9000', 'server.port', 9000],
+    ['REQUEST_MAX_DEPTH', '50', 'server.bodyBounds.depth', 50],
+    ['REQUEST_MAX_ENTRIES', '200', 'server.bodyBounds.entries', 200],
+    ['REQUEST_MAX_OBJECTS', '2000', 'server.bodyBounds.objects', 2000],
+    ['REQUEST_MAX_VALUES', '3000', 'server.bodyBounds.values', 3000],
     ['BODY_SIZE_LIMIT', '1K', 'server.bodyLimits.other', 1024],
     ['BODY_SIZE_LIMIT', '100MB', 'server.bodyLimits.file', 100 * MIB],
     ['BODY_SIZE_LIMIT', '2048', 'server.bodyLimits.model', 2048],

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { everything } from '../../src/commands/visibility.ts';
 import type { AccessClass } from '../../src/http/access-class.ts';
 import { createServer } from '../../src/http/server.ts';
+import { unbounded } from '../../src/json/body-scan.ts';
 
 const open: { close(): Promise<unknown> }[] = [];
 afterEach(async () => {
@@ -14,6 +15,7 @@ function server() {
   const app = createServer({
     bodyMemoryBytes: 16 * 1024 * 1024,
     bodyLimits: { model: 1000, audio: 1000, image: 1000, file: 1000, other: 1000 },
+    bodyBounds: unbounded,
     maxHeaderBytes: 16_384,
     headersTimeoutMs: 1000,
     requestTimeoutMs: 1000,

@@ -8,6 +8,7 @@ import { everything } from '../../src/commands/visibility.ts';
 const anyKey = { config: { access: 'any-key' } } as const;
 
 import { createServer } from '../../src/http/server.ts';
+import { unbounded } from '../../src/json/body-scan.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, json, modelsListed, user } from '../support/with-gateway.ts';
 
@@ -110,6 +111,7 @@ describe('a new route', () => {
   const app = createServer({
     bodyMemoryBytes: 16 * 1024 * 1024,
     bodyLimits: { model: 1000, audio: 1000, image: 1000, file: 1000, other: 1000 },
+    bodyBounds: unbounded,
     maxHeaderBytes: 16_384,
     headersTimeoutMs: 1000,
     requestTimeoutMs: 1000,

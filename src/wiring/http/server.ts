@@ -41,6 +41,7 @@ export function createGatewayServer(options: GatewayServerOptions) {
   });
   const app = createServer({
     bodyLimits: bodyLimits(config, log),
+    bodyBounds: config.server.bodyBounds,
     bodyMemoryBytes: config.server.maxBodyMemoryBytes,
     corsOrigins: config.server.corsOrigins,
     maxHeaderBytes: config.server.maxHeaderBytes,
