@@ -6,6 +6,7 @@
 import type { Logger } from 'pino';
 import { createReadAudit } from './commands/audit/audit-reads.ts';
 import { guardedEndpoints } from './commands/exchange/guarding/guarded-endpoints.ts';
+import { checkSent } from './commands/files/named-objects.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import type { Config } from './config/config.ts';
 import type { LogUnavailable } from './events/log.ts';
@@ -278,6 +279,7 @@ async function startComponents(
     completed: plugins.completed,
     router,
     admission: limits.admission,
+    checkSent: checkSent(stored),
     pricing: pricing.prices,
     resilience,
     tagging: views.tagging,
@@ -332,7 +334,7 @@ async function startComponents(
       responseCache === undefined ? undefined : (position) => responseCache.cache.whenIndexed(position),
   });
   limits.registerUsage(app, reports.usageFigures, lease.readToPresent);
-  registerPassthroughRoutes(app, { config, log, registry, access, tracked: stored.tracked, requests });
+  registerPassthroughRoutes(app, { config, log, registry, access, requests });
   registerAdminRoutes(app, {
     config,
     log,

@@ -2,18 +2,18 @@
 import { IncomingMessage } from 'node:http';
 import type { FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
-import type { CheckBody } from '../commands/files/named-files.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import type { Client } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything } from '../commands/visibility.ts';
+import type { BodyBounds } from '../json/body-scan.ts';
 import { mediaAnswer, pathParameters, type Routes } from './api/route-schema.ts';
-import { checkEncoding, withoutByteOrderMark } from './content-encoding.ts';
+import { checkEncoding } from './content-encoding.ts';
 import { forwardedHeaders } from './forwarded-headers.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
 import type { RequestTags } from './request-tags.ts';
-import { callerOf, decodedWhole } from './server.ts';
+import { callerOf, checkedJson, decodedWhole } from './server.ts';
 
 export interface StatelessRoutes {
   has(providerType: string, method: string, path: string): boolean;
@@ -33,6 +33,8 @@ export interface PassthroughOptions {
   readonly tags: Pick<RequestTags, 'isRemoved'>;
   /** Size limits in bytes: of a body that is checked before it is forwarded, and of a streamed body. */
   readonly limits: { readonly whole: number; readonly streamed: number };
+  /** Of the JSON in a body that is checked. */
+  readonly bounds: BodyBounds;
   /** Whether a leading `v1/` is allowed in front of the provider's own path. */
   readonly allowV1Alias: boolean;
   /** Whether passthrough is enabled for providers of this type. */
@@ -42,8 +44,6 @@ export interface PassthroughOptions {
   mayUse(caller: Caller, provider: string): boolean;
   /** The routes of a provider that do not touch stored objects. All others need a caller with unrestricted sight. */
   readonly stateless: StatelessRoutes;
-  /** Checks what a body refers to, for a caller with restricted sight. Throws or rejects with a Refusal. */
-  readonly checkBody: CheckBody;
   /** Also runs a refused call, which is then recorded. */
   readonly run: (call: Passthrough | RefusedPassthrough, client: Client) => Promise<void>;
 }
@@ -127,7 +127,7 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
       throw refusals.passthroughScopeDenied(request.method, path.split('?', 1)[0] ?? path);
     }
     const body = await bodyOf(request, limits, isRestricted);
-    if (isRestricted) await options.checkBody(withoutByteOrderMark(body.body), caller.sight);
+    if (isRestricted) checkedJson(request, body.body, options.bounds);
     const headers = forwardedHeaders(request.headers, isRemoved);
     return { provider, path, headers, body, bodyLimitBytes: limits.streamed };
   }

@@ -1,4 +1,4 @@
-/** The dialects of model requests: each checks the files that a request names before it plans the call. */
+/** The dialects of model requests. */
 import { createChatDialect } from '../commands/exchange/dialects/chat/chat-dialect.ts';
 import { embeddingsDialect } from '../commands/exchange/dialects/embeddings/embeddings-dialect.ts';
 import { messagesDialect } from '../commands/exchange/dialects/messages/messages-dialect.ts';
@@ -6,7 +6,6 @@ import {
   createResponsesDialect,
   type ResponsesDialectOptions,
 } from '../commands/exchange/dialects/responses/responses-dialect.ts';
-import { checkNamedFiles, withFilesChecked } from '../commands/files/named-files.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { StoredObjects } from './log/stored-objects.ts';
@@ -19,14 +18,13 @@ export interface DialectOptions extends Pick<ResponsesDialectOptions, 'contextWi
 
 /** @returns the dialects by name, in the order of their routes */
 export function modelDialects({ config, log, stored, contextWindow, learned }: DialectOptions) {
-  const { archive, findItem, tracked } = stored;
-  const checkFiles = checkNamedFiles(tracked);
+  const { archive, findItem } = stored;
   const now = () => Math.floor(Date.now() / 1000);
   const dialects = [
     createChatDialect({ enforceUsage: config.enforceUsage }),
     createResponsesDialect({ archive, log, findItem, now, contextWindow, learned }),
     embeddingsDialect,
     messagesDialect,
-  ].map((dialect) => withFilesChecked(dialect, checkFiles));
+  ];
   return new Map(dialects.map((dialect) => [dialect.name, dialect]));
 }

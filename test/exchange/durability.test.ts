@@ -170,7 +170,7 @@ describe('an exchange', () => {
       body: 'form',
       files: 'audio',
     } as const;
-    const dialect = formDialect(hearing, { keeps, limitBytes: 1e6, checkFields: () => undefined });
+    const dialect = formDialect(hearing, { keeps, limitBytes: 1e6 });
     const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` };
     const request = { ...chatRequest({}), path, headers, body: Buffer.alloc(0), bodyPieces: pieces() };
     const before = callsSeen();

@@ -93,6 +93,7 @@ export function startExchange(options: ExchangeOptions) {
     log: log as unknown as ExchangeDependencies['log'],
     router: { route: () => oneTarget(target) },
     admission,
+    checkSent: () => undefined,
     pricing: unpriced,
     requestPlugins: [],
     archive: { find: async () => undefined, mayBeOnlyAtProvider: async () => false },

@@ -214,6 +214,15 @@ describe('a body under /p', () => {
     expect({ ...refused, message: refused.message.replace(files[whose], 'file-none') }).toEqual(missing);
   });
 
+  it.each([
+    (id: string) => [{ type: 'image_file', image_file: { file_id: id } }],
+    (id: string) => [{ type: 'of tomorrow', nested: [{ deeply: { file_ids: [id] } }] }],
+  ])('may not name it in a part of any other type (%#)', async (content) => {
+    const body = (id: string) => JSON.stringify({ ...asking(''), messages: [{ role: 'user', content: content(id) }] });
+    expect((await send(body(files.alpha))).status).toBe(200);
+    expect((await send(body(files.beta))).status).toBe(404);
+  });
+
   it('may not name it in another spelling, encoding or size', async () => {
     const text = JSON.stringify(asking(files.beta));
     const escaped = text.replaceAll('file_id', '\\u0066ile_id');

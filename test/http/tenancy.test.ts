@@ -301,6 +301,75 @@ describe('a request that builds on', () => {
       provider: 'openai',
     }),
   });
+  const item = (one: object) => ({ input: [one, ...user('Read it.')] });
+  const ofNative: [string, string, (id: string) => object][] = [
+    ...['/v1/responses', '/v1/responses/input_tokens'].flatMap((path): [string, string, (id: string) => object][] => [
+      [
+        'a screenshot of a tool',
+        path,
+        (id) =>
+          item({ type: 'computer_call_output', call_id: 'c', output: { type: 'computer_screenshot', file_id: id } }),
+      ],
+      [
+        'a file in the output of a tool',
+        path,
+        (id) => item({ type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image', file_id: id }] }),
+      ],
+      [
+        'files of a shell',
+        path,
+        (id) => ({ input: 'x', tools: [{ type: 'shell', environment: { type: 'container_auto', file_ids: [id] } }] }),
+      ],
+      [
+        'a file in a part of an unknown type',
+        path,
+        (id) => item({ role: 'user', content: [{ type: 'new', file_id: id }] }),
+      ],
+      [
+        'a file in a member of an unknown name',
+        path,
+        (id) => ({ input: 'x', deep: [[{ er: { Own_File_IDs: ['a', id] } }]] }),
+      ],
+    ]),
+    [
+      'a file as an image',
+      '/v1/chat/completions',
+      (id) => ({ messages: [{ role: 'user', content: [{ type: 'image_file', image_file: { file_id: id } }] }] }),
+    ],
+    [
+      'an image to be edited',
+      '/v1/images/edits',
+      (id) => ({ prompt: 'a cat', images: [{ image_url: 'data:,x' }], image: { file_id: id } }),
+    ],
+    [
+      'a list of images to be edited',
+      '/v1/images/edits',
+      (id) => ({ prompt: 'a cat', images: [{ image_url: 'data:,x' }], image: [{ file_id: id }] }),
+    ],
+  ];
+  for (const [what, path, body] of ofNative) {
+    references.push({ what, path, make: file, body: (id) => ({ model: native, ...body(id) }) });
+  }
+  const chatLine = (id: string) => ({
+    custom_id: 'a',
+    url: '/v1/chat/completions',
+    body: {
+      model: native,
+      messages: [{ role: 'user', content: [{ type: 'image_file', image_file: { file_id: id } }] }],
+    },
+  });
+  references.push({
+    what: 'a file in a line',
+    path: '/v1/batches',
+    make: file,
+    body: (id) => ({ requests: [chatLine(id)] }),
+  });
+  references.push({
+    what: 'a file in an item',
+    path: '/v1/conversations',
+    make: file,
+    body: (id) => ({ items: [{ role: 'user', content: [{ type: 'input_image', file_id: id }] }] }),
+  });
   const requests = (content: object[]) => [{ role: 'user', content: [...content, { type: 'text', text: 'Read it.' }] }];
   references.push(
     {
@@ -390,6 +459,29 @@ describe('objects whose owner the gateway does not know', () => {
       'tools[0].environment.container_id',
       { tools: [{ type: 'shell', environment: { type: 'container_reference', container_id: 'cntr_1' } }] },
     ],
+    ['/v1/responses', 'prompt.id', { prompt: { id: 'pmpt_1', version: '2' } }],
+    [
+      '/v1/responses',
+      'tools[0].environment.skills[0].skill_id',
+      {
+        tools: [
+          {
+            type: 'shell',
+            environment: { type: 'container_auto', skills: [{ type: 'skill_reference', skill_id: 's' }] },
+          },
+        ],
+      },
+    ],
+    [
+      '/v1/responses',
+      'input[0].container_id',
+      { input: [{ type: 'code_interpreter_call', id: 'ci_1', container_id: 'cntr_1', code: '1' }, ...user('more')] },
+    ],
+    [
+      '/v1/messages',
+      'container.skills[0].skill_id',
+      { max_tokens: 9, messages: user('a'), container: { skills: [{ type: 'custom', skill_id: 'skill_1' }] } },
+    ],
     ['/v1/responses/compact', 'tools[0].container', { tools: [{ type: 'code_interpreter', container: 'cntr_1' }] }],
     [
       '/v1/chat/completions',
@@ -425,6 +517,39 @@ describe('objects whose owner the gateway does not know', () => {
     expect(kinds.nativeProvider.requests).toHaveLength(before);
   });
 
+  it('an approval of a request for a tool that the caller does not see is a 404', async () => {
+    const input = [{ type: 'mcp_approval_response', approval_request_id: 'mcpr_1', approve: true }];
+    for (const caller of [{ key: 'of ann' }, { header: '/team/ann' }] as const) {
+      const answer = await gateway.post('/v1/responses', { model: native, input }, as(caller));
+      expect(await errorOf(answer, 404)).toMatchObject({ code: 'item_not_found' });
+    }
+    const request = { type: 'mcp_approval_request', id: 'mcpr_1', name: 'n', arguments: '{}', server_label: 's' };
+    const own = await gateway.post(
+      '/v1/responses',
+      { model: native, input: [request, ...input] },
+      as({ key: 'of ann' }),
+    );
+    expect(own.status, await own.text()).toBe(200);
+  });
+
+  it('names that a provider only passes through are no references', async () => {
+    const calls = [{ id: 'c', type: 'function', function: { name: 'read', arguments: '{"file_id":"file-1"}' } }];
+    const requestBody = {
+      model: native,
+      metadata: { file_id: 'file-1' },
+      messages: [
+        ...user('hi'),
+        { role: 'assistant', tool_calls: calls },
+        { role: 'tool', tool_call_id: 'c', content: 'file_id: file-1' },
+      ],
+      tools: [
+        { type: 'function', function: { name: 'read', parameters: { properties: { file_id: { type: 'string' } } } } },
+      ],
+    };
+    const answer = await gateway.post('/v1/chat/completions', requestBody, as({ key: 'of ann' }));
+    expect(answer.status, await answer.text()).toBe(200);
+  });
+
   it('are passed on for callers that see everything', async () => {
     const tools = [{ type: 'code_interpreter', container: 'cntr_1' }];
     for (const caller of all) {
@@ -436,6 +561,37 @@ describe('objects whose owner the gateway does not know', () => {
   it('a container that is to be created is not refused', async () => {
     const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }];
     const answer = await gateway.post('/v1/responses', { model: native, input: 'hi', tools }, as(owner));
+    expect(answer.status, await answer.text()).toBe(200);
+  });
+});
+
+describe('a conversation with an item that names a file', () => {
+  const item = (id: string) => ({ type: 'message', role: 'user', content: [{ type: 'input_image', file_id: id }] });
+
+  it('accepts no file of another path, in any route', async () => {
+    const id = await file({ key: 'of bob' });
+    const ann = { key: 'of ann' } as const;
+    expect((await gateway.post('/v1/conversations', { items: [item(id)] }, as(ann))).status).toBe(404);
+    const own = (await json(await gateway.post('/v1/conversations', {}, as(ann)))).id;
+    expect((await gateway.post(`/v1/conversations/${own}/items`, { items: [item(id)] }, as(ann))).status).toBe(404);
+  });
+
+  it('sends no file to a provider that the caller of the response does not see', async () => {
+    const id = await file({ key: 'unbound' });
+    const made = await gateway.post(
+      '/v1/conversations',
+      { items: [item(id)] },
+      as({ key: 'unbound', header: '/team/ann' }),
+    );
+    const { id: shared } = await json(made);
+    const before = kinds.nativeProvider.requests.length;
+    const respond = (caller: Caller) =>
+      gateway.post('/v1/responses', { model: native, input: 'What is it?', conversation: shared }, as(caller));
+    expect(await errorOf(await respond({ key: 'of ann' }), 404)).toMatchObject({
+      message: expect.stringContaining(id),
+    });
+    expect(kinds.nativeProvider.requests.length).toBe(before);
+    const answer = await respond({ key: 'unbound' });
     expect(answer.status, await answer.text()).toBe(200);
   });
 });
@@ -452,7 +608,7 @@ describe('a form that names a stored file', () => {
   it('is passed on for a friend and refused for a stranger', async () => {
     const id = await file();
     const send = (caller: Caller, ...names: string[]) => {
-      const named = names.map((name) => ['file_id', name] as const);
+      const named = names.map((name, at) => [at === 0 ? 'file_id' : 'image[0][File_Id]', name] as const);
       const form = transcription([model, ...named, sound]);
       return gateway.fetch('/v1/audio/transcriptions', { ...form, ...as(caller) });
     };
@@ -464,6 +620,9 @@ describe('a form that names a stored file', () => {
     const own = await file({ key: 'of bob' });
     expect((await send({ key: 'of bob' }, own)).status).toBe(200);
     expect((await send({ key: 'of bob' }, own, id)).status).toBe(404);
+    const stores = transcription([model, ['vector_store_ids[]', 'vs_1'], sound]);
+    const refused = await gateway.fetch('/v1/audio/transcriptions', { ...stores, ...as({ key: 'of bob' }) });
+    expect(await errorOf(refused, 403)).toMatchObject({ code: 'stored_reference_denied' });
   });
 
   it('is refused when the id comes after the file in the form', async () => {

@@ -5,6 +5,7 @@ import type { EventContext, NewEvent } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { handleCommand } from '../handle-command.ts';
+import type { CheckItems } from '../model-request/references.ts';
 import { refusals } from '../refusal.ts';
 import { withReferencedItems } from '../responses/chain.ts';
 import type { FindItem } from '../responses/found-item.ts';
@@ -26,6 +27,7 @@ export interface ConversationDependencies {
   readonly log: EventLog;
   /** Finds the stored item that a caller refers to by id. */
   findItem(sight: Sight): FindItem;
+  readonly checkItems: CheckItems;
   /** Unix seconds. */
   now(): number;
 }
@@ -115,6 +117,7 @@ async function withIds(
   deps: ConversationDependencies,
 ): Promise<StoredItem[]> {
   const find = deps.findItem(sight);
+  await deps.checkItems(items, sight);
   const whole = await withReferencedItems(items, { find, member: 'items' });
   return conversationItems(whole, randomBytes(16).toString('hex'));
 }

@@ -3,7 +3,6 @@ import type { StreamWrite } from '../../events/log.ts';
 import type { ReplyHead } from '../../providers/provider.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import type { Reservation } from '../model-request/admission.ts';
-import type { CheckFiles } from '../model-request/check-files.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
 import type { ParsedRequest, ReadResult } from '../model-request/parsed-request.ts';
 import type { Answering } from '../model-request/redacted.ts';
@@ -76,8 +75,6 @@ export interface ExchangeDialect {
    * are not found.
    */
   loadHistory?(input: Pick<PlanInput, 'parsedRequest' | 'sight'>): Promise<EarlierTurns> | undefined;
-  /** Whether the caller may use the files that the request names. Called before `plan`. */
-  readonly checkFiles?: CheckFiles;
   /** @throws Refusal when the request cannot be sent to this provider */
   plan(input: PlanInput): Plan<Relay> | Promise<Plan<Relay>>;
   /** The answer to a request for which no provider is called; undefined when one is. */

@@ -1,6 +1,7 @@
 /** One request as it is sent to one provider. */
 import type { LogUnavailable } from '../../events/log.ts';
 import type { Dialect, ForwardCall } from '../../providers/provider.ts';
+import type { NamedValue } from '../model-request/references.ts';
 import type { Refusal } from '../refusal.ts';
 import type { LiveRelay } from './relay.ts';
 
@@ -33,8 +34,8 @@ export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R
   readonly body: Uint8Array | Upload | undefined;
   /** Whether the gateway may send the request twice. */
   readonly repeatable: boolean;
-  /** The record keeps size and digest of the body instead of the bytes: files in a form. */
-  readonly digestOfBody?: true;
+  /** Of a form: the fields before its files. The record keeps size and digest of the body instead of the bytes. */
+  readonly fields?: readonly NamedValue[];
   /** The record keeps the number and the digest of the answer's bytes instead of the bytes. */
   readonly digestOnly?: boolean;
   /** The relay reads a JSON answer whole, however long it is, before any of it is passed on. */

@@ -2,6 +2,7 @@
  * The input of a batch, checked before its provider gets it: each line is a request for a model that the caller may
  * use, at a price that its budgets can count.
  */
+import { jsonProblem, unbounded } from '../../json/body-scan.ts';
 import { isObject } from '../../json/is-object.ts';
 import { membersIn } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
@@ -20,7 +21,7 @@ export interface BatchInput {
   readonly bound: number | undefined;
   /** A model without a price. */
   readonly unpriced: string | undefined;
-  /** Files that its lines name. */
+  /** Files that its lines name and that are to be checked. */
   readonly namedFiles: ReadonlySet<string>;
 }
 
@@ -28,10 +29,16 @@ export interface BatchInputRules {
   /** @throws Refusal when the model may not be used */
   mayUse(provider: Provider, model: string): void;
   forecast(target: Target, endpoint: string, json: Record<string, unknown>, bytes: number): BatchLineForecast;
-  /** The files that a line names. */
-  filesIn(json: Record<string, unknown>): Iterable<string>;
-  /** @throws Refusal, made by `refuse`, when the line contains a reference that is not allowed */
-  check(json: Record<string, unknown>, refuse: (why: string) => Refusal): void;
+  /**
+   * The files that a line names, which are to be checked.
+   * @param beside the other members of the line
+   * @throws Refusal, made by `refuse`, when the line contains a reference that is not allowed
+   */
+  namedFiles(
+    json: Record<string, unknown>,
+    beside: Record<string, unknown>,
+    refuse: (why: string) => Refusal,
+  ): Iterable<string>;
 }
 
 /** Maximum number of different models in one batch. */
@@ -77,7 +84,7 @@ export async function readBatchInput(
   await lines.each((value, text) => {
     line += 1;
     const refuse = (why: string): Refusal => lines.refused(line, why);
-    const { url, body, model } = requestIn(value, text, refuse);
+    const { url, body, model, beside } = requestIn(value, text, refuse);
     let part = parts.get(model);
     if (part === undefined) {
       rules.mayUse(provider, model);
@@ -85,8 +92,7 @@ export async function readBatchInput(
       part = { model, answers: 0, inputTokens: 0, outputTokens: 0 };
       parts.set(model, part);
     }
-    rules.check(body, refuse);
-    for (const id of rules.filesIn(body)) namedFiles.add(id);
+    for (const id of rules.namedFiles(body, beside, refuse)) namedFiles.add(id);
     if (namedFiles.size > MAX_NAMED_FILES) throw refuse(`more than ${MAX_NAMED_FILES} files are named`);
     const one = rules.forecast({ provider, model }, url, body, text.length);
     part.answers += 1;
@@ -103,27 +109,24 @@ interface LineRequest {
   readonly url: string;
   readonly body: Record<string, unknown>;
   readonly model: string;
+  readonly beside: Record<string, unknown>;
 }
 
 /** The request in a line. A line that cannot be read is refused, because its cost cannot be counted. */
 function requestIn(value: unknown, text: Buffer, refuse: (why: string) => Refusal): LineRequest {
   if (!isObject(value)) throw refuse('it is not a JSON object');
-  const { url, body } = value;
+  const { body, ...beside } = value;
+  const { url } = beside;
   if (typeof url !== 'string' || !isObject(body)) throw refuse("it has no 'url' and 'body'");
   const { model } = body;
   // Parsers differ in which of two members they take, and some ignore the case of names.
   const twice = repeatedName(text) ?? repeatedName(membersIn(text).find(({ name }) => name === 'body')?.value);
   if (twice !== undefined) throw refuse(`it has '${twice}' more than once`);
   if (typeof model !== 'string' || model === '') throw refuse("its 'body' names no model");
-  return { url, body, model };
+  return { url, body, model, beside };
 }
 
 function repeatedName(object: Buffer | undefined): string | undefined {
-  const seen = new Set<string>();
-  for (const { name } of object === undefined ? [] : membersIn(object)) {
-    const folded = name.toLowerCase();
-    if (seen.has(folded)) return name;
-    seen.add(folded);
-  }
-  return undefined;
+  const problem = object === undefined ? undefined : jsonProblem(object, unbounded);
+  return problem?.kind === 'repeated' ? problem.name : undefined;
 }

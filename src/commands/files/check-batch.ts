@@ -3,12 +3,11 @@
 import { isNamedOnly } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
+import { referencesIn } from '../model-request/references.ts';
 import { files } from '../provider-objects/tracked.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { seesEverything } from '../visibility.ts';
 import { type BatchLines, linesOfFile, readBatchInput } from './batch-input.ts';
-import { filesIn } from './named-files.ts';
-import { providerObjectIn } from './provider-objects.ts';
 import { type ObjectDependencies, remembered } from './stored-objects.ts';
 
 /** Milliseconds allowed for reading a large file. */
@@ -40,9 +39,9 @@ export async function checkBatchLines(
   { providers, tracked, forecast }: ObjectDependencies,
 ): Promise<readonly WorkPart[]> {
   const isLimited = !seesEverything(sight);
-  const rules = { mayUse: providers.checkModel, forecast, filesIn, check: isLimited ? nothingStored : () => {} };
+  const rules = { mayUse: providers.checkModel, forecast, namedFiles: isLimited ? filesNamed : () => [] };
   const { parts, cost, bound, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
-  if (isLimited) for (const id of namedFiles) await remembered(files, id, sight, { tracked });
+  for (const id of namedFiles) await remembered(files, id, sight, { tracked });
   if (ticket.isMetered) {
     if (cost === undefined) throw refusals.priceUnknown(`${provider.name}/${unpriced}`);
     ticket.reserve(cost, bound);
@@ -50,13 +49,22 @@ export async function checkBatchLines(
   return parts;
 }
 
-/** Refuses references to objects that the provider stores: it does not know which caller created them. */
-function nothingStored(json: Readonly<Record<string, unknown>>, refuse: (why: string) => Refusal): void {
+/**
+ * The files that a line names. Refuses references to other objects that the provider stores: it does not know which
+ * caller created them.
+ */
+function filesNamed(
+  json: Readonly<Record<string, unknown>>,
+  beside: Readonly<Record<string, unknown>>,
+  refuse: (why: string) => Refusal,
+): string[] {
   const named = ['previous_response_id', 'conversation'].find((name) => (json[name] ?? null) !== null);
   if (named !== undefined) throw refuse(`a batch cannot continue from '${named}'`);
   if (Array.isArray(json.input) && json.input.some(isNamedOnly)) {
     throw refuse('a batch cannot refer to items');
   }
-  const stored = providerObjectIn(json);
-  if (stored !== undefined) throw refuse(`'${stored}' names an object stored at the provider`);
+  const references = [...referencesIn(json), ...referencesIn(beside)];
+  const other = references.find(({ kind }) => kind !== 'file');
+  if (other !== undefined) throw refuse(`'${other.param}' names an object stored at the provider`);
+  return references.map(({ id }) => id);
 }

@@ -8,8 +8,6 @@ import {
   type ForwardOptions,
   forwardRequestSchema,
 } from '../../commands/exchange/dialects/forward/forward-dialect.ts';
-import { withFilesChecked } from '../../commands/files/named-files.ts';
-import type { CheckFiles } from '../../commands/model-request/check-files.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import { type ForwardOperation, forwardOperations } from '../../commands/model-request/forward-operations.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
@@ -23,7 +21,6 @@ import { idempotencyHeader, providerErrors } from './declare.ts';
 export interface ModelEndpointOptions {
   readonly exchanges: OpenExchanges;
   readonly forward: Omit<FormOptions, 'limitBytes'>;
-  readonly checkFiles: CheckFiles;
   /** For the endpoints below `/v1/responses`. */
   readonly responses: Pick<ForwardOptions, 'changes'>;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
@@ -65,10 +62,7 @@ export function registerModelEndpoints(app: Routes, options: ModelEndpointOption
       const { endpoint, body } = operation;
       const ofResponses = endpoint.startsWith('/v1/responses/');
       const changes = ofResponses ? options.responses : {};
-      const json = withFilesChecked(
-        createForwardDialect(operation, { ...options.forward, ...changes }),
-        options.checkFiles,
-      );
+      const json = createForwardDialect(operation, { ...options.forward, ...changes });
       scope.post(endpoint, declared(operation), (request, reply) => {
         const isForm = body === 'form' || (body === 'json or form' && isMultipart(request));
         const dialect = isForm

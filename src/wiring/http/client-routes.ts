@@ -4,7 +4,7 @@ import { visibleModels } from '../../commands/access/visible-models.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { RecoveryDependencies } from '../../commands/exchange/background/recover-exchanges.ts';
 import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/forward-responses.ts';
-import { checkNamedFiles, checkNamedInForm } from '../../commands/files/named-files.ts';
+import { checkItems } from '../../commands/files/named-objects.ts';
 import { usableProviders } from '../../commands/files/usable-providers.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
@@ -57,8 +57,7 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
   registerModels(app, virtualModels.listed(visibleModels(registry, access), access));
   registerModelEndpoints(app, {
     exchanges,
-    forward: { keeps, checkFields: checkNamedInForm(tracked) },
-    checkFiles: checkNamedFiles(tracked),
+    forward: { keeps },
     responses: { changes: (input) => responsesBodyChanges(input, { archive, log, findItem }) },
     run,
   });
@@ -86,7 +85,11 @@ export function registerClientRoutes(app: Routes, routes: ClientRoutes): void {
     return exchanges.serve(reply, answer);
   };
   registerResponses(app, lifecycle(routes), { serve: attend }, audit);
-  registerConversations(app, { log, findItem, now: () => Math.floor(Date.now() / 1000) }, audit);
+  registerConversations(
+    app,
+    { log, findItem, checkItems: checkItems(stored), now: () => Math.floor(Date.now() / 1000) },
+    audit,
+  );
 }
 
 /** With a margin for clocks, checks and the record of the end. */

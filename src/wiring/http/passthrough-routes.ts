@@ -4,8 +4,6 @@ import {
   passthroughDialect,
   refusedPassthrough,
 } from '../../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
-import { checkNamedInBody } from '../../commands/files/named-files.ts';
-import type { TrackedObjects } from '../../commands/provider-objects/tracked.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
@@ -21,13 +19,12 @@ export interface PassthroughRoutes {
   readonly log: EventLog;
   readonly registry: Registry;
   readonly access: ModelAccess;
-  readonly tracked: TrackedObjects;
   readonly requests: Pick<ModelRequests, 'tags' | 'exchanges' | 'run'>;
 }
 
 /** Does nothing while passthrough is off. */
 export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes): void {
-  const { config, log, registry, access, tracked, requests } = routes;
+  const { config, log, registry, access, requests } = routes;
   const { enabled, v1Alias, types, statelessRoutes } = config.passthrough;
   if (!enabled) return;
   const { exchanges, tags } = requests;
@@ -37,12 +34,12 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
     userPathHeader: config.userPathHeader,
     tags,
     limits: { whole: model, streamed: file },
+    bounds: config.server.bodyBounds,
     allowV1Alias: v1Alias,
     isEnabled: (type) => types?.includes(type) ?? providerType(type)?.passthrough === true,
     provider: (name) => registry.providerByNameOrType(name),
     mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
     stateless: createStatelessRoutes(statelessRoutes ?? []),
-    checkBody: checkNamedInBody(tracked),
     run(call, client) {
       const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call);
       return requests.run(dialect, call.request, client);

@@ -16,6 +16,7 @@ export function storedObjects(log: EventLog) {
   const index = createItemIndex(log);
   return {
     archive,
+    index,
     /** Finds items for one request of a caller with this sight. */
     findItem: (sight: Sight) => itemFinder(sight, { log, archive, index }),
     tracked: trackedObjects(createTrackedRecords(log)),

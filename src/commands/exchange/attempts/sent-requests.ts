@@ -46,7 +46,7 @@ export class SentRequests {
     if (!(given instanceof Uint8Array)) return { request: { ...head, streamed: true }, body: undefined };
     const bytes = given.length;
     if (bytes === 0) return { request: { ...head, bytes }, body: undefined };
-    if (!this.#recorded.keepBodies || (plan.kind === 'forward' && plan.digestOfBody === true)) {
+    if (!this.#recorded.keepBodies || (plan.kind === 'forward' && plan.fields !== undefined)) {
       return { request: { ...head, bytes, sha256: hash('sha256', given) }, body: undefined };
     }
     const body = Buffer.from(given.buffer, given.byteOffset, given.byteLength);

@@ -1,8 +1,10 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
 import { createHash } from 'node:crypto';
 import { callerName } from '../../model-request/caller.ts';
+import type { NamingRequest } from '../../model-request/references.ts';
 import type { Target } from '../../model-request/target.ts';
 import { refusals } from '../../refusal.ts';
+import { everything, maySeeEverything } from '../../visibility.ts';
 import type { OwnAnswer, ProviderAnswer } from '../answer-source.ts';
 import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
 import { limitedPlan } from '../attempts/limited-plan.ts';
@@ -134,9 +136,12 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
   if (exchange.pendingResponse !== undefined && background === undefined) {
     throw refusals.backgroundOfOtherProvider(target.provider.name);
   }
-  const checked = dialect.checkFiles?.({ ...input, parsedRequest: original, body: request.body });
-  if (checked !== undefined) await checked;
-  const plan = await dialect.plan(input);
+  // A translation refuses what its provider cannot do: what the client itself names is checked before.
+  if (dialect.name !== 'forward' && dialect.name !== 'passthrough') {
+    const checking = checkBody({ body: request.body, json: original.json }, context, deps);
+    if (checking !== undefined) await checking;
+  }
+  const plan = await checkedPlan(await dialect.plan(input), context, deps);
   if (exchange.pendingResponse === undefined && background !== undefined) {
     exchange.pendingResponse = newPendingResponse(background, {
       ...{ dialect, parsedRequest: original, target, record },
@@ -146,6 +151,29 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
     exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
   }
   return plan;
+}
+
+/**
+ * The plan, after a check of the objects that its request names, also where another plan replaces it. Earlier turns
+ * and items from the store are in the request by now.
+ * @throws Refusal
+ */
+async function checkedPlan(plan: Plan<Relay>, context: Admitted, deps: ExchangeDependencies): Promise<Plan<Relay>> {
+  const fields = plan.kind === 'forward' ? plan.fields : undefined;
+  const checking = checkBody({ body: plan.body, fields }, context, deps);
+  if (checking !== undefined) await checking;
+  const { instead } = plan;
+  if (instead === undefined) return plan;
+  return { ...plan, instead: (refusal) => instead(refusal)?.then((other) => checkedPlan(other, context, deps)) };
+}
+
+function checkBody(body: Omit<NamingRequest, 'continues'>, { exchange }: Admitted, deps: ExchangeDependencies) {
+  const { dialect, request } = exchange;
+  const { caller } = request;
+  // On a provider's own API a user path in a header does not narrow what the caller sees.
+  const sight = dialect.name === 'passthrough' && maySeeEverything(caller) ? everything : caller.sight;
+  const continues = dialect.name === 'responses' || dialect.endpoint.startsWith('/v1/responses/');
+  return deps.checkSent({ ...body, continues }, sight);
 }
 
 /** Every plan passes here, so that no answer reaches the client past the guardrails. */

@@ -3,6 +3,7 @@ import type { EventLog } from '../../../events/log.ts';
 import type { Provider } from '../../../providers/provider.ts';
 import type { Admission } from '../../model-request/admission.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { CheckSent } from '../../model-request/references.ts';
 import type { Router } from '../../model-request/routing-types.ts';
 import type { Sessions } from '../../model-request/session.ts';
 import type { Target } from '../../model-request/target.ts';
@@ -38,6 +39,8 @@ export interface ExchangeDependencies {
   readonly detached: DetachedClients;
   readonly router: Router;
   readonly admission: Admission;
+  /** Checks the stored objects that a request names, before its provider gets it. */
+  readonly checkSent: CheckSent;
   /** Finds the session that a body names. */
   readonly sessions?: Pick<Sessions, 'inBody'>;
   readonly pricing: Pricing;

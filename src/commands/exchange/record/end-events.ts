@@ -9,6 +9,7 @@ import { isObject } from '../../../json/is-object.ts';
 import { usdOf } from '../../budgets/money.ts';
 import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
+import { idsAnswered } from '../../model-request/references.ts';
 import { contradictionIn, withThinking } from '../../model-request/usage.ts';
 import type { PricedUsage, UsageCost } from '../../pricing/pricing.ts';
 import type { Refusal } from '../../refusal.ts';
@@ -233,10 +234,14 @@ export function storedResponseWrite(
   };
 }
 
-/** Index entries for output items by id. Ids that a provider chose do not contain the id of their response. */
+/**
+ * Index entries for output items by id, and for the containers and files that they name, whose owner is known by them.
+ * Ids that a provider chose do not contain the id of their response.
+ */
 export function outputItemWrites(stored: StorableResponse, owner: Owner, by: EventContext) {
-  const ids = outputOf(stored).flatMap((item) => (isObject(item) && typeof item.id === 'string' ? [item.id] : []));
-  return itemWrites(ids, { kind: 'response', id: stored.id, owner }, by);
+  const output = outputOf(stored);
+  const ids = output.flatMap((item) => (isObject(item) && typeof item.id === 'string' ? [item.id] : []));
+  return itemWrites([...ids, ...idsAnswered(output)], { kind: 'response', id: stored.id, owner }, by);
 }
 
 export function outputOf({ json, output }: StorableResponse): readonly unknown[] {

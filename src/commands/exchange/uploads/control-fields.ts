@@ -1,5 +1,5 @@
 /** The form fields that the gateway uses to decide the target, the cost, and the access to files. */
-import { namesFile } from './file-fields.ts';
+import { kindOfField } from '../../model-request/references.ts';
 
 const CONTROL_FIELDS: ReadonlySet<string> = new Set(['model', 'provider', 'stream', 'n']);
 
@@ -14,5 +14,5 @@ export function isControlField(name: string): boolean {
  */
 export function mayBeControlField(name: string): boolean {
   const plain = name.trim().toLowerCase();
-  return CONTROL_FIELDS.has(plain.replace(/\[.*$/s, '').trim()) || namesFile(plain);
+  return CONTROL_FIELDS.has(plain.replace(/\[.*$/s, '').trim()) || kindOfField(plain) !== undefined;
 }

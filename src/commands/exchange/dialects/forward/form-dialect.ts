@@ -1,15 +1,14 @@
 /** A model endpoint that takes a form. One dialect per request, since a form is read once, as it arrives. */
-import type { CheckFields } from '../../../model-request/check-files.ts';
 import { type ForwardOperation, requestedUnits } from '../../../model-request/forward-operations.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
+import { kindOfField } from '../../../model-request/references.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { Refusal, refusals } from '../../../refusal.ts';
 import { seesEverything } from '../../../visibility.ts';
 import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
 import type { Relay } from '../../relay.ts';
-import { namesFile } from '../../uploads/file-fields.ts';
 import { FormUpload } from '../../uploads/form-upload.ts';
 import { type OpenForm, openForm } from '../../uploads/open-form.ts';
 import { type ForwardOptions, forwardPlan } from './forward-dialect.ts';
@@ -17,7 +16,6 @@ import { forwardRelay } from './forward-relay.ts';
 
 export interface FormOptions extends ForwardOptions {
   readonly limitBytes: number;
-  readonly checkFields: CheckFields;
 }
 
 export function formDialect(operation: ForwardOperation, options: FormOptions): ExchangeDialect {
@@ -47,10 +45,7 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
     },
     plan(input) {
       if (form === undefined) throw new Error('the form was not read');
-      const { held } = form;
-      const plan = planOf(form, input, operation, options);
-      const fields = held.filter((part) => part.kind === 'field');
-      return options.checkFields(fields, input.sight)?.then(() => plan) ?? plan;
+      return planOf(form, input, operation, options);
     },
     relayOfRecorded: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
   };
@@ -99,19 +94,20 @@ export function formUpload(
     readonly keepText: boolean;
     readonly keepFiles: boolean;
   },
-): Pick<ForwardPlan, 'body' | 'repeatable' | 'digestOfBody'> & { readonly headers: Record<string, string> } {
+): Pick<ForwardPlan, 'body' | 'repeatable' | 'fields'> & { readonly headers: Record<string, string> } {
   const upload = new FormUpload(form, {
     ...options,
     record,
     change: (name, value) => (name === 'provider' ? undefined : options.change(name, value)),
     late(name, value) {
       refuseLate(name, value, target);
-      if (!seesEverything(sight) && namesFile(name)) throw refusals.lateFileName(name);
+      if (!seesEverything(sight) && kindOfField(name) !== undefined) throw refusals.lateFileName(name);
     },
   });
   const repeatable = form.rest === undefined;
   const headers = { 'content-type': upload.contentType };
-  return { headers, body: repeatable ? upload.held() : upload, repeatable, digestOfBody: true };
+  const fields = form.held.filter((part) => part.kind === 'field');
+  return { headers, body: repeatable ? upload.held() : upload, repeatable, fields };
 }
 
 /** @throws Refusal for a late field that would have selected another target */

@@ -1,0 +1,86 @@
+/**
+ * Stored objects that a request names for its provider to look up. A provider stores the objects of all callers under
+ * the gateway's one account and does not know their owners, so a caller who does not see everything may name only
+ * those that it sees.
+ */
+import {
+  type CheckItems,
+  type CheckSent,
+  holdsItem,
+  mayName,
+  type Reference,
+  referencesIn,
+  referencesInForm,
+} from '../model-request/references.ts';
+import { parseJson } from '../parse-json.ts';
+import { files, isObjectId, type TrackedObjects } from '../provider-objects/tracked.ts';
+import { refusals } from '../refusal.ts';
+import type { FindItem } from '../responses/found-item.ts';
+import type { ItemIndex } from '../responses/item-index.ts';
+import { everything, type Sight, sees, seesEverything } from '../visibility.ts';
+import { remembered } from './stored-objects.ts';
+
+export interface KnownObjects {
+  readonly tracked: TrackedObjects;
+  /** Also holds the containers and files that answers on record name, under their ids. */
+  readonly index: ItemIndex;
+  findItem(sight: Sight): FindItem;
+}
+
+/** Checks the bytes of a request before its provider gets them. They are parsed only when they may name an object. */
+export function checkSent(known: KnownObjects): CheckSent {
+  return ({ body, json, fields, continues }, sight) => {
+    if (seesEverything(sight) || body === undefined) return undefined;
+    if (fields !== undefined) return checkAll([...referencesInForm(fields)], undefined, sight, known);
+    if (!(body instanceof Uint8Array)) throw new Error('a body that is not held cannot be checked');
+    const bytes = withoutMark(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
+    // JSON text in another encoding than UTF-8 always contains zero bytes.
+    if (bytes.includes(0)) throw refusals.malformedJson('it is not valid UTF-8');
+    if (!mayName(bytes)) return undefined;
+    const parsed = json ?? parseJson(bytes);
+    return checkAll([...referencesIn(parsed, continues)], parsed, sight, known);
+  };
+}
+
+/** Without a byte order mark, which some providers ignore. */
+function withoutMark(bytes: Buffer): Buffer {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+}
+
+/** Checks items before they are stored, so that no stored item makes later requests fail. */
+export function checkItems(known: KnownObjects): CheckItems {
+  return (items, sight) =>
+    seesEverything(sight) ? undefined : checkAll([...referencesIn(items)], items, sight, known);
+}
+
+/** @param json what contains the references. Rejects with a Refusal (403, 404) */
+function checkAll(
+  references: readonly Reference[],
+  json: unknown,
+  sight: Sight,
+  known: KnownObjects,
+): Promise<void> | undefined {
+  return references.length === 0 ? undefined : checkEach(references, json, sight, known);
+}
+
+async function checkEach(references: readonly Reference[], json: unknown, sight: Sight, known: KnownObjects) {
+  const checked = new Set<string>();
+  const find = known.findItem(sight);
+  for (const { kind, id, param } of references) {
+    if (checked.has(`${kind} ${id}`)) continue;
+    checked.add(`${kind} ${id}`);
+    if (kind === 'item') {
+      if (!holdsItem(json, id) && (await find(id)) === undefined) throw refusals.itemNotFound(id);
+    } else if (kind === 'file') {
+      const isKnown = (await known.tracked.find('file', id, everything)) !== undefined;
+      if (isKnown || !(await wasAnswered(id, sight, known))) await remembered(files, id, sight, known);
+    } else if (!(await wasAnswered(id, sight, known))) throw refusals.storedReferenceDenied(param);
+  }
+}
+
+/** Whether an answer that the caller sees names it, for example a container that a tool has created. */
+async function wasAnswered(id: string, sight: Sight, { index }: KnownObjects): Promise<boolean> {
+  if (!isObjectId(id)) return false;
+  for await (const { kind, owner } of index.holdersOf(id)) if (kind === 'response' && sees(sight, owner)) return true;
+  return false;
+}
