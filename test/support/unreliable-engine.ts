@@ -26,8 +26,8 @@ export class UnreliableEngine implements LogEngine {
     this.#lost.push(recorded);
   }
 
-  open(): Promise<void> {
-    return this.#engine.open();
+  open(hasEvents?: boolean): Promise<void> {
+    return this.#engine.open(hasEvents);
   }
 
   async append(appends: readonly SequencedAppend[]): Promise<void> {

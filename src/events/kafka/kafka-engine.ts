@@ -71,11 +71,11 @@ class KafkaEngine implements LogEngine {
     this.#verifier = new PlaceVerifier(this.#clients, address.topic);
   }
 
-  async open(): Promise<void> {
+  async open(hasEvents = false): Promise<void> {
     const client = this.#clients.create();
     const admin = client.kafka.admin();
     try {
-      const most = await client.limited(this.#prepareTopic(admin));
+      const most = await client.limited(this.#prepareTopic(admin, hasEvents));
       this.#batchBytes = Math.min(mostBatchBytes, most) - batchOverheadBytes;
     } catch (error) {
       throw kafkaErrorOf(error, 'opening', 'none');
@@ -84,9 +84,9 @@ class KafkaEngine implements LogEngine {
     }
   }
 
-  async #prepareTopic(admin: Admin): Promise<number> {
+  async #prepareTopic(admin: Admin, hasEvents: boolean): Promise<number> {
     await admin.connect();
-    return ensureTopic(admin, this.#address);
+    return ensureTopic(admin, this.#address, hasEvents);
   }
 
   async append(appends: readonly SequencedAppend[]): Promise<void> {

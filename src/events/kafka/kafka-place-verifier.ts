@@ -7,7 +7,7 @@ import type { Kafka } from 'kafkajs';
 import { EngineUnavailable, PlaceLost, type PlaceState } from '../replicated/engine.ts';
 import type { KafkaClient, KafkaClients } from './kafka-clients.ts';
 import { kafkaErrorOf } from './kafka-errors.ts';
-import { firstOffsetOf, type KafkaPlace } from './kafka-place.ts';
+import { firstOffsetOf, type KafkaPlace, topicStart } from './kafka-place.ts';
 import kafkajs from './kafkajs.ts';
 
 interface FetchedPartition {
@@ -130,6 +130,11 @@ export class PlaceVerifier {
     const first = firstOffsetOf(place);
     const [begin, end] = [await this.#offset(broker, earliest), await this.#offset(broker, latest)];
     if (first < begin) throw new PlaceLost(`the topic ${this.#topic} begins with record ${begin}; ${first} is needed`);
+    // What this place has read is gone for every other reader.
+    if (begin > topicStart.offset) {
+      const deleted = `records were deleted from its beginning, which a log needs as much as its end`;
+      throw new PlaceLost(`the topic ${this.#topic} begins with record ${begin}: ${deleted}`);
+    }
     if (place.offset <= end) return end;
     throw new PlaceLost(`the topic ${this.#topic} ends before record ${end}; ${place.offset} is needed`);
   }

@@ -1,6 +1,7 @@
 /** The topic of a log: created with the settings that a log needs, or checked for them. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Admin } from 'kafkajs';
-import { EngineUnsuitable } from '../replicated/engine.ts';
+import { EngineUnsuitable, PlaceLost } from '../replicated/engine.ts';
 import type { KafkaAddress } from './kafka-address.ts';
 import kafkajs from './kafkajs.ts';
 
@@ -20,14 +21,24 @@ const readableCompressions = ['producer', 'uncompressed', 'gzip'];
 /** Records carry names beside the bytes of an append. */
 const leastMessageBytes = 16 * 1024;
 
+/** A broker that has just started may not list every topic yet. */
+const looksForTopic = 10;
+const lookEveryMs = 500;
+
 /**
+ * @param hasEvents whether there are events of this log: then the topic is not created
  * @returns the most bytes that a batch of records may have
- * @throws EngineUnsuitable, which names the setting
+ * @throws EngineUnsuitable, which names the setting; PlaceLost when there is no topic of the events
  */
-export async function ensureTopic(admin: Admin, address: KafkaAddress): Promise<number> {
+export async function ensureTopic(admin: Admin, address: KafkaAddress, hasEvents: boolean): Promise<number> {
   const { topic, replicationFactor } = address;
-  const names = await admin.listTopics();
-  if (!names.includes(topic)) await createTopic(admin, topic, replicationFactor);
+  const exists = async () => (await admin.listTopics()).includes(topic);
+  if (hasEvents) {
+    for (let look = 1; !(await exists()); look++) {
+      if (look === looksForTopic) throw new PlaceLost(`the topic ${topic} does not exist`);
+      await delay(lookEveryMs);
+    }
+  } else if (!(await exists())) await createTopic(admin, topic, replicationFactor);
   const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
   const [partition, ...further] = topics[0]?.partitions ?? [];
   if (partition === undefined || further.length > 0) {

@@ -57,9 +57,11 @@ export interface LogEngine {
   /**
    * Makes the engine ready: connects, creates what the log needs or checks the settings of what exists. Called once,
    * before all others.
-   * @throws EngineUnavailable when it cannot be reached now; EngineUnsuitable when trying again is useless
+   * @param hasEvents whether the caller has events of this log: then nothing is created
+   * @throws EngineUnavailable when it cannot be reached now; EngineUnsuitable when trying again is useless; PlaceLost when
+   * the log does not exist
    */
-  open(): Promise<void>;
+  open(hasEvents?: boolean): Promise<void>;
   /**
    * Hands over appends in this order. Resolves when the engine has acknowledged all of them as durably as it can. Not
    * called again before it has settled.

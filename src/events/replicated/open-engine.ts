@@ -1,13 +1,15 @@
-import { EngineUnsuitable, type LogEngine } from './engine.ts';
+import { EngineUnsuitable, type LogEngine, PlaceLost } from './engine.ts';
 import { pause } from './pause.ts';
 
 /**
  * Opens the engine, again and again until it can be reached or the signal is aborted.
+ * @param hasEvents whether the replica has events
  * @param delayed called each time it cannot be used for another reason
- * @throws EngineUnsuitable
+ * @throws EngineUnsuitable, PlaceLost
  */
 export async function openEngine(
   engine: LogEngine,
+  hasEvents: boolean,
   retryMs: number,
   delayed: (reason: string, error: unknown) => void,
   signal: AbortSignal | undefined,
@@ -15,9 +17,9 @@ export async function openEngine(
   let reason: string | undefined;
   while (!signal?.aborted) {
     try {
-      return await engine.open();
+      return await engine.open(hasEvents);
     } catch (error) {
-      if (error instanceof EngineUnsuitable) throw error;
+      if (error instanceof EngineUnsuitable || error instanceof PlaceLost) throw error;
       const latest = error instanceof Error ? error.message : String(error);
       if (latest !== reason) delayed(`${engine.name}: ${latest}`, error);
       reason = latest;

@@ -25,7 +25,8 @@ class ReplicaDamaged extends Error {
     const reason = cause instanceof LogIncomplete ? cause.missing.map(describeMissing).join('; ') : cause.message;
     super(
       `the replica of the log in ${dir} is damaged: ${reason}. Its engine has every event: delete the folder and start ` +
-        'again. The replica is then read anew from the engine',
+        'again. The replica is then read anew from the engine (docs/scale.md, run-book "The replica\'s folder is damaged or ' +
+        'lost")',
       { cause },
     );
   }

@@ -73,6 +73,7 @@ const usualTiming: ReplicatedLogTiming = {
   checkpointMs: 1_000,
 };
 const noAgreement = 'another gateway has read something else from the engine, and no gateway has agreed with this one';
+const runBook = 'Two gateways differ';
 const inDoubt =
   'another gateway may have read something else from the engine: it is being found out which one is right';
 const maxEventBytes = 64 * 1024 * 1024;
@@ -178,7 +179,7 @@ export class ReplicatedLog implements EventLog {
     const replica = await openReplica(options);
     try {
       const noted = readCheckpoint(options.disk ?? nodeDisk, dir);
-      if (noted?.inDoubt) throw new LogDiverged(dir, `when it was read last, ${noAgreement}`);
+      if (noted?.inDoubt) throw new LogDiverged(dir, `when it was read last, ${noAgreement}`, undefined, runBook);
       const isUsable = noted !== undefined && noted.engine === engine.name && noted.position <= replica.visible();
       const checkpoint = isUsable ? noted : undefined;
       const { log: name, position = 0, numbers } = checkpoint ?? {};
@@ -196,7 +197,10 @@ export class ReplicatedLog implements EventLog {
   async #start(): Promise<void> {
     const { signal } = this.#options;
     const delayed = (reason: string, error: unknown) => this.#warnOfDelay(reason, error);
-    await untilAborted(openEngine(this.#options.engine, this.#timing.retryMs, delayed, signal), signal);
+    const opened = openEngine(this.#options.engine, this.#replica.visible() > 0, this.#timing.retryMs, delayed, signal);
+    await untilAborted(opened, signal).catch((error: unknown) => {
+      throw error instanceof PlaceLost ? new LogDiverged(this.#options.dir, error.message, error) : error;
+    });
     const quiet = this.onStatusChange(({ reason }) => this.#warnOfDelay(reason));
     try {
       await untilAborted(Promise.race([this.#catchUp(), this.#failed.promise]), signal);
@@ -282,7 +286,7 @@ export class ReplicatedLog implements EventLog {
   #stopInDoubt(): void {
     if (this.#fatal !== undefined) return;
     this.#stoppedInDoubt = true;
-    this.#fatal = new LogDiverged(this.#options.dir, noAgreement);
+    this.#fatal = new LogDiverged(this.#options.dir, noAgreement, undefined, runBook);
     this.#options.warn?.(this.#fatal.message, undefined);
     void this.#checkpoints.write();
     this.#outbox.stop(this.#fatal.message);

@@ -218,6 +218,34 @@ describe.skipIf(shared === undefined)('a replica of a topic that was replaced', 
     60_000,
   );
 
+  it('is refused by gateways that have read them, and stops them, when records were deleted from the beginning', async () => {
+    const topic = newTopic();
+    const replica = await replicaOf(topic);
+    const other = await replicaOf(topic);
+    for (let n = 0; n < 9; n++) await replica.log.append([write(thing, 'any', noted({ n }))]);
+    await other.log.close();
+    await deleteRecords(topic, 3);
+    const reason = 'begins with record 3: records were deleted from its beginning';
+    await expect.poll(() => replica.log.status().reason, { timeout: 20_000 }).toContain(reason);
+    expect(replica.log.status().reason).toContain('docs/scale.md, run-book "A replica that differs"');
+    const end = await endOf(topic);
+    for (const one of [other, replica]) await expect(one.reopen()).rejects.toThrow(LogDiverged);
+    await expect(replicaOf(topic)).rejects.toThrow(LogDiverged);
+    expect(await endOf(topic)).toBe(end);
+    await Promise.all([replica.dispose(), other.dispose()]);
+  }, 60_000);
+
+  it('is refused when the topic is gone, which is not created', async () => {
+    const topic = newTopic();
+    const replica = await replicaOf(topic);
+    await replica.log.append([write(thing, 'any', noted({ n: 1 }))]);
+    await replica.log.close();
+    await deleteTopic(topic);
+    await expect(replica.reopen()).rejects.toThrow(`the topic ${topic} does not exist. Keep the folder`);
+    expect(await withAdmin((admin) => admin.listTopics())).not.toContain(topic);
+    await replica.dispose();
+  }, 60_000);
+
   it('stops while it is open', async () => {
     const topic = newTopic();
     const replica = await replicaOf(topic);

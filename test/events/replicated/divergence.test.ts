@@ -241,7 +241,7 @@ describe('a replica whose engine was replaced behind it', () => {
     await append(healthy, 200, 1);
     expect(healthy.log.status().state).toBe('ok');
     expect(warnings.filter((message) => message.includes('another log'))).toHaveLength(1);
-    await expect(replaced.reopen()).rejects.toThrow(/Move the folder away/);
+    await expect(replaced.reopen()).rejects.toThrow(/Keep the folder.*run-book "/);
     await healthy.reopen();
     expect(healthy.log.status().degraded).toBeUndefined();
     const fresh = await Replica.open(() => store.connect());

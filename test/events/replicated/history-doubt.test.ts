@@ -15,7 +15,7 @@ function hiding(engine: LogEngine, isHidden: (append: SequencedAppend) => boolea
   return {
     name: engine.name,
     maxAppendBytes: engine.maxAppendBytes,
-    open: () => engine.open(),
+    open: (hasEvents) => engine.open(hasEvents),
     append: (appends) => engine.append(appends),
     verify: (place) => engine.verify(place),
     close: () => engine.close(),
