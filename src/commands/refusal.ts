@@ -225,14 +225,17 @@ export const refusals = {
     ),
   badAnswer: (provider: string, message: string, code: string | null = 'bad_provider_answer') =>
     refuse(502, code, message, { provider }),
-  /** Nothing was recorded, or it is not known whether it was: then only the client can find out before it retries. */
+  /**
+   * Nothing was recorded, or it is not known whether it was: then only the client can find out before it retries, when
+   * the log may be back.
+   */
   logUnavailable: (cause?: LogUnavailable) =>
     cause?.outcome === 'unknown'
       ? refuse(
           503,
           'log_unavailable',
           'The event log has not confirmed this request in time: it is not known whether it was recorded, and a change that it requested may be in force. Check that before you send it again.',
-          { retryHelps: false },
+          { retryHelps: false, retryAfterSeconds: 1 },
           cause,
         )
       : refuse(
@@ -250,7 +253,16 @@ export const refusals = {
       cause instanceof LogUnavailable && cause.outcome === 'unknown'
         ? 'The provider was called, and the event log has not confirmed its answer, so it is not sent. It may be recorded nevertheless.'
         : 'The provider was called, and its answer cannot be written to the event log, so it is not sent.',
-      { retryHelps: false },
+      { retryHelps: false, retryAfterSeconds: 1 },
+      cause,
+    ),
+  /** Another gateway may have taken the response over, or takes it over later. */
+  backgroundNotConfirmed: (responseId: string, cause: unknown) =>
+    refuse(
+      503,
+      'log_unavailable',
+      `It is not known whether the background response '${responseId}' was recorded; if it was, it may run. Retrieve it by this id before you send the request again.`,
+      { retryHelps: false, retryAfterSeconds: 1 },
       cause,
     ),
   idempotencyKeyReused: () =>

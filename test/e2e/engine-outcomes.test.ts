@@ -49,6 +49,7 @@ describe('requests whose appends the engine acknowledges and does not return', (
   let followed: { readonly response: Response; readonly ms: number };
   let late: { readonly response: Response; readonly ms: number };
   let notReady: Response;
+  const messages503: string[] = [];
 
   async function timed(request: Promise<Response>) {
     const since = performance.now();
@@ -85,12 +86,21 @@ describe('requests whose appends the engine acknowledges and does not return', (
     for (const answer of answers) {
       expect(answer.status, answer.url).toBe(503);
       expect(answer.headers.get('x-should-retry'), answer.url).toBe('false');
-      expect(answer.headers.get('retry-after'), answer.url).toBeNull();
+      expect(answer.headers.get('retry-after'), answer.url).toBe('1');
       const { error } = (await answer.json()) as { error: { code: string; message: string } };
       expect(error.code).toBe('log_unavailable');
+      messages503.push(error.message);
       expect(error.message).toContain('not known');
       expect(error.message).not.toContain('Nothing was half-done');
     }
+  });
+
+  it('name the background response that may be recorded', async () => {
+    const [, , response] = answers;
+    const id = `resp_${exchangeOf(response as Response).replaceAll('-', '')}`;
+    expect(messages503[2]).toBe(
+      `It is not known whether the background response '${id}' was recorded; if it was, it may run. Retrieve it by this id before you send the request again.`,
+    );
   });
 
   it('make the gateway not ready in a few seconds, so that later ones get 503 with Retry-After at once', async () => {

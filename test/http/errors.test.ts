@@ -302,10 +302,10 @@ describe('a failed write to the log is a 503 log_unavailable', () => {
     expect(refusal.message).toContain('Nothing was half-done');
   });
 
-  it('without it, and with x-should-retry: false, when it is not known whether something was recorded', () => {
+  it('also with x-should-retry: false when it is not known whether something was recorded', () => {
     const refusal = toRefusal(new LogUnavailable('no answer', 'unknown'), 1024);
-    expect(refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: undefined });
-    expect(refusalHeaders(refusal)).toEqual({ 'x-should-retry': 'false' });
+    expect(refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: 1 });
+    expect(refusalHeaders(refusal)).toEqual({ 'retry-after': '1', 'x-should-retry': 'false' });
     expect(refusal.message).toContain('not known');
     expect(refusal.message).not.toContain('half-done');
   });

@@ -25,6 +25,8 @@ export interface PendingResponse {
   readonly shell: object;
   readonly facts: events.StoredResponseFacts;
   readonly record: ExchangeRecord;
+  /** It is recorded as `queued`. */
+  isAnnounced: boolean;
 }
 
 export function newPendingResponse(
@@ -48,7 +50,7 @@ export function newPendingResponse(
     inputItems: dialect.inputItems?.(parsedRequest, id) ?? '[]',
     placeholders,
   };
-  return { id, shell, facts, record };
+  return { id, shell, facts, record, isAnnounced: false };
 }
 
 /** The pending response that was announced before the gateway stopped. */
@@ -59,7 +61,7 @@ export function storedPendingResponse(stored: StoredResponse, record: ExchangeRe
     inputItems: JSON.stringify(inputItems),
     placeholders,
   };
-  return { id, shell: response, facts, record };
+  return { id, shell: response, facts, record, isAnnounced: true };
 }
 
 /** The write that records the response as `in_progress`. It fails when the response was changed after it was read. */
@@ -91,6 +93,7 @@ export async function announcePendingResponse(
   const queued = inState(shell, id, 'queued');
   note(promise, queued);
   await record.flush('durable');
+  promise.isAnnounced = true;
   const client = detached.detach(run.client, id);
   if (!run.parsedRequest.stream) {
     const headers: Record<string, string> = {

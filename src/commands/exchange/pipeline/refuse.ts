@@ -3,7 +3,6 @@ import { LogUnavailable } from '../../../events/log.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { noteOutcome } from '../background/announce-pending-response.ts';
-import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
 import { isOfRequest } from '../record/refused-content.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
@@ -22,7 +21,7 @@ export async function refuseExchange(
   deps: ExchangeDependencies,
 ): Promise<number> {
   const { dialect, record, request, client, pendingResponse } = exchange;
-  const refusal = refusalOf(error, record);
+  const refusal = refusalOf(error, exchange);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
   noteReceived(exchange, parsedRequest, deps.policyOf(request, undefined));
   if (!record.flushed && isOfRequest(refusal)) {
@@ -51,15 +50,19 @@ export async function refuseExchange(
     await record.flush('durable');
   } catch (lost) {
     deps.open.leftOpen(record.stream, { wasRefused });
-    return sendError(exchange, refusalOf(lost, record));
+    return sendError(exchange, refusalOf(lost, exchange));
   }
   return sendError(exchange, refusal);
 }
 
-function refusalOf(error: unknown, { called }: ExchangeRecord): Refusal {
+function refusalOf(error: unknown, { record: { called }, pendingResponse }: RunningExchange): Refusal {
   if (error instanceof Refusal) return error;
   // The gateway recurses only over a client's input.
   if (error instanceof RangeError && error.message.includes('call stack')) return refusals.nestedTooDeeply();
   if (!(error instanceof LogUnavailable)) return refusals.internal(error);
+  // A background response that is on record is taken over when the lease of this gateway ends.
+  if (pendingResponse !== undefined && (pendingResponse.isAnnounced || error.outcome === 'unknown')) {
+    return refusals.backgroundNotConfirmed(pendingResponse.id, error);
+  }
   return called ? refusals.answerNotRecorded(error) : refusals.logUnavailable(error);
 }
