@@ -18,6 +18,7 @@ import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
 import { checkEncoding, decodedRequestBody, withoutByteOrderMark } from './content-encoding.ts';
 import { allowOrigins } from './cors.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
+import { answerHalfClosed } from './half-closed-connections.ts';
 import { checkQuery } from './query.ts';
 import { redactUrl } from './redaction.ts';
 import { requestIdOf } from './request-id.ts';
@@ -148,6 +149,7 @@ export function createServer(options: ServerOptions): Routes {
     );
   });
 
+  answerHalfClosed(app.server);
   app.server.on('connect', (_request, socket) => socket.end(rawErrorAnswer('CONNECT')));
   app.decorateRequest('caller', undefined);
   app.decorateRequest('arrivedAt', 0);

@@ -107,12 +107,22 @@ function blocked(answered: Answered, refusal: Refusal, isWhole: boolean): Blocke
   return { ...answered, kind: 'blocked', refusal, isWhole };
 }
 
-function call(plan: Plan, { target, requestId, stream, client }: AttemptOptions): Promise<ProviderReply> {
+function call(plan: Plan, { target, requestId, stream, client, record }: AttemptOptions): Promise<ProviderReply> {
   const { provider, model } = target;
   const signal = client.ended;
-  if (plan.kind === 'forward') return provider.forward({ ...plan.call, model, body: plan.body, requestId, signal });
-  const { dialect, body, headers } = plan;
+  const { traceparent } = record.context;
+  if (plan.kind === 'forward') {
+    const headers = withTrace(plan.call.headers, traceparent);
+    return provider.forward({ ...plan.call, headers, model, body: plan.body, requestId, signal });
+  }
+  const { dialect, body } = plan;
+  const headers = traceparent === undefined ? plan.headers : withTrace(plan.headers ?? {}, traceparent);
   return provider.send({ dialect, model, body, headers, stream, requestId, signal });
+}
+
+/** The provider's part of the work belongs to the client's trace (W3C Trace Context). */
+function withTrace(headers: Readonly<Record<string, string>>, traceparent: string | undefined) {
+  return traceparent === undefined ? headers : { ...headers, traceparent };
 }
 
 /** Why an upload broke off, unless the provider ended it. */
