@@ -147,6 +147,9 @@ describe('a plugin', () => {
     const no = 'a plugin cannot use sockets of the file system';
     const connected = (socket: string) =>
       `const s = ${socket}; await new Promise((r, j) => s.on('connect', r).on('error', j)); s.destroy()`;
+    // The first read finds no path, later ones do.
+    const getter = `{ port: 0, get path() { return (globalThis.reads = (globalThis.reads ?? 0) + 1) % 3 === 1 ? undefined : '${path}'; } }`;
+    const pipe = 'const Pipe = process.stdout._handle.constructor;';
     expect(
       await attempts({
         listen: `net.createServer().listen('${path}')`,
@@ -155,11 +158,25 @@ describe('a plugin', () => {
         connectOptions: `net.createConnection({ path: '${path}' })`,
         socket: `new net.Socket().connect('${path}')`,
         request: `(await import('node:http')).get({ socketPath: '${path}' })`,
+        getter: `net.createServer().listen(${getter})`,
+        getterOfConnect: `net.connect(${getter})`,
+        serverHandle: `net._createServerHandle('${path}', -1, -1)`,
+        abstractName: `net._createServerHandle('\\0abstract', -1, -1)`,
+        constructorOfHandle: `${pipe} new Pipe(1).bind('${path}')`,
+        listenOfHandle: `${pipe} new Pipe(1).listen(1)`,
+        connectOfHandle: `${pipe} new Pipe(0).connect({}, '${path}')`,
+        subclass: `${pipe} new (class extends Pipe {})(1).bind('${path}')`,
+        restored: `${pipe} delete Pipe.prototype.bind`,
+        replaced: `${pipe} Object.defineProperty(Pipe.prototype, 'bind', { value: () => 0 })`,
         network: connected(`net.connect(${port}, '127.0.0.1')`),
         options: connected(`net.connect({ port: ${port}, host: '127.0.0.1' })`),
         server: "const s = net.createServer(); await new Promise((r) => s.listen(0, '127.0.0.1', r)); s.close()",
       }),
     ).toEqual({
+      ...{ serverHandle: no, abstractName: no, constructorOfHandle: no, listenOfHandle: no, connectOfHandle: no },
+      ...{ subclass: no, getter: expect.any(String), getterOfConnect: expect.any(String) },
+      restored: expect.stringContaining('Cannot delete'),
+      replaced: expect.stringContaining('Cannot redefine'),
       ...{ listen: no, listenOptions: no, connect: no, connectOptions: no, socket: no, request: no },
       ...{ network: 'allowed: undefined', options: 'allowed: undefined', server: 'allowed: undefined' },
     });

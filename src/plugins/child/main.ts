@@ -43,7 +43,7 @@ registerHooks({
     return next(specifier, context);
   },
 });
-restrictProcess();
+restrictProcess(gateway);
 
 const hooks = await RunningHooks.of(entry, send).catch((error: unknown) => {
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -3,7 +3,7 @@
  * against a plugin that means harm. File access and child processes are denied by Node's permission model.
  */
 import Module, { syncBuiltinESMExports } from 'node:module';
-import net from 'node:net';
+import type { Socket } from 'node:net';
 import os from 'node:os';
 import { allowedOfModule } from './allowed-modules.ts';
 
@@ -24,7 +24,8 @@ const refusedOfProcess = [
 
 const EPERM = -1;
 
-export function restrictProcess(): void {
+/** @param pipe to the gateway */
+export function restrictProcess(pipe: Socket): void {
   for (const signal of ignoredSignals) process.on(signal, () => {});
   // `process.kill` calls it. A plugin may end its own process, and send signals to no other.
   const send: unknown = Reflect.get(process, '_kill');
@@ -43,32 +44,26 @@ export function restrictProcess(): void {
   for (const name of Object.getOwnPropertyNames(Module)) {
     if (!allowedOfModule.has(name) && !name.startsWith('_')) fix(Module, name, refusal(`module.${name}`));
   }
-  refuseUnixSockets();
+  refuseUnixSockets(pipe);
   syncBuiltinESMExports();
 }
 
-/** A plugin may use the network; a socket in the file system belongs to the machine, and listening creates a file. */
-function refuseUnixSockets(): void {
-  for (const [prototype, name] of [
-    [net.Socket.prototype, 'connect'],
-    [net.Server.prototype, 'listen'],
-  ] as const) {
-    const original: unknown = Reflect.get(prototype, name);
-    if (typeof original !== 'function') throw new Error(`node:net has no '${name}'`);
-    fix(prototype, name, function (this: unknown, ...args: unknown[]): unknown {
-      if (hasPath(args[0])) throw new Error(`a plugin cannot use sockets of the file system`);
-      return Reflect.apply(original, this, args);
+/**
+ * A plugin may use the network; a socket in the file system belongs to the machine, and listening creates a file. Node
+ * opens each with a handle of one class, and so does code that makes handles itself.
+ * @param pipe a socket of this process that has such a handle
+ */
+function refuseUnixSockets(pipe: Socket): void {
+  const handle: unknown = Reflect.get(pipe, '_handle');
+  const prototype: unknown = typeof handle === 'object' && handle !== null ? Object.getPrototypeOf(handle) : undefined;
+  for (const name of ['bind', 'connect', 'listen']) {
+    if (typeof prototype !== 'object' || prototype === null || !Object.hasOwn(prototype, name)) {
+      throw new Error(`the handles of this Node have no '${name}'`);
+    }
+    fix(prototype, name, () => {
+      throw new Error('a plugin cannot use sockets of the file system');
     });
   }
-}
-
-/** As `node:net` reads the first argument: options, a path, or its own list of arguments. */
-function hasPath(first: unknown): boolean {
-  if (Array.isArray(first)) return hasPath(first[0]);
-  if (typeof first === 'string') return !(Number(first) >= 0);
-  if (typeof first !== 'object' || first === null) return false;
-  const path: unknown = Reflect.get(first, 'path');
-  return path !== undefined && path !== null && path !== '';
 }
 
 function refusal(what: string): () => never {
