@@ -19,6 +19,8 @@ export interface Meter {
   spent: number;
   /** Whether there was usage with a known price. */
   hasUsage: boolean;
+  /** The period that was left when the clock was set back: the spending continues in it when the clock is set forward again. */
+  left?: BudgetPeriod | undefined;
 }
 
 export function meterOf({ scope, subject, periodSeconds, amount }: BudgetRule): Meter {
@@ -28,16 +30,23 @@ export function meterOf({ scope, subject, periodSeconds, amount }: BudgetRule): 
 
 /**
  * The state of a meter at a time: when its period has ended, the spending of the next period is 0. When the clock was
- * set back, the spending is kept, and the period is the one of the present time.
+ * set back, the spending is kept, and the period is the one of the present time; it is kept, too, when the clock then comes
+ * to the period that it has left.
  */
 export function readMeter(
   meter: Meter,
   anchors: PeriodAnchors,
   at: number,
-): BudgetPeriod & Pick<Meter, 'spent' | 'hasUsage'> {
-  if (isSetBack(meter, at)) return { ...meter, ...periodAt(meter.periodSeconds, anchors, at) };
+): BudgetPeriod & Pick<Meter, 'spent' | 'hasUsage' | 'left'> {
+  const { spent, hasUsage, left } = meter;
+  if (isSetBack(meter, at)) {
+    const present = { start: meter.start, end: meter.end };
+    const latest = left !== undefined && left.end > present.end ? left : present;
+    return { ...periodAt(meter.periodSeconds, anchors, at), spent, hasUsage, left: latest };
+  }
   if (at < meter.end) return meter;
-  return { ...periodAt(meter.periodSeconds, anchors, at), spent: 0, hasUsage: false };
+  if (left !== undefined && at >= left.start && at < left.end) return { ...left, spent, hasUsage, left: undefined };
+  return { ...periodAt(meter.periodSeconds, anchors, at), spent: 0, hasUsage: false, left: undefined };
 }
 
 /**
@@ -49,9 +58,9 @@ export function countIn(
   anchors: PeriodAnchors,
   { at, nano, isNow }: { readonly at: number; readonly nano: number; readonly isNow: boolean },
 ): void {
-  if (isNow && isSetBack(meter, at)) Object.assign(meter, periodAt(meter.periodSeconds, anchors, at));
-  if (at >= meter.end) {
-    Object.assign(meter, periodAt(meter.periodSeconds, anchors, at), { spent: 0, hasUsage: false });
+  if (at >= meter.end || (isNow && isSetBack(meter, at))) {
+    const { start, end, spent, hasUsage, left } = readMeter(meter, anchors, at);
+    Object.assign(meter, { start, end, spent, hasUsage, left });
   }
   // Usage before the period began, or before it was reset, is not counted.
   if (at < meter.start) return;

@@ -42,7 +42,7 @@ const savedSpend = z.object({
   paths: z.array(z.tuple([z.string(), z.array(z.number())])),
   labels: z.array(z.tuple([z.string(), z.array(z.number())])),
   day: z.number(),
-  meters: z.array(z.tuple([z.string(), z.number(), z.number(), z.number(), z.boolean()])),
+  meters: z.array(z.tuple([z.string(), z.number(), z.number(), z.number(), z.boolean()]).rest(z.number())),
 });
 
 export const spendView: Projection<SpendState> = {
@@ -80,7 +80,9 @@ export const spendView: Projection<SpendState> = {
     paths: [...paths],
     labels: [...labels],
     day,
-    meters: [...meters.values()].map(({ key, start, end, spent, hasUsage }) => [key, start, end, spent, hasUsage]),
+    meters: [...meters.values()].map(({ key, start, end, spent, hasUsage, left }) => {
+      return [key, start, end, spent, hasUsage, ...(left === undefined ? [] : [left.start, left.end])];
+    }),
   }),
   load(saved) {
     const { paths, labels, day, meters, ...parsed } = savedSpend.parse(saved);
@@ -94,10 +96,11 @@ export const spendView: Projection<SpendState> = {
       bySubject: new Map(),
       chains: new LRUCache({ max: MAX_CHAINS }),
     };
-    for (const [key, start, end, spent, hasUsage] of meters) {
+    for (const [key, start, end, spent, hasUsage, leftStart, leftEnd] of meters) {
       const rule = budgets.rules.get(key);
       if (rule === undefined) throw new Error(`${key} has a meter but no budget`);
-      add(state, { ...meterOf(rule), start, end, spent, hasUsage });
+      const left = leftStart === undefined || leftEnd === undefined ? undefined : { start: leftStart, end: leftEnd };
+      add(state, { ...meterOf(rule), start, end, spent, hasUsage, left });
     }
     return state;
   },
@@ -211,7 +214,7 @@ function follow(state: SpendState, event: RecordedEvent): void {
     open(state, made, periodAt(periodSeconds, state.budgets.settings, event.at));
   } else if (isA(event, budgetReset)) {
     const { end } = readMeter(meter, state.budgets.settings, event.at);
-    Object.assign(meter, { start: event.at, end, spent: 0, hasUsage: false });
+    Object.assign(meter, { start: event.at, end, spent: 0, hasUsage: false, left: undefined });
   } else {
     meter.amount = rule.amount;
   }
@@ -229,7 +232,7 @@ function moveAnchors(state: SpendState, meter: Meter, at: number): void {
 function open(state: SpendState, meter: Meter, { start, end }: BudgetPeriod): void {
   const spent =
     meter.scope === 'label' ? spentUnder(state, meter.subject, start) : spentBelow(state, meter.subject, start);
-  Object.assign(meter, { start, end, spent: spent ?? 0, hasUsage: spent !== undefined });
+  Object.assign(meter, { start, end, spent: spent ?? 0, hasUsage: spent !== undefined, left: undefined });
 }
 
 function spentUnder(state: SpendState, label: string, start: number): number | undefined {

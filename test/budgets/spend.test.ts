@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { readMeter } from '../../src/projections/budget-meter.ts';
-import { periodAt } from '../../src/projections/budget-period.ts';
+import { defaultAnchors, periodAt } from '../../src/projections/budget-period.ts';
 import { budgetKey } from '../../src/projections/budgets.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { metersOn, metersUnder, type SpendState, spendView } from '../../src/projections/spend.ts';
@@ -135,6 +135,25 @@ describe('when the clock is set back', () => {
   test('a budget made later includes earlier usage', () => {
     const events = [...wrong, used(days(2), { cost: 30, userPath: '/a' }), budget(days(2) + 1, 100, { subject: '/a' })];
     expect(spent(events, days(2) + 2, { subject: '/a' })).toMatchObject({ nano: 30 });
+  });
+
+  test('and forward again, a period keeps what was spent in it, also in a snapshot', () => {
+    const evening = MONDAY + DAY_MS - 2 * HOUR_MS;
+    const events = [
+      budget(NOON, 100),
+      used(NOON, { cost: 5 }),
+      used(NOON - DAY_MS, { cost: 7 }),
+      used(evening, { cost: 11 }),
+    ];
+    expect(spent(events.slice(0, 3), NOON - DAY_MS)).toMatchObject({ nano: 12, end: MONDAY });
+    expect(spent(events.slice(0, 3), MONDAY + 1)).toMatchObject({ nano: 12, end: MONDAY + DAY_MS });
+    expect(spent(events, evening)).toMatchObject({ nano: 23, end: MONDAY + DAY_MS });
+    expect(spent(events, MONDAY + DAY_MS)).toMatchObject({ nano: 0 });
+    const saved = spendView.save?.(fold(spendView, events.slice(0, 3)));
+    const loaded = spendView.load?.(JSON.parse(JSON.stringify(saved)));
+    expect(loaded && spendView.save?.(loaded)).toEqual(saved);
+    const meter = loaded?.meters.get(budgetKey('user_path', '/', 86_400));
+    expect(meter && readMeter(meter, defaultAnchors, MONDAY + 1).spent).toBe(12);
   });
 
   test('by a moment, nothing changes: events are noted at one time and recorded at another', () => {

@@ -54,6 +54,19 @@ describe('the wall clock', () => {
     expect(readings.size).toBeGreaterThan(20);
   });
 
+  describe('when the system clock is set', () => {
+    afterEach(() => void vi.restoreAllMocks());
+
+    it.each([-3_600_000, 3_600_000])('follows it at the next reading: by %i ms', (step) => {
+      const system = Date.now;
+      wallClock();
+      vi.spyOn(Date, 'now').mockImplementation(() => system.call(Date) + step);
+      expect(Math.abs(wallClock() - Date.now())).toBeLessThan(50);
+      vi.restoreAllMocks();
+      expect(Math.abs(wallClock() - Date.now())).toBeLessThan(50);
+    });
+  });
+
   describe('while the process is stopped between two readings', () => {
     afterEach(() => void vi.restoreAllMocks());
 
