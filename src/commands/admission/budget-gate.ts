@@ -2,8 +2,8 @@
  * Admits requests while their budgets last. The most that a request can cost is reserved before its provider is called; of
  * one without such a bound, the expected cost. The actual cost then replaces it, and stays reserved until the ledger has counted the same usage. So a cost is
  * always either reserved or spent, and never both.
- * Reservations are in memory: a crash drops them, and the cost of an interrupted exchange is recorded when it is
- * closed at the next start. Reservations for work that continues after its exchange are on record, and are restored
+ * Reservations are in memory. Each attempt records the amount, which an exchange costs that a crash interrupts before
+ * anything of an answer is recorded; its cost is recorded when it is closed at the next start. Reservations for work that continues after its exchange are on record, and are restored
  * at the start.
  */
 import type { StreamName } from '../../events/event.ts';
@@ -68,6 +68,8 @@ export interface BudgetHold {
   reserve(nano: number, bound?: number): void;
   /** Replaces the forecast on which the reservation is based. @throws Refusal 429 `budget_exceeded` */
   expect(forecast: CostForecast): void;
+  /** Nano-dollars reserved for the next call; undefined where the log shows the reservation already. */
+  readonly reserved: number | undefined;
   /** Keeps the reservation after `settle`, until `release`. @returns nano-dollars */
   defer(): number;
   /** Whether another call, after one that has cost something, fits too. @returns the refusal when it does not */
@@ -199,6 +201,9 @@ export class BudgetGate implements BudgetAdmission {
       hold: {
         get limit() {
           return limit;
+        },
+        get reserved() {
+          return hold.expected;
         },
         reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
         expect: expectInstead,
@@ -341,6 +346,10 @@ class Hold {
   /** Whether no further charge or count can follow. */
   get over(): boolean {
     return this.#settled && !this.#deferred && this.#parts === 0;
+  }
+
+  get expected(): number {
+    return this.#expected;
   }
 
   expect(amount: number): void {

@@ -136,6 +136,10 @@ class LimitTicket implements Ticket {
     return this.#parts.hold?.limit?.(target);
   }
 
+  reservedCost(): number | undefined {
+    return this.#parts.hold?.reserved;
+  }
+
   again(): Refusal | undefined {
     const refusal = this.#parts.hold?.again();
     if (refusal !== undefined) this.#parts.refused(refusal);

@@ -200,6 +200,7 @@ class SharedHold implements BudgetHold {
   readonly #share: number;
   #wanted: Pick<WantedCost, 'amount' | 'isBounded'> = { amount: 0, isBounded: true };
   limit: SetLimit | undefined;
+  readonly reserved = undefined;
   /** The part of it that the log does not show yet. */
   #unread = 0;
   /** Whether it is to be recorded before the next call. */

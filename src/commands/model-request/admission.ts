@@ -73,6 +73,8 @@ export interface Ticket extends Reservation {
    * covered, or no limit is sent.
    */
   outputLimit(target: Target): number | undefined;
+  /** Nano-dollars that are reserved for the next call, and that the log does not show otherwise. */
+  reservedCost(): number | undefined;
   /** Whether a further call fits, after one that has cost something. @returns the refusal (429) when it does not */
   again(): Refusal | undefined;
   /**
@@ -101,6 +103,7 @@ export interface Ticket extends Reservation {
 export const freeTicket: Ticket = {
   outputLimit: () => undefined,
   again: () => undefined,
+  reservedCost: () => undefined,
   enter: () => undefined,
   headers: () => undefined,
   isMetered: false,

@@ -20,6 +20,9 @@ export interface PricedUsage {
   readonly isPartial?: boolean | undefined;
 }
 
+/** The source of a cost that is the reservation of a call whose answer is not known. */
+export const RESERVATION = 'reservation';
+
 /** Amounts are nano-dollars as decimal text; null when unknown, which differs from zero. */
 export interface UsageCost {
   readonly inputCost: string | null;

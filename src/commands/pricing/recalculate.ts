@@ -13,7 +13,7 @@ import { readUsage, type TokenUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
 import { timeSlices } from '../time-slices.ts';
 import { type KnownCosts, type LastWord, NewestCorrections } from './newest-corrections.ts';
-import type { PricedUsage, Pricing, UsageCost } from './pricing.ts';
+import { type PricedUsage, type Pricing, RESERVATION, type UsageCost } from './pricing.ts';
 
 export interface RecalculationScope {
   /** Milliseconds since the epoch: from `from`, inclusive, to `until`, exclusive. */
@@ -125,7 +125,9 @@ class Run {
     const { counts } = this;
     counts.matched += 1;
     const { data } = event;
-    const cost = data.cacheType === undefined ? this.#pricing.costOf(spentIn(data)) : data;
+    // What a budget had reserved depends on no tokens.
+    const isFixed = data.cacheType !== undefined || data.priceSource === RESERVATION;
+    const cost = isFixed ? data : this.#pricing.costOf(spentIn(data));
     if (cost.totalCost === null) counts.withoutPricing += 1;
     else counts.withPricing += 1;
     // The usage of a failed attempt is never the end of its stream. The usage of an answer nearly always is; where it

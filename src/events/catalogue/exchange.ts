@@ -228,6 +228,12 @@ export const attemptStarted = defineEvent({
       .int()
       .optional()
       .describe('the most tokens of each answer, which the gateway has set in the request because of a budget'),
+    reservedCost: z
+      .string()
+      .optional()
+      .describe(
+        'nano-dollars that the budgets of the request reserve for it, where one gateway uses the log: its cost when the gateway is killed before anything of the answer is recorded',
+      ),
     request: attemptRequest.optional().describe('what is sent to the provider; absent in events of earlier versions'),
   }),
 });
@@ -336,7 +342,7 @@ const cost = {
     .string()
     .optional()
     .describe(
-      '`override:<selector>`, `config`, `snapshot:<date>` or `provider_reported`; absent when there is no price',
+      '`override:<selector>`, `config`, `snapshot:<date>`, `provider_reported` or `reservation`; absent when there is no price',
     ),
   inputCost: nanoDollars(),
   outputCost: nanoDollars(),

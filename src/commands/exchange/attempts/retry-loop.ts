@@ -32,6 +32,8 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly reservation: ReservationOnLog | undefined;
   /** Whether another call fits in the budgets, after calls that have cost something. @returns the refusal when it does not */
   again(): Refusal | undefined;
+  /** Nano-dollars that are recorded as reserved with the attempt. */
+  reservedCost(): number | undefined;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Of the exchange. */
   readonly sent: SentRequests;
@@ -98,6 +100,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     tries += 1;
     const over = attempt === 1 ? undefined : options.again();
     if (over !== undefined) return { kind: 'refused', refusal: over, attempts: attempt - 1, reason: 'budget_exceeded' };
+    const reservedCost = options.reservedCost();
     const path = plan.kind === 'model' ? provider.pathOf(plan.dialect) : undefined;
     const { request, body: sentBody } = options.sent.next(attempt, plan, path);
     const reserved = options.reservation?.next();
@@ -113,6 +116,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
           dialect: plan.dialect,
           guarded: plan.isGuarded,
           outputLimit: plan.outputLimit,
+          reservedCost: reservedCost === undefined ? undefined : String(Math.ceil(reservedCost)),
           request,
         },
         record.context,

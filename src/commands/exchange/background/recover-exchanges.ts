@@ -17,7 +17,7 @@ import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import { isReported, type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
-import type { Pricing } from '../../pricing/pricing.ts';
+import { type Pricing, RESERVATION } from '../../pricing/pricing.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';
 import { isPending, withOutcome } from '../../responses/pending-response.ts';
@@ -234,7 +234,23 @@ async function close(
       events.noteUsage(record, charged, cost, request);
     }
   }
+  if (chunks.length === 0 && recordsUsage && why !== 'cancelled') noteReservation(recorded, record, deps.dialects);
   await record.flush('durable');
+}
+
+/** The provider may have served a call whose answer is not known: it costs what the budgets had reserved for it. */
+function noteReservation(
+  { attempt, isUnderWay, request }: RecordedExchange,
+  record: ExchangeRecord,
+  dialects: Dialects,
+) {
+  if (attempt?.reservedCost === undefined || attempt.reservedCost === '0' || !isUnderWay) return;
+  const { provider, providerType, model = '', reservedCost: totalCost } = attempt;
+  const endpoint = dialects.get(request.dialect)?.endpoint ?? pathOf(request.path);
+  const spent = { provider, providerType, model, endpoint, usage: unknownUsage, isPartial: true };
+  const caveat = 'the gateway stopped during the call: the cost is what the budgets had reserved for it';
+  const cost = { inputCost: null, outputCost: null, totalCost, priceSource: RESERVATION, caveat };
+  events.noteUsage(record, spent, cost, request);
 }
 
 /** Records the end of a stream that guardrails evaluated. @returns the response to store, if there is one */

@@ -73,6 +73,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     stream: parsedRequest.stream,
     reservation: ticket.onLog,
     again: () => ticket.again(),
+    reservedCost: () => ticket.reservedCost(),
     ...deps.resilienceOf(target.provider.name),
     retriesRateLimits: exchange.pendingResponse !== undefined,
     calledBy: { caller: callerName(request.caller), body: digestOnce(request.body) },

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { cacheHit } from '../../../events/catalogue/cache.ts';
 import {
   answerReplayed,
+  attemptFailed,
   attemptStarted,
   chunkReceived,
   exchangeEnds,
@@ -37,6 +38,8 @@ export interface RecordedExchange {
   readonly request: z.infer<typeof requestReceived.data>;
   /** The last attempt. */
   readonly attempt: Attempt | undefined;
+  /** Whether the attempt has not failed. */
+  readonly isUnderWay: boolean;
   /** Chunks of the last attempt. */
   readonly chunks: readonly RecordedEvent[];
   /** What the client got of the last attempt, where guardrails evaluated it. */
@@ -75,6 +78,7 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
     const id = idOf(event.stream);
     const nothing = {
       attempt: undefined,
+      isUnderWay: false,
       chunks: [],
       delivered: [],
       plugins: [],
@@ -100,9 +104,18 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
       // Each provider gets the turns that it does not have; those sent to the previous provider do not count for this
       // one.
       const isReplayed = attempt.kind === 'failover' ? recorded.replayedSince : recorded.historyReplayed;
-      const begun = { attempt, chunks: [], delivered: [], historyReplayed: isReplayed, replayedSince: false };
+      const begun = {
+        attempt,
+        isUnderWay: true,
+        chunks: [],
+        delivered: [],
+        historyReplayed: isReplayed,
+        replayedSince: false,
+      };
       return { ...recorded, ...begun, last: event };
     }
+    case attemptFailed.type:
+      return { ...recorded, isUnderWay: false, last: event };
     case historyReplayed.type:
       return { ...recorded, historyReplayed: true, replayedSince: true, last: event };
     case answerReplayed.type:
