@@ -89,8 +89,9 @@ function fromEvent(id: string, event: RecordedEvent<string, z.infer<typeof respo
     storedAt: event.at,
     revision: event.revision,
     bytes,
+    // A provider's own stream is stored as it was sent, without this member.
     get response() {
-      return body().response;
+      return { ...body().response, provider: event.data.provider };
     },
     get inputItems() {
       return body().input_items;

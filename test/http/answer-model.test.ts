@@ -27,6 +27,7 @@ const item = {
 };
 const response = {
   id: 'resp_upstream',
+  provider: 'elsewhere',
   object: 'response',
   created_at: 1,
   status: 'completed',
@@ -136,12 +137,14 @@ function modelsIn(text: string, stream: boolean): unknown[] {
 
 describe.each(types)('an answer of %s through an alias', (type) => {
   it.each(routes.flatMap((route) => [[route, false] as const, [route, true] as const]))(
-    'names the model of the provider on %s (stream: %s), and the alias in a header',
+    'names the model of the provider on %s (stream: %s), and the alias and the provider in headers',
     async (route, stream) => {
       const answer = await gateway.post(route, { model: `quick ${type}`, ...requests[route], stream });
       const text = await answer.text();
       expect(answer.status, text).toBe(200);
       expect(answer.headers.get('x-requested-model')).toBe(`quick%20${type}`);
+      expect(answer.headers.get('x-provider')).toBe(type);
+      if (route === '/v1/responses' && !stream) expect(JSON.parse(text).provider).toBe(type);
       const models = modelsIn(text, stream);
       expect(models.length).toBeGreaterThan(0);
       expect(new Set(models)).toEqual(new Set([TOLD]));
@@ -173,6 +176,7 @@ it('an answer returned again under its idempotency key names the same models', a
   const again = await ask();
   expect(again.headers.get('idempotent-replayed')).toBe('true');
   expect(again.headers.get('x-requested-model')).toBe('quick%20llamacpp');
+  expect(again.headers.get('x-provider')).toBe('llamacpp');
   expect(await again.text()).toBe(first);
 });
 

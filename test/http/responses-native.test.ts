@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { NATIVE_KEY, native, withBothKinds } from '../support/both-kinds.ts';
-import { errorOf, eventsOf, eventsOfExchange, exchangeOf, json } from '../support/with-gateway.ts';
+import { dataOf, errorOf, eventsOf, eventsOfExchange, exchangeOf, json } from '../support/with-gateway.ts';
 
 const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds();
 const PATH = '/v1/responses';
 
 describe('a native response', () => {
-  it('is passed on byte for byte, as is the request except for the model', async () => {
+  it('is passed on byte for byte except for the member provider, as is the request except for the model', async () => {
     const body = `{ "x":9007199254740993123, "model":"${native}","input":"hi" , "metadata":{"b":"1","a":"2"}}`;
     const answer = await gateway.post(PATH, body);
     const providerRequest = nativeProvider.requests.at(-1);
@@ -14,7 +14,22 @@ describe('a native response', () => {
     expect(providerRequest?.body).toBe(body.replace(native, 'simulated-small'));
     expect(providerRequest?.headers.authorization).toBe(`Bearer ${NATIVE_KEY}`);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
+    const sent = String(events.find(({ type }) => type === 'chunk.received')?.body);
+    expect(sent).not.toContain('"provider"');
+    expect(await answer.text()).toBe(sent.replace(/\}$/, ',"provider":"openai"}'));
+  });
+
+  it('names its provider wherever it is a whole object, and its stream has it as a header', async () => {
+    const answer = await gateway.post(PATH, { model: native, input: 'hi', stream: true });
+    expect(answer.headers.get('x-provider')).toBe('openai');
+    const streamed = dataOf(await answer.text()).at(-1).response;
+    expect(streamed).not.toHaveProperty('provider');
+    expect(await json(await retrieve(streamed.id))).toEqual({ ...streamed, provider: 'openai' });
+    const queued = await create({ model: native, input: 'Write 400 words.', background: true });
+    expect(queued.provider).toBe('openai');
+    expect(await json(await retrieve(queued.id))).toMatchObject({ provider: 'openai' });
+    const cancelled = await gateway.fetch(`${PATH}/${queued.id}/cancel`, { method: 'POST' });
+    expect(await json(cancelled)).toMatchObject({ provider: 'openai' });
   });
 
   it('is streamed unchanged', async () => {
@@ -51,7 +66,7 @@ describe('a native response', () => {
     for (const query of ['', '?provider=openai']) {
       const found = await retrieve(id, query);
       expect(found.status).toBe(200);
-      expect((await json(found)).id).toBe(id);
+      expect(await json(found)).toMatchObject({ id, provider: 'openai' });
       expect((await json(await retrieve(id, `/input_items${query}`))).data).toHaveLength(1);
     }
     const deleted = await gateway.fetch(`${PATH}/${id}?provider=openai`, { method: 'DELETE' });

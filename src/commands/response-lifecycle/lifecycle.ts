@@ -371,8 +371,9 @@ export async function callAboutResponse(
   path: string,
   request: Pick<LifecycleRequest, 'id' | 'query' | 'requestId' | 'signal'>,
 ) {
-  const found = await askProvider(provider, question(method, path, request));
-  return found?.status === 'failed' ? withoutCredentials(found, provider) : found;
+  const answer = await askProvider(provider, question(method, path, request));
+  const found = answer?.status === 'failed' ? withoutCredentials(answer, provider) : answer;
+  return found?.object === 'response' && found.deleted === undefined ? { ...found, provider: provider.name } : found;
 }
 
 /** Some providers repeat the credential in their error messages. */

@@ -14,7 +14,7 @@ import { inState, withOutcome } from '../../responses/pending-response.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
-import { addRequestedModel } from '../delivery/requested-model.ts';
+import { addRouting } from '../delivery/requested-model.ts';
 import type { BackgroundResponse, ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
@@ -89,7 +89,7 @@ export async function announcePendingResponse(
   },
   detached: DetachedClients,
 ): Promise<Client> {
-  const { id, shell, record } = promise;
+  const { id, shell, facts, record } = promise;
   const queued = inState(shell, id, 'queued');
   note(promise, queued);
   await record.flush('durable');
@@ -101,7 +101,7 @@ export async function announcePendingResponse(
       'x-request-id': run.request.requestId,
       'x-exchange-id': record.id,
     };
-    addRequestedModel(headers, run.parsedRequest.model);
+    addRouting(headers, run.parsedRequest.model, facts.provider);
     client.answer(200, headers, Buffer.from(queued.json));
   }
   note(promise, inState(shell, id, 'in_progress'));

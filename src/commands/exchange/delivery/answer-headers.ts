@@ -5,9 +5,10 @@ import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
+import type { Target } from '../../model-request/target.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import { addRequestedModel } from './requested-model.ts';
+import { addRouting } from './requested-model.ts';
 
 /** Tells clients of the response cache: `HIT (exact)`, `HIT (semantic)` or `MISS`; absent where it was not looked up. */
 export const cacheHeader = 'x-cache';
@@ -15,6 +16,8 @@ export const cacheHeader = 'x-cache';
 export interface AnsweredRequestFacts {
   readonly dialect: ExchangeDialect;
   readonly parsedRequest: ParsedRequest;
+  /** The target that answered. */
+  readonly target: Target;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly ticket: Ticket;
@@ -38,7 +41,7 @@ export function headersOfAnyProvider(headers: Record<string, string>): Record<st
 }
 
 export function answerHeaders(
-  { dialect, parsedRequest, record, request, ticket, guard, hasMissedCache }: AnsweredRequestFacts,
+  { dialect, parsedRequest, target, record, request, ticket, guard, hasMissedCache }: AnsweredRequestFacts,
   reply: ReplyHead,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
@@ -48,7 +51,7 @@ export function answerHeaders(
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
   if (hasMissedCache === true) headers[cacheHeader] = 'MISS';
-  addRequestedModel(headers, parsedRequest.model);
+  addRouting(headers, parsedRequest.model, target.provider.name);
   const limits = ticket.headers();
   if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
   for (const name in rateLimitsIn(headers)) delete headers[name];

@@ -7,7 +7,7 @@ import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { DeliveredAnswer, RecordedAnswer } from '../answer-source.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import { addRequestedModel } from './requested-model.ts';
+import { addRouting } from './requested-model.ts';
 
 export interface ReplayDelivery {
   readonly record: ExchangeRecord;
@@ -42,7 +42,7 @@ export async function deliverReplay(answer: RecordedAnswer, delivery: ReplayDeli
 }
 
 export function replayHeaders(
-  { stream, requestedModel }: RecordedAnswer,
+  { stream, requestedModel, attempt }: RecordedAnswer,
   { record, request }: ReplayDelivery,
 ): Record<string, string> {
   const headers: Record<string, string> = {
@@ -51,6 +51,6 @@ export function replayHeaders(
     'x-exchange-id': record.id,
     'idempotent-replayed': 'true',
   };
-  addRequestedModel(headers, requestedModel);
+  addRouting(headers, requestedModel, attempt.provider);
   return headers;
 }

@@ -1,14 +1,18 @@
-/** The header with the model as the client requested it; the answer itself names the model that the provider used. */
-const NAME = 'x-requested-model';
+/**
+ * The headers with the model as the client requested it, and the provider instance that answered. The answer itself names
+ * the model that the provider used; its bytes are often the provider's own and name no instance.
+ */
+const MODEL = 'x-requested-model';
+const PROVIDER = 'x-provider';
 /** Longer selectors name no model. */
 const MAX_LENGTH = 512;
 
 const PRINTABLE = /^[\x21-\x7e]+$/;
 
-/** @param headers receives the header, unless the request names no model */
-export function addRequestedModel(headers: Record<string, string>, model: string): void {
-  if (model === '' || model.length > MAX_LENGTH) return;
-  headers[NAME] = headerText(model);
+/** @param headers receives the headers, each unless its value is empty: a request may name no model */
+export function addRouting(headers: Record<string, string>, model: string, provider: string): void {
+  if (model !== '' && model.length <= MAX_LENGTH) headers[MODEL] = headerText(model);
+  if (provider !== '') headers[PROVIDER] = headerText(provider);
 }
 
 /** Percent-encodes the characters that a header cannot hold, as in a URL. */

@@ -83,7 +83,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     streamLimits: deps.streamLimits,
     random: deps.random,
     wait: deps.wait,
-    answerHeaders: (reply) => answerHeaders(spender, reply),
+    answerHeaders: (reply) => answerHeaders({ ...spender, target }, reply),
     spent: (relay, failedAttempt) => noteSpending(spender, target, relay, { isPartial: false, failedAttempt }),
   });
 }

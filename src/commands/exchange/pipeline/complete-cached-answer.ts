@@ -4,7 +4,7 @@ import { usageRecorded } from '../../../events/catalogue/exchange.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
 import type { CachedAnswer } from '../answer-source.ts';
 import { cacheHeader } from '../delivery/answer-headers.ts';
-import { addRequestedModel } from '../delivery/requested-model.ts';
+import { addRouting } from '../delivery/requested-model.ts';
 import { NO_ATTEMPT, sendWhole, wholeContentType } from '../delivery/send-whole.ts';
 import * as events from '../record/end-events.ts';
 import type { Issue } from '../reissuing/issued-texts.ts';
@@ -31,7 +31,7 @@ export async function completeCachedAnswer(answer: CachedAnswer, exchange: Runni
 }
 
 function headersOf(
-  { cacheType, parsedRequest }: CachedAnswer,
+  { cacheType, parsedRequest, target }: CachedAnswer,
   { dialect, record, request, guarded }: RunningExchange,
 ): Record<string, string> {
   const given: Record<string, string> = { 'content-type': wholeContentType(parsedRequest) };
@@ -40,7 +40,7 @@ function headersOf(
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
   headers[cacheHeader] = `HIT (${cacheType})`;
-  addRequestedModel(headers, parsedRequest.model);
+  addRouting(headers, parsedRequest.model, target.provider.name);
   return headers;
 }
 

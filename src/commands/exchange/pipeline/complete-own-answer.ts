@@ -46,6 +46,6 @@ export async function completeOwnAnswer(
   });
   await record.flush('durable');
   const reply = { status: 200, headers: { 'content-type': wholeContentType(parsedRequest) } };
-  const headers = answerHeaders({ dialect, parsedRequest, record, request, ticket, guard }, reply);
+  const headers = answerHeaders({ dialect, parsedRequest, target, record, request, ticket, guard }, reply);
   return sendWhole(client, parsedRequest, headers, bytes);
 }

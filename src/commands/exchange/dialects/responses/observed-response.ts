@@ -32,7 +32,7 @@ export class ObservedResponse {
   endAs(status: EarlyEnd['status'] | 'incomplete', error: object, shell: (() => object) | undefined): JsonObject {
     const { facts } = this;
     const items = this.#items.atEnd();
-    const begun: JsonObject = facts.response ?? { ...shell?.() };
+    const begun: JsonObject = { ...(facts.response ?? shell?.()), provider: facts.provider };
     facts.ended = true;
     facts.response = {
       ...begun,

@@ -2,7 +2,9 @@
  * Relays responses to a client of the Responses API: the provider's bytes, unchanged except for members that the
  * gateway replaces.
  */
+import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { Frame } from '../../../../providers/sse.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
@@ -25,8 +27,8 @@ export class ResponsesObserver implements AnswerObserver {
   }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
-    const answer = this.#reader.whole(parsed);
-    this.#response.whole = answer === parsed ? bytes : Buffer.from(JSON.stringify(answer));
+    this.#reader.whole(parsed);
+    this.#response.whole = rewriteMembers(bytes, textsOf(this.#reader.replaced()));
     return this.#response.whole;
   }
 
@@ -55,4 +57,8 @@ export class ResponsesObserver implements AnswerObserver {
   deferredWork(): DeferredWork | undefined {
     return this.#reader.deferredWork();
   }
+}
+
+function textsOf(members: JsonObject): Record<string, string> {
+  return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, JSON.stringify(value)]));
 }

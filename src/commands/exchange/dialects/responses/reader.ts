@@ -30,7 +30,10 @@ export interface ReadEvent {
 
 export class ResponsesReader implements AnswerReader<JsonObject> {
   readonly #provider: Answering;
-  /** Members that replace the provider's own in every response object, such as the gateway's id of the response. */
+  /**
+   * Members that replace the provider's own in every response object, such as the gateway's id of the response. Without
+   * any, a stream passes unchanged, and only a whole answer gets the member `provider`.
+   */
   readonly #echo: Readonly<JsonObject> | undefined;
   readonly #facts: ResponseFacts;
 
@@ -47,7 +50,7 @@ export class ResponsesReader implements AnswerReader<JsonObject> {
   whole(parsed: unknown): unknown {
     const answer = checkedResponse(parsed, this.#provider.name);
     this.#facts.answerId = filled(answer['id']);
-    const response = this.#echo === undefined ? answer : { ...answer, ...this.#echo };
+    const response = this.#withEcho(answer);
     this.#facts.response = response;
     return response;
   }
@@ -94,7 +97,16 @@ export class ResponsesReader implements AnswerReader<JsonObject> {
 
   #echoed(event: JsonObject): JsonObject | undefined {
     if (this.#echo === undefined || !isObject(event.response)) return undefined;
-    return { ...event, response: { ...event.response, ...this.#echo } };
+    return { ...event, response: this.#withEcho(event.response) };
+  }
+
+  #withEcho(response: JsonObject): JsonObject {
+    return { ...response, ...this.replaced() };
+  }
+
+  /** The members that differ from the provider's own in a whole answer. */
+  replaced(): JsonObject {
+    return { ...this.#echo, provider: this.#provider.name };
   }
 
   #failureOf(response: unknown): Refusal {

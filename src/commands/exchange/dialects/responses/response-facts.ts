@@ -15,7 +15,8 @@ export interface ReportedError {
 }
 
 export class ResponseFacts {
-  readonly #provider: string;
+  /** Name of the instance. */
+  readonly provider: string;
   readonly #providerRuns: boolean;
   /** The newest response object. */
   response: JsonObject | undefined;
@@ -29,7 +30,7 @@ export class ResponseFacts {
    * responses
    */
   constructor(provider: string, providerRuns = false) {
-    this.#provider = provider;
+    this.provider = provider;
     this.#providerRuns = providerRuns;
   }
 
@@ -58,7 +59,7 @@ export class ResponseFacts {
     const { code, message } = isObject(event['error']) ? event['error'] : event;
     return {
       code: typeof code === 'string' ? code : 'provider_error',
-      message: typeof message === 'string' ? message : `The provider '${this.#provider}' reported an error.`,
+      message: typeof message === 'string' ? message : `The provider '${this.provider}' reported an error.`,
     };
   }
 }
