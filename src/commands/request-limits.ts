@@ -2,8 +2,10 @@
  * Limits of request values as in OpenAI's API (Anthropic's for its own routes): one table for all routes that call a
  * model.
  */
+import { isObject } from '../json/is-object.ts';
+import { refusedEffort } from '../providers/translate/responses-to-chat/reasoning-style.ts';
 import { metadataRefusal } from './metadata.ts';
-import { type Refusal, refusals } from './refusal.ts';
+import { type Refusal, refusals, refusedInTranslation } from './refusal.ts';
 
 interface Range {
   readonly name: 'temperature' | 'top_p';
@@ -33,8 +35,16 @@ export function limitsRefusal(endpoint: string, json: Readonly<Record<string, un
     if (number > max) return outside(name, 'above maximum value', `<= ${max}`, number, 'decimal_above_max_value');
     if (number < 0) return outside(name, 'below minimum value', '>= 0', number, 'decimal_below_min_value');
   }
+  const effort = endpoint.startsWith('/v1/responses') ? effortRefusal(json['reasoning']) : undefined;
+  if (effort !== undefined) return effort;
   const { metadata } = json;
   return typeof metadata === 'object' && metadata !== null ? metadataRefusal(metadata) : undefined;
+}
+
+/** The levels of the Responses API are a closed list, also where the provider has that API itself. */
+function effortRefusal(reasoning: unknown): Refusal | undefined {
+  const refused = isObject(reasoning) ? refusedEffort(reasoning['effort'], 'reasoning.effort') : undefined;
+  return refused === undefined ? undefined : refusedInTranslation(refused.refusal);
 }
 
 function outside(name: string, what: string, expected: string, got: number, code: string): Refusal {

@@ -196,5 +196,5 @@ function optionsOf(providerInput: ProviderInput, facts: ProviderTypeFacts): Reco
   const found = Object.entries(facts.extra ?? {}).map(([field, option]) => {
     return [option, Reflect.get(providerInput, field.toLowerCase())] as const;
   });
-  return Object.fromEntries(found.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+  return Object.fromEntries(found.flatMap(([option, value]) => (value === undefined ? [] : [[option, String(value)]])));
 }

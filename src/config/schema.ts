@@ -678,10 +678,20 @@ const model = z.union(
   { error: () => 'expected a model id, or a mapping with an id and metadata' },
 );
 
+const strictParameters =
+  'whether seed, logit_bias and penalties are refused where its API has no such setting; if not, they are ignored; true when not set';
+
 function providerSchema(types: ProviderTypes) {
   const extras = Object.values(types).flatMap((facts) => Object.keys(facts.extra ?? {}));
   // Typed without members, since they are only known at run time.
-  const options: object = Object.fromEntries(extras.map((name) => [name.toLowerCase(), optionalSetting(text())]));
+  const options: object = Object.fromEntries(
+    extras.map((name) => [
+      name.toLowerCase(),
+      name === 'STRICT_PARAMETERS'
+        ? optionalSetting(toggle(), { describe: strictParameters })
+        : optionalSetting(text()),
+    ]),
+  );
   return mapping({
     type: choice(...Object.keys(types)),
     base_url: optionalSetting(httpUrl(), { describe: 'base URL of its API' }),

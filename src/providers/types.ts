@@ -208,7 +208,7 @@ const rows = {
   anthropic: {
     ...hosted,
     defaultBaseUrl: 'https://api.anthropic.com/v1',
-    extra: { DEFAULT_MAX_TOKENS: 'defaultMaxTokens' },
+    extra: { DEFAULT_MAX_TOKENS: 'defaultMaxTokens', STRICT_PARAMETERS: 'strictParameters' },
     auth: 'x-api-key',
     headers: { 'anthropic-version': '2023-06-01' },
     paths: { messages: '/messages' },
@@ -224,6 +224,7 @@ const rows = {
     ...local,
     defaultBaseUrl: 'http://localhost:11434',
     defaultPath: '',
+    extra: { STRICT_PARAMETERS: 'strictParameters' },
     paths: { ollama_chat: '/api/chat', ollama_embed: '/api/embed' },
     chatDialect: 'ollama_chat',
     embeddingsDialect: 'ollama_embed',

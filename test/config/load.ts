@@ -11,7 +11,13 @@ export const types: ProviderTypes = {
   openai: { keyless: false, requiresBaseUrl: false, defaultBaseUrl: 'https://api.openai.com/v1' },
   azure: { keyless: false, requiresBaseUrl: true, extra: { API_VERSION: 'apiVersion' } },
   llamacpp: { keyless: true, requiresBaseUrl: true, isLocal: true },
-  ollama: { keyless: true, requiresBaseUrl: false, isLocal: true, defaultBaseUrl: 'http://localhost:11434/v1' },
+  ollama: {
+    keyless: true,
+    requiresBaseUrl: false,
+    isLocal: true,
+    defaultBaseUrl: 'http://localhost:11434/v1',
+    extra: { STRICT_PARAMETERS: 'strictParameters' },
+  },
   bedrock: { keyless: true, requiresBaseUrl: true },
   'bedrock-mantle': { keyless: true, requiresBaseUrl: true },
 };

@@ -31,6 +31,17 @@ describe('providers in environment variables', () => {
     expect(configFrom({ env }).providers).toMatchObject([{ ...usual, ...expected }]);
   });
 
+  test('parameters that a type lacks are refused or ignored by a switch', () => {
+    const address = { OLLAMA_BASE_URL: 'http://gpu:11434' };
+    const yaml = 'providers: {ollama: {type: ollama, strict_parameters: false}}';
+    for (const written of [{ env: { ...address, OLLAMA_STRICT_PARAMETERS: 'no' } }, { env: address, yaml }]) {
+      expect(configFrom(written).providers).toMatchObject([{ options: { strictParameters: 'false' } }]);
+    }
+    expect(configFrom({ env: address }).providers).toMatchObject([{ options: {} }]);
+    const [problem] = problemsFrom({ env: { ...address, OLLAMA_STRICT_PARAMETERS: 'sometimes' } });
+    expect(JSON.stringify(problem)).toContain('true or false');
+  });
+
   test('an empty variable registers nothing', () => {
     const config = configFrom({ env: { OLLAMA_BASE_URL: '', OPENAI_API_KEY: ' ' } });
     expect(config).toMatchObject({ providers: [], notices: [] });

@@ -17,7 +17,7 @@ import { checkResponse, checkStream } from '../translate/openai-shape.ts';
 
 const KEY = 'sk-ant-api03-very-secret';
 const gateway = withGateway({
-  simulated: { apiKey: KEY, models: ['claude-sonnet-4-6', 'claude-haiku-4-5'] },
+  simulated: { apiKey: KEY, models: ['claude-sonnet-4-6', 'claude-haiku-4-5', 'claude-3-5-haiku'] },
   register: (url) => ({ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY }),
   env: { ANTHROPIC_DEFAULT_MAX_TOKENS: '3000', RETRY_MAX_RETRIES: '1', CIRCUIT_BREAKER_ENABLED: 'false' },
 });
@@ -134,6 +134,52 @@ describe('chat completions of an Anthropic model', () => {
   });
 });
 
+describe.each([...models, 'anthropic/claude-3-5-haiku'])('a JSON object from %s', (model) => {
+  const messages = user('Answer with a JSON object, please.');
+  const format = { type: 'json_object' };
+
+  it('is the text of a chat completion, whole and streamed', async () => {
+    const body = { model, messages, response_format: format };
+    const { message, finish_reason } = (await chat(body)).choices[0];
+    expect(JSON.parse(message.content)).toEqual({});
+    expect(message).not.toHaveProperty('tool_calls');
+    expect(finish_reason).toBe('stop');
+    expect(lastBody().tool_choice).toEqual({ type: 'tool', name: 'gateway_json_answer' });
+    const chunks = dataOf((await streamed(CHAT, body)).text);
+    expect(messageOf(chunks)).toMatchObject({ content: message.content, tool_calls: [] });
+    expect(chunks.findLast(({ choices }) => choices.length > 0).choices[0].finish_reason).toBe('stop');
+  });
+
+  it('is the text of a response, whole and streamed, and after a restart of the stream from its record', async () => {
+    const body = { model, input: messages, text: { format } };
+    const whole = checkResponse(await respond(body));
+    expect(whole.output).toMatchObject([{ type: 'message', content: [{ type: 'output_text', text: '{}' }] }]);
+    expect(whole.text.format).toEqual(format);
+    expect(whole.tools).toEqual([]);
+    const { text } = await streamed(RESPONSES, body);
+    const { id, output } = checkStream(dataOf(text));
+    expect(output).toMatchObject([{ type: 'message', content: [{ text: '{}' }] }]);
+    expect(await (await gateway.fetch(`${RESPONSES}/${id}?stream=true`)).text()).toBe(text);
+  });
+
+  it('is not demanded instead of a call of the client’s tools', async () => {
+    const body = { model, messages: user('What is the weather in Paris?'), response_format: format };
+    const { message, finish_reason } = (await chat({ ...body, tools: chatTools })).choices[0];
+    expect(message.tool_calls).toMatchObject([{ function: { name: 'get_weather' } }]);
+    expect(finish_reason).toBe('tool_calls');
+  });
+});
+
+describe('a model without thinking', () => {
+  it.each(['low', 'high', 'max'])('gets no budget for the effort %s', async (effort) => {
+    const model = 'anthropic/claude-3-5-haiku';
+    await chat({ model, messages: user('hi'), reasoning_effort: effort, temperature: 0.5 });
+    expect(lastBody()).not.toHaveProperty('thinking');
+    await respond({ model, input: 'hi', reasoning: { effort } });
+    expect(lastBody()).not.toHaveProperty('thinking');
+  });
+});
+
 describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) => {
   const question = user('What is the weather in Paris?');
   const effort = { model, reasoning_effort: 'low' };
@@ -221,7 +267,10 @@ describe('an unsupported feature', () => {
     [CHAT, { n: 2 }, 'n'],
     [CHAT, { seed: 1 }, 'seed'],
     [CHAT, { temperature: 1.2 }, 'temperature'],
-    [CHAT, { response_format: { type: 'json_object' } }, 'response_format'],
+    [CHAT, { response_format: { type: 'json_object' }, reasoning_effort: 'low' }, 'response_format'],
+    [RESPONSES, { text: { format: { type: 'json_object' } }, reasoning: { effort: 'low' } }, 'text.format'],
+    [RESPONSES, { reasoning: { effort: 'bogus' } }, 'reasoning.effort'],
+    [CHAT, { reasoning_effort: 'bogus' }, 'reasoning_effort'],
     [
       CHAT,
       { messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: {} }] }] },

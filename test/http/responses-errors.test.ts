@@ -204,7 +204,7 @@ describe.each(forms)('SPEC §7, 400 in the envelope for an answer that is %s', (
 describe('SPEC §7, 400 for a member that the provider does not support names the member of the request', () => {
   it.each([
     ['anthropic/claude', 'text.verbosity', { text: { verbosity: 'low' } }],
-    ['anthropic/claude', 'text.format', { text: { format: { type: 'json_object' } } }],
+    ['anthropic/claude', 'text.format', { text: { format: { type: 'json_object' } }, reasoning: { effort: 'low' } }],
     ['anthropic/claude', 'include', { include: ['message.output_text.logprobs'] }],
     ['anthropic/claude', 'top_logprobs', { top_logprobs: 2 }],
     ['ollama/llama', 'parallel_tool_calls', { parallel_tool_calls: false, tools: [{ type: 'function', name: 'f' }] }],

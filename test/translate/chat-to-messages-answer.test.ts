@@ -322,3 +322,48 @@ describe.skipIf(!existsSync(`${recorded}/anthropic`))('recorded from Anthropic',
     });
   });
 });
+
+describe('an answer that had to be a JSON object', () => {
+  const tool = { type: 'tool_use', id: 'toolu_1', name: 'gateway_json_answer', input: { a: [1, null] } };
+  const thought = { type: 'thinking', thinking: 'Hm.', signature: 's' };
+  const own = { type: 'tool_use', id: 'toolu_2', name: 'f', input: {} };
+  const choiceOf = (completion: unknown) => Object(completion).choices[0];
+
+  it('is the input of its tool as text, and ends regularly', () => {
+    expect(choiceOf(read(message([thought, tool], { stop_reason: 'tool_use' })))).toMatchObject({
+      message: { content: '{"a":[1,null]}', reasoning_content: 'Hm.' },
+      finish_reason: 'stop',
+    });
+    expect(choiceOf(read(message([tool], { stop_reason: 'tool_use' }))).message).not.toHaveProperty('tool_calls');
+    expect(choiceOf(read(message([{ ...tool, input: {} }], { stop_reason: 'tool_use' }))).message.content).toBe('{}');
+  });
+
+  it('arrives piece by piece in a stream', () => {
+    const json = (partial_json: string) => delta(0, 'input_json_delta', { partial_json });
+    const head = opened(0, { ...tool, input: {} });
+    const { chunks } = received(start, head, json(''), json('{"a"'), json(':1}'), closed(0), finish('tool_use'), stop);
+    const deltas = chunks.flatMap((chunk) => Object(chunk).choices);
+    expect(deltas.map((choice) => choice.delta.content).filter(Boolean)).toEqual(['{"a"', ':1}']);
+    expect(deltas.some((choice) => 'tool_calls' in choice.delta)).toBe(false);
+    expect(deltas.at(-1)).toMatchObject({ finish_reason: 'stop' });
+  });
+
+  it('may call tools of the client instead, or beside it', () => {
+    expect(choiceOf(read(message([own], { stop_reason: 'tool_use' })))).toMatchObject({ finish_reason: 'tool_calls' });
+    const both = choiceOf(read(message([tool, own], { stop_reason: 'tool_use' })));
+    expect(both).toMatchObject({ message: { content: '{"a":[1,null]}' }, finish_reason: 'tool_calls' });
+    expect(both.message.tool_calls).toHaveLength(1);
+  });
+
+  it('is one object, also when the model calls the tool twice', () => {
+    expect(choiceOf(read(message([tool, { ...tool, id: 'toolu_3', input: { b: 2 } }]))).message.content).toBe(
+      '{"a":[1,null]}',
+    );
+  });
+
+  it('is cut off where the limit of tokens ends it', () => {
+    const json = delta(0, 'input_json_delta', { partial_json: '{"a":"' });
+    const { chunks } = received(start, opened(0, { ...tool, input: {} }), json, closed(0), finish('max_tokens'), stop);
+    expect(Object(chunks.flatMap((chunk) => Object(chunk).choices).at(-1))).toMatchObject({ finish_reason: 'length' });
+  });
+});

@@ -4,6 +4,7 @@ import type { JsonObject } from '../../src/providers/translate/json.ts';
 
 const facts = { model: 'claude-sonnet-4-6', stream: false, options: {} };
 const hello = [{ role: 'user', content: 'hello' }];
+const thoughtless = { ...facts, model: 'claude-3-5-haiku-20241022' };
 const older = { ...facts, model: 'claude-haiku-4-5-20251001' };
 
 function translated(chat: JsonObject, given: Partial<typeof facts> = {}): JsonObject {
@@ -355,6 +356,18 @@ describe('thinking', () => {
     });
   });
 
+  it.each(['claude-3-5-haiku-20241022', 'claude-3-haiku-20240307', 'claude-3-5-sonnet@20240620', 'claude-2.1'])(
+    '%s cannot think: every level is lowered to none, and restricts nothing',
+    (model) => {
+      const forced = { tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' };
+      for (const reasoning_effort of ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']) {
+        const body = { temperature: 0.5, max_tokens: 100, ...forced };
+        expect(translated({ ...body, reasoning_effort }, { model })).toEqual(translated(body, { model }));
+        expect(translated({ reasoning: { effort: reasoning_effort } }, { model })).toEqual(translated({}, { model }));
+      }
+    },
+  );
+
   it('is switched off by none', () => {
     expect(translated({ reasoning_effort: 'none' })['thinking']).toEqual({ type: 'disabled' });
   });
@@ -375,6 +388,7 @@ describe('thinking', () => {
     ],
     ['a limit too small', { reasoning_effort: 'low', max_tokens: 1024 }, older, 'max_tokens'],
     ['an unknown level', { reasoning_effort: 'very' }, facts, 'reasoning_effort'],
+    ['an unknown level, of a model without thinking', { reasoning_effort: 'very' }, thoughtless, 'reasoning_effort'],
     ['an unknown level, nested', { reasoning: { effort: 'very' } }, facts, 'reasoning.effort'],
     ['a budget of its own', { reasoning: { max_tokens: 5 } }, facts, 'reasoning.max_tokens'],
   ])('with %s is refused', (_what, chat, given, param) => {
@@ -479,7 +493,8 @@ describe('settings', () => {
     ['temperature', 1.5],
     ['max_tokens', 0],
     ['max_completion_tokens', 'many'],
-    ['response_format', { type: 'json_object' }],
+    ['response_format', { type: 'grammar' }],
+    ['response_format', { type: 'json_schema' }],
   ])('refuse %s with the value %j, and name the member', (member, value) => {
     expect(refusal({ [member]: value })).toMatchObject({ status: 400, param: member });
   });
@@ -491,6 +506,63 @@ describe('settings', () => {
       effort: 'low',
       format: { type: 'json_schema', schema },
     });
+  });
+
+  const jsonObject = { response_format: { type: 'json_object' } };
+  const answerTool = {
+    name: 'gateway_json_answer',
+    description: expect.stringContaining('JSON object'),
+    input_schema: { type: 'object', properties: {}, additionalProperties: true },
+  };
+  const own = { name: 'f', input_schema: { type: 'object', properties: {} } };
+  const given = { tools: [{ type: 'function', function: { name: 'f' } }] };
+
+  it.each([
+    ['without tools', {}, [answerTool], { type: 'tool', name: 'gateway_json_answer' }],
+    ['with tools', given, [own, answerTool], { type: 'any' }],
+    ['with tools and auto', { ...given, tool_choice: 'auto' }, [own, answerTool], { type: 'any' }],
+    [
+      'with one call at a time',
+      { ...given, parallel_tool_calls: false },
+      [own, answerTool],
+      { type: 'any', disable_parallel_tool_use: true },
+    ],
+    [
+      'with tools that may not be called',
+      { ...given, tool_choice: 'none' },
+      [own, answerTool],
+      { type: 'tool', name: 'gateway_json_answer' },
+    ],
+    ['with a call that is demanded', { ...given, tool_choice: 'required' }, [own], { type: 'any' }],
+  ])('let the model answer with a JSON object as the input of a tool, %s', (_when, members, tools, tool_choice) => {
+    expect(translated({ ...jsonObject, ...members })).toMatchObject({ tools, tool_choice });
+    expect(translated({ ...jsonObject, ...members })).not.toHaveProperty('output_config');
+  });
+
+  it.each([
+    ['an effort', { reasoning_effort: 'low' }, facts],
+    ['an effort of a model with a budget', { reasoning_effort: 'low' }, older],
+    ['thinking', { thinking: { type: 'enabled', budget_tokens: 2000 } }, older],
+  ])('refuse a JSON object beside %s, which Anthropic would refuse', (_what, members, of) => {
+    expect(refusal({ ...jsonObject, ...members }, of)).toMatchObject({ status: 400, param: 'response_format' });
+    expect(translated({ ...jsonObject, reasoning_effort: 'none' }, of)).toHaveProperty('tools');
+  });
+
+  it('refuse a tool with the name of the one for JSON answers', () => {
+    const tools = [{ type: 'function', function: { name: 'gateway_json_answer' } }];
+    expect(refusal({ tools })).toMatchObject({ status: 400, param: 'tools[0]' });
+  });
+
+  it.each([
+    ['seed', 1],
+    ['logit_bias', { 50256: -100 }],
+    ['frequency_penalty', 0.1],
+    ['presence_penalty', -1],
+  ])('leave out %s where the provider is configured to ignore it', (member, value) => {
+    const lenient = { options: { strictParameters: 'false' } };
+    expect(translated({ [member]: value }, lenient)).toEqual(translated({}));
+    expect(refusal({ [member]: value }, { options: { strictParameters: 'true' } })).toMatchObject({ param: member });
+    expect(refusal({ n: 2 }, lenient)).toMatchObject({ param: 'n' });
   });
 
   it("take the provider's default limit", () => {

@@ -154,13 +154,17 @@ describe('a Responses request becomes a chat request', () => {
 });
 
 describe('reasoning effort', () => {
+  it.each(['ludicrous', 'HIGH', 7, {}])('%j is no level, and is refused', (effort) => {
+    const refused = { status: 400, code: 'invalid_value', param: 'reasoning.effort' };
+    expect(refusal({ reasoning: { effort } })).toMatchObject(refused);
+  });
+
   it.each([
     ['max', 'high'],
     ['xhigh', 'high'],
     ['high', 'high'],
     ['minimal', 'minimal'],
     ['none', 'none'],
-    ['ludicrous', 'ludicrous'],
   ])('%s reaches a plain server as %s', (wanted, sent) => {
     expect(members({ reasoning: { effort: wanted } })).toEqual({ reasoning_effort: sent });
   });

@@ -1,6 +1,7 @@
 /**
  * Members of a chat completion request that some dialects lack. A value without effect (the default, or an empty one)
- * is accepted; any other is refused, since the answer would not match the request.
+ * is accepted; any other is refused, since the answer would not match the request. With `strict_parameters: false` the
+ * provider's operator has members ignored that only change how the model selects tokens (`sampling`).
  */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from './json.ts';
@@ -37,16 +38,31 @@ const harmless = {
 
 export type UnhonouredMember = keyof typeof harmless;
 
-/** @param language name of the provider's dialect, for the message */
+/** An answer without them is still an answer to the request. */
+const sampling: ReadonlySet<UnhonouredMember> = new Set([
+  'frequency_penalty',
+  'logit_bias',
+  'presence_penalty',
+  'seed',
+]);
+
+/**
+ * @param language name of the provider's dialect, for the message
+ * @param options of the provider
+ */
 export function refusedMember(
   chat: JsonObject,
   members: readonly UnhonouredMember[],
   language: string,
+  options: Readonly<Record<string, string>>,
 ): Refused | undefined {
+  const isLenient = /^(?:false|no|off|0)$/i.test(options['strictParameters'] ?? '');
   for (const member of members) {
     const value = chat[member];
     if (value === undefined || value === null || harmless[member](value)) continue;
-    return refuse('unsupported_parameter', member, `'${member}' cannot be honoured: ${language} has no such setting.`);
+    if (isLenient && sampling.has(member)) continue;
+    const message = `'${member}' cannot be honoured: ${language} has no such setting.`;
+    return refuse('unsupported_parameter', member, message);
   }
   return undefined;
 }

@@ -7,6 +7,7 @@
  * | `thinking` | `reasoning_content`, and whole with its signature in `extra_content` (see kept-thinking.ts) |
  * | `redacted_thinking` | in `extra_content` only |
  * | `tool_use` | tool call: its head at once, then the arguments as they arrive |
+ * | `tool_use` of the tool for JSON answers | its input as `content`; without another call the finish reason is `stop` |
  * | other blocks (records of Anthropic's own tools) | left out: their result is in the text |
  * | `message_delta` | the chunk with `finish_reason`, then the one with `usage` |
  * | `ping`, unknown events | nothing |
@@ -17,6 +18,7 @@ import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
 import { completionOf } from '../chunk-fold.ts';
 import { filled, type JsonObject, parsedObject } from '../json.ts';
 import { extraContentWith, isThinking, type KeptBlock } from './kept-thinking.ts';
+import { jsonAnswerTool } from './tools.ts';
 import { chatUsage, mergedUsage } from './usage.ts';
 
 const finishReasons: ReadonlyMap<unknown, string> = new Map([
@@ -41,7 +43,8 @@ interface OpenCall {
 type OpenBlock =
   | { readonly type: 'text'; readonly from: number; readonly citations: JsonObject[] }
   | { readonly type: 'thinking'; block: JsonObject }
-  | { readonly type: 'call'; readonly call: OpenCall };
+  | { readonly type: 'call'; readonly call: OpenCall }
+  | { readonly type: 'json'; readonly input: unknown; hasText: boolean };
 
 export class MessagesAnswerReader implements ChatReader {
   readonly #facts: ChatAnswerFacts;
@@ -57,6 +60,8 @@ export class MessagesAnswerReader implements ChatReader {
   #hasThought = false;
   #calls = 0;
   #finished = false;
+  /** The model has called the tool whose input is the answer. */
+  #answersInJson = false;
 
   constructor(facts: ChatAnswerFacts) {
     this.#facts = facts;
@@ -136,6 +141,7 @@ export class MessagesAnswerReader implements ChatReader {
         this.#blocks.set(index, { type: 'thinking', block });
         return [];
       case 'tool_use':
+        if (block['name'] === jsonAnswerTool) return this.#openJson(index, block['input']);
         return this.#openCall(index, block);
       default:
         return [];
@@ -154,6 +160,20 @@ export class MessagesAnswerReader implements ChatReader {
     return [this.#says({ tool_calls: [{ ...head, ...extra }] })];
   }
 
+  /** A second answer of the same turn is left out: two objects are no JSON text. */
+  #openJson(index: unknown, input: unknown): JsonObject[] {
+    if (!this.#answersInJson) this.#blocks.set(index, { type: 'json', input, hasText: false });
+    this.#answersInJson = true;
+    return [];
+  }
+
+  #json(open: Extract<OpenBlock, { type: 'json' }>, text: unknown): JsonObject[] {
+    const addedText = filled(text);
+    if (addedText === undefined) return [];
+    open.hasText = true;
+    return this.#text(addedText);
+  }
+
   #add(index: unknown, delta: unknown): JsonObject[] {
     const open = this.#blocks.get(index);
     if (open === undefined || !isObject(delta)) return [];
@@ -169,6 +189,7 @@ export class MessagesAnswerReader implements ChatReader {
         if (open.type === 'thinking') open.block = { ...open.block, signature: delta['signature'] };
         return [];
       case 'input_json_delta':
+        if (open.type === 'json') return this.#json(open, delta['partial_json']);
         return open.type === 'call' ? this.#arguments(open.call, filled(delta['partial_json'])) : [];
       default:
         return [];
@@ -180,6 +201,7 @@ export class MessagesAnswerReader implements ChatReader {
     this.#blocks.delete(index);
     if (open === undefined) return [];
     if (open.type === 'text') return this.#cited(open.from, open.citations);
+    if (open.type === 'json') return open.hasText ? [] : this.#json(open, JSON.stringify(open.input ?? {}));
     if (open.type === 'thinking') {
       return isThinking(open.block) ? this.#keep({ block: open.block, afterText: this.#textLength }) : [];
     }
@@ -194,12 +216,17 @@ export class MessagesAnswerReader implements ChatReader {
     this.#finished = true;
     const choice = {
       ...choiceOf({}),
-      finish_reason: finishReasons.get(reason) ?? 'stop',
+      finish_reason: this.#finishReason(reason),
       ...(typeof sequence === 'string' ? { stop_sequence: sequence } : {}),
     };
     const counted = chatUsage(this.#usage);
     const end = this.#chunk({ choices: [choice] });
     return counted === null ? [end] : [end, this.#chunk({ choices: [], usage: counted })];
+  }
+
+  #finishReason(reason: string): string {
+    if (reason === 'tool_use' && this.#answersInJson && this.#calls === 0) return 'stop';
+    return finishReasons.get(reason) ?? 'stop';
   }
 
   #text(text: unknown): JsonObject[] {

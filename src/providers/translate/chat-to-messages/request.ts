@@ -10,10 +10,11 @@
  * | `tools`, `tool_choice`, `parallel_tool_calls` | see tools.ts |
  * | `reasoning_effort`, `reasoning.effort` | `thinking`, `output_config.effort` (see thinking.ts) |
  * | `response_format` `json_schema` | `output_config.format` |
- * | `response_format` `json_object` | refused: only a schema is enforced |
+ * | `response_format` `json_object` | a tool whose input is the answer (see tools.ts) |
  * | `safety_identifier`, `user` | `metadata.user_id` |
  * | `service_tier` `auto`, `default` | `auto`, `standard_only`; others are refused |
- * | `n`, `seed`, `logprobs`, penalties, `logit_bias`, audio, … | refused, unless the value has no effect |
+ * | `seed`, penalties, `logit_bias` | refused, unless the value has no effect or the provider's `strict_parameters` is false |
+ * | `n`, `logprobs`, audio, … | refused, unless the value has no effect |
  * | `metadata`, `store`, `prompt_cache_*`, `stream_options` | not sent: they do not change the answer |
  * | `top_p`, any unknown member (`top_k`, `thinking`, `context_management`, …) | the same |
  */
@@ -24,7 +25,7 @@ import { type Refused, refuse } from '../refusal.ts';
 import { refusedMember, type UnhonouredMember, unknownMembers } from '../unhonoured-members.ts';
 import { type MessageTurn, plainText, turnsOf } from './messages.ts';
 import { thinkingMembers } from './thinking.ts';
-import { toolMembers } from './tools.ts';
+import { toolMembers, withJsonAnswer } from './tools.ts';
 
 export interface TranslatedMessagesRequest {
   readonly ok: true;
@@ -75,7 +76,7 @@ export function messagesRequestFromChat(
   chat: JsonObject,
   facts: ChatRequestFacts,
 ): TranslatedMessagesRequest | Refused {
-  const refused = refusedMember(chat, unhonoured, "Anthropic's Messages API");
+  const refused = refusedMember(chat, unhonoured, "Anthropic's Messages API", facts.options);
   if (refused !== undefined) return refused;
   const conversation = turnsOf(chat['messages']);
   if (!conversation.ok) return conversation;
@@ -91,8 +92,16 @@ export function messagesRequestFromChat(
   const toolChoice = tools.members['tool_choice'];
   const thinking = thinkingMembers(chat, { model: facts.model, maxTokens: limit.maxTokens, turns, toolChoice });
   if (!thinking.ok) return thinking;
+  const toolsSent = format.isJsonObject ? withJsonAnswer(tools.members) : tools.members;
+  const { type: thinks } = asObject(thinking.members['thinking'] ?? chat['thinking']);
+  if (format.isJsonObject && (thinks === 'adaptive' || thinks === 'enabled')) {
+    const message =
+      "A 'response_format' of type 'json_object' cannot be combined with reasoning on an Anthropic model: " +
+      "use the type 'json_schema', or leave out the reasoning effort.";
+    return refuse('unsupported_value', 'response_format', message);
+  }
 
-  const { output_config: effort, ...thinks } = thinking.members;
+  const { output_config: effort, ...thinkingSent } = thinking.members;
   const output = { ...format.members, ...asObject(effort), ...asObject(chat['output_config']) };
   return {
     ok: true,
@@ -103,8 +112,8 @@ export function messagesRequestFromChat(
       messages: turns.map(messageOf),
       ...unknownMembers(chat, translatedMembers),
       ...settings.members,
-      ...tools.members,
-      ...thinks,
+      ...toolsSent,
+      ...thinkingSent,
       ...(Object.keys(output).length === 0 ? {} : { output_config: output }),
       ...(facts.stream ? { stream: true } : {}),
     },
@@ -140,10 +149,11 @@ function settingMembers(chat: JsonObject): Members | Refused {
   return { ok: true, members };
 }
 
-function outputFormat(format: unknown): Members | Refused {
+function outputFormat(format: unknown): (Members & { readonly isJsonObject?: boolean }) | Refused {
   if (format === undefined || format === null) return { ok: true, members: {} };
   const { type, json_schema: given } = asObject(format);
   if (type === 'text') return { ok: true, members: {} };
+  if (type === 'json_object') return { ok: true, members: {}, isJsonObject: true };
   const schema = asObject(given)['schema'];
   if (type === 'json_schema' && isObject(schema)) {
     return { ok: true, members: { format: { type: 'json_schema', schema } } };
@@ -151,7 +161,7 @@ function outputFormat(format: unknown): Members | Refused {
   return refuse(
     'unsupported_value',
     'response_format',
-    "An Anthropic model can be held to a JSON schema only: use a 'response_format' of type 'json_schema' with a schema.",
+    "'response_format' must be of type 'text', 'json_object', or 'json_schema' with a schema.",
   );
 }
 

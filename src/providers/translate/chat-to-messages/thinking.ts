@@ -1,6 +1,7 @@
 /**
  * The thinking effort of a model. Claude from 4.6 on decides by itself, from an effort (`thinking: adaptive`); earlier
- * models, and other models behind the same API, get a budget of tokens (`thinking: enabled`).
+ * models from 3.7 on, and other models behind the same API, get a budget of tokens (`thinking: enabled`). Claude before 3.7
+ * cannot think and refuses a budget: an effort is lowered to none there.
  *
  * | Effort | Sent to adaptive models | Budget |
  * |---|---|---|
@@ -18,7 +19,7 @@
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
-import { loweredEffort, type ReasoningEffort } from '../responses-to-chat/reasoning-style.ts';
+import { loweredEffort, type ReasoningEffort, refusedEffort } from '../responses-to-chat/reasoning-style.ts';
 import { isThinking } from './kept-thinking.ts';
 import type { MessageTurn } from './messages.ts';
 
@@ -57,9 +58,12 @@ export function thinkingMembers(chat: JsonObject, facts: ThinkingFacts): Thinkin
   const { effort, param } = effortRead;
   // A client that sends Anthropic's own `thinking` decides by itself.
   if (effort === undefined || isObject(chat['thinking'])) return nothing;
+  const unknownEffort = refusedEffort(effort, param);
+  if (unknownEffort !== undefined) return unknownEffort;
+  const version = versionOf(facts.model);
+  if (version !== undefined && version < FIRST_THINKING) return nothing;
   if (effort === 'none') return { ok: true, members: { thinking: { type: 'disabled' } }, budget: 0 };
-  const budget = budgets.get(effort);
-  if (budget === undefined) return refuse('invalid_value', param, `'${effort}' is no level of reasoning effort.`);
+  const budget = budgets.get(effort) ?? SMALLEST_BUDGET;
   const levels = adaptiveLevels(facts.model);
   if (levels === undefined && continuesWithoutThinking(facts.turns)) return nothing;
   const { temperature } = chat;
@@ -112,21 +116,29 @@ function effortIn({ reasoning, reasoning_effort: flat }: JsonObject): EffortRead
   return { effort: isObject(reasoning) ? filled(reasoning['effort']) : undefined, param: 'reasoning.effort' };
 }
 
+const FIRST_THINKING = 307;
 const FIRST_ADAPTIVE = 406;
 const upToMax: readonly ReasoningEffort[] = ['low', 'medium', 'high', 'xhigh', 'max'];
 
 /** The effort levels of an adaptive model; undefined for one that gets a budget. */
 function adaptiveLevels(model: string): readonly ReasoningEffort[] | undefined {
-  const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase();
-  if (!name.includes('claude')) return undefined;
-  const version = versionOf(name);
+  const name = claudeName(model);
+  if (name === undefined) return undefined;
+  const version = versionOf(model);
   if (version === undefined || version > FIRST_ADAPTIVE) return upToMax;
   if (version < FIRST_ADAPTIVE) return undefined;
   return name.includes('opus') ? ['low', 'medium', 'high', 'max'] : ['low', 'medium', 'high'];
 }
 
+function claudeName(model: string): string | undefined {
+  const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase();
+  return name.includes('claude') ? name : undefined;
+}
+
 /** The version in names such as `claude-opus-4-6` and `claude-3-7-sonnet`, as 406 and 307; eight digits are a date. */
-function versionOf(name: string): number | undefined {
+function versionOf(model: string): number | undefined {
+  const name = claudeName(model);
+  if (name === undefined) return undefined;
   const found = /(?:^|[-.])(\d{1,2})(?:[-.](\d{1,2})(?!\d))?(?=[-.@:]|$)/.exec(name);
   return found === null ? undefined : Number(found[1]) * 100 + Number(found[2] ?? 0);
 }

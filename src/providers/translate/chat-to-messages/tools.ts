@@ -11,6 +11,7 @@
  * | `tool_choice` of a function | `tool` |
  * | `tool_choice` `allowed_tools` | only those tools are sent, and its mode is the choice |
  * | `parallel_tool_calls: false` | `disable_parallel_tool_use` of the choice |
+ * | `response_format` `json_object` | a tool of the gateway, which the model has to call: its input is the answer |
  */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject, withoutNulls } from '../json.ts';
@@ -31,6 +32,13 @@ export function toolMembers(chat: JsonObject): Tools | Refused {
   for (const [index, tool] of given.entries()) {
     const translated = toolOf(tool, `tools[${index}]`);
     if ('ok' in translated) return translated;
+    if (translated.tool['name'] === jsonAnswerTool) {
+      return refuse(
+        'invalid_value',
+        `tools[${index}]`,
+        `The name '${jsonAnswerTool}' belongs to a tool of the gateway.`,
+      );
+    }
     tools.push(translated.tool);
   }
   const toolChoice = chat['tool_choice'];
@@ -44,6 +52,33 @@ export function toolMembers(chat: JsonObject): Tools | Refused {
     );
   }
   return chosen(chat, tools, toolChoice);
+}
+
+/**
+ * The tool whose input is the answer of a model that has to answer with a JSON object: the Messages API enforces JSON of
+ * any shape only as the input of a tool. The reader returns a call of it as text, so no tool of a client may have its name.
+ */
+export const jsonAnswerTool = 'gateway_json_answer';
+
+const jsonAnswer: JsonObject = {
+  name: jsonAnswerTool,
+  description:
+    'Gives the answer to the user, as one JSON object with the members that the conversation asks for. ' +
+    'Always answer with this tool.',
+  input_schema: { type: 'object', properties: {}, additionalProperties: true },
+};
+
+/** The tools of a request whose answer has to be a JSON object: the model calls one of the client's, or answers. */
+export function withJsonAnswer({ tools, tool_choice: choice }: JsonObject): JsonObject {
+  const own = Array.isArray(tools) ? tools : [];
+  const { type, ...rest } = isObject(choice) ? choice : { type: 'auto' };
+  // The client demands a call: there is no answer that could be JSON.
+  if (type === 'any' || type === 'tool') return { tools: own, tool_choice: choice };
+  const isOnly = own.length === 0 || type === 'none';
+  return {
+    tools: [...own, jsonAnswer],
+    tool_choice: isOnly ? { type: 'tool', name: jsonAnswerTool } : { type: 'any', ...rest },
+  };
 }
 
 function chosen(chat: JsonObject, tools: readonly JsonObject[], toolChoice: unknown): Tools | Refused {

@@ -14,7 +14,8 @@
  * | `tool_choice` `none` | no `tools` are sent |
  * | `tool_choice` that demands a call, `parallel_tool_calls: false` | refused: Ollama cannot enforce it |
  * | `logprobs`, `top_logprobs` | the same |
- * | `n`, `logit_bias`, audio, … | refused, unless the value has no effect |
+ * | `logit_bias` | refused, unless it is empty or the provider's `strict_parameters` is false |
+ * | `n`, audio, … | refused, unless the value has no effect |
  * | `metadata`, `store`, `user`, `stream_options`, … | not sent: they do not change the answer |
  * | any unknown member (`keep_alive`, `think`, `options`, …) | the same |
  */
@@ -22,7 +23,7 @@ import { isObject } from '../../../json/is-object.ts';
 import type { ChatRequestFacts } from '../chat-adapter.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
-import { loweredEffort, type ReasoningEffort } from '../responses-to-chat/reasoning-style.ts';
+import { loweredEffort, type ReasoningEffort, refusedEffort } from '../responses-to-chat/reasoning-style.ts';
 import { refusedMember, type UnhonouredMember, unknownMembers } from '../unhonoured-members.ts';
 import { ollamaMessages } from './messages.ts';
 
@@ -84,7 +85,7 @@ const translatedMembers = new Set<string>([
 export const ollamaEfforts: readonly ReasoningEffort[] = ['none', 'low', 'medium', 'high'];
 
 export function ollamaRequestFromChat(chat: JsonObject, facts: ChatRequestFacts): OllamaRequest | Refused {
-  const refused = refusedMember(chat, unhonoured, "Ollama's chat API");
+  const refused = refusedMember(chat, unhonoured, "Ollama's chat API", facts.options);
   if (refused !== undefined) return refused;
   const conversation = ollamaMessages(chat['messages']);
   if (!conversation.ok) return conversation;
@@ -93,7 +94,10 @@ export function ollamaRequestFromChat(chat: JsonObject, facts: ChatRequestFacts)
   const format = formatMembers(chat['response_format']);
   if (!format.ok) return format;
   const options = optionMembers(chat);
-  const think = chat['think'] ?? thinkOf(chat);
+  const { effort, param } = effortOf(chat);
+  const unknownEffort = refusedEffort(effort, param);
+  if (unknownEffort !== undefined) return unknownEffort;
+  const think = chat['think'] ?? thinkOf(effort);
   return {
     ok: true,
     body: {
@@ -123,8 +127,13 @@ function optionMembers(chat: JsonObject): JsonObject {
   return { ...options, ...(isObject(chat['options']) ? chat['options'] : {}) };
 }
 
-function thinkOf({ reasoning, reasoning_effort: flat }: JsonObject): string | boolean | undefined {
-  const requestedEffort = filled(flat) ?? (isObject(reasoning) ? filled(reasoning['effort']) : undefined);
+function effortOf({ reasoning, reasoning_effort: flat }: JsonObject) {
+  const effort = filled(flat);
+  if (effort !== undefined) return { effort, param: 'reasoning_effort' };
+  return { effort: isObject(reasoning) ? filled(reasoning['effort']) : undefined, param: 'reasoning.effort' };
+}
+
+function thinkOf(requestedEffort: string | undefined): string | boolean | undefined {
   if (requestedEffort === undefined) return undefined;
   return requestedEffort === 'none' ? false : loweredEffort(requestedEffort, ollamaEfforts);
 }

@@ -25,7 +25,7 @@ import { createHash } from 'node:crypto';
 import { isObject } from '../../../json/is-object.ts';
 import { filled, isUnset, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
-import { reasoningMembers } from '../responses-to-chat/reasoning-style.ts';
+import { reasoningMembers, refusedEffort } from '../responses-to-chat/reasoning-style.ts';
 import type { ChatRequestOptions, TranslatedRequest } from '../responses-to-chat/request.ts';
 import { chatMessagesFromMessages } from './messages.ts';
 import { effortOf } from './thinking.ts';
@@ -104,6 +104,8 @@ function unsupported(member: string, code = 'unsupported_parameter'): Refused {
 
 function outputMembers(body: JsonObject): { readonly ok: true; readonly members: JsonObject } | Refused {
   const config = isObject(body['output_config']) ? body['output_config'] : {};
+  const effort = refusedEffort(config['effort'], 'output_config.effort');
+  if (effort !== undefined) return effort;
   for (const option in config) {
     const isKnown = option === 'effort' || option === 'format' || option === 'task_budget';
     if (!isKnown && !isUnset(config[option])) return unsupported(`output_config.${option}`);

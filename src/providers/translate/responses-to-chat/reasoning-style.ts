@@ -24,9 +24,19 @@ export const plainReasoning: ReasoningStyle = {
   replay: 'reasoning_content',
 };
 
+/** Refuses an effort that is no level of any provider, since it would be forwarded. @param param the client's name of it */
+export function refusedEffort(effort: unknown, param: string): Refused | undefined {
+  if (effort === undefined || effort === null || effort === '') return undefined;
+  if (reasoningEfforts.some((level) => level === effort)) return undefined;
+  const levels = reasoningEfforts.map((level) => `'${level}'`).join(', ');
+  const given = typeof effort === 'string' ? `'${effort.slice(0, 64)}'` : `a value of type ${typeof effort}`;
+  return refuse('invalid_value', param, `Invalid value for '${param}': expected one of ${levels}, but got ${given}.`);
+}
+
 /**
  * The highest known level that is not above the requested one; below all of them, the lowest. Reasoning is never
- * switched off by lowering: only `none` becomes `none`. An unknown level is sent unchanged.
+ * switched off by lowering: only `none` becomes `none`. An unknown level is sent unchanged: in a chat completion, which is
+ * forwarded to a provider that may have levels of its own.
  */
 export function loweredEffort(requestedEffort: string, levels: readonly ReasoningEffort[]): string {
   const known = reasoningEfforts.find((effort) => effort === requestedEffort);
@@ -49,6 +59,8 @@ const byOmission: ReadonlyMap<string, string> = new Map([
  */
 export function refusedReasoning(reasoning: unknown, style: ReasoningStyle): Refused | undefined {
   if (!isObject(reasoning)) return undefined;
+  const effort = refusedEffort(reasoning['effort'], 'reasoning.effort');
+  if (effort !== undefined) return effort;
   for (const member in reasoning) {
     const value = reasoning[member];
     if (value === null || value === '' || honoured.has(member) || value === byOmission.get(member)) continue;
