@@ -240,6 +240,27 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
       all = await everyEntry();
     });
 
+    test('of a trace finds its requests, by the trace id and by the whole traceparent', async () => {
+      const trace = '0af7651916cd43dd8448eb211c80319c';
+      const traceparent = `00-${trace}-b7ad6b7169203331-01`;
+      const ids: string[] = [];
+      for (const key of [keys.sales, keys.plain]) {
+        const answer = await it.gateway.fetch('/v1/chat/completions', {
+          json: { model: 'llamacpp/simulated-small', messages: user('Traced') },
+          headers: { authorization: `Bearer ${key}`, traceparent },
+        });
+        await answer.text();
+        ids.unshift(exchangeOf(answer));
+      }
+      await it.caughtUp();
+      for (const search of [trace, traceparent, trace.toUpperCase()]) {
+        expect(idsOf((await ask(`log?search=${search}`)).entries)).toEqual(ids);
+      }
+      expect(idsOf((await ask(`log?search=${trace}`, keys.sales)).entries)).toEqual(ids.slice(1));
+      expect(idsOf((await ask('log?search=11111111111111111111111111111111')).entries)).toEqual([]);
+      all = await everyEntry();
+    });
+
     test('is combined with the other filters and with an explicit range', async () => {
       const failed = all.filter((entry) => entry.auth_key_id === 'key-5' && entry.outcome === 'failed');
       expect(idsOf((await ask('log?limit=100&id=key-5&outcome=failed')).entries)).toEqual(idsOf(failed));

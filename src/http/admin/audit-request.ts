@@ -67,7 +67,9 @@ export const auditParameters = {
   guardrails_edited: booleanParameter('Whether guardrails changed the request or the answer'),
   min_duration_ms: numberParameter({ least: 0, most: 86_400_000 }, 'Least duration in milliseconds'),
   user_agent: textParameter('Part of the user agent'),
-  search: textParameter('Part of an id, model, provider, method, path, user path, error or session'),
+  search: textParameter(
+    'Part of an id, model, provider, method, path, user path, error or session; or a whole trace id or `traceparent`',
+  ),
 };
 
 export type AuditQuery = Values<typeof auditParameters>;

@@ -111,8 +111,22 @@ export function auditConditions(filter: AuditFilter): Conditions {
     containing(['path'], 'path', filter.path),
     containing(['error_type'], 'error_type', filter.errorType),
     containing(['user_agent'], 'user_agent', filter.userAgent),
-    containing(searched, 'search', filter.search),
+    filter.search === undefined ? undefined : anyOf([containing(searched, 'search', filter.search), ofTrace(filter)]),
   ]);
+}
+
+/** A W3C trace context (`00-<trace>-<span>-01`), or the trace id alone. */
+const TRACE = /^(?:[0-9a-f]{2}-)?[0-9a-f]{32}(?:-[0-9a-f]{16}(?:-[0-9a-f]{2})?)?$/i;
+
+/** The requests of a trace, which only the table of events has. */
+function ofTrace({ from, until, subtree, search }: AuditFilter): Condition | undefined {
+  if (search === undefined || !TRACE.test(search)) return undefined;
+  const { sql, parameters } = allOf([
+    between('at', from, until, 'trace_'),
+    inSubtree('user_path', subtree),
+    ["category = 'exchange' AND position(traceparent, {trace: String}) > 0", { trace: search.toLowerCase() }],
+  ]);
+  return [`concat('exchange-', toString(id)) IN (SELECT stream FROM $db.events WHERE ${sql})`, parameters];
 }
 
 function idConditions(ids: IdMatches): Condition {
