@@ -83,6 +83,9 @@ export function configOf(
       types: passthrough.types,
       /** Further routes that do not touch objects stored at a provider: `METHOD /path`. */
       statelessRoutes: passthrough.stateless_routes,
+      /** Names of further headers that are forwarded and returned, in lower case. */
+      requestHeaders: passthrough.request_headers,
+      answerHeaders: passthrough.response_headers,
     },
     liveLogs: {
       enabled: live_logs.enabled,

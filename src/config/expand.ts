@@ -5,13 +5,21 @@ export interface MissingVariable {
   readonly variable: string;
 }
 
+export interface UnknownReference {
+  readonly path: readonly string[];
+  /** As it is written; it may be a secret. */
+  readonly text: string;
+}
+
 export interface ExpandedValue {
   readonly value: unknown;
   /** References to variables that are not set and have no default. They were replaced by empty text. */
   readonly missing: readonly MissingVariable[];
+  /** Places of a `${` that begins no reference. It was left as it is. */
+  readonly unknown: readonly UnknownReference[];
 }
 
-const reference = /\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}\\]|\\.)*))?\}/g;
+const reference = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}\\]|\\.)*))?\}|\$\{[^}]*\}?/g;
 
 /**
  * @param keepsTypes returns for a path whether a value that is one single reference gets the type of its content
@@ -23,10 +31,15 @@ export function expandVariables(
   keepsTypes: (path: readonly string[]) => boolean = () => false,
 ): ExpandedValue {
   const missing: MissingVariable[] = [];
+  const unknown: UnknownReference[] = [];
 
   const expandText = (text: string, path: readonly string[]): unknown => {
-    const expanded = text.replace(reference, (match, variable: string, fallback: string | undefined) => {
+    const expanded = text.replace(reference, (match, variable: string | undefined, fallback: string | undefined) => {
       if (match.startsWith('$$')) return match.slice(1);
+      if (variable === undefined) {
+        unknown.push({ path, text: match });
+        return match;
+      }
       const found = env[variable];
       if (found !== undefined && found !== '') return found;
       if (fallback === undefined && found === undefined) missing.push({ path, variable });
@@ -43,7 +56,7 @@ export function expandVariables(
     return Object.fromEntries(Object.entries(node).map(([key, entry]) => [key, visit(entry, [...path, key])]));
   };
 
-  return { value: visit(value, []), missing };
+  return { value: visit(value, []), missing, unknown };
 }
 
 /** A text becomes a number only when the number prints as the same text: `007` and digits past 2^53 stay text. */

@@ -1,7 +1,7 @@
 /** Reads the configuration from every source. Precedence: flags, environment, `.env`, file. */
 import { dirname } from 'node:path';
 import { type Config, configOf } from './config.ts';
-import { expandVariables, type MissingVariable } from './expand.ts';
+import { expandVariables, type MissingVariable, type UnknownReference } from './expand.ts';
 import { overlayLimits } from './limit-variables.ts';
 import { logProblems, workersProblem } from './log-settings.ts';
 import { overlayNumberedHeaders } from './numbered-headers.ts';
@@ -14,7 +14,7 @@ import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
 import { leavesOf } from './schema-walk.ts';
 import { semanticCacheProblems } from './semantic-cache-schema.ts';
 import type { SettingFacts } from './setting.ts';
-import { type Environment, readEnvFile, readSettingsFile } from './sources.ts';
+import { type Environment, readEnvFile, readSettingsFile, type SettingsFile } from './sources.ts';
 
 export interface ConfigSources {
   /** Parsed command-line flags: `{ logUrl: '…' }` for `--log-url …`. */
@@ -43,7 +43,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const configPath = flags['config'] ?? (variables['CHANCERY_CONFIG'] || undefined);
   const configPathFrom = flags['config'] === undefined ? 'CHANCERY_CONFIG' : '--config';
   const file = readSettingsFile(cwd, configPath, configPath === undefined ? undefined : configPathFrom);
-  const { value, missing } = expandVariables(file.settings, variables, isUntyped);
+  const { value, missing, unknown } = expandVariables(file.settings, variables, isUntyped);
 
   const schema = fileSchema(providerTypes);
   const leaves = leavesOf(schema);
@@ -73,6 +73,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const problems: Problem[] = [
     ...file.problems,
     ...unsetVariables(missing, raw),
+    ...unknownReferences(unknown, raw, file),
     ...misplacedOptions(raw, providerTypes),
   ];
   if (!parsed.success) problems.push(...problemsOf(parsed.error, raw, schema));
@@ -172,6 +173,20 @@ function unsetVariables(missing: readonly MissingVariable[], raw: RawSettings): 
         message: `\${${variable}} is not set; set it, or write \${${variable}:-default}`,
       }),
     );
+}
+
+/** References of another form than `${VAR}`, which would be used as they are: as a key, for example. */
+function unknownReferences(unknown: readonly UnknownReference[], raw: RawSettings, file: SettingsFile): Problem[] {
+  return unknown
+    .filter(({ path }) => raw.origin(path).source === 'file')
+    .map(({ path, text }): Problem => {
+      const place = file.placeOf?.(path, text) ?? 'an unknown place';
+      return {
+        path: path.join('.'),
+        source: 'file',
+        message: `the reference at ${place} of ${file.path} names no variable; write \${NAME} or \${NAME:-default}, or $\${ for a literal \${`,
+      };
+    });
 }
 
 function isProviderCredential([section, , member]: readonly string[]): boolean {

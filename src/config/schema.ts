@@ -10,6 +10,7 @@ import {
   choice,
   decimal,
   duration,
+  headerNames,
   httpUrl,
   list,
   mapping,
@@ -405,6 +406,14 @@ const settings = {
     stateless_routes: optionalSetting(routes(), {
       env: 'PASSTHROUGH_STATELESS_ROUTES',
       describe: 'additional routes below /p/{provider} that access no stored objects and are open to every key',
+    }),
+    request_headers: setting(headerNames(), [], {
+      env: 'PASSTHROUGH_REQUEST_HEADERS',
+      describe: 'further headers of clients that are forwarded under /p/{provider}; none that holds credentials',
+    }),
+    response_headers: setting(headerNames(), [], {
+      env: 'PASSTHROUGH_RESPONSE_HEADERS',
+      describe: "further headers of providers' answers that are returned under /p/{provider}",
     }),
   }),
   live_logs: section({

@@ -191,6 +191,17 @@ export function rows<Row extends z.ZodType>(row: Row) {
   return z.array(row, { error: () => 'expected a list of mappings (in a variable: a JSON array of objects)' });
 }
 
+/** Names of HTTP headers, in lower case. */
+export function headerNames() {
+  const expected = 'names of headers, separated by commas';
+  return list(expected).transform((entries, context): readonly string[] => {
+    if (!entries.every((entry) => /^[\w!#$%&'*+.^`|~-]+$/.test(entry))) {
+      context.addIssue({ code: 'custom', message: `expected ${expected}` });
+    }
+    return entries.map((entry) => entry.toLowerCase());
+  });
+}
+
 /** Routes, each a method and a path. */
 export function routes() {
   const expected = 'routes such as POST /v1/classify';

@@ -19,6 +19,8 @@ export interface SettingsFile {
   readonly path?: string;
   readonly settings: Record<string, unknown>;
   readonly problems: readonly Problem[];
+  /** Line and column of a text in the value at this path, for messages. */
+  placeOf?(path: readonly string[], text: string): string;
 }
 
 /** Reads `givenPath` (from `--config` or `CHANCERY_CONFIG`), or else chancery.yaml in `cwd` if it exists. */
@@ -44,7 +46,14 @@ export function readSettingsFile(
   const [error] = document.errors;
   if (error !== undefined) return failed(`is not valid YAML: ${firstLine(error.message)}`);
   const settings: unknown = document.toJS() ?? {};
-  return isMapping(settings) ? { path, settings, problems: [] } : failed('must hold a mapping of settings');
+  if (!isMapping(settings)) return failed('must hold a mapping of settings');
+  const placeOf = (of: readonly string[], text: string) => {
+    const node: unknown = document.getIn(of, true);
+    const [begin = 0] = loadYaml().isNode(node) ? (node.range ?? []) : [];
+    const before = content.slice(0, Math.max(content.indexOf(text, begin), begin)).split('\n');
+    return `line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
+  };
+  return { path, settings, problems: [], placeOf };
 }
 
 /** Without the lines of the file that follow: they may have secrets. */

@@ -1,9 +1,55 @@
-/** The client headers that are forwarded to a provider's own API. */
+/**
+ * The client headers that are forwarded to a provider's own API: a list of allowed names, since a credential can have any
+ * name. A setting adds further names.
+ */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isCredentialHeader } from '../commands/credential-names.ts';
 
-/** Headers of the gateway, of the connection, or of the network between the client and the gateway. */
-const NOT_FORWARDED: ReadonlySet<string> = new Set([
+/** Headers of HTTP about the content of the request, and those by which providers' SDKs and agents name themselves. */
+const FORWARDED: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-language',
+  'baggage',
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'content-length',
+  'content-md5',
+  'content-range',
+  'content-type',
+  'conversation_id',
+  'date',
+  'http-referer',
+  'idempotency-key',
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'if-range',
+  'if-unmodified-since',
+  'originator',
+  'prefer',
+  'range',
+  'session_id',
+  'traceparent',
+  'tracestate',
+  'user-agent',
+  'x-app',
+  'x-client-name',
+  'x-client-request-id',
+  'x-idempotency-key',
+  'x-ms-client-request-id',
+  'x-ms-useragent',
+  'x-session-id',
+  'x-title',
+]);
+
+/** `x-goog-authenticated-…` is set by a proxy that authenticates, and names the user. */
+const FORWARDED_FAMILIES =
+  /^(?:anthropic|openai|x-anthropic|x-claude|x-codex|x-openai|x-stainless|x-goog(?!-authenticated-))-/;
+
+/** Headers of the gateway or of the connection. No setting adds them. */
+const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'accept-encoding',
   'connection',
   'expect',
@@ -22,20 +68,26 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'x-request-id',
 ]);
 
+/** Whether a setting can add the name. @param name in lower case */
+export function mayBeForwarded(name: string): boolean {
+  return !NEVER_FORWARDED.has(name) && !isCredentialHeader(name) && !name.startsWith('x-forwarded-');
+}
+
 /**
- * All headers except credentials, those of the connection, those named in `Connection` (RFC 9110 §7.6.1), and those
- * kept back.
+ * The allowed headers except credentials, those named in `Connection` (RFC 9110 §7.6.1), and those kept back.
+ * @param added further allowed names, in lower case
  */
 export function forwardedHeaders(
   given: IncomingHttpHeaders,
   isRemoved: (name: string) => boolean,
+  added: ReadonlySet<string>,
 ): Record<string, string> {
   const ofConnection = given.connection?.toLowerCase().split(/[\s,]+/) ?? [];
   const headers: Record<string, string> = {};
   for (const name in given) {
     const value = given[name];
-    if (value === undefined || NOT_FORWARDED.has(name) || isCredentialHeader(name) || isRemoved(name)) continue;
-    if (ofConnection.includes(name) || name.startsWith('x-forwarded-')) continue;
+    if (value === undefined || !(FORWARDED.has(name) || FORWARDED_FAMILIES.test(name) || added.has(name))) continue;
+    if (!mayBeForwarded(name) || isRemoved(name) || ofConnection.includes(name)) continue;
     headers[name] = typeof value === 'string' ? value : value.join(', ');
   }
   return headers;

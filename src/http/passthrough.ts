@@ -2,6 +2,7 @@
 import { IncomingMessage } from 'node:http';
 import type { FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
+import { KEPT_BODY_BYTES } from '../commands/exchange/record/refused-content.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import type { Client } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
@@ -31,6 +32,8 @@ export interface PassthroughOptions {
   readonly userPathHeader: string;
   /** Headers that are not forwarded to providers. */
   readonly tags: Pick<RequestTags, 'isRemoved'>;
+  /** Names in lower case that are allowed beside the usual ones, of requests and of answers. */
+  readonly addedHeaders: { readonly request: ReadonlySet<string>; readonly answer: ReadonlySet<string> };
   /** Size limits in bytes: of a body that is checked before it is forwarded, and of a streamed body. */
   readonly limits: { readonly whole: number; readonly streamed: number };
   /** Of the JSON in a body that is checked. */
@@ -74,7 +77,7 @@ const callProvider = {
 
 function registerRoute(app: Routes, options: PassthroughOptions): void {
   const userPathHeader = options.userPathHeader.toLowerCase();
-  const { limits, tags } = options;
+  const { limits, tags, addedHeaders } = options;
   const isRemoved = (name: string) => name === userPathHeader || tags.isRemoved(name);
   app.route<PassthroughRoute>({
     method: METHODS,
@@ -86,8 +89,8 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
       const call = await callOrRefusal(request);
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
         options.run(
-          call instanceof Refusal
-            ? { request: modelRequest, refusal: call }
+          'refusal' in call
+            ? { ...call, request: { ...modelRequest, body: call.body } }
             : { ...call, request: { ...modelRequest, ...call.body } },
           client,
         ),
@@ -96,16 +99,18 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
   });
 
   async function callOrRefusal(request: PassthroughRequest) {
+    const read: { body?: Buffer } = {};
     try {
-      return await callOf(request);
+      return await callOf(request, read);
     } catch (error) {
-      if (error instanceof Refusal) return error;
-      throw error;
+      if (!(error instanceof Refusal)) throw error;
+      const body = read.body ?? (await beginningOf(request));
+      return { refusal: error, provider: options.provider(request.params.provider), body };
     }
   }
 
-  /** @throws Refusal */
-  async function callOf(request: PassthroughRequest) {
+  /** @param read gets the body once it was read. @throws Refusal */
+  async function callOf(request: PassthroughRequest, read: { body?: Buffer }) {
     const { provider: name } = request.params;
     const provider = options.provider(name);
     if (provider === undefined) throw refusals.unknownProvider(name);
@@ -127,9 +132,10 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
       throw refusals.passthroughScopeDenied(request.method, path.split('?', 1)[0] ?? path);
     }
     const body = await bodyOf(request, limits, isRestricted);
+    read.body = body.body;
     if (isRestricted) checkedJson(request, body.body, options.bounds);
-    const headers = forwardedHeaders(request.headers, isRemoved);
-    return { provider, path, headers, body, bodyLimitBytes: limits.streamed };
+    const headers = forwardedHeaders(request.headers, isRemoved, addedHeaders.request);
+    return { provider, path, headers, addedAnswerHeaders: addedHeaders.answer, body, bodyLimitBytes: limits.streamed };
   }
 }
 
@@ -155,6 +161,27 @@ async function bodyOf(
   if (isParsed) checkEncoding(request.headers);
   const body = await wholeBody(request.body, limitBytes);
   return { body: isParsed ? await decodedWhole(request, body, limitBytes) : body };
+}
+
+/** The body of a request that is refused unread: all of a short one, else what arrived with the first bytes. */
+async function beginningOf({ body, headers }: FastifyRequest): Promise<Buffer> {
+  if (!(body instanceof IncomingMessage) || body.readableEnded) return Buffer.alloc(0);
+  const length = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY);
+  const isShort = length <= WHOLE_BODY_BYTES;
+  const pieces: Buffer[] = [];
+  let size = 0;
+  try {
+    // The stream stays open: its connection still gets the error.
+    for await (const piece of body.iterator({ destroyOnReturn: false })) {
+      pieces.push(piece);
+      size += piece.length;
+      if (size >= (isShort ? length : KEPT_BODY_BYTES)) break;
+    }
+  } catch {
+    // What was read is recorded.
+  }
+  const beginning = Buffer.concat(pieces);
+  return isShort ? beginning : beginning.subarray(0, KEPT_BODY_BYTES);
 }
 
 /** @throws Refusal when it is too large, or the client disconnects before its end */

@@ -17,17 +17,29 @@ describe('references to variables in a settings file', () => {
     ['${NOPE:-a\\}b}', 'a}b'],
     ['$${HOST}', '${HOST}'],
     ['$HOST and 5$', '$HOST and 5$'],
-    ['${}', '${}'],
+    ['$${file:/x} and $${', '${file:/x} and ${'],
   ])('%s becomes %s', (text, expected) => {
-    expect(expandVariables(text, env)).toEqual({ value: expected, missing: [] });
+    expect(expandVariables(text, env)).toEqual({ value: expected, missing: [], unknown: [] });
   });
 
   test('a variable that is not set is reported with the place of the reference', () => {
     expect(expandVariables({ a: ['x', { b: '${NOPE}!' }] }, env)).toEqual({
       value: { a: ['x', { b: '!' }] },
       missing: [{ path: ['a', '1', 'b'], variable: 'NOPE' }],
+      unknown: [],
     });
   });
+
+  test.each(['${file:/x}', '${}', '${1A}', '${HOST:fallback}', '${HOST', '${ HOST }', '${env.HOST}'])(
+    '%s is reported as no reference, and stays as it is',
+    (text) => {
+      expect(expandVariables({ a: ['x', `-${text}`] }, env)).toEqual({
+        value: { a: ['x', `-${text}`] },
+        missing: [],
+        unknown: [{ path: ['a', '1'], text }],
+      });
+    },
+  );
 
   test.each([
     ['${PORT}', 81],
@@ -50,7 +62,7 @@ describe('references to variables in a settings file', () => {
       fc.property(
         fc.string().filter((text) => !text.includes('${')),
         (text) => {
-          expect(expandVariables({ text }, env)).toEqual({ value: { text }, missing: [] });
+          expect(expandVariables({ text }, env)).toEqual({ value: { text }, missing: [], unknown: [] });
         },
       ),
     );

@@ -84,6 +84,13 @@ describe('a configuration problem names its place and the expected value', () =>
       'server.host (BIND): ${BIND} is not set; set it, or write ${BIND:-default}',
     ],
     [
+      'a reference of another form has a place',
+      { yaml: 'server:\n  port: 1\nproviders:\n  mine: { type: openai, api_key: "${file:/x}" }\n' },
+      expect.stringMatching(
+        /^providers\.mine\.api_key: the reference at line 4, column 35 of .*chancery\.yaml names no variable; write \$\{NAME\} or \$\{NAME:-default\}, or \$\$\{ for a literal \$\{$/,
+      ),
+    ],
+    [
       'an address has a scheme',
       { env: { LLAMACPP_GPU_BASE_URL: 'localhost:8081/v1' } },
       'providers.llamacpp-gpu.base_url (LLAMACPP_GPU_BASE_URL): expected an address starting with http:// or https://, got "localhost:8081/v1"',

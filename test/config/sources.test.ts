@@ -48,7 +48,13 @@ describe('the sources of settings', () => {
       modelsMode: 'fallback',
       allowLocalProviders: false,
     });
-    expect(config.passthrough).toEqual({ enabled: true, v1Alias: true, types: undefined });
+    expect(config.passthrough).toEqual({
+      enabled: true,
+      v1Alias: true,
+      types: undefined,
+      requestHeaders: [],
+      answerHeaders: [],
+    });
     expect(config.liveLogs).toEqual({ enabled: true, heartbeatSeconds: 15, replayLimit: 1000 });
     expect(config.metrics).toEqual({ enabled: true, endpoint: '/metrics', isPublic: false });
     expect(config.logging).toEqual({
@@ -186,6 +192,8 @@ describe('every setting has its variable', () => {
     ['ENABLE_PASSTHROUGH_ROUTES', 'false', 'passthrough.enabled', false],
     ['ALLOW_PASSTHROUGH_V1_ALIAS', 'no', 'passthrough.v1Alias', false],
     ['ENABLED_PASSTHROUGH_PROVIDERS', 'openai, vllm', 'passthrough.types', ['openai', 'vllm']],
+    ['PASSTHROUGH_REQUEST_HEADERS', 'X-A, x-b', 'passthrough.requestHeaders', ['x-a', 'x-b']],
+    ['PASSTHROUGH_RESPONSE_HEADERS', 'X-A', 'passthrough.answerHeaders', ['x-a']],
     ['PASSTHROUGH_STATELESS_ROUTES', 'POST /a, GET /b', 'passthrough.statelessRoutes', ['POST /a', 'GET /b']],
     ['ENABLED_PASSTHROUGH_PROVIDERS', '', 'passthrough.types', []],
     ['DASHBOARD_LIVE_LOGS_ENABLED', '0', 'liveLogs.enabled', false],

@@ -77,6 +77,13 @@ describe('POST /v1/audio/speech', () => {
     }
   });
 
+  it('gives a page that a provider sends no rights in the origin of the gateway', async () => {
+    speaks(Buffer.from('<script>'), 'text/html');
+    const answer = await gateway.fetch(SPEECH, { json: requestBody });
+    expect([answer.status, answer.headers.get('content-security-policy')]).toEqual([200, 'sandbox']);
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
   it('starts its answer before the provider has sent everything', async () => {
     let goOn: () => void = () => {};
     scripted.script((_request, response) => {

@@ -65,8 +65,27 @@ describe('POST /admin/auth-keys', () => {
       updated_at: key.created_at,
       active: true,
       revision: '0',
+      restricted: true,
+      effective_models: expect.any(Array),
     });
-    expect(await rowOf(key.id)).toEqual({ ...key, restricted: true, effective_models: expect.any(Array) });
+    expect(await rowOf(key.id)).toEqual(key);
+  });
+
+  it('answers every change with the row of the list', async () => {
+    const { created } = await newKey(gateway, { name: 'changing' });
+    const changes: readonly [string, string, object][] = [
+      ['PUT', 'allowed-models', { allowed_models: [model] }],
+      ['PUT', 'labels', { labels: ['a'] }],
+      ['PUT', 'name', { name: 'changed' }],
+      ['PUT', 'dashboard-access', { dashboard_access: true }],
+      ['POST', 'rotate', { grace_seconds: 0 }],
+    ];
+    for (const [method, what, body] of changes) {
+      const answer = await gateway.fetch(`/admin/auth-keys/${created.id}/${what}`, { method, json: body });
+      const { value: _secret, ...row } = await json(answer);
+      expect([answer.status, row]).toEqual([200, await rowOf(created.id)]);
+      expect(row).toMatchObject({ restricted: true, effective_models: [model] });
+    }
   });
 
   it('requires only a name', async () => {

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { isCredentialHeader } from '../../src/commands/credential-names.ts';
 import { redactHeaders, redactUrl } from '../../src/http/redaction.ts';
-import { MASTER_KEY } from '../support/gateway.ts';
+import { MASTER_KEY, startTestGateway } from '../support/gateway.ts';
 import { rawAnswer } from '../support/raw-client.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { eventsOfExchange, exchangeOf, withGateway } from '../support/with-gateway.ts';
@@ -145,15 +145,98 @@ describe('a recorded request', () => {
   });
 });
 
+/** Names that do not show that they hold a credential, and others that no provider knows. */
+const unknownNames = [
+  'x-pwd',
+  'x-passphrase',
+  'x-pin',
+  'x-authz',
+  'x-session',
+  'x_api_key',
+  'x_pwd',
+  'x-otp',
+  'x-sid',
+  'x-goog-authenticated-user-email',
+  'x-remote-user',
+  'referer',
+  'origin',
+  'x-author',
+  'x-cookies',
+  'secretary',
+];
+
+/** What providers' SDKs and agents send. */
+const forwarded = [
+  'accept',
+  'accept-language',
+  'user-agent',
+  'idempotency-key',
+  'x-idempotency-key',
+  'anthropic-version',
+  'anthropic-beta',
+  'anthropic-dangerous-direct-browser-access',
+  'openai-organization',
+  'openai-project',
+  'openai-beta',
+  'x-stainless-lang',
+  'x-stainless-retry-count',
+  'x-stainless-helper-method',
+  'x-goog-api-client',
+  'x-goog-upload-protocol',
+  'x-goog-user-project',
+  'x-claude-code-session-id',
+  'x-session-id',
+  'session_id',
+  'x-app',
+  'http-referer',
+  'x-title',
+  'traceparent',
+  'range',
+  'if-none-match',
+];
+
 describe('a request that is passed on to a provider', () => {
-  it('has no header that holds credentials, and all others', async () => {
+  it('has only the headers that providers use', async () => {
     scripted.script((_request, response) => response.writeHead(200).end('fine'));
-    const given = [...credentials, ...visible].filter((name) => name !== 'authorization');
+    const given = [...credentials, ...unknownNames, ...forwarded].filter((name) => name !== 'authorization');
     const answer = await gateway.fetch('/p/llamacpp-odd/x', { headers: allOf(given) });
     expect(answer.status).toBe(200);
     const { headers } = scripted.last();
-    for (const name of credentials) expect([name, headers[name]]).toEqual([name, undefined]);
-    for (const name of visible) expect([name, headers[name]]).toEqual([name, `value-of-${name}`]);
+    for (const name of [...credentials, ...unknownNames]) expect([name, headers[name]]).toEqual([name, undefined]);
+    for (const name of forwarded) expect([name, headers[name]]).toEqual([name, `value-of-${name}`]);
+  });
+
+  it('has headers that a setting adds, except those of the connection', async () => {
+    const other = await startTestGateway({
+      env: {
+        LLAMACPP_ODD_BASE_URL: scripted.url,
+        PASSTHROUGH_REQUEST_HEADERS: 'X-Tenant, x-pin',
+        PASSTHROUGH_RESPONSE_HEADERS: 'x-upstream',
+      },
+    });
+    try {
+      scripted.script((_request, response) =>
+        response.writeHead(200, { 'x-upstream': 'a', 'x-other': 'b' }).end('fine'),
+      );
+      const answer = await other.fetch('/p/llamacpp-odd/x', {
+        headers: { 'x-tenant': 'a', 'x-pin': '1', 'x-pwd': '2' },
+      });
+      expect(scripted.last().headers).toMatchObject({ 'x-tenant': 'a', 'x-pin': '1' });
+      expect(scripted.last().headers['x-pwd']).toBeUndefined();
+      expect([answer.headers.get('x-upstream'), answer.headers.get('x-other')]).toEqual(['a', null]);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it.each([
+    ['PASSTHROUGH_REQUEST_HEADERS', 'x-api-key'],
+    ['PASSTHROUGH_REQUEST_HEADERS', 'Host'],
+    ['PASSTHROUGH_RESPONSE_HEADERS', 'Set-Cookie'],
+    ['PASSTHROUGH_RESPONSE_HEADERS', 'x-accel-redirect'],
+    ['PASSTHROUGH_RESPONSE_HEADERS', 'Content-Security-Policy'],
+  ])('%s cannot have %s', async (variable, name) => {
+    await expect(startTestGateway({ env: { [variable]: name } })).rejects.toThrow(variable);
   });
 
   it('has no header that its Connection header names', async () => {
@@ -167,25 +250,24 @@ describe('a request that is passed on to a provider', () => {
       'x-hop-one: 1',
       'x-hop-two: 2',
       'x-hop-three: 3',
-      'x-end: 4',
+      'openai-end: 4',
     ];
     const answer = await rawAnswer(gateway.url, `${head.join('\r\n')}\r\n\r\n`);
     expect(answer?.status).toBe(200);
     const { headers } = scripted.last();
     for (const name of ['x-hop-one', 'x-hop-two', 'x-hop-three']) expect(headers[name]).toBeUndefined();
-    expect(headers['x-end']).toBe('4');
+    expect(headers['openai-end']).toBe('4');
   });
 });
 
 describe("the headers of a provider's answer to a request that was passed on", () => {
-  it('are returned except those of its connection and of its origin', async () => {
+  it('are those on the list, and the policy of the gateway', async () => {
     const kept = {
-      'x-upstream': 'yes',
       etag: '"1"',
       'x-ratelimit-remaining-tokens': '7',
       'openai-processing-ms': '3',
       'x-continuation-token': 'next',
-      'www-authenticate': 'Bearer',
+      'retry-after': '3',
     };
     const dropped = {
       'set-cookie': 'a=1',
@@ -198,14 +280,47 @@ describe("the headers of a provider's answer to a request that was passed on", (
       'alt-svc': 'h3=":443"',
       'strict-transport-security': 'max-age=1',
       'clear-site-data': '"*"',
-      'x-hop': '1',
+      'openai-hop': '1',
+      'www-authenticate': 'Basic',
+      refresh: '0; url=/admin/dashboard',
+      'service-worker-allowed': '/',
+      'content-security-policy-report-only': "default-src 'none'; report-uri http://127.0.0.1:1/",
+      'report-to': '{}',
+      'x-accel-redirect': '/etc/passwd',
+      'x-sendfile': '/etc/passwd',
+      'access-control-allow-origin': '*',
+      'x-upstream': 'yes',
     };
     scripted.script((_request, response) =>
-      response.writeHead(200, { ...kept, ...dropped, connection: 'keep-alive, X-Hop' }).end('fine'),
+      response.writeHead(200, { ...kept, ...dropped, connection: 'keep-alive, OpenAI-Hop' }).end('fine'),
     );
     const answer = await gateway.fetch('/p/llamacpp-odd/x');
     const headers = Object.fromEntries(answer.headers);
     expect(headers).toMatchObject(kept);
     for (const name of Object.keys(dropped)) expect([name, headers[name]]).toEqual([name, undefined]);
+  });
+
+  it.each([
+    ['GET', '/p/llamacpp-odd/page', 'text/html'],
+    ['POST', '/p/llamacpp-odd/page', 'text/html; charset=utf-8'],
+    ['GET', '/p/llamacpp-odd/image', 'image/svg+xml'],
+    ['GET', '/p/llamacpp-odd/events', 'text/event-stream'],
+  ])('%s %s (%s) gives a page no rights in the origin of the gateway', async (method, path, type) => {
+    scripted.script((_request, response) =>
+      response
+        .writeHead(200, { 'content-type': type, 'content-security-policy': 'sandbox allow-scripts allow-same-origin' })
+        .end('<script>fetch("/admin/auth-keys")</script>'),
+    );
+    const answer = await gateway.fetch(path, { method });
+    expect([answer.status, answer.headers.get('content-security-policy')]).toEqual([200, 'sandbox']);
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
+  it('gives no page: an error is JSON', async () => {
+    scripted.script((_request, response) =>
+      response.writeHead(404, { 'content-type': 'text/html' }).end('<script>fetch("/admin/auth-keys")</script>'),
+    );
+    const answer = await gateway.fetch('/p/llamacpp-odd/page');
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'application/json; charset=utf-8']);
   });
 });

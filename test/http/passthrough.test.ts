@@ -110,7 +110,7 @@ describe('a passthrough', () => {
     scripted.script((_request, response) => {
       response.writeHead(201, {
         'content-type': 'text/plain',
-        'x-upstream': 'yes',
+        'openai-processing-ms': '3',
         'x-content-type-options': 'sniff',
         'set-cookie': 'session=secret',
         'cache-control': 'max-age=5',
@@ -131,7 +131,7 @@ describe('a passthrough', () => {
         'x-gateway-user-path': '/team/ann',
         'x-request-id': 'pass-1',
         'anthropic-version': '2023-06-01',
-        'x-custom': 'kept',
+        'x-stainless-custom': 'kept',
         'content-type': 'text/x-odd; charset=x',
         'user-agent': 'my-agent/1',
         'proxy-authorization': 'Basic x',
@@ -145,7 +145,7 @@ describe('a passthrough', () => {
     const { headers, body } = scripted.last();
     expect(headers).toMatchObject({
       authorization: 'Bearer sk-upstream',
-      'x-custom': 'kept',
+      'x-stainless-custom': 'kept',
       'anthropic-version': '2023-06-01',
       'content-type': 'text/x-odd; charset=x',
       'x-request-id': 'pass-1',
@@ -170,7 +170,7 @@ describe('a passthrough', () => {
     expect(headers['accept-encoding'] ?? 'identity').toBe('identity');
     expect(JSON.stringify(headers)).not.toContain(MASTER_KEY);
     expect(Object.fromEntries(answer.headers)).toMatchObject({
-      'x-upstream': 'yes',
+      'openai-processing-ms': '3',
       'x-content-type-options': 'nosniff',
       'cache-control': 'max-age=5',
       'x-ratelimit-remaining-requests': '7',
@@ -190,7 +190,7 @@ describe('a passthrough', () => {
 
   it('carries megabytes, announced or in chunks', async () => {
     scripted.script(({ body }, response) => {
-      response.writeHead(200, { 'content-type': 'audio/wav', 'x-got': `${body.length} ${sha(body)}` });
+      response.writeHead(200, { 'content-type': 'audio/wav', 'openai-got': `${body.length} ${sha(body)}` });
       response.end(body);
     });
     const big = Buffer.alloc(5 * 1024 * 1024, Buffer.from('some seed', 'utf8'));
@@ -205,7 +205,7 @@ describe('a passthrough', () => {
       const init = { method: 'POST', body, duplex: 'half' } as RequestInit;
       const answer = await gateway.fetch(`${ODD}/echo`, init);
       expect(answer.status).toBe(200);
-      expect(answer.headers.get('x-got')).toBe(`${big.length} ${sha(big)}`);
+      expect(answer.headers.get('openai-got')).toBe(`${big.length} ${sha(big)}`);
       expect(answer.headers.get('content-type')).toBe('audio/wav');
       expect(sha(new Uint8Array(await answer.arrayBuffer()))).toBe(sha(big));
     }

@@ -137,6 +137,10 @@ describe('GET /admin/plugins', () => {
         { key: 'action', input: 'select', options: [{ value: 'block' }, { value: 'warn' }, { value: 'respond' }] },
       ],
       route_fields: [],
+      manifest: {
+        ...{ name: 'word_guard', label: 'Words', version: '1.0.0', hooks: ['prompt', 'response', 'stream'] },
+        ...{ mutates: true, guardrail: true },
+      },
     });
   });
 

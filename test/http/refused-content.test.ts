@@ -39,6 +39,11 @@ async function deniedKey(): Promise<RequestInit> {
   return { headers: { authorization: `Bearer ${(await json(made)).value}` } };
 }
 
+async function restrictedKey(): Promise<RequestInit> {
+  const made = await gateway.fetch('/admin/auth-keys', { json: { name: 'restricted', user_path: '/restricted' } });
+  return { headers: { authorization: `Bearer ${(await json(made)).value}` } };
+}
+
 /** The only event of the request that holds content. */
 async function receivedOf(answer: Response): Promise<LoggedEvent> {
   const events = await eventsOfExchange(gateway, exchangeOf(answer));
@@ -101,6 +106,38 @@ describe('a refused request', () => {
     const { body: kept, data } = await receivedOf(answer);
     expect(kept).toBe(body);
     expect(data).not.toHaveProperty('bodySha256');
+  });
+});
+
+describe('a refused request under /p/', () => {
+  const short = JSON.stringify({ model: 'gpt-x', messages: user('hi') });
+
+  it.each<[string, string, number, string, string | undefined]>([
+    ['of an unknown provider', '/p/nowhere/v1/chat/completions', 400, short, undefined],
+    ['with a dot segment', '/p/llamacpp/..%2fx', 400, short, 'llamacpp'],
+  ])('%s has the model, the provider and the body on record', async (_why, path, status, body, provider) => {
+    const answer = await gateway.post(path, body);
+    await errorOf(answer, status);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    const received = events.find(({ type }) => type === 'request.received');
+    expect([received?.body?.toString(), received?.data['model']]).toEqual([body, 'gpt-x']);
+    const resolved = events.find(({ type }) => type === 'model.resolved');
+    expect(resolved?.data['provider']).toBe(provider);
+  });
+
+  it('has 4 KiB of a long body on record, and is answered', async () => {
+    const body = `{"model":"gpt-x","text":"${'a'.repeat(300_000)}"}`;
+    const answer = await gateway.post('/p/nowhere/x', body);
+    await errorOf(answer, 400);
+    expect((await receivedOf(answer)).body).toBe(body.slice(0, KEPT));
+  });
+
+  it('of a key with restricted sight has the model and the body on record', async () => {
+    const init = await restrictedKey();
+    const answer = await gateway.post('/p/llamacpp/v1/files', short, init);
+    await errorOf(answer, 403);
+    const { body, data } = await receivedOf(answer);
+    expect([body, data['model']]).toEqual([short, 'gpt-x']);
   });
 });
 

@@ -30,9 +30,21 @@ describe('the runtime configuration', () => {
       const answer = await gateway.fetch(path);
       expect(answer.headers.get('deprecation')).toBe('true');
       expect(answer.headers.get('sunset')).toBe('Sun, 09 Aug 2026 00:00:00 GMT');
-      expect(answer.headers.get('link')).toBe('</admin/>; rel="successor-version"');
+      expect(answer.headers.get('link')).toBe('</admin/runtime/config>; rel="successor-version"');
       expect(await json(answer)).toEqual(now);
     }
+  });
+
+  it('names the path of the request, and the next page beside it', async () => {
+    for (const name of ['one', 'two']) {
+      expect((await gateway.fetch('/admin/auth-keys', { json: { name } })).status).toBe(201);
+    }
+    const answer = await gateway.fetch('/admin/api/v1/auth-keys?limit=1');
+    expect(answer.headers.get('link')).toMatch(
+      /^<\/admin\/auth-keys>; rel="successor-version", <\/admin\/api\/v1\/auth-keys\?limit=1&after=[^>]+>; rel="next"$/,
+    );
+    const odd = await gateway.fetch('/admin/api/v1/audit/x%22y?a=1');
+    expect(odd.headers.get('link') ?? '').not.toContain('?');
   });
 
   it('has no setting that could be changed', async () => {

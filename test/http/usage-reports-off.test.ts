@@ -62,7 +62,10 @@ describe.each(off)('while $why', ({ env = {}, analytics }) => {
     expect(await report('log?limit=8&offset=4')).toEqual({ entries: [], total: 0, limit: 8, offset: 4 });
     const { buckets } = await report('throughput?granularity=hour');
     expect(buckets).toHaveLength(24);
-    const { usage } = await json(await gateway.fetch('/v1/usage?start_date=2026-01-01&end_date=2026-01-02'));
+    const { usage, usage_state } = await json(
+      await gateway.fetch('/v1/usage?start_date=2026-01-01&end_date=2026-01-02'),
+    );
+    expect(usage_state).toBe('off');
     expect(usage).toEqual({ start_date: '2026-01-01', end_date: '2026-01-02', ...nothing });
   });
 

@@ -328,14 +328,16 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     await refused('log?limit=0', 'limit');
     await refused('log?offset=-1', 'offset');
     await refused('sessions?limit=ten', 'limit');
+    for (const days of ['abc', '0', '-1', '1.5', '-3', '1e2']) await refused(`daily?days=${days}`, 'days');
+    await refused('daily?interval=hourly', 'interval');
     await refused('throughput', 'granularity');
     await refused('throughput?granularity=week', 'granularity');
     await refused(`log?search=${'a'.repeat(1025)}`, 'search');
   });
 
-  test('ignore an invalid number of days or interval; dates win over days', async () => {
+  test('dates win over days', async () => {
     const usual = await report('daily');
-    for (const query of [{ days: 'many' }, { days: '-3' }, { days: '0' }, { days: '30' }, { interval: 'hourly' }]) {
+    for (const query of [{ days: '30' }, { days: '' }, { interval: 'daily' }, { interval: '' }]) {
       expect(await report('daily', query)).toEqual(usual);
     }
     expect(await report('summary', { ...allOfIt, days: '1' })).toEqual(await report('summary', allOfIt));
@@ -572,12 +574,34 @@ describe.skipIf(!hasChdb)('usage reports', () => {
         expect(answer.headers.get('retry-after')).toBe('2');
         expect((await errorOf(answer, 503)).code).toBe('analytics_unavailable');
         const reported = await json(await gateway.fetch('/v1/usage?days=3', { headers: { authorization: bound } }));
-        expect(reported).toMatchObject({ object: 'usage', usage: null, budgets: [], rate_limits: [] });
+        expect(reported).toMatchObject({
+          ...{ object: 'usage', usage: null, usage_state: 'unknown', budgets: [], rate_limits: [] },
+        });
       } finally {
         isReachable = true;
       }
       expect((await gateway.fetch('/admin/usage/summary')).status).toBe(200);
     });
+  });
+
+  test.each([
+    ['without a user path', undefined, 'scoped-like'],
+    ['under a user path', '/of/session', 'my session'],
+    ['with a name like a digest', undefined, `scoped-${'a'.repeat(32)}`],
+  ])('a session is found by the name that its client sent %s', async (_, path, name) => {
+    const headers = { 'x-session-id': name, ...(path === undefined ? {} : { 'x-gateway-user-path': path }) };
+    const answer = await gateway.fetch('/v1/chat/completions', {
+      json: { model: 'llamacpp/simulated-small', messages: user('Hello') },
+      headers,
+    });
+    await answer.text();
+    await projector.whenStored(parsePosition(await log.head()));
+    const ofSession = new URLSearchParams({ session_id: name, days: '1' });
+    expect(await json(await gateway.fetch(`/admin/usage/summary?${ofSession}`))).toMatchObject({ total_requests: 1 });
+    const { entries } = await json(await gateway.fetch(`/admin/audit/log?${ofSession}`));
+    expect(entries).toHaveLength(1);
+    const recorded = new URLSearchParams({ session_id: entries[0].session_id, days: '1' });
+    expect(await json(await gateway.fetch(`/admin/usage/summary?${recorded}`))).toMatchObject({ total_requests: 1 });
   });
 
   test('no cell of CSV begins a formula', async () => {

@@ -38,16 +38,15 @@ const members = {
   revision: z.string(),
 };
 
-export const keySchema = z.object(members);
 export const keyRowSchema = z.object({
   ...members,
   restricted: z.boolean(),
   effective_models: z.array(z.string()).describe('The listed models that may be used with the key'),
 });
-export const newKeySchema = z.object({ ...members, value: z.string().describe('The secret; shown only once') });
+export const newKeySchema = keyRowSchema.extend({ value: z.string().describe('The secret; shown only once') });
 
 /** @param now milliseconds since the epoch */
-export function keyView(key: KeyRecord, now: number) {
+export function keyRow(key: KeyRecord, effective: EffectiveAccess, now: number) {
   const { description, userPath, expiresAt, deactivatedAt, previousSecret } = key;
   return {
     id: key.id,
@@ -69,13 +68,6 @@ export function keyView(key: KeyRecord, now: number) {
     updated_at: timeText(key.updatedAt),
     active: whyNotAccepted(key, now) === undefined,
     revision: String(key.revision),
-  };
-}
-
-/** @param now milliseconds since the epoch */
-export function keyRow(key: KeyRecord, effective: EffectiveAccess, now: number) {
-  return {
-    ...keyView(key, now),
     restricted: key.allowedModels.length > 0 || effective.restricts(key.userPath),
     effective_models: effective.of(key.userPath, key.allowedModels),
   };

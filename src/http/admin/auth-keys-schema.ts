@@ -4,7 +4,7 @@ import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters } from '../api/route-schema.ts';
 import { timeOf } from '../dates.ts';
-import { keyRowSchema, keySchema, newKeySchema } from './auth-key-rows.ts';
+import { keyRowSchema, newKeySchema } from './auth-key-rows.ts';
 import { asOfParameter, listPageParameters, oneAsOf } from './parameters.ts';
 
 const MAX_LABELS = 100;
@@ -49,7 +49,7 @@ const newKey = z.strictObject({
 
 const ofOneKey = pathParameters({ id: 'Id of the key, which is not its secret' });
 const changesOfKey = { ifMatch: '/auth-keys/:id', params: ofOneKey, errors: [404] } as const;
-const changed = jsonAnswer('The changed key', keySchema);
+const changed = jsonAnswer('The changed key', keyRowSchema);
 
 export const listKeys = scopedAdmin('listAuthKeys', 'List managed keys', {
   description: 'Newest first.',

@@ -20,7 +20,7 @@ import { callerOf, eventContextOf } from '../server.ts';
 import { optionalUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 import type { Moment } from './as-of.ts';
-import { type EffectiveAccess, keyRow, keyView } from './auth-key-rows.ts';
+import { type EffectiveAccess, keyRow } from './auth-key-rows.ts';
 import * as routes from './auth-keys-schema.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { pageOf } from './page.ts';
@@ -111,9 +111,13 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     throw refusals.invalidRequest("'expires_at' must be a time in the future.", 'expires_at');
   }
 
+  function rowNow(key: KeyRecord) {
+    return keyRow(key, options.effective(), now());
+  }
+
   async function change(request: OfOneKey, reply: FastifyReply, change: KeyChange) {
     const { id } = known(request);
-    return keyView(await execute(id, (by) => ({ ...by, ...change }), request, reply), now());
+    return rowNow(await execute(id, (by) => ({ ...by, ...change }), request, reply));
   }
 
   admin.get('/auth-keys', routes.listKeys, async (request, reply) => {
@@ -156,7 +160,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
       expiresAt: expiresAt ?? by.by.key?.expiresAt,
     });
     const key = await execute(randomUUID(), create, request, reply);
-    return reply.code(201).send({ ...keyView(key, now()), value });
+    return reply.code(201).send({ ...rowNow(key), value });
   });
 
   admin.put('/auth-keys/labels/rename', routes.renameLabels, async (request) => {
@@ -204,7 +208,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     const { value, secretHash, lastCharacters } = mintKeySecret();
     const previousValidUntil = now() + grace_seconds * 1000;
     const rotate = { kind: 'rotate', secretHash, lastCharacters, previousValidUntil } as const;
-    return { ...keyView(await execute(id, (by) => ({ ...by, ...rotate }), request, reply), now()), value };
+    return { ...rowNow(await execute(id, (by) => ({ ...by, ...rotate }), request, reply)), value };
   });
 
   admin.post('/auth-keys/:id/deactivate', routes.deactivateKey, async (request, reply) => {
@@ -215,7 +219,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
 
   admin.post('/auth-keys/:id/reactivate', routes.reactivateKey, async (request, reply) => {
     const { id } = known(request);
-    return keyView(await execute(id, (by) => ({ ...by, kind: 'reactivate' }), request, reply), now());
+    return rowNow(await execute(id, (by) => ({ ...by, kind: 'reactivate' }), request, reply));
   });
 }
 

@@ -12,8 +12,15 @@ const LEGACY = {
   ...SECURITY,
   deprecation: 'true',
   sunset: 'Sun, 09 Aug 2026 00:00:00 GMT',
-  link: '</admin/>; rel="successor-version"',
 };
+
+const LEGACY_PREFIX = '/admin/api/v1';
+
+/** The path of this request below `/admin` (RFC 5829 §3.2). A link of the handler is appended to it. */
+function successorOf(url: string): string {
+  const [path = ''] = url.slice(LEGACY_PREFIX.length).split('?');
+  return `</admin${path.replace(/[<>"\s]/g, encodeURIComponent)}>; rel="successor-version"`;
+}
 
 /**
  * @param register gives each route its path below `/admin`, and its access class. It is called twice.
@@ -31,6 +38,7 @@ export function mountAdmin(
         admin.setValidatorCompiler(validateBySchema);
         admin.addHook('onRequest', async (request, reply) => {
           reply.headers(headers);
+          if (prefix === LEGACY_PREFIX) reply.header('link', successorOf(request.url));
           guardAdmin(request);
         });
         if (readToPresent !== undefined) readAtPresent(admin, readToPresent);
@@ -40,5 +48,5 @@ export function mountAdmin(
       { prefix },
     );
   mount('/admin', SECURITY);
-  mount('/admin/api/v1', LEGACY);
+  mount(LEGACY_PREFIX, LEGACY);
 }

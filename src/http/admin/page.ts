@@ -25,7 +25,9 @@ export function pageOf<Row>(
   const page = rows.slice(start, limit === undefined ? undefined : start + limit);
   const last = page.at(-1);
   if (last !== undefined && start + page.length < rows.length) {
-    reply.header('link', nextLink(reply.request.url, idOf(last)));
+    const next = nextLink(reply.request.url, idOf(last));
+    const others = reply.getHeader('link');
+    reply.header('link', others === undefined ? next : `${String(others)}, ${next}`);
   }
   return page;
 }

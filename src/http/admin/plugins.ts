@@ -56,10 +56,37 @@ const pluginRow = z.object({
 
 export type PluginRow = z.input<typeof pluginRow>;
 
+const { name, label, version, description, kinds, mutates, guardrail, fields, route_fields } = pluginRow.shape;
+const manifest = z.object({
+  name,
+  label,
+  version,
+  description,
+  hooks: kinds,
+  mutates,
+  guardrail,
+  fields,
+  route_fields,
+});
+const listedPlugin = pluginRow.extend({ manifest: manifest.describe('what the plugin states about itself') });
+
+function listed(row: PluginRow): z.input<typeof listedPlugin> {
+  const {
+    kinds: hooks,
+    source: _source,
+    digest: _digest,
+    health: _health,
+    error: _error,
+    counters: _counters,
+    ...of
+  } = row;
+  return { ...row, manifest: { ...of, hooks } };
+}
+
 const listPlugins = globalAdmin('listPlugins', 'List the plugin types', {
   description:
     'The built-in guardrail types and route strategies, the plugins that are loaded, and those that could not be.',
-  response: { 200: jsonAnswer('All of them', z.array(pluginRow)) },
+  response: { 200: jsonAnswer('All of them', z.array(listedPlugin)) },
   errors: [503],
 });
 
@@ -70,24 +97,26 @@ export interface PluginsListed {
 }
 
 export function registerPlugins(admin: Routes, { types, routeStrategies, plugins }: PluginsListed): void {
-  admin.get('/plugins', listPlugins, async () => [
-    ...builtIn(types).map(
-      ({ type, label, description, phases, mutates, fields }): z.input<typeof pluginRow> => ({
-        ...{ name: type, label, description, kinds: phases, mutates, guardrail: true, source: 'builtin', fields },
-        ...{ route_fields: [], health: 'ok', error: '' },
-      }),
-    ),
-    ...routeStrategies
-      .list()
-      .filter(({ source }) => source === undefined)
-      .map(
-        ({ name, label, description, routeFields }): z.input<typeof pluginRow> => ({
-          ...{ name, label, description, kinds: ['route'], mutates: false, guardrail: false, source: 'builtin' },
-          ...{ fields: [], route_fields: routeFields, health: 'ok', error: '' },
+  admin.get('/plugins', listPlugins, async () =>
+    [
+      ...builtIn(types).map(
+        ({ type, label, description, phases, mutates, fields }): z.input<typeof pluginRow> => ({
+          ...{ name: type, label, description, kinds: phases, mutates, guardrail: true, source: 'builtin', fields },
+          ...{ route_fields: [], health: 'ok', error: '' },
         }),
       ),
-    ...plugins(),
-  ]);
+      ...routeStrategies
+        .list()
+        .filter(({ source }) => source === undefined)
+        .map(
+          ({ name, label, description, routeFields }): z.input<typeof pluginRow> => ({
+            ...{ name, label, description, kinds: ['route'], mutates: false, guardrail: false, source: 'builtin' },
+            ...{ fields: [], route_fields: routeFields, health: 'ok', error: '' },
+          }),
+        ),
+      ...plugins(),
+    ].map(listed),
+  );
 }
 
 function builtIn(types: GuardrailTypes) {

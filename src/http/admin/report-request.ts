@@ -4,15 +4,15 @@ import { z } from 'zod';
 import type { UserPath } from '../../events/event.ts';
 import { type QueryParameter, textParameter, type Values } from '../api/parameters.ts';
 import { type ReportRange, reportRange, timeZoneOf } from '../date-range.ts';
-import { single } from '../query.ts';
+import { wholeNumber } from '../query.ts';
 import { userPathFilter } from '../user-path.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
 
 export const reportParameters = {
   days: {
-    description: 'The last days, up to and including today. Ignored with a date, and when it is no such number',
+    description: 'The last days, up to and including today. Ignored with a date',
     schema: { type: 'integer', minimum: 1, default: 30 },
-    read: ({ days }) => (/^0*[1-9]\d{0,8}$/.test(single(days) ?? '') ? Number(single(days)) : undefined),
+    read: (query, name) => wholeNumber(query, name, { least: 1, most: 999_999_999 }),
   } satisfies QueryParameter<number | undefined>,
   start_date: textParameter('First day, `YYYY-MM-DD`. Default: 29 days before the end', { format: 'date' }),
   end_date: textParameter('Last day, `YYYY-MM-DD`. Default: today', { format: 'date' }),

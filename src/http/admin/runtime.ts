@@ -59,7 +59,12 @@ export function registerRuntime(admin: Routes, { flags, refresh, version, logFor
   };
   admin.get('/runtime/config', getConfig, config);
   // Older clients of this prefix expect the dashboard's configuration at this address.
-  if (admin.prefix === '/admin/api/v1') admin.get('/dashboard/config', getConfig, config);
+  if (admin.prefix === '/admin/api/v1') {
+    admin.get('/dashboard/config', getConfig, (_request, reply) => {
+      reply.header('link', '</admin/runtime/config>; rel="successor-version"');
+      return config();
+    });
+  }
 
   admin.get('/runtime/versions', getVersions, () => ({
     gateway: version,

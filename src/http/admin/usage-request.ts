@@ -9,7 +9,7 @@ import {
   type Values,
   wordParameter,
 } from '../api/parameters.ts';
-import { oneOf, single } from '../query.ts';
+import { oneOf } from '../query.ts';
 import { auditParameters, exactRange, hasInstants } from './audit-request.ts';
 import { formatParameter } from './report-csv.ts';
 import { type ReportContext, type RequestedReport, reportParameters, requestedReport } from './report-request.ts';
@@ -38,11 +38,10 @@ export const filteredUsage = {
 
 export const usageQuery = queryOfParameters({ ...filteredUsage, format: formatParameter });
 
-export const intervalParameter: QueryParameter<Interval> = {
-  description: 'Length of a period. An unknown word counts as absent',
-  schema: { type: 'string', enum: intervals, default: 'daily' },
-  read: (query, name) => intervals.find((interval) => interval === single(query[name])) ?? 'daily',
-};
+export const intervalParameter = parameterWithDefault<Interval>(
+  wordParameter(intervals, 'Length of a period'),
+  'daily',
+);
 
 export const granularityParameter: QueryParameter<Granularity> = {
   description: 'Required. The answer has 60 seconds, 60 minutes, 24 hours or 30 days',

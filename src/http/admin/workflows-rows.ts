@@ -62,8 +62,15 @@ const common = {
   revision: z.string().optional().describe('of the active version of a scope, for `If-Match`'),
 };
 
-/** The answer of `POST /admin/workflows`. */
+const chainHashes = z
+  .object({ prompt: z.string().optional(), response: z.string().optional(), stream: z.string().optional() })
+  .optional();
+
+/** A row of `GET /admin/workflows/{id}/versions`. */
 export const workflowVersionRow = z.object({ ...common, scope_key: z.string() });
+
+/** The answer of `POST /admin/workflows`. */
+export const newWorkflowRow = workflowVersionRow.extend({ chain_hashes: chainHashes });
 
 /** A row of `GET /admin/workflows`, and the answer of `GET /admin/workflows/{id}`. */
 export const workflowRow = z.object({
@@ -72,9 +79,7 @@ export const workflowRow = z.object({
   scope_display: z.string(),
   effective_features: features.describe('the features that the configuration of the process does not turn off'),
   guardrails_hash: z.string().optional().describe('of the prompt phase'),
-  chain_hashes: z
-    .object({ prompt: z.string().optional(), response: z.string().optional(), stream: z.string().optional() })
-    .optional(),
+  chain_hashes: chainHashes,
   compile_error: z.string().optional().describe('why its guardrails cannot run; its requests are refused'),
 });
 
@@ -122,20 +127,33 @@ export function workflowVersionRowOf(
   return { ...commonMembers(recorded, revision), scope_key: scopeKey(recorded.workflow.scope) };
 }
 
+export function newWorkflowRowOf(
+  recorded: RecordedVersion,
+  revision: number | undefined,
+  compiled: CompiledWorkflow,
+): z.infer<typeof newWorkflowRow> {
+  return { ...workflowVersionRowOf(recorded, revision), ...chainMembersOf(compiled) };
+}
+
+function chainMembersOf({ chainHashes: hashes }: CompiledWorkflow) {
+  const isGuarded = Object.values(hashes).some((one) => one !== undefined);
+  return isGuarded ? { chain_hashes: hashes } : {};
+}
+
 /** @param revision of the version in force; undefined for another one */
 export function workflowRowOf(
-  { workflow, effective, chainHashes, problem }: CompiledWorkflow,
+  compiled: CompiledWorkflow,
   { createdAt, revision }: { readonly createdAt: number; readonly revision: number | undefined },
 ): z.infer<typeof workflowRow> {
-  const { prompt, response, stream } = chainHashes;
-  const isGuarded = prompt !== undefined || response !== undefined || stream !== undefined;
+  const { workflow, effective, problem } = compiled;
+  const { prompt } = compiled.chainHashes;
   return {
     ...commonMembers({ workflow, createdAt }, revision),
     scope_type: scopeType(workflow.scope),
     scope_display: scopeDisplay(workflow.scope),
     effective_features: effective,
     ...(prompt === undefined ? {} : { guardrails_hash: prompt }),
-    ...(isGuarded ? { chain_hashes: chainHashes } : {}),
+    ...chainMembersOf(compiled),
     ...(problem === undefined ? {} : { compile_error: problem }),
   };
 }

@@ -19,7 +19,14 @@ import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { asOfParameter } from './parameters.ts';
 import { workflowBody, workflowInput } from './workflows-body.ts';
-import { workflowRow, workflowRowOf, workflowVersionRow, workflowVersionRowOf } from './workflows-rows.ts';
+import {
+  newWorkflowRow,
+  newWorkflowRowOf,
+  workflowRow,
+  workflowRowOf,
+  workflowVersionRow,
+  workflowVersionRowOf,
+} from './workflows-rows.ts';
 
 export interface WorkflowRoutesOptions {
   readonly log: Pick<EventLog, 'readStream'>;
@@ -67,7 +74,7 @@ const createWorkflow = globalAdmin('createWorkflow', 'Create a version of a work
       steps: [],
     },
   },
-  response: { 201: jsonAnswer('The new version', workflowVersionRow) },
+  response: { 201: jsonAnswer('The new version', newWorkflowRow) },
 });
 
 const deactivateWorkflow = globalAdmin('deactivateWorkflow', 'Deactivate a workflow', {
@@ -109,7 +116,8 @@ export function registerWorkflows(admin: Routes, options: WorkflowRoutesOptions)
     const { id } = await changes.create(draft, eventContextOf(request), { ifRevision: ifMatch(request) });
     reply.status(201);
     const version = await recorded(id);
-    return workflowVersionRowOf(version, revisionOf(version.workflow));
+    const { workflow } = version;
+    return newWorkflowRowOf(version, revisionOf(workflow), directory.compile(workflow));
   });
 
   admin.post('/workflows/:id/deactivate', deactivateWorkflow, async (request, reply) => {

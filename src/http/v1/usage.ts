@@ -51,7 +51,11 @@ export interface UsageOptions {
 }
 
 /** Usage in US dollars and tokens; null when it is temporarily unknown. */
-export type UsageFigures = (query: UsageFiguresQuery) => Promise<object | null>;
+export interface UsageFigures {
+  (query: UsageFiguresQuery): Promise<object | null>;
+  /** Whether usage is not counted: tracking of usage, or analytics, is off. */
+  isOff(): boolean;
+}
 
 export interface UsageFiguresQuery {
   /** The path and everything below it; undefined is everything. */
@@ -105,6 +109,9 @@ const usage = z.object({
   user_path: z.string(),
   server_time: z.string(),
   usage: usageSummary.extend({ start_date: z.string(), end_date: z.string() }).nullable(),
+  usage_state: z
+    .enum(['counted', 'off', 'unknown'])
+    .describe('`off`: usage tracking or analytics is off, and the figures are 0; `unknown`: `usage` is null'),
   budgets: z.array(budget),
   rate_limits: z.array(rateLimit),
 });
@@ -148,6 +155,7 @@ export function registerUsage(
       user_path: userPath,
       server_time: timeText(at),
       usage: used === null ? null : { start_date: startDate, end_date: endDate, ...used },
+      usage_state: used === null ? 'unknown' : figures.isOff() ? 'off' : 'counted',
       budgets: budgetsOf(userPath, key?.labels ?? [], at).map((budget) => of(budget, budgetView)),
       rate_limits: rateLimitsOf(userPath, at).map((limit) => of({ scope: 'user_path', ...limit }, rateLimitView)),
     };

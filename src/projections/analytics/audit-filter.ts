@@ -8,6 +8,7 @@ import {
   type Condition,
   type Conditions,
   inSubtree,
+  ofSessions,
   oneOfTexts,
   searchFunction,
 } from './conditions.ts';
@@ -85,7 +86,7 @@ export function auditConditions(filter: AuditFilter): Conditions {
     inSubtree('user_path', filter.subtree),
     filter.ids && idConditions(filter.ids),
     oneOfTexts('auth_key_id', 'auth_key_ids', filter.authKeyIds),
-    oneOfTexts('session_id', 'session_ids', filter.sessionIds),
+    ofSessions('', filter.sessionIds),
     filter.hasSession === undefined ? undefined : [`session_id ${filter.hasSession ? '!=' : '='} ''`, {}],
     anyLabel(filter.labels),
     oneOfTexts('outcome', 'outcomes', filter.outcomes),

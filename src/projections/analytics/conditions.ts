@@ -83,6 +83,22 @@ export function oneOfTexts(
   return [`${expression} IN {${name}: Array(String)}`, { [name]: values }];
 }
 
+/**
+ * Requests of one of the sessions, as they are recorded or as their clients named them (`scopedSession`); everything
+ * without any. @param prefix of the columns, such as `u.`
+ */
+export function ofSessions(prefix: string, values: readonly string[] | undefined): Condition | undefined {
+  if (values === undefined || values.length === 0) return undefined;
+  const [session, path] = [`${prefix}session_id`, `${prefix}user_path`];
+  const scoped = (of: string) => `concat('scoped-', lower(left(hex(SHA256(concat(${of}, '\\n', name))), 32)))`;
+  const named = `${session} = ${scoped(path)} OR (${path} = '/' AND ${session} = ${scoped("''")})`;
+  return [
+    `${session} IN {sessions: Array(String)} OR
+      (startsWith(${session}, 'scoped-') AND arrayExists(name -> (${named}), {sessions: Array(String)}))`,
+    { sessions: values },
+  ];
+}
+
 /** @param name of the parameter */
 export function atLeast(expression: string, name: string, value: number | undefined): Condition | undefined {
   return value === undefined ? undefined : [`${expression} >= {${name}: Float64}`, { [name]: value }];

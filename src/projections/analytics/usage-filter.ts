@@ -1,6 +1,6 @@
 /** The filter of usage reports, as SQL conditions on the table `usage` under the name `u`. */
 import type { UserPath } from '../../events/event.ts';
-import { allOf, between, type Conditions, equal, inSubtree, searchFunction } from './conditions.ts';
+import { allOf, between, type Conditions, equal, inSubtree, ofSessions, searchFunction } from './conditions.ts';
 
 /** Whether usage answered from a cache of the gateway is counted. */
 export const cacheModes = ['uncached', 'cached', 'all'] as const;
@@ -56,7 +56,7 @@ export function usageConditions(filter: UsageFilter, time: string): Conditions {
       ? undefined
       : ['u.provider = {provider: String} OR u.provider_type = {provider: String}', { provider }],
     label === undefined ? undefined : ['has(u.labels, {label: String})', { label }],
-    equal('u.session_id', 'session_id', filter.sessionId),
+    ofSessions('u.', filter.sessionId === undefined ? undefined : [filter.sessionId]),
     search === undefined
       ? undefined
       : [

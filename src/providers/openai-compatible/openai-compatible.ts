@@ -185,11 +185,14 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     forward({ method, path, openAi, model = '', headers, body, requestId, signal }) {
       const credential = nextCredential(model);
       const { any, names } = headersFor(credential);
+      const agentOfClient = own.includes('user-agent') ? undefined : headers['user-agent'];
       const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));
+      if (agentOfClient !== undefined) passed.push(['user-agent', agentOfClient]);
       // A type with no route below its base has OpenAI's routes at its root.
       const served = openAi && row.servedFromBase?.length !== 0 ? undefined : row.servedFromBase;
       const target = withQuery(passthroughPath(path, base, served), base.query);
-      const all = [...passed.flat(), ...without(fixed, headers), ...any, 'x-request-id', requestId];
+      const others = agentOfClient === undefined ? any : without(any, { 'user-agent': agentOfClient });
+      const all = [...passed.flat(), ...without(fixed, headers), ...others, 'x-request-id', requestId];
       // A streamed body keeps its announced length: not every server accepts a body of unknown length.
       const length = headers['content-length'];
       if (body !== undefined && !(body instanceof Uint8Array) && length !== undefined)

@@ -36,7 +36,12 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
     /** The database for reports. */
     db,
     /** For `GET /v1/usage`. */
-    usageFigures: createUsageFigures({ db: createReportDb({ db: analyticsDb, state, waitMs: 0 }), enabled, now }),
+    usageFigures: createUsageFigures({
+      db: createReportDb({ db: analyticsDb, state, waitMs: 0 }),
+      enabled,
+      isAnalyticsOff: () => state() === 'off',
+      now,
+    }),
     /** Called once for each prefix of the admin API. */
     register(admin: Routes) {
       registerOverview(admin, {

@@ -9,6 +9,8 @@ export interface UsageFiguresOptions {
   readonly db: AnalyticsDb;
   /** When false, usage is zero. */
   readonly enabled: boolean;
+  /** Whether analytics is off. Default: it is not. */
+  isAnalyticsOff?(): boolean;
   /** Milliseconds since the epoch. */
   now(): number;
 }
@@ -24,7 +26,7 @@ interface Known {
   readonly figures: Promise<object | null>;
 }
 
-export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): UsageFigures {
+export function createUsageFigures({ db, enabled, isAnalyticsOff, now }: UsageFiguresOptions): UsageFigures {
   const known = new LRUCache<string, Known>({ max: MAX_QUERIES });
 
   async function figuresOf(query: UsageFiguresQuery): Promise<object | null> {
@@ -37,14 +39,16 @@ export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): U
     }
   }
 
-  return async (query) => {
+  async function figures(query: UsageFiguresQuery): Promise<object | null> {
     if (!enabled) return summaryOf([]);
     const name = JSON.stringify(query);
     const at = now();
     const same = known.get(name);
     if (same !== undefined && at < same.until) return same.figures;
-    const figures = figuresOf(query);
-    known.set(name, { until: at + SAME_MS, figures });
-    return figures;
-  };
+    const read = figuresOf(query);
+    known.set(name, { until: at + SAME_MS, figures: read });
+    return read;
+  }
+
+  return Object.assign(figures, { isOff: () => !enabled || isAnalyticsOff?.() === true });
 }

@@ -1,5 +1,6 @@
 /** `/p/{provider}/…`: a provider's own API, through the exchange pipeline. */
 import type { ModelAccess } from '../../commands/access/model-access.ts';
+import { mayBeReturned } from '../../commands/exchange/delivery/returned-headers.ts';
 import {
   passthroughDialect,
   refusedPassthrough,
@@ -7,6 +8,7 @@ import {
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
+import { mayBeForwarded } from '../../http/forwarded-headers.ts';
 import { registerPassthrough } from '../../http/passthrough.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
@@ -25,7 +27,7 @@ export interface PassthroughRoutes {
 /** Does nothing while passthrough is off. */
 export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes): void {
   const { config, log, registry, access, requests } = routes;
-  const { enabled, v1Alias, types, statelessRoutes } = config.passthrough;
+  const { enabled, v1Alias, types, statelessRoutes, requestHeaders, answerHeaders } = config.passthrough;
   if (!enabled) return;
   const { exchanges, tags } = requests;
   const { model, file } = bodyLimits(config, log);
@@ -33,6 +35,10 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
     exchanges,
     userPathHeader: config.userPathHeader,
     tags,
+    addedHeaders: {
+      request: addedNames('request_headers', requestHeaders, mayBeForwarded),
+      answer: addedNames('response_headers', answerHeaders, mayBeReturned),
+    },
     limits: { whole: model, streamed: file },
     bounds: config.server.bodyBounds,
     allowV1Alias: v1Alias,
@@ -45,4 +51,17 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
       return requests.run(dialect, call.request, client);
     },
   });
+}
+
+/** @throws Error for a name that no setting may add */
+function addedNames(
+  member: string,
+  names: readonly string[],
+  isAllowed: (name: string) => boolean,
+): ReadonlySet<string> {
+  const refused = names.find((name) => !isAllowed(name));
+  if (refused === undefined) return new Set(names);
+  throw new Error(
+    `passthrough.${member} (PASSTHROUGH_${member.toUpperCase()}): the header '${refused}' is one of the connection, of the gateway, or holds credentials`,
+  );
 }

@@ -32,6 +32,12 @@ function answerType({ headers }: ReplyHead): string {
   return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
 }
 
+/**
+ * The content type is the one that the provider states: `nosniff` keeps browsers from guessing another, and `sandbox`
+ * gives a document an origin of its own, without scripts, forms and storage of the gateway's origin.
+ */
+const OF_FOREIGN_CONTENT = { 'x-content-type-options': 'nosniff', 'content-security-policy': 'sandbox' };
+
 /** Headers of a client's stream that are the same whichever provider answers. */
 const OF_ANY_PROVIDER = ['content-type', 'x-request-id', 'x-exchange-id', 'x-requested-model', cacheHeader];
 
@@ -46,8 +52,7 @@ export function answerHeaders(
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
   guard?.changeAnswerHeaders(headers);
-  // The content type is the one that the provider states; `nosniff` keeps browsers from guessing another.
-  if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
+  if (dialect.name === 'passthrough' || dialect.name === 'forward') Object.assign(headers, OF_FOREIGN_CONTENT);
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
   if (hasMissedCache === true) headers[cacheHeader] = 'MISS';

@@ -1,4 +1,5 @@
 /** The body of the request, parsed once. */
+import { modelResolved } from '../../../events/catalogue/exchange.ts';
 import type { ReadResult } from '../../model-request/parsed-request.ts';
 import { readJson } from '../../model-request/read-json.ts';
 import { limitsRefusal } from '../../request-limits.ts';
@@ -26,7 +27,22 @@ export const receive: Step<Arrived, RequestParsed> = {
 /** @throws Refusal for a body that is malformed, or whose values are out of range */
 function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDependencies): RequestParsed {
   const { dialect, request } = exchange;
-  if (!read.ok) throw read.refusal;
+  if (!read.ok) {
+    if (read.known !== undefined) {
+      const { parsedRequest: refused, provider } = read.known;
+      noteReceived(exchange, refused, deps.policyOf(request, undefined));
+      if (provider !== undefined) {
+        const facts = {
+          requested: refused.model,
+          model: refused.model,
+          provider: provider.name,
+          providerType: provider.type,
+        };
+        exchange.record.note(modelResolved.create(facts, exchange.record.context));
+      }
+    }
+    throw read.refusal;
+  }
   const { parsedRequest } = read;
   request.sessionId ??= deps.sessions?.inBody(parsedRequest.json, request.caller.userPath);
   // Values of a passthrough request are checked by its provider.

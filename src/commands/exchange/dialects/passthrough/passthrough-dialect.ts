@@ -1,6 +1,7 @@
 /** `ANY /p/{provider}/…`: a request to a provider's own API, recorded like any other. */
 import type { Provider, ReplyHead } from '../../../../providers/provider.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
+import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import { returnedHeaders } from '../../delivery/returned-headers.ts';
@@ -12,6 +13,9 @@ import { passthroughRelay } from './passthrough-relay.ts';
 /** Idempotent methods, which may be repeated. */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
 
+/** Of a model's name in the record of a refused request. */
+const MAX_MODEL_LENGTH = 1024;
+
 export interface Passthrough {
   readonly request: ModelRequest;
   readonly provider: Provider;
@@ -19,18 +23,26 @@ export interface Passthrough {
   readonly path: string;
   /** The client's headers that the provider gets. */
   readonly headers: Record<string, string>;
+  /** Further headers of the answer that the client gets, beside the usual ones. */
+  readonly addedAnswerHeaders: ReadonlySet<string>;
   readonly bodyLimitBytes: number;
 }
 
 /** A request that is refused before anything of it is sent to a provider. */
 export interface RefusedPassthrough {
+  /** With the body as far as it was read. */
   readonly request: ModelRequest;
   readonly refusal: Refusal;
+  /** Undefined when there is no provider of the name in the address. */
+  readonly provider: Provider | undefined;
 }
 
 /** The dialect of a request that is refused: it is recorded, and answered with the refusal. */
-export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDialect {
-  const refused = (): ReadResult => ({ ok: false, refusal });
+export function refusedPassthrough({ request, refusal, provider }: RefusedPassthrough): ExchangeDialect {
+  const refused = (): ReadResult => {
+    const parsedRequest = { model: modelIn(request.body), provider: undefined, stream: false, json: {} };
+    return { ok: false, refusal, known: { parsedRequest, provider } };
+  };
   return {
     name: 'passthrough',
     endpoint: '/p',
@@ -47,7 +59,8 @@ export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDia
 }
 
 /** The dialect of one passthrough request. The gateway does not read its body. */
-export function passthroughDialect({ request, provider, path, headers, bodyLimitBytes }: Passthrough): ExchangeDialect {
+export function passthroughDialect(call: Passthrough): ExchangeDialect {
+  const { request, provider, path, headers, addedAnswerHeaders, bodyLimitBytes } = call;
   const { method, body, bodyPieces } = request;
   const begins = deferredWorkKind(method, path);
   const unparsed = (): ReadResult => ({
@@ -78,16 +91,22 @@ export function passthroughDialect({ request, provider, path, headers, bodyLimit
       };
     },
     relayOfRecorded: () => passthroughRelay(begins),
-    answerHeaders,
+    answerHeaders: (reply) => answerHeaders(reply, method, addedAnswerHeaders),
   };
+}
+
+/** The model that the body names; empty when it names none, or is not whole. */
+function modelIn(body: Buffer): string {
+  const model = parseChunk(body.toString())?.['model'];
+  return typeof model === 'string' ? model.slice(0, MAX_MODEL_LENGTH) : '';
 }
 
 function nonEmpty(body: Buffer): Buffer | undefined {
   return body.length > 0 ? body : undefined;
 }
 
-function answerHeaders(reply: ReplyHead, { method }: ModelRequest): Record<string, string> {
-  const headers = returnedHeaders(reply.headers);
+function answerHeaders(reply: ReplyHead, method: string, added: ReadonlySet<string>): Record<string, string> {
+  const headers = returnedHeaders(reply.headers, added);
   // The answer to HEAD states the length of a body that does not follow.
   const length = reply.headers['content-length'];
   if (method === 'HEAD' && length !== undefined) headers['content-length'] = length;
