@@ -12,7 +12,7 @@ import type { Refusal } from '../../../refusal.ts';
 import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameOutcome } from '../../relay.ts';
-import { checkedResponse, ResponseFacts } from './response-facts.ts';
+import { checkedResponse, ResponseFacts, unusableId } from './response-facts.ts';
 
 /** Events in which a provider may repeat the credentials it was given. */
 const FAILURES = new Set<unknown>(['error', 'response.failed']);
@@ -52,6 +52,8 @@ export class ResponsesReader implements AnswerReader<JsonObject> {
     this.#facts.answerId = filled(answer['id']);
     const response = this.#withEcho(answer);
     this.#facts.response = response;
+    const unusable = unusableId(response, this.#provider.name);
+    if (unusable !== undefined) throw unusable;
     return response;
   }
 
@@ -78,7 +80,10 @@ export class ResponsesReader implements AnswerReader<JsonObject> {
     if (failure !== undefined) return failure;
     if (isObject(event.response)) this.#facts.answerId ??= filled(event.response.id);
     const echoed = this.#echoed(event);
-    this.#facts.note(echoed ?? event);
+    const noted = echoed ?? event;
+    this.#facts.note(noted);
+    const unusable = isObject(noted.response) ? unusableId(noted.response, this.#provider.name) : undefined;
+    if (unusable !== undefined) return { terminal: true, refusal: unusable };
     const refusal = event.type === 'response.failed' ? this.#failureOf(event.response) : undefined;
     return { event: echoed ?? event, record, echoed: echoed !== undefined, refusal };
   }

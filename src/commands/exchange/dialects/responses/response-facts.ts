@@ -3,7 +3,7 @@ import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
-import { refusals } from '../../../refusal.ts';
+import { type Refusal, refusals } from '../../../refusal.ts';
 import { isPending } from '../../../responses/pending-response.ts';
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
@@ -68,4 +68,14 @@ export class ResponseFacts {
 export function checkedResponse(answer: unknown, provider: string): JsonObject {
   if (isObject(answer) && (Array.isArray(answer.output) || typeof answer.status === 'string')) return answer;
   throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer that is not a response.`);
+}
+
+/** Ids of providers are shorter. */
+const MAX_ID_LENGTH = 256;
+
+/** The refusal of a response with an id under which it cannot be stored; undefined for every other one. */
+export function unusableId({ id }: JsonObject, provider: string): Refusal | undefined {
+  if (typeof id !== 'string' || (id.length <= MAX_ID_LENGTH && id.isWellFormed())) return undefined;
+  const why = id.length > MAX_ID_LENGTH ? `has ${id.length} characters` : 'is not well-formed Unicode';
+  return refusals.badAnswer(provider, `The provider '${provider}' gave a response whose id ${why}.`);
 }
