@@ -6,7 +6,10 @@ import { EmbeddedLog } from '../events/embedded/embedded-log.ts';
 import { LogLocked } from '../events/embedded/log-errors.ts';
 import type { PositionRange } from '../events/embedded/losses.ts';
 import { formatPosition } from '../events/sequence-position.ts';
+import { type SeenByViews, seenByViews } from '../projections/seen-by-views.ts';
+import { removeViews } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
+import { configInForce } from './config-in-force.ts';
 import { logDirectoryOf } from './log-directory.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { count } from './quantity.ts';
@@ -24,10 +27,13 @@ export async function logAcceptLoss(
   if (reason === '' && !isDryRun) throw new UsageError('--reason TEXT is required: it is recorded in the log');
   const directory = await logDirectoryOf(args, parts, terminal, 'write');
   if (directory === undefined) return 1;
+  const { dataDir } = (await configInForce(args, parts, terminal)) ?? {};
+  const { seen, otherBranch } = dataDir === undefined ? {} : await seenByViews(dataDir, directory);
   let log: EmbeddedLog;
   try {
-    if (isDryRun) return await listLoss(directory, terminal);
-    log = await EmbeddedLog.open(directory, { acceptLoss: { by, reason, at: new Date() } });
+    if (isDryRun) return await listLoss(directory, terminal, { seen, otherBranch });
+    const acceptLoss = { by, reason, at: new Date(), also: otherBranch === undefined ? [] : [otherBranch] };
+    log = await EmbeddedLog.open(directory, seen === undefined ? { acceptLoss } : { acceptLoss, seen });
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     const advice = error instanceof LogLocked ? '; stop the gateway first' : '';
@@ -36,14 +42,16 @@ export async function logAcceptLoss(
   }
   try {
     await tell(directory, log, terminal);
+    // The read models have what is lost: the next start folds what is left.
+    if (dataDir !== undefined && log.acceptedLoss !== undefined) removeViews(dataDir);
     return 0;
   } finally {
     await log.close();
   }
 }
 
-async function listLoss(directory: string, terminal: Terminal): Promise<number> {
-  const parts = await EmbeddedLog.findLoss(directory);
+async function listLoss(directory: string, terminal: Terminal, { seen, otherBranch }: SeenByViews): Promise<number> {
+  const parts = [...(await EmbeddedLog.findLoss(directory, seen)), ...(otherBranch === undefined ? [] : [otherBranch])];
   if (parts.length === 0) {
     await writeLine(terminal, `nothing is missing in the log ${directory}`);
     return 0;

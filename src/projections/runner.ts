@@ -6,8 +6,10 @@
  * that throws stops there and reports the error: an event is only skipped by an operator (`skipped-events.ts`). It
  * then continues from its last snapshot; until it is at the end of the log, its readers get the state from before.
  */
+
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Position } from '../events/event.ts';
-import type { EventLog } from '../events/log.ts';
+import { type EventLog, START } from '../events/log.ts';
 import {
   type FollowedProjection,
   followProjection,
@@ -18,7 +20,8 @@ import type { Projection } from './projection.ts';
 import { ProjectionStopped } from './projection-stopped.ts';
 import type { ProjectionStatus, RunningProjection } from './running-projection.ts';
 import { SharedReading } from './shared-reading.ts';
-import type { ViewStore } from './view-store.ts';
+import { eventAt, logIdOf } from './snapshot-basis.ts';
+import { checksumOfEvent, type ViewStore } from './view-store.ts';
 
 export type { ProjectionStatus, RunningProjection } from './running-projection.ts';
 
@@ -59,6 +62,10 @@ export interface ProjectionRunner {
 /** Largest share of the time spent on saving: a two-hundredth. */
 const PAUSE = 200;
 
+/** How often, and after how long each, it is looked whether the newest event of the snapshots is on disk. */
+const DURABLE_LOOKS = 40;
+const DURABLE_LOOK_MS = 25;
+
 /** Without `views` no snapshot is kept, and every start folds the whole log. */
 export function createProjectionRunner(
   log: EventLog,
@@ -80,16 +87,45 @@ export function createProjectionRunner(
     for (const { one, snapshot } of changed) one.saved(snapshot);
   }
 
+  let binding: Promise<void> | undefined;
+
+  /** Binds the saved snapshots to the log; see `ViewStore.bind`. */
+  async function bind(): Promise<void> {
+    if (views === undefined || views.isReadOnly === true) return;
+    const position =
+      running
+        .map((one) => one.status().checkpoint)
+        .toSorted()
+        .at(-1) ?? START;
+    if (position === START || position === boundTo) return;
+    // A power cut may keep the snapshot and lose the event: an event that is not on disk is evidence of nothing.
+    for (let left = DURABLE_LOOKS; log.status().durableHead < position; left--) {
+      if (left === 0) return;
+      await delay(DURABLE_LOOK_MS, undefined, { ref: false });
+    }
+    const [logId, event] = [await logIdOf(log), await eventAt(log, position)];
+    if (logId === undefined || event === undefined) return;
+    views.bind({ logId, position, id: event.id, crc32: checksumOfEvent(event) });
+    boundTo = position;
+  }
+
+  async function saveAndBind(): Promise<void> {
+    save();
+    binding ??= bind().finally(() => {
+      binding = undefined;
+    });
+    await binding;
+  }
+
+  let boundTo: Position | undefined;
   let pauseUntil = 0;
   const timer = setInterval(() => {
     const began = performance.now();
     if (began < pauseUntil) return;
-    try {
-      save();
-    } catch (error) {
+    saveAndBind().catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       onError(new Error(`snapshots of the projections could not be saved: ${reason}`, { cause: error }));
-    }
+    });
     const ended = performance.now();
     pauseUntil = ended + (ended - began) * PAUSE;
   }, saveEveryMs);
@@ -123,7 +159,8 @@ export function createProjectionRunner(
       clearInterval(timer);
       stopping.abort();
       await Promise.all(running.map((one) => one.finished));
-      save();
+      await binding?.catch(() => {});
+      await saveAndBind();
     },
   };
 }

@@ -1,12 +1,20 @@
 /** What a snapshot was built from. One with another basis is not used, and the log is folded again. */
 import { rebuildsStream, viewRebuildRequested } from '../events/catalogue/view.ts';
-import type { Position } from '../events/event.ts';
+import type { Position, RecordedEvent } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
+import { positionBefore } from '../events/sequence-position.ts';
 import { isA } from './known-event.ts';
 
 /** The id of the log's first event, which identifies the log. Undefined while the log is empty. */
 export async function logIdOf(log: EventLog): Promise<string | undefined> {
   for await (const event of log.readAll({ maxCount: 1 })) return event.id;
+  return undefined;
+}
+
+export async function eventAt(log: EventLog, position: Position): Promise<RecordedEvent | undefined> {
+  for await (const event of log.readAll({ after: positionBefore(position), maxCount: 1 })) {
+    return event.position === position ? event : undefined;
+  }
   return undefined;
 }
 

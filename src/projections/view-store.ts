@@ -6,7 +6,7 @@ import { chmodSync, closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
-import type { Position } from '../events/event.ts';
+import type { Position, RecordedEvent } from '../events/event.ts';
 
 /** The file of a gateway with this data folder. */
 export const viewsFile = (dataDir: string) => join(dataDir, 'views.db');
@@ -35,8 +35,32 @@ export interface ViewStore {
    * state is; when the file had to be made anew, it is left out, and the next start folds the log again.
    */
   save(snapshots: readonly (Snapshot | MovedSnapshot)[]): void;
+  /** Notes an event that was on disk when the snapshots up to its position were saved. */
+  bind(event: BoundEvent): void;
   close(): void;
 }
+
+/** An event of the log from which the snapshots were built. */
+export interface BoundEvent {
+  /** Id of the log's first event. */
+  readonly logId: string;
+  readonly position: Position;
+  readonly id: string;
+  /** See `checksumOfEvent`. */
+  readonly crc32: number;
+}
+
+/** Of what no upcast changes. */
+export function checksumOfEvent({ id, stream, revision, at, body }: RecordedEvent): number {
+  return crc32(body ?? '', crc32(JSON.stringify([id, stream, String(revision), at])));
+}
+
+function checksumOfBound({ logId, position, id, crc32: crc }: BoundEvent): number {
+  return crc32(JSON.stringify([logId, position, id, crc]));
+}
+
+/** So many bound events are kept. Where another branch begins is known as exactly as they lie apart. */
+const KEPT = 200;
 
 export interface ViewStoreOptions {
   /** Called when an unusable file was replaced. */
@@ -55,6 +79,8 @@ const schema = `
     crc32 INTEGER NOT NULL,
     saved_at TEXT NOT NULL
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS events (position TEXT PRIMARY KEY, log_id TEXT NOT NULL, id TEXT NOT NULL, crc32 INTEGER NOT NULL,
+    row_crc32 INTEGER NOT NULL) STRICT;
 `;
 
 /** `path` is a file, made when missing, or `:memory:`. @throws only when the file can neither be used nor replaced. */
@@ -152,6 +178,22 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
         });
       }
     },
+    bind(event) {
+      const { position, logId, id, crc32: crc } = event;
+      try {
+        // A position of another branch, behind this one, is evidence of nothing any more.
+        db.prepare('DELETE FROM events WHERE position >= ? OR log_id <> ?').run(position, logId);
+        db.prepare('INSERT INTO events (position, log_id, id, crc32, row_crc32) VALUES (?,?,?,?,?)').run(
+          ...[position, logId, id, crc, checksumOfBound(event)],
+        );
+        db.prepare(
+          `DELETE FROM events WHERE position < (SELECT position FROM events ORDER BY position DESC LIMIT 1 OFFSET ${KEPT})`,
+        ).run();
+      } catch (error) {
+        // Without it, less is known of the log at the next start; the snapshots are as good.
+        if (isDamage(error)) naming(path, () => reopen(error));
+      }
+    },
     close() {
       db.close();
     },
@@ -175,6 +217,7 @@ export function readViewStore(path: string): ViewStore {
       }
     },
     save() {},
+    bind() {},
     close() {},
   };
 }
@@ -242,6 +285,30 @@ export interface SavedSnapshot {
   readonly savedAt: string;
   /** Size of its state in characters. */
   readonly size: number;
+}
+
+/** The bound events in a file, newest first; none when it cannot be read: it is then made anew. Changes no snapshot. */
+export function boundEvents(path: string): BoundEvent[] {
+  if (!existsSync(path)) return [];
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(path, { readOnly: true });
+    db.exec('PRAGMA busy_timeout = 1000');
+    const rows = db.prepare('SELECT * FROM events ORDER BY position DESC').all();
+    return rows.flatMap(({ position, log_id: logId, id, crc32: crc, row_crc32: rowCrc }) => {
+      const event = {
+        position: String(position) as Position,
+        logId: String(logId),
+        id: String(id),
+        crc32: Number(crc),
+      };
+      return checksumOfBound(event) === rowCrc ? [event] : [];
+    });
+  } catch {
+    return [];
+  } finally {
+    db?.close();
+  }
 }
 
 /** The snapshots in a file, by name; a gateway may use the file at the same time. @throws what SQLite throws */

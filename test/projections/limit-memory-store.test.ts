@@ -18,6 +18,7 @@ beforeEach(() => {
       for (const { state } of snapshots) written.push(state === undefined ? 'moved' : 'whole');
       store.save(snapshots);
     },
+    bind() {},
     close: () => store.close(),
   };
 });

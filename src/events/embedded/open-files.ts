@@ -39,6 +39,7 @@ export async function openFiles(
   try {
     const durable = watermark?.read();
     if (durable === undefined) absent.push({ files: [watermarkFile] });
+    absent.push(...(acceptance?.also ?? []));
     const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir), seen };
     const takeOver = async () => (await watermark?.takeOver()) ?? false;
     const opened = await openSegments({ disk, dir, mark }, known, absent, acceptance, takeOver);

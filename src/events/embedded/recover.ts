@@ -41,6 +41,8 @@ export interface LossAcceptance {
   readonly by: string;
   readonly reason: string;
   readonly at: Date;
+  /** Found outside the folder, and accepted too. */
+  readonly also?: readonly MissingPart[];
 }
 
 /**

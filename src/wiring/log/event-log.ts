@@ -3,10 +3,12 @@ import { mkdirSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { engineAccess } from '../../config/engine-access.ts';
+import { LogIncomplete } from '../../events/embedded/log-errors.ts';
 import type { Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { directoryOf, openLog } from '../../events/open-log.ts';
 import type { LogFigures } from '../../http/metrics.ts';
+import { seenByViews } from '../../projections/seen-by-views.ts';
 import { refuseMissingLog, removeViewsOfMissingReplica } from './missing-log.ts';
 
 export type GatewayLog = EventLog;
@@ -39,7 +41,12 @@ export async function openGatewayLog(
   }
   if (log.engine === undefined) {
     refuseMissingLog({ dataDir, url: log.url });
-    return openLog(log.url, { durability: log.durability, warn, verify: true });
+    const options = { durability: log.durability, warn, verify: true };
+    if (!log.url.startsWith('file:')) return openLog(log.url, options);
+    const dir = directoryOf(log.url);
+    const { seen, otherBranch } = await seenByViews(dataDir, dir);
+    if (otherBranch !== undefined) throw new LogIncomplete(dir, [otherBranch]);
+    return openLog(log.url, seen === undefined ? options : { ...options, seen });
   }
   removeViewsOfMissingReplica({ dataDir, folder: log.engine.folder });
   // Loads the client of the engine.
