@@ -20,7 +20,7 @@ import type { Projection } from './projection.ts';
 import { ProjectionStopped } from './projection-stopped.ts';
 import type { ProjectionStatus, RunningProjection } from './running-projection.ts';
 import { SharedReading } from './shared-reading.ts';
-import { eventAt, logIdOf } from './snapshot-basis.ts';
+import { eventWithPosition, logIdOf } from './snapshot-basis.ts';
 import { checksumOfEvent, type ViewStore } from './view-store.ts';
 
 export type { ProjectionStatus, RunningProjection } from './running-projection.ts';
@@ -103,7 +103,7 @@ export function createProjectionRunner(
       if (left === 0) return;
       await delay(DURABLE_LOOK_MS, undefined, { ref: false });
     }
-    const [logId, event] = [await logIdOf(log), await eventAt(log, position)];
+    const [logId, event] = [await logIdOf(log), await eventWithPosition(log, position)];
     if (logId === undefined || event === undefined) return;
     views.bind({ logId, position, id: event.id, crc32: checksumOfEvent(event) });
     boundTo = position;

@@ -4,7 +4,7 @@ import type { SeenElsewhere } from '../events/embedded/inspect-segments.ts';
 import type { MissingPart } from '../events/embedded/log-errors.ts';
 import { ReadOnlyLog } from '../events/embedded/read-only-log.ts';
 import { formatPosition, parsePosition } from '../events/sequence-position.ts';
-import { eventAt, logIdOf } from './snapshot-basis.ts';
+import { eventWithPosition, logIdOf } from './snapshot-basis.ts';
 import { type BoundEvent, boundEvents, checksumOfEvent, viewsFile } from './view-store.ts';
 
 /** What the snapshots of a data folder show about the log that they were built from. */
@@ -35,7 +35,7 @@ export async function seenByViews(dataDir: string, dir: string): Promise<SeenByV
     let known: BoundEvent | undefined;
     for (const event of events) {
       if (event.position > head) continue;
-      const found = await eventAt(log, event.position);
+      const found = await eventWithPosition(log, event.position);
       if (found?.id === event.id && checksumOfEvent(found) === event.crc32) {
         known = event;
         break;

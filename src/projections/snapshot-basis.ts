@@ -11,7 +11,7 @@ export async function logIdOf(log: EventLog): Promise<string | undefined> {
   return undefined;
 }
 
-export async function eventAt(log: EventLog, position: Position): Promise<RecordedEvent | undefined> {
+export async function eventWithPosition(log: EventLog, position: Position): Promise<RecordedEvent | undefined> {
   for await (const event of log.readAll({ after: positionBefore(position), maxCount: 1 })) {
     return event.position === position ? event : undefined;
   }
