@@ -53,6 +53,8 @@ export interface PassthroughOptions {
 
 /** A body up to this size is read completely first; a larger one, or one of unknown size, is streamed. */
 const WHOLE_BODY_BYTES = 64 * 1024;
+/** How long a refusal waits for the body that is recorded with it. */
+const REFUSED_BODY_MS = 1000;
 
 export function registerPassthrough(app: Routes, options: PassthroughOptions): void {
   app.register(async (scope) => {
@@ -104,7 +106,8 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
       return await callOf(request, read);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      const body = read.body ?? (await beginningOf(request));
+      const isTooLarge = error.status === 413;
+      const body = read.body ?? (isTooLarge ? Buffer.alloc(0) : await beginningOf(request));
       return { refusal: error, provider: options.provider(request.params.provider), body };
     }
   }
@@ -163,25 +166,28 @@ async function bodyOf(
   return { body: isParsed ? await decodedWhole(request, body, limitBytes) : body };
 }
 
-/** The body of a request that is refused unread: all of a short one, else what arrived with the first bytes. */
+/**
+ * The body of a request that is refused unread, as it arrives within a second: all of a short one, the beginning of
+ * another. The rest stays unread, and the connection is open for the error.
+ */
 async function beginningOf({ body, headers }: FastifyRequest): Promise<Buffer> {
   if (!(body instanceof IncomingMessage) || body.readableEnded) return Buffer.alloc(0);
   const length = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY);
-  const isShort = length <= WHOLE_BODY_BYTES;
+  const wanted = length <= WHOLE_BODY_BYTES ? length : KEPT_BODY_BYTES;
   const pieces: Buffer[] = [];
-  let size = 0;
-  try {
-    // The stream stays open: its connection still gets the error.
-    for await (const piece of body.iterator({ destroyOnReturn: false })) {
-      pieces.push(piece);
-      size += piece.length;
-      if (size >= (isShort ? length : KEPT_BODY_BYTES)) break;
-    }
-  } catch {
-    // What was read is recorded.
-  }
-  const beginning = Buffer.concat(pieces);
-  return isShort ? beginning : beginning.subarray(0, KEPT_BODY_BYTES);
+  let missing = wanted;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const take = (piece: Buffer) => {
+    pieces.push(piece);
+    missing -= piece.length;
+    if (missing <= 0) resolve();
+  };
+  const timer = setTimeout(resolve, REFUSED_BODY_MS);
+  body.on('data', take).once('end', resolve).once('close', resolve);
+  await promise;
+  clearTimeout(timer);
+  body.off('data', take).off('end', resolve).off('close', resolve).pause();
+  return Buffer.concat(pieces).subarray(0, wanted);
 }
 
 /** @throws Refusal when it is too large, or the client disconnects before its end */

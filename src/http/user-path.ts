@@ -25,7 +25,7 @@ export function parseUserPath(value: string, name: string): UserPath {
   for (const segment of segments) {
     if (segment === '') throw refusals.invalidUserPath(name, 'has an empty segment');
     if (segment === '.' || segment === '..') throw refusals.invalidUserPath(name, `has a '${segment}' segment`);
-    if (/[^\x21-\x7e]/.test(segment)) throw refusals.invalidUserPath(name, 'has spaces or control characters');
+    if (/[^\x21-\x7e]/.test(segment)) throw refusals.invalidUserPath(name, 'has characters other than visible ASCII');
   }
   return `/${segments.join('/')}` as UserPath;
 }

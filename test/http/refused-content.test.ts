@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { at, setBudget, setPrice } from '../support/batches.ts';
+import { MASTER_KEY } from '../support/gateway.ts';
+import { rawAnswer } from '../support/raw-client.ts';
 import {
   errorOf,
   eventsOfExchange,
@@ -130,6 +132,18 @@ describe('a refused request under /p/', () => {
     const answer = await gateway.post('/p/nowhere/x', body);
     await errorOf(answer, 400);
     expect((await receivedOf(answer)).body).toBe(body.slice(0, KEPT));
+  });
+
+  it('is answered although its client sends no body', async () => {
+    const head = [
+      'POST /p/nowhere/x HTTP/1.1',
+      'host: x',
+      `authorization: Bearer ${MASTER_KEY}`,
+      'content-type: application/json',
+      'content-length: 100',
+    ];
+    const answer = await rawAnswer(gateway.url, `${head.join('\r\n')}\r\n\r\n`);
+    expect(answer?.status).toBe(400);
   });
 
   it('of a key with restricted sight has the model and the body on record', async () => {

@@ -68,14 +68,14 @@ describe('the rules of tagging', () => {
   });
 
   it('remove a header from a request that is passed on to a provider', async () => {
-    await put([{ header: 'x-cost-centre', do_not_pass: true }, { header: 'x-shared' }]);
+    await put([{ header: 'openai-project', do_not_pass: true }, { header: 'openai-organization' }]);
     const answer = await gateway.fetch('/p/llamacpp/health', {
-      headers: { 'x-cost-centre': '4711', 'x-shared': 'yes' },
+      headers: { 'openai-project': '4711', 'openai-organization': 'yes' },
     });
     expect(answer.status).toBe(200);
     const { headers } = gateway.lastProviderRequest();
-    expect(headers['x-shared']).toBe('yes');
-    expect(headers).not.toHaveProperty('x-cost-centre');
+    expect(headers['openai-organization']).toBe('yes');
+    expect(headers).not.toHaveProperty('openai-project');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events[0]?.data.labels).toEqual(['4711', 'yes']);
   });

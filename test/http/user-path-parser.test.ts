@@ -57,6 +57,10 @@ describe('a user path', () => {
     expect(outcome(() => userPathFilter({ user_path: text }))).toBe(filter);
   });
 
+  it.each(['/grüße', '/team alpha', '/te\0am'])('%j is refused with what is not allowed in it', (text) => {
+    expect(() => parseUserPath(text, 'field')).toThrow('has characters other than visible ASCII');
+  });
+
   it('is absent when it is null or undefined', () => {
     expect(optionalUserPath(undefined, 'field')).toBeUndefined();
     expect(optionalUserPath(null, 'field')).toBeUndefined();
