@@ -313,6 +313,14 @@ export const refusals = {
     }),
   bodyTooLarge: (limitBytes: number) =>
     refuse(413, 'request_too_large', `The request body is larger than the limit of ${limitBytes} bytes.`),
+  /** The whole input that would be stored or sent, earlier turns included, is larger than the log accepts. */
+  inputNotRecordable: (what: string, maxBytes: number) =>
+    refuse(
+      413,
+      'request_too_large',
+      `${what}, and the event log accepts at most ${maxBytes} bytes at once. Send less input, or continue fewer earlier turns; a response with "store": false does not store its input.`,
+      { param: 'input', retryHelps: false },
+    ),
   unsupportedEncoding: (encoding: string, accepted: string) =>
     refuse(
       415,

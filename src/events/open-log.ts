@@ -11,15 +11,15 @@ export interface OpenLogOptions extends EmbeddedLogOptions {
 }
 
 /**
- * `memory:` for tests, `file:<directory>` (relative, or absolute as in `file:///var/lib/chancery/log`) for the
- * embedded engine.
+ * `memory:` for tests, also with the size of the largest event, as in `memory:4194304`; `file:<directory>` (relative,
+ * or absolute as in `file:///var/lib/chancery/log`) for the embedded engine.
  * @throws LogCorrupted, LogLocked, and what the file system throws
  */
 export async function openLog(url: string, options: OpenLogOptions = {}): Promise<EventLog> {
   const engine = url.slice(0, url.indexOf(':') + 1);
   switch (engine) {
     case 'memory:':
-      return new MemoryLog();
+      return new MemoryLog(Number(url.slice(engine.length)) || undefined);
     case 'file:':
       return options.readOnly
         ? ReadOnlyLog.open(directoryOf(url), options)

@@ -2,6 +2,9 @@
  * The record of one exchange: events are noted as things happen and appended to the log together, just before their
  * effects are visible outside the gateway.
  */
+import * as exchange from '../../events/catalogue/exchange.ts';
+import { frameDelivered, guardrailApplied, placeholdersAssigned } from '../../events/catalogue/guarded-exchange.ts';
+import { pluginApplied } from '../../events/catalogue/plugin.ts';
 import type { Actor, EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import {
@@ -20,6 +23,16 @@ const STAGES = {
   written: { until: 'written' },
   durable: { until: 'durable' },
 } as const;
+
+/** Events that say nothing of what was to be recorded together with them. */
+const HOLD_ALONE: ReadonlySet<string> = new Set(
+  [
+    ...[exchange.requestReceived, exchange.modelResolved, exchange.attemptFailed, exchange.chunkReceived],
+    ...[exchange.historyReplayed, pluginApplied, guardrailApplied, placeholdersAssigned, frameDelivered],
+  ].map(({ type }) => type),
+);
+
+const USAGE: ReadonlySet<string> = new Set([exchange.usageRecorded.type, exchange.usageDeferred.type]);
 
 /** The recorded facts of an exchange that is resumed. */
 export interface ContinuedExchange {
@@ -43,6 +56,8 @@ export class ExchangeRecord {
   #noted: NewEvent[] = [];
   #otherWrites: StreamWrite[] = [];
   #revision = -1;
+  /** The events of the last append, and the revision before them. */
+  #last: { readonly noted: NewEvent[]; readonly revision: number } | undefined;
   /** Whether a provider was called. */
   called = false;
   /** US dollars of the usage that was noted; undefined when there is none, NaN when a cost is not known. */
@@ -130,7 +145,32 @@ export class ExchangeRecord {
     }
   }
 
-  /** @returns undefined when there was nothing to append. @throws LogUnavailable */
+  /**
+   * After an append that was refused as too large, of which nothing is recorded: notes those of its events again that
+   * hold without it, and without the bodies for which the next append has no room.
+   * @param room bytes of the bodies
+   * @returns the usage, to be noted behind the end of the exchange
+   */
+  withdraw(room: number): NewEvent[] {
+    if (this.#last === undefined) return [];
+    const { noted: appended, revision } = this.#last;
+    const noted = [...appended, ...this.#noted];
+    this.#last = undefined;
+    this.#revision = revision;
+    this.#otherWrites = [];
+    let left = room;
+    this.#noted = noted
+      .filter(({ type }) => HOLD_ALONE.has(type))
+      .map((event) => {
+        const bytes = event.body?.length ?? 0;
+        if (bytes > left) return { ...event, body: undefined };
+        left -= bytes;
+        return event;
+      });
+    return noted.filter(({ type }) => USAGE.has(type));
+  }
+
+  /** @returns undefined when there was nothing to append. @throws LogUnavailable, EventTooLarge */
   flush(until: AppendStage): Promise<Appended | undefined> {
     if (this.#noted.length === 0 && this.#otherWrites.length === 0) return NOTHING;
     const own: StreamWrite = {
@@ -139,6 +179,7 @@ export class ExchangeRecord {
       expectedRevision: this.#revision === -1 ? 'noStream' : BigInt(this.#revision),
     };
     const writes = this.#otherWrites.length === 0 ? [own] : [own, ...this.#otherWrites];
+    this.#last = { noted: this.#noted, revision: this.#revision };
     this.#revision += this.#noted.length;
     this.#noted = [];
     this.#otherWrites = [];

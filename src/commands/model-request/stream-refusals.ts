@@ -19,6 +19,15 @@ export function streamTooLarge(provider: string, maxBytes: number): Refusal {
   return new Refusal({ status: 502, type: 'provider_error', code: 'answer_too_large', message, provider });
 }
 
+/** What is recorded of an answer, which includes what is stored of its request, is larger than the log accepts. */
+export function answerNotRecordable(provider: string, maxBytes: number): Refusal {
+  const message = `The provider '${provider}' gave an answer that cannot be recorded: with what is stored of the request, it is larger than the ${maxBytes} bytes that the event log accepts. The answer is charged.`;
+  return new Refusal({
+    ...{ status: 502, type: 'provider_error', code: 'answer_too_large', message, provider },
+    retryHelps: false,
+  });
+}
+
 /** Why the gateway ends an answer before its provider does. */
 export interface EarlyEnd {
   readonly refusal: Refusal;

@@ -22,16 +22,8 @@ import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
 import { wallClock } from '../wall-clock.ts';
 
-const maxEventBytes = 64 * 1024 * 1024;
-
 export class MemoryLog implements EventLog {
-  readonly capabilities: LogCapabilities = {
-    expectedRevision: 'native',
-    globalOrder: 'total',
-    durability: 'memory',
-    maxEventBytes,
-    atomicMultiStream: true,
-  };
+  readonly capabilities: LogCapabilities;
   readonly #all: RecordedEvent[] = [];
   readonly #streams = new Map<StreamName, RecordedEvent[]>();
   readonly #hub = new SubscriptionHub({
@@ -40,6 +32,16 @@ export class MemoryLog implements EventLog {
   });
   readonly #recent = new RecentAppends<Appended>(Number.POSITIVE_INFINITY);
   #closed = false;
+
+  constructor(maxEventBytes = 64 * 1024 * 1024) {
+    this.capabilities = {
+      expectedRevision: 'native',
+      globalOrder: 'total',
+      durability: 'memory',
+      maxEventBytes,
+      atomicMultiStream: true,
+    };
+  }
 
   async append(writes: readonly StreamWrite[]): Promise<Appended> {
     if (this.#closed) throw new LogUnavailable('it has been closed', 'none');
@@ -74,7 +76,8 @@ export class MemoryLog implements EventLog {
       checkExpectedRevision(write, last);
       for (const event of write.events) {
         last++;
-        events.push(record(event, write.stream, last, this.#all.length + events.length + 1, at));
+        const position = this.#all.length + events.length + 1;
+        events.push(record(event, write.stream, last, position, at, this.capabilities.maxEventBytes));
       }
       planned.set(write.stream, last);
       revisions.push(BigInt(last));
@@ -156,7 +159,14 @@ export class MemoryLog implements EventLog {
 }
 
 /** A copy of the event, as from an engine with a disk: nothing is shared with the caller. */
-function record(event: NewEvent, stream: StreamName, revision: number, position: number, at: number): RecordedEvent {
+function record(
+  event: NewEvent,
+  stream: StreamName,
+  revision: number,
+  position: number,
+  at: number,
+  maxEventBytes: number,
+): RecordedEvent {
   const data = JSON.stringify(event.data);
   const bytes = data.length + (event.body?.length ?? 0);
   if (bytes > maxEventBytes) throw new EventTooLarge(event.type, bytes, maxEventBytes);

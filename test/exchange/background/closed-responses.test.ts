@@ -34,8 +34,13 @@ async function closedExchange(
   return closeAgain(await recordedExchange(dialect, providerType, chunks), ...left);
 }
 
-async function recordedExchange(dialect: 'chat' | 'responses', providerType: string, chunks: readonly string[]) {
-  const log = new MemoryLog();
+async function recordedExchange(
+  dialect: 'chat' | 'responses',
+  providerType: string,
+  chunks: readonly string[],
+  maxEventBytes?: number,
+) {
+  const log = new MemoryLog(maxEventBytes);
   const target = { provider: 'local', providerType, model: 'm' };
   const facts = {
     method: 'POST',
@@ -98,6 +103,17 @@ async function closed(dialect: 'chat' | 'responses', providerType: string, chunk
   expect(events.at(-1).response).toEqual(stored.response);
   return stored.response;
 }
+
+it('that is larger than the log accepts is failed, without a stored response', async () => {
+  const end = data({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
+  const chunks = [...Array.from({ length: 5 }, () => says({ content: 'x'.repeat(1_000) })), end, 'data: [DONE]\n\n'];
+  const log = await recordedExchange('chat', 'llamacpp', chunks, 4_000);
+  const closed = await closeAgain(log, 'gateway_stopped');
+  expect(closed.end?.data).toMatchObject({ status: 200, code: 'answer_too_large', reason: 'gateway_stopped' });
+  const types = (await Array.fromAsync(log.readStream(stream))).map(({ type }) => type);
+  expect(types.slice(-2)).toEqual(['exchange.failed', 'usage.recorded']);
+  expect(closed.responseId).toBeUndefined();
+});
 
 const gatewayStopped = { status: 'failed', error: { code: 'gateway_stopped' }, incomplete_details: null };
 

@@ -6,7 +6,7 @@
  */
 import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../../events/event.ts';
-import type { EventLog } from '../../../events/log.ts';
+import { type EventLog, EventTooLarge } from '../../../events/log.ts';
 import { positionBefore } from '../../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../../providers/stream-splitter.ts';
 import { providerType } from '../../../providers/types.ts';
@@ -14,6 +14,7 @@ import { type KeyDirectory, whyNotAccepted } from '../../access/key-directory.ts
 import { recordedCaller } from '../../access/recorded-caller.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
+import { answerNotRecordable } from '../../model-request/stream-refusals.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import { isReported, type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
@@ -235,7 +236,22 @@ async function close(
     }
   }
   if (chunks.length === 0 && recordsUsage && why !== 'cancelled') noteReservation(recorded, record, deps.dialects);
-  await record.flush('durable');
+  try {
+    await record.flush('durable');
+  } catch (error) {
+    if (!(error instanceof EventTooLarge)) throw error;
+    // The log does not accept what would be stored: the answer ends as in a running gateway.
+    const { maxEventBytes } = deps.log.capabilities;
+    const usage = record.withdraw(maxEventBytes / 2);
+    const tooLarge = answerNotRecordable(attempt?.provider ?? request.dialect, maxEventBytes);
+    const outcome = pending && withOutcome(pending.response, pending.id, 'failed', tooLarge, undefined);
+    const failedId = keepResponse(recorded, parsedRequest, outcome, pending, record, deps.dialects);
+    const sentStatus = wasRefused ? refusal.status : chunks.length > 0 ? 200 : 0;
+    const facts = { status: sentStatus, reason: why, chunks: chunks.length, responseId: failedId };
+    events.noteFailed(record, tooLarge, facts);
+    for (const event of usage) record.note(event);
+    await record.flush('durable');
+  }
 }
 
 /** The provider may have served a call whose answer is not known: it costs what the budgets had reserved for it. */

@@ -1,9 +1,9 @@
 /** The last step: records the end of the exchange durably, then sends the rest of the answer to the client. */
-import type { EventLog } from '../../../events/log.ts';
+import { type EventLog, EventTooLarge } from '../../../events/log.ts';
 import type { Provider, ProviderReply } from '../../../providers/provider.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { RefusedTarget } from '../../model-request/failed-target.ts';
-import { gatewayStopping, responseCancelled } from '../../model-request/stream-refusals.ts';
+import { answerNotRecordable, gatewayStopping, responseCancelled } from '../../model-request/stream-refusals.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
@@ -74,7 +74,11 @@ export const complete = {
       cachePlace,
       cache,
     };
-    return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
+    if (outcome.kind === 'refused') return completeRefused(outcome, given);
+    return completeAnswered(outcome, given).catch((error) => {
+      if (!(error instanceof EventTooLarge)) throw error;
+      return completeUnrecordable(outcome, given);
+    });
   },
 };
 
@@ -164,6 +168,31 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
       return refusal.status;
     }
   }
+}
+
+/** Ends an exchange whose answer the log does not accept: without what was to be stored, and charged. */
+async function completeUnrecordable({ plan, attempt, received }: Answered, exchange: Completing): Promise<number> {
+  const { record, client, target, log, pendingResponse } = exchange;
+  const { maxEventBytes } = log.capabilities;
+  const refusal = answerNotRecordable(target.provider.name, maxEventBytes);
+  const usage = record.withdraw(maxEventBytes / 2);
+  const responseId = pendingResponse && noteOutcome(pendingResponse, 'failed', refusal, undefined);
+  const { begun } = client;
+  events.noteFailed(record, refusal, {
+    status: begun ? 200 : refusal.status,
+    reason: begun ? 'stream_broken' : 'provider_error',
+    chunks: received.chunks,
+    responseId,
+  });
+  for (const event of usage) record.note(event);
+  exchange.responseNotStored(target.provider);
+  await record.flush('durable');
+  // A new relay: this one has ended its stream, without the error.
+  const relay = plan.relay(attempt);
+  const last = begun ? (relay.unguarded ?? relay).broken?.(refusal) : undefined;
+  if (last === undefined) return sendError(exchange, refusal);
+  finishStream(client, 200, {}, [last]);
+  return refusal.status;
 }
 
 /**

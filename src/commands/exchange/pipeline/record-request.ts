@@ -5,6 +5,7 @@
 import { modelResolved, requestReceived } from '../../../events/catalogue/exchange.ts';
 import { pluginApplied } from '../../../events/catalogue/plugin.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
+import { refusals } from '../../refusal.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Governed, Recorded } from './context.ts';
 import type { RunningExchange } from './running-exchange.ts';
@@ -12,13 +13,34 @@ import type { Step } from './step.ts';
 
 export const record: Step<Governed, Recorded> = {
   name: 'record',
-  run(context) {
+  run(context, { log }) {
     const { exchange, parsedRequest, policy, isByModel } = context;
     if (exchange.resumed === undefined) noteReceived(exchange, parsedRequest, policy);
     if (isByModel) noteResolved(context);
+    if (exchange.resumed === undefined) checkInputSize(context, log.capabilities.maxEventBytes);
     return { ...context, isRecorded: true };
   },
 };
+
+/** Room for the rest of an event that stores an input. */
+const BESIDE_INPUT_BYTES = 1024 * 1024;
+/** How many times larger than in the request a value can be, as with `1e20`. */
+const VALUE_GROWTH = 5;
+/** Upper bound of what is added to an item when it is stored. */
+const ITEM_GROWTH = 256;
+
+/** @throws Refusal (413) when the input of a response is larger than the event that would store it */
+function checkInputSize({ exchange, parsedRequest }: Governed, maxEventBytes: number): void {
+  const { dialect, request, record } = exchange;
+  if (dialect.inputItems === undefined || dialect.keeps?.(parsedRequest) !== true) return;
+  const { input } = parsedRequest.json;
+  const items = Array.isArray(input) ? input.length : 1;
+  const room = maxEventBytes - BESIDE_INPUT_BYTES;
+  if (request.body.length * VALUE_GROWTH + items * ITEM_GROWTH <= room) return;
+  const bytes = Buffer.byteLength(dialect.inputItems(parsedRequest, record.id));
+  if (bytes > room)
+    throw refusals.inputNotRecordable(`The input has ${bytes} bytes in the form that is stored`, maxEventBytes);
+}
 
 /**
  * Notes `request.received`, unless it is noted already. Refusals before the step `record` and answers from the record

@@ -1,5 +1,5 @@
 /** The end of an exchange that a step refused, or that failed for a reason other than a provider. */
-import { LogUnavailable } from '../../../events/log.ts';
+import { EventTooLarge, LogUnavailable } from '../../../events/log.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { noteOutcome } from '../background/announce-pending-response.ts';
@@ -21,7 +21,9 @@ export async function refuseExchange(
   deps: ExchangeDependencies,
 ): Promise<number> {
   const { dialect, record, request, client, pendingResponse } = exchange;
-  const refusal = refusalOf(error, exchange);
+  const { maxEventBytes } = deps.log.capabilities;
+  const usage = error instanceof EventTooLarge ? record.withdraw(maxEventBytes / 2) : [];
+  const refusal = refusalOf(error, exchange, maxEventBytes);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
   noteReceived(exchange, parsedRequest, deps.policyOf(request, undefined));
   if (!record.flushed && isOfRequest(refusal)) {
@@ -41,8 +43,9 @@ export async function refuseExchange(
     if (record.flushed) deps.open.leftOpen(record.stream, { wasRefused: wasRefused && !isForNextStart });
     return sendError(exchange, refusal);
   }
-  if (!record.flushed || error instanceof Refusal) events.noteRefused(record, refusal);
+  if (!record.flushed || error instanceof Refusal || refusal.status === 413) events.noteRefused(record, refusal);
   else events.noteFailed(record, refusal, { status: refusal.status, reason: 'internal_error', chunks: 0 });
+  for (const event of usage) record.note(event);
   if (pendingResponse !== undefined) {
     noteOutcome(pendingResponse, reason === 'cancelled' ? 'cancelled' : 'failed', refusal, undefined);
   }
@@ -50,13 +53,21 @@ export async function refuseExchange(
     await record.flush('durable');
   } catch (lost) {
     deps.open.leftOpen(record.stream, { wasRefused });
-    return sendError(exchange, refusalOf(lost, exchange));
+    return sendError(exchange, refusalOf(lost, exchange, maxEventBytes));
   }
   return sendError(exchange, refusal);
 }
 
-function refusalOf(error: unknown, { record: { called }, pendingResponse }: RunningExchange): Refusal {
+function refusalOf(
+  error: unknown,
+  { record: { called }, pendingResponse }: RunningExchange,
+  maxEventBytes: number,
+): Refusal {
   if (error instanceof Refusal) return error;
+  // The step `complete` ends an answer that is too large.
+  if (error instanceof EventTooLarge) {
+    return refusals.inputNotRecordable('The request, as it would be sent, is too large to be recorded', maxEventBytes);
+  }
   // The gateway recurses only over a client's input.
   if (error instanceof RangeError && error.message.includes('call stack')) return refusals.nestedTooDeeply();
   if (!(error instanceof LogUnavailable)) return refusals.internal(error);
