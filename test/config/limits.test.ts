@@ -2,6 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { configFrom, problemsFrom } from './load.ts';
 
+const reservations = { maxWaitMs: 30_000, sendsLimits: true, usualOutput: 32_768 };
+
 describe('budgets', () => {
   test('are declared in the file, by the name of their period or by its seconds', () => {
     const { budgets } = configFrom({
@@ -18,6 +20,7 @@ describe('budgets', () => {
     });
     expect(budgets).toEqual({
       enabled: true,
+      reservations,
       declared: [
         { scope: 'user_path', subject: 'team/alpha', period: 'daily', amount: 10 },
         { scope: 'user_path', subject: 'team/alpha', period: '5400', amount: 0.5 },
@@ -68,7 +71,7 @@ describe('budgets', () => {
     const uncounted = configFrom({ env: { USAGE_ENABLED: 'false' } });
     expect(uncounted.budgets.enabled).toBe(false);
     expect(uncounted.notices.join()).toContain('USAGE_ENABLED');
-    expect(configFrom({}).budgets).toEqual({ enabled: true, declared: [] });
+    expect(configFrom({}).budgets).toEqual({ enabled: true, declared: [], reservations });
   });
 });
 

@@ -328,7 +328,7 @@ describe('a request that builds on', () => {
       [
         'a file in a member of an unknown name',
         path,
-        (id) => ({ input: 'x', deep: [[{ er: { Own_File_IDs: ['a', id] } }]] }),
+        (id) => ({ input: 'x', deep: [[{ er: { Own_File_IDs: [id, id] } }]] }),
       ],
     ]),
     [

@@ -109,7 +109,8 @@ describe('a value in a chat request', () => {
     const send = (body: object) =>
       gateway.post('/v1/chat/completions', { model, messages: user('x'), ...body }, { headers });
     expect((await errorOf(await send({ documents: deep(300, { text: V }) }), 400)).code).toBe('nested_too_deeply');
-    expect((await errorOf(await send({ Messages: user(V) }), 400)).code).toBe('ambiguous_member');
+    expect((await errorOf(await send({ Messages: user(V) }), 400)).code).toBe('repeated_member');
+    expect((await errorOf(await send({ Tools: user(V) }), 400)).code).toBe('ambiguous_member');
     const inside = await send({ messages: [{ role: 'user', content: 'x', Content: V }] });
     expect((await errorOf(inside, 400)).param).toBe('messages.0.Content');
     const tool = { type: 'function', function: { name: 'f', parameters: { properties: { Name: {}, Content: {} } } } };
