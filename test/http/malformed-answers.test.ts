@@ -55,6 +55,13 @@ const chatEvents = [
 ].join('\n\n');
 const itself = { id: 'msg_1', type: 'message', content: [{ type: 'text', text: 'Hello.' }], stop_reason: 'end_turn' };
 const response = { id: 'resp_1', object: 'response', status: 'completed', output: [] };
+const text = {
+  id: 'c',
+  object: 'text_completion',
+  choices: [{ index: 0, text: 'Hello.', finish_reason: 'stop' }],
+  usage,
+};
+const NO_TEXT = '{"object":"text_completion","choices":[{"index":0,"text":null,"finish_reason":"stop"}]}';
 const embeddings = { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }], usage };
 
 const NOTHING = ['null', '[]', '"x"', '7', '{}'];
@@ -69,6 +76,7 @@ const NO_MESSAGE = '{"choices":[{"index":0,"message":null,"finish_reason":"stop"
 const chat = { messages: user('Say hello.'), max_tokens: 9 };
 const routes = [
   ['/v1/chat/completions', 'openai', chat, chatAnswer, [...NO_CHOICE, NO_MESSAGE]],
+  ['/v1/completions', 'openai', { prompt: 'Say hello.' }, text, [...NO_CHOICE, NO_TEXT]],
   ['/v1/chat/completions', 'anthropic', chat, itself, NOTHING],
   ['/v1/messages', 'anthropic', chat, itself, NOTHING],
   ['/v1/messages', 'deepseek', chat, chatAnswer, [...NO_CHOICE, NO_MESSAGE]],

@@ -65,6 +65,8 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
     kind: 'forward',
     dialect: 'forward',
     call: { method: 'POST', path: endpoint, openAi: true, headers: {} },
+    // Whether it is a completion is known before any of it is passed on.
+    readsWhole: operation.endsWithReason === true,
     digestOnly: answers !== undefined && !keeps[answers],
     unsupported: (refusal) => (isRouteMissing(refusal, model) ? notServed(operation) : undefined),
     relay: () => forwardRelay(provider, operation.endsWithReason === true),
