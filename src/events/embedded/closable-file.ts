@@ -1,6 +1,6 @@
 import type { Disk } from './disk.ts';
 
-/** A file that is closed after `close` as soon as no read of it is running. */
+/** A file that is closed once, after `close` as soon as no read of it is running. */
 export class ClosableFile {
   readonly #disk: Disk;
   readonly #fd: number;
@@ -12,7 +12,9 @@ export class ClosableFile {
     this.#fd = fd;
   }
 
+  /** @throws Error after `close`: the descriptor may belong to another file by then */
   async read(buffer: Buffer, length: number, position: number): Promise<number> {
+    if (this.#closed) throw new Error('the file was closed before the read');
     this.#reads++;
     try {
       return await this.#disk.readLater(this.#fd, buffer, 0, length, position);

@@ -91,8 +91,9 @@ export class LogReader implements EventReader {
     while (!this.#closed && this.#position < this.#limit()) {
       if (this.#stepOverLoss()) continue;
       if (this.#segment === undefined) await this.#enterSegment();
-      this.#block = await this.#blocks?.read(this.#offset, blockBytes, true);
+      const block = await this.#readBlock();
       if (this.#closed) break;
+      this.#block = block;
       this.#frameAt = this.#block?.start ?? 0;
       this.#recordAt = 0;
       this.#frameEnd = 0;
@@ -106,6 +107,16 @@ export class LogReader implements EventReader {
       this.#leaveSegment();
     }
     return false;
+  }
+
+  async #readBlock(): Promise<Block | undefined> {
+    try {
+      return await this.#blocks?.read(this.#offset, blockBytes, true);
+    } catch (error) {
+      // closed between two reads of the block: its caller has ended
+      if (this.#closed) return undefined;
+      throw error;
+    }
   }
 
   close(): void {
