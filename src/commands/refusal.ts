@@ -503,11 +503,11 @@ export const refusals = {
         retryHelps: false,
       },
     ),
-  /** A provider that ignores the case of names would read another member than guardrails. */
+  /** A provider that ignores the case of names would read another member than the gateway. */
   ambiguousMember: (path: string) =>
     invalid(
       'ambiguous_member',
-      `Some providers take the member '${path}' for another. Write its name in lower case.`,
+      `Some providers take the member '${path}' for another. Write its name in lower case, in the letters a to z.`,
       path,
     ),
   guardrailFailed: (guardrail: string) =>

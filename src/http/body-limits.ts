@@ -1,4 +1,5 @@
 /** Limits of request bodies: of their size, and of the JSON in them. */
+import { READ_MEMBERS } from '../commands/model-request/parsed-request.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { type BodyBounds, jsonProblem } from '../json/body-scan.ts';
 
@@ -57,13 +58,15 @@ const counted = {
 
 /**
  * Why the JSON in a body is not accepted; undefined for any other body. Providers differ in which of two members they
- * take, so names that occur twice are refused where the body may be passed on.
+ * take, so names that occur twice, or stand for another member where the case of names is ignored, are refused where the
+ * body may be passed on.
  */
 export function refusalOfJson(body: Buffer, url: string, bounds: BodyBounds): Refusal | undefined {
   const isPassedOn = url.startsWith('/v1/') || url.startsWith('/p/');
-  const problem = jsonProblem(body, bounds, isPassedOn);
+  const problem = jsonProblem(body, bounds, isPassedOn, READ_MEMBERS);
   if (problem === undefined) return undefined;
   if (problem.kind === 'repeated') return refusals.repeatedMember(problem.name);
+  if (problem.kind === 'ambiguous') return refusals.ambiguousMember(problem.name);
   const [setting, what] = counted[problem.kind];
   return refusals.bodyTooComplex(problem.kind, `${bounds[problem.kind]} ${what}`, setting);
 }

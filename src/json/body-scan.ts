@@ -18,7 +18,9 @@ export interface BodyBounds {
 export type JsonProblem =
   | { readonly kind: keyof BodyBounds }
   /** `name`: as the text has it the second time. */
-  | { readonly kind: 'repeated'; readonly name: string };
+  | { readonly kind: 'repeated'; readonly name: string }
+  /** A known name in another spelling, which a server that ignores the case of names takes for it. */
+  | { readonly kind: 'ambiguous'; readonly name: string };
 
 export const unbounded: BodyBounds = { depth: Infinity, entries: Infinity, objects: Infinity, values: Infinity };
 
@@ -44,20 +46,37 @@ interface Open {
   objects: number;
   /** Beginning and end of the names so far, in turn. */
   readonly names: number[];
-  /** The names, once there are many, or one has an escape. */
+  /** The names, once there are many, or one cannot be compared by its bytes. */
   known: Set<string> | undefined;
 }
 
 /**
- * The first problem of a text. A text that is no JSON may have one or none: its parser reports it. Names of the whole
- * text's own members are compared without their case, as some servers read them; deeper ones may be a client's own.
+ * The name as servers read it that ignore the case of names: Unicode's simple case folding (Go's `encoding/json`), in
+ * which U+017F is an `s` and U+212A a `k`.
  */
-export function jsonProblem(bytes: Buffer, bounds: BodyBounds, findsRepeated = true): JsonProblem | undefined {
+export function foldedName(name: string): string {
+  return name.toLowerCase().replaceAll('\u017f', 's');
+}
+
+/**
+ * The first problem of a text; an ambiguous name only where there is no other. A text that is no JSON may have one or none:
+ * its parser reports it. Names of the whole text's own members are compared without their case, as some servers read them;
+ * deeper ones may be a client's own.
+ * @param known names of the text's own members, and of those of its `options`, that must not have another spelling
+ */
+export function jsonProblem(
+  bytes: Buffer,
+  bounds: BodyBounds,
+  findsRepeated = true,
+  known?: ReadonlySet<string>,
+): JsonProblem | undefined {
   const open: Open[] = [];
   let depth = 0;
   let objects = 0;
   let values = 0;
   let current: Open | undefined;
+  let ambiguous: JsonProblem | undefined;
+  let inOptions = false;
   const { length } = bytes;
   for (let at = 0; at < length; at++) {
     const byte = bytes[at] ?? 0;
@@ -74,6 +93,11 @@ export function jsonProblem(bytes: Buffer, bounds: BodyBounds, findsRepeated = t
       if (isRepeated(current, bytes, from, end, depth === 1)) {
         return { kind: 'repeated', name: nameOf(bytes, from, end) };
       }
+      if (known === undefined || depth > 2 || (depth === 2 && !inOptions)) continue;
+      const name = nameOf(bytes, from, end);
+      if (depth === 1) inOptions = name === 'options';
+      const folded = foldedName(name);
+      if (folded !== name && known.has(folded)) ambiguous ??= { kind: 'ambiguous', name };
     } else if (byte === COMMA) {
       values += 1;
       if (values > bounds.values) return { kind: 'values' };
@@ -97,12 +121,12 @@ export function jsonProblem(bytes: Buffer, bounds: BodyBounds, findsRepeated = t
       current.known = undefined;
       depth += 1;
     } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-      if (depth === 0) return undefined;
+      if (depth === 0) return ambiguous;
       depth -= 1;
       current = depth === 0 ? undefined : open[depth - 1];
     }
   }
-  return undefined;
+  return ambiguous;
 }
 
 /** @param from after the opening quote; the result is at the closing one, or behind the text */
@@ -128,7 +152,7 @@ function stringEnd(bytes: Buffer, from: number): number {
 function isRepeated(open: Open, bytes: Buffer, from: number, end: number, ignoresCase: boolean): boolean {
   const { names } = open;
   if (open.known === undefined) {
-    if (names.length < 2 * FEW && !hasEscape(bytes, from, end)) {
+    if (names.length < 2 * FEW && !needsText(bytes, from, end, ignoresCase)) {
       for (let at = 0; at < names.length; at += 2) {
         if (isSame(bytes, names[at] ?? 0, names[at + 1] ?? 0, from, end, ignoresCase)) return true;
       }
@@ -146,8 +170,12 @@ function isRepeated(open: Open, bytes: Buffer, from: number, end: number, ignore
   return false;
 }
 
-function hasEscape(bytes: Buffer, from: number, end: number): boolean {
-  for (let at = from; at < end; at++) if (bytes[at] === BACKSLASH) return true;
+/** Whether the name has an escape, or letters whose case is not a bit. */
+function needsText(bytes: Buffer, from: number, end: number, ignoresCase: boolean): boolean {
+  for (let at = from; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === BACKSLASH || (ignoresCase && byte >= 0x80)) return true;
+  }
   return false;
 }
 
@@ -166,7 +194,7 @@ function isSame(bytes: Buffer, one: number, oneEnd: number, other: number, end: 
 
 function keyOf(bytes: Buffer, from: number, end: number, ignoresCase: boolean): string {
   const name = nameOf(bytes, from, end);
-  return ignoresCase ? name.toLowerCase() : name;
+  return ignoresCase ? foldedName(name) : name;
 }
 
 function nameOf(bytes: Buffer, from: number, end: number): string {

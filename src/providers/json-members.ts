@@ -1,4 +1,5 @@
 /** Changes top-level members of a JSON object in its text; all other bytes stay unchanged. */
+import { foldedName } from '../json/body-scan.ts';
 import { parseExactly } from '../json/exact-json.ts';
 
 const QUOTE = 0x22;
@@ -109,7 +110,7 @@ export function repeatsName(bytes: Buffer): boolean {
       const next = skipSpace(bytes, end);
       const names = around.at(-1);
       if (names !== undefined && bytes[next] === COLON) {
-        const name = readString(bytes, at, end).toLowerCase();
+        const name = foldedName(readString(bytes, at, end));
         if (names.has(name)) return true;
         names.add(name);
       }

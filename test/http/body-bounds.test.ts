@@ -69,6 +69,35 @@ describe.each(routes)('POST %s', (path) => {
   });
 });
 
+it.each([
+  '/v1/chat/completions',
+  '/v1/responses',
+  '/v1/messages',
+  '/v1/completions',
+  '/p/llamacpp/v1/chat/completions',
+])('POST %s refuses a member that some servers take for another, and passes on unknown ones', async (path) => {
+  const given = { messages: user('hi'), input: 'hi', prompt: 'hi', max_tokens: 10, Unknown: 1 };
+  const more = [
+    ['MAX_COMPLETION_TOKENS', '"MAX_COMPLETION_TOKENS":8000'],
+    ['N', '"N":20'],
+    ['Best_of', '"Best_of":20'],
+    ['option\u017f', '"option\u017f":{"num_predict":8000}'],
+    ['Num_Predict', '"options":{"Num_Predict":8000}'],
+  ] as const;
+  for (const [name, members] of more) {
+    const body = `${JSON.stringify({ model, ...given }).slice(0, -1)},${members}}`;
+    const error = await refusal(await post(path, body), path);
+    expect(error.message).toContain(`'${name}'`);
+    if (!path.startsWith('/v1/messages')) expect(error).toMatchObject({ code: 'ambiguous_member', param: name });
+  }
+  for (const second of ['max_token\u017f', 'max_to\u212aens', 'max\\u005ftoken\\u017f']) {
+    const body = `${JSON.stringify({ model, ...given }).slice(0, -1)},"${second}":8000}`;
+    expect((await refusal(await post(path, body), path)).message).toContain('more than once');
+  }
+  const answer = await post(path, JSON.stringify({ model, ...given }));
+  expect(answer.status, await answer.text()).toBe(200);
+});
+
 it('names of different objects, and names in texts, are not the same name', async () => {
   const messages = [...user('{"a":1,"a":2}'), { role: 'assistant', content: 'b' }, ...user('"role":"x","role":"y"')];
   const body = `{"model":"${model}","messages":${JSON.stringify(messages)},"metadata":{"Key":"a","key":"b"}}`;

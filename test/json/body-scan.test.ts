@@ -12,6 +12,9 @@ describe('names that occur twice', () => {
     ['{"a":1,"\\u0061":2}', 'a'],
     ['{"x":{"file_id":1,"file\\u005fid":2}}', 'file_id'],
     ['{"Model":1,"model":2}', 'model'],
+    ['{"max_tokens":1,"max_token\u017f":2}', 'max_token\u017f'],
+    ['{"max_tokens":1,"max_token\\u017F":2}', 'max_token\u017f'],
+    ['{"max_to\u212aens":1,"max_tokens":2}', 'max_tokens'],
     ['{ "a" : "\\"" , "b\\\\" : "\\\\" , "a" : 1 }', 'a'],
     [`{${Array.from({ length: 40 }, (_, at) => `"n${at}":${at}`).join(',')},"n3":1}`, 'n3'],
     [`{"${'é'.repeat(100)}":1,"${'é'.repeat(100)}":2}`, 'é'.repeat(100)],
@@ -65,6 +68,26 @@ describe('names that occur twice', () => {
       { numRuns: 1000 },
     );
   });
+});
+
+describe('known names in another spelling', () => {
+  const known = new Set(['max_tokens', 'n', 'options', 'num_predict']);
+  const found = (text: string) => jsonProblem(Buffer.from(text), unbounded, true, known);
+
+  it.each([
+    ['{"a":1,"MAX_TOKENS":2}', 'MAX_TOKENS'],
+    ['{"max_token\u017f":2}', 'max_token\u017f'],
+    ['{"max_to\\u212Aens":2}', 'max_to\u212aens'],
+    ['{"N":20}', 'N'],
+    ['{"Options":{}}', 'Options'],
+    ['{"a":1,"options":{"Num_Predict":8000}}', 'Num_Predict'],
+  ])('are found in %s', (text, name) => expect(found(text)).toEqual({ kind: 'ambiguous', name }));
+
+  it.each([
+    '{"max_tokens":1,"n":2,"options":{"num_predict":3},"maxTokens":4,"MAX":5}',
+    '{"metadata":{"N":1},"options":{"a":{"N":1}},"tools":[{"Max_Tokens":1}]}',
+    '[{"N":1}]',
+  ])('are not found in %s', (text) => expect(found(text)).toBeUndefined());
 });
 
 describe('bounds', () => {

@@ -2,6 +2,7 @@
  * The highest cost that a request can have: its input at a token per byte, and the longest answer that it allows, at the
  * dearest rates of its candidates. A provider that charges more than its price, or ignores the limit, exceeds it.
  */
+import { foldedName } from '../../json/body-scan.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
 import type { Target } from '../model-request/target.ts';
 import { boundOfAnswers, boundOfOutput, otherLimitsAbove } from '../model-request/token-estimate.ts';
@@ -99,7 +100,7 @@ function tokenBound(request: BoundedRequest): Omit<TokenBound, 'output'> & { rea
     isText &&
     !(continues && earlierTokens === undefined) &&
     // Some servers ignore the case of names.
-    Object.keys(json).every((name) => name === name.toLowerCase()) &&
+    Object.keys(json).every((name) => name === foldedName(name)) &&
     repeatsName?.() !== true;
   if (!isKnown) return { input: undefined, output: () => undefined, writesCache };
   const input = mostInputTokens(request) + (earlierTokens ?? 0);

@@ -8,6 +8,7 @@ import { membersIn } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { BatchLineForecast } from '../admission/cost-forecast.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
+import { READ_MEMBERS } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';
 import { contentPath, type FileQuestion, readLines } from '../provider-objects/batch-files.ts';
 import { files } from '../provider-objects/tracked.ts';
@@ -120,13 +121,14 @@ function requestIn(value: unknown, text: Buffer, refuse: (why: string) => Refusa
   if (typeof url !== 'string' || !isObject(body)) throw refuse("it has no 'url' and 'body'");
   const { model } = body;
   // Parsers differ in which of two members they take, and some ignore the case of names.
-  const twice = repeatedName(text) ?? repeatedName(membersIn(text).find(({ name }) => name === 'body')?.value);
-  if (twice !== undefined) throw refuse(`it has '${twice}' more than once`);
+  const problem = nameProblem(text) ?? nameProblem(membersIn(text).find(({ name }) => name === 'body')?.value);
+  if (problem !== undefined) throw refuse(problem);
   if (typeof model !== 'string' || model === '') throw refuse("its 'body' names no model");
   return { url, body, model, beside };
 }
 
-function repeatedName(object: Buffer | undefined): string | undefined {
-  const problem = object === undefined ? undefined : jsonProblem(object, unbounded);
-  return problem?.kind === 'repeated' ? problem.name : undefined;
+function nameProblem(object: Buffer | undefined): string | undefined {
+  const problem = object === undefined ? undefined : jsonProblem(object, unbounded, true, READ_MEMBERS);
+  if (problem?.kind === 'repeated') return `it has '${problem.name}' more than once`;
+  return problem?.kind === 'ambiguous' ? `some providers take '${problem.name}' for another member` : undefined;
 }

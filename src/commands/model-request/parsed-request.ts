@@ -1,5 +1,6 @@
 /** The body of a model request, as its dialect reads it. */
 import type { Refusal } from '../refusal.ts';
+import { OUTPUT_LIMITS } from './token-estimate.ts';
 
 /** The provider that a refused request named. */
 interface ProviderName {
@@ -16,6 +17,17 @@ export interface ParsedRequest {
   readonly stream: boolean;
   readonly json: Record<string, unknown>;
 }
+
+/**
+ * Members of requests that name what is called, its input, or an object, or that decide what it costs. A body with one of
+ * them in another spelling is not passed on: some servers ignore the case of names.
+ */
+export const READ_MEMBERS: ReadonlySet<string> = new Set([
+  ...['model', 'provider', 'stream', 'messages', 'input', 'instructions', 'system', 'prompt', 'suffix', 'metadata'],
+  ...['tools', 'tool_choice', 'functions', 'response_format', 'text', 'reasoning', 'thinking', 'modalities', 'audio'],
+  ...['background', 'store', 'previous_response_id', 'conversation', 'container', 'service_tier', 'web_search_options'],
+  ...['n', 'best_of', 'options', 'min_tokens', 'max_tool_calls', ...OUTPUT_LIMITS],
+]);
 
 export type ReadResult =
   | { readonly ok: true; readonly parsedRequest: ParsedRequest }

@@ -1,4 +1,5 @@
 /** Why guardrails cannot rely on what they read of a body. */
+import { foldedName } from '../../../json/body-scan.ts';
 import { isObject } from '../../../json/is-object.ts';
 
 export type BodyProblem =
@@ -45,7 +46,7 @@ function problemIn(value: unknown, path: readonly (string | number)[], checksNam
   // The arguments of a tool call are an object in some dialects.
   const isOwn = path.at(-1) === 'input' && typeof path.at(-2) === 'number';
   for (const name in value) {
-    const lower = name.toLowerCase();
+    const lower = foldedName(name);
     if (checksNames && !isOwn && lower !== name && known.has(lower)) {
       return { kind: 'ambiguous', path: [...path, name].join('.') };
     }
