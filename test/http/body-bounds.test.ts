@@ -115,3 +115,12 @@ it('thousands of messages are served', async () => {
     expect(answer.status, await answer.text()).toBe(200);
   }
 });
+
+it('a refused body under /p is not parsed for its record', async () => {
+  const before = process.cpuUsage();
+  const body = `{"model":"${model}","z":${'['.repeat(20_000_000)}`;
+  const answer = await post('/p/llamacpp/v1/chat/completions', body);
+  expect(await errorOf(answer, 400)).toMatchObject({ code: 'nested_too_deeply' });
+  const { user: used, system } = process.cpuUsage(before);
+  expect((used + system) / 1000).toBeLessThan(1000);
+});

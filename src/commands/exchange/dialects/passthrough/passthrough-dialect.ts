@@ -15,6 +15,8 @@ const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
 
 /** Of a model's name in the record of a refused request. */
 const MAX_MODEL_LENGTH = 1024;
+/** A refused body may be one that would take long to parse. */
+const MAX_PARSED_BYTES = 64 * 1024;
 
 export interface Passthrough {
   readonly request: ModelRequest;
@@ -95,8 +97,9 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
   };
 }
 
-/** The model that the body names; empty when it names none, or is not whole. */
+/** The model that the body names; empty when it names none, is not whole, or is long. */
 function modelIn(body: Buffer): string {
+  if (body.length > MAX_PARSED_BYTES) return '';
   const model = parseChunk(body.toString())?.['model'];
   return typeof model === 'string' ? model.slice(0, MAX_MODEL_LENGTH) : '';
 }
