@@ -60,6 +60,19 @@ describe('the bound of the cost of a request', () => {
     expect(boundOf({ candidates }, { tiny: { output: 1 } })).toBe(50);
   });
 
+  it('is that of the dearest tier that the request can end in', () => {
+    /** 100 nano-dollars for a token of an answer to up to `end` tokens, 1 beyond. */
+    const tiered = (end: number): Pricing => ({
+      costOf({ usage }): UsageCost {
+        const outputCost = String((usage.outputTokens ?? 0) * ((usage.inputTokens ?? 0) <= end ? 100 : 1));
+        return { inputCost: '0', outputCost, totalCost: outputCost };
+      },
+      tierEnds: () => [end],
+    });
+    const request = { ...requestFor({ bodyBytes: 300, json: limited }), json: limited };
+    for (const end of [1, 50, 399, 400, 1000, 5_000_000]) expect(boundOfCost(request, tiered(end))).toBe(5000);
+  });
+
   it('counts the earlier turns', () => {
     const json = { input: 'hi', max_output_tokens: 50, previous_response_id: 'resp_1' };
     expect(boundOf({ json, endpoint: '/v1/responses' }, undefined, 40)).toBe(400 + 40 + 500);

@@ -118,3 +118,24 @@ describe('a request without a limit under a budget', () => {
     await (await second).text();
   });
 });
+
+test('a price that is higher for small requests is reserved, whichever tier a request ends in', async () => {
+  const model = 'llamacpp/thinker';
+  const tiers = [{ up_to_tokens: 50, input_per_mtok: 1, output_per_mtok: TOKEN * 1_000_000 }];
+  const pricing = { input_per_mtok: 1, output_per_mtok: 1, tiers };
+  await gateway.post('/admin/model-pricing-overrides', { selector: model, pricing }, { method: 'PUT' });
+  await budget('/tiers', 1);
+  gateway.simulated.control.always({ firstByteDelayMs: 50 });
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, async () => {
+      const body = { model, messages: user(long(900)), max_tokens: 400 };
+      const answer = await at(CHAT, body, '/tiers');
+      await answer.text();
+      return answer.status;
+    }),
+  );
+  expect(answers).toContain(200);
+  const sum = await spent('/tiers');
+  expect(sum).toBeGreaterThan(0.3);
+  expect(sum).toBeLessThanOrEqual(1);
+});

@@ -1,6 +1,6 @@
 /**
  * The highest cost that a request can have: its input at a token per byte, and the longest answer that it allows, at the
- * dearest rates of its candidates. A provider that charges more than its price, or ignores the limit, exceeds it.
+ * dearest rates of its candidates and their tiers. A provider that charges more than its price, or ignores the limit, exceeds it.
  */
 import { foldedName } from '../../json/body-scan.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
@@ -125,28 +125,34 @@ function boundAt(
 ): number | undefined {
   // A provider's own API: the gateway does not know what the request costs.
   if (model === '') return undefined;
+  const { name, type: providerType } = provider;
   const costOf = (usage: Partial<TokenUsage>) => {
     const counts = { ...unknownUsage, source: 'provider' as const, ...usage };
-    const { name, type: providerType } = provider;
     const cost = pricing.costOf({ provider: name, providerType, model, endpoint, units, usage: counts });
     const { inputCost, outputCost, totalCost } = cost;
     return totalCost === null ? undefined : { input: Number(inputCost), output: Number(outputCost) };
   };
   const least = costOf(plain(0, 0));
   if (least === undefined) return reportsCost(provider.type) ? undefined : 0;
-  const many = costOf({ ...plain(MANY, MANY), inputSeconds: MANY });
-  if (many === undefined) return undefined;
-  const dependsOnInput = many.input !== least.input;
-  const dependsOnOutput = many.output !== least.output;
+  // A request may turn out smaller than its bound, and a tier of smaller requests may be dearer.
+  const tierEnds = pricing.tierEnds?.({ provider: name, providerType, model }) ?? [];
+  const sizes = [Math.max(MANY, ...tierEnds.map((end) => end + 1)), ...tierEnds];
+  const many = sizes.map((size) => costOf({ ...plain(size, MANY), inputSeconds: MANY }));
+  if (many.includes(undefined)) return undefined;
+  const dependsOnInput = many.some((cost) => cost?.input !== least.input);
+  const dependsOnOutput = many.some((cost) => cost?.output !== least.output);
   if ((dependsOnInput && input === undefined) || (dependsOnOutput && output === undefined)) return undefined;
-  const [inputTokens, outputTokens] = [input ?? 0, output ?? 0];
-  const written = { cacheWriteInputTokens: inputTokens };
-  const kinds = [
-    {},
-    { reasoningTokens: outputTokens },
-    ...(writesCache ? [written, { ...written, cacheWrite1hInputTokens: inputTokens }] : []),
-  ].map((kind) => costOf({ ...plain(inputTokens, outputTokens), ...kind }));
-  return Math.max(...kinds.map((cost) => cost?.input ?? 0)) + Math.max(...kinds.map((cost) => cost?.output ?? 0));
+  const outputTokens = output ?? 0;
+  const costs = [input ?? 0, ...tierEnds.filter((end) => end < (input ?? Infinity))].map((inputTokens) => {
+    const written = { cacheWriteInputTokens: inputTokens };
+    const kinds = [
+      {},
+      { reasoningTokens: outputTokens },
+      ...(writesCache ? [written, { ...written, cacheWrite1hInputTokens: inputTokens }] : []),
+    ].map((kind) => costOf({ ...plain(inputTokens, outputTokens), ...kind }));
+    return Math.max(...kinds.map((cost) => cost?.input ?? 0)) + Math.max(...kinds.map((cost) => cost?.output ?? 0));
+  });
+  return Math.max(...costs);
 }
 
 function plain(inputTokens: number, outputTokens: number) {

@@ -66,6 +66,15 @@ export class PriceBook implements Pricing, ModelPrices {
     return costAt(price, { ...spent, usage: withThinking(usage, providerType) });
   }
 
+  tierEnds({
+    provider,
+    providerType,
+    model,
+  }: Pick<PricedUsage, 'provider' | 'providerType' | 'model'>): readonly number[] {
+    const bands = this.#priceOf(provider, providerType, model)?.bands ?? [];
+    return bands.slice(0, -1).map(({ upTo }) => Math.floor(upTo));
+  }
+
   rates(provider: string, model: string): ModelRates | undefined {
     const type = this.#sources.typeOf(provider);
     const prices = type === undefined ? undefined : this.#priceOf(provider, type, model)?.bands[0]?.prices;

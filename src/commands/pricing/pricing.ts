@@ -38,6 +38,8 @@ export interface UsageCost {
 
 export interface Pricing {
   costOf(spent: PricedUsage): UsageCost;
+  /** The largest input, in tokens, of each tier of the price but the last. Absent where prices have no tiers. */
+  tierEnds?(priced: Pick<PricedUsage, 'provider' | 'providerType' | 'model'>): readonly number[];
 }
 
 /** The price of a model's plain tokens, for estimates and comparisons before anything is spent. */
