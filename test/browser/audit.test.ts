@@ -71,7 +71,7 @@ describeInChromium('the Audit page', () => {
     const opened = await dashboard.open();
     const { page } = opened;
     await opened.visit('/audit?range=30d');
-    const region = page.getByRole('region', { name: 'Requests', exact: true });
+    const region = page.getByRole('group', { name: 'Requests', exact: true });
     const seen = new Set<string>();
     for (let page_ = 0; page_ < 4; page_++) {
       for (const href of await rows(page).locator('a').evaluateAll(hrefs)) seen.add(href);
@@ -161,7 +161,7 @@ describeInChromium('the Audit page', () => {
       await settled(page);
       expect(queryOf(page).get('from')).toMatch(/Z$/);
       await page.getByText('As a table').click();
-      await page.getByRole('region', { name: 'Requests over time as a table' }).getByRole('row').nth(1).waitFor();
+      await page.getByRole('group', { name: 'Requests over time as a table' }).getByRole('row').nth(1).waitFor();
       expectClean(opened);
     });
   });
@@ -217,7 +217,7 @@ describeInChromium('the Audit page', () => {
     const { page } = opened;
     await opened.visit('/audit?range=30d&guardrails_edited=true&user_path=/customers/web');
     await page.getByRole('button', { name: 'SQL' }).click();
-    const sql = await page.getByRole('region', { name: 'SQL query' }).textContent();
+    const sql = await page.getByRole('group', { name: 'SQL query' }).textContent();
     const answer = await ask(dashboard.url, '/admin/sql', { json: { query: sql, format: 'JSON' } });
     const { data }: Answered = JSON.parse(await answer.text());
     await page.keyboard.press('Escape');
@@ -367,7 +367,7 @@ describeInChromium('the Audit page of a new gateway', () => {
     const { page } = opened;
     await opened.visit('/audit');
     await page.getByText('No requests in this time range.').waitFor();
-    const command = await page.getByRole('region', { name: 'Request with curl' }).textContent();
+    const command = await page.getByRole('group', { name: 'Request with curl' }).textContent();
     expect(command).toContain(`curl ${dashboard.url}/v1/chat/completions`);
     expectClean(opened);
   });

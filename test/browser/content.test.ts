@@ -55,7 +55,7 @@ describeInChromium('recorded content', () => {
     const opened = await openTab(dashboard.facts.shown.tools, 'Request');
     const { page } = opened;
     await page.getByRole('button', { name: 'Formatted' }).first().click();
-    const text = page.getByRole('region', { name: /formatted$/ }).first();
+    const text = page.getByRole('group', { name: /formatted$/ }).first();
     expect(await text.locator('[data-line="2"]').textContent()).toMatch(/^ {2}"/);
     await page.getByRole('button', { name: 'Raw', exact: true }).first().click();
     const field = page.getByRole('searchbox', { name: 'Search in this text' }).first();
@@ -81,7 +81,7 @@ describeInChromium('recorded content', () => {
       ['Side by side', / beside /],
     ] as const) {
       await page.getByRole('button', { name: mode, exact: true }).first().click();
-      const table = page.getByRole('region', { name: region }).first().getByRole('table');
+      const table = page.getByRole('group', { name: region }).first().getByRole('table');
       expect(await table.textContent()).toMatch(/removed[\s\S]*added/);
     }
     expectClean(opened);

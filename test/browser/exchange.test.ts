@@ -10,7 +10,7 @@ import { countSteps } from './support/steps.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 const tab = (page: Page, name: string) => page.getByRole('tab', { name, exact: true });
-const steps = (page: Page) => page.getByRole('region', { name: 'Timeline' }).locator('tbody tr');
+const steps = (page: Page) => page.getByRole('group', { name: 'Timeline' }).locator('tbody tr');
 const reason = (page: Page) => page.getByRole('region', { name: 'Why this request was not answered' });
 
 describeInChromium('the exchange page with the seeded history', () => {

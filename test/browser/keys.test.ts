@@ -34,7 +34,7 @@ describeInChromium('the page Users and keys', () => {
     await dialog.getByRole('button', { name: 'Create the key' }).click();
     const secret = page.getByRole('region', { name: 'The secret of this key' });
     await expect.poll(() => shownText(secret)).toMatch(/it is not shown again/);
-    const value = (await shownText(secret.getByRole('region', { name: 'Secret', exact: true }))).trim();
+    const value = (await shownText(secret.getByRole('group', { name: 'Secret', exact: true }))).trim();
     expect(await admin.statusWith(value)).toBe(200);
     const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
     expect(await admin.read(`/admin/auth-keys/${id}`)).toMatchObject({
@@ -117,7 +117,7 @@ describeInChromium('the page Users and keys', () => {
       await page.getByRole('dialog').getByLabel('How long the current secret').selectOption(grace);
       await page.getByRole('dialog').getByRole('button', { name: 'Rotate the secret' }).click();
       await page.getByRole('dialog').waitFor({ state: 'detached' });
-      const secret = page.getByRole('region', { name: 'Secret', exact: true });
+      const secret = page.getByRole('group', { name: 'Secret', exact: true });
       return (await shownText(secret)).trim();
     };
     const second = await rotate('1 hour');

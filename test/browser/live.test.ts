@@ -58,7 +58,7 @@ describeInChromium('the page Live', () => {
     const opened = await dashboard.open();
     const { page } = opened;
     await opened.visit('/live');
-    const command = await page.getByRole('region', { name: 'Request with curl' }).textContent();
+    const command = await page.getByRole('group', { name: 'Request with curl' }).textContent();
     expect(command).toContain(`curl ${dashboard.url}/v1/chat/completions`);
     const sent = send(dashboard.url);
     await page.locator('tr[data-exchange]').waitFor({ timeout: 1_000 });
@@ -83,7 +83,7 @@ describeInChromium('the page Live', () => {
     const before = await running();
     await expect.poll(running).not.toBe(before);
     await row.locator('[data-column="request"]').click();
-    const answer = page.getByRole('region', { name: 'End of the answer' });
+    const answer = page.getByRole('group', { name: 'End of the answer' });
     await expect.poll(() => answer.textContent()).toMatch(/^one/);
     expect(await answer.textContent()).not.toContain('six');
     simulated.control.release();
@@ -144,7 +144,7 @@ describeInChromium('the page Live', () => {
     await isLive(page);
     const ids = await sendMany(dashboard.url, 40);
     await rowOf(page, ids.at(-1) ?? '').waitFor();
-    const region = page.getByRole('region', { name: 'Live requests' });
+    const region = page.getByRole('group', { name: 'Live requests' });
     await region.hover();
     await page.mouse.wheel(0, 400);
     await page.getByText('Not following.').waitFor();

@@ -97,7 +97,7 @@ describeInChromium('a change whose answer is lost', () => {
     await expect.poll(() => shownText(opened.page.locator('main'))).toMatch(/previous/i);
     await opened.page.getByRole('button', { name: 'Rotate the secret' }).click();
     await dialog.getByRole('button', { name: 'Rotate the secret' }).click();
-    const secret = opened.page.getByRole('region', { name: 'Secret', exact: true });
+    const secret = opened.page.getByRole('group', { name: 'Secret', exact: true });
     await secret.waitFor();
     expect(await admin.statusWith((await shownText(secret)).trim())).toBe(200);
     expectOnlyFailures(opened);

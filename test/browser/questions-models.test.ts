@@ -61,7 +61,7 @@ describeInChromium('a question about models', () => {
     await steps.press('Enter');
     await settled(page);
     const attempts = page
-      .getByRole('region', { name: 'Timeline' })
+      .getByRole('group', { name: 'Timeline' })
       .locator('tbody tr')
       .filter({ hasText: /^Attempt \d/ });
     await expect.poll(() => attempts.count()).toBe(2);

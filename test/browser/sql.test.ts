@@ -130,7 +130,7 @@ describeInChromium('the SQL page', () => {
     const query = 'SELECT number, toString(number) AS text FROM numbers(2500) -- all';
     await run(page, query);
     await expect.poll(() => shownText(page.locator('.sql-result-head'))).toContain('The first 1,000 rows');
-    await page.getByRole('region', { name: 'Result' }).press('End');
+    await page.getByRole('group', { name: 'Result' }).press('End');
     await expect.poll(() => cells(page).last().getByRole('cell').allTextContents()).toEqual(['1000', '999', '999']);
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Save all rows' }).click();
@@ -147,7 +147,7 @@ describeInChromium('the SQL page', () => {
     await page.locator('.pending').waitFor({ state: 'detached' });
     expect(await page.getByRole('alert').count()).toBe(0);
     await run(page, 'SHOW TABLES FORMAT CSV');
-    await expect.poll(() => shownText(page.getByRole('region', { name: 'Result' }))).toContain('"usage"');
+    await expect.poll(() => shownText(page.getByRole('group', { name: 'Result' }))).toContain('"usage"');
     expectClean(opened);
   });
 

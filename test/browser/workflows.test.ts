@@ -55,7 +55,7 @@ describeInChromium('the page Workflows and guardrails', () => {
     await settled(page);
     await expect.poll(() => shownText(page.locator('main'))).toMatch(/workflow_payload\.features\.cache/);
     await page.getByRole('button', { name: 'Side by side' }).click();
-    await page.getByRole('region', { name: 'Version 1 beside Version 2' }).waitFor();
+    await page.getByRole('group', { name: 'Version 1 beside Version 2' }).waitFor();
     expectClean(opened);
   });
 

@@ -27,7 +27,7 @@ export function BarList({ label, name, columns, rows }: BarListProps) {
   const max = Math.max(0, ...rows.map(({ value }) => value ?? 0));
   const part = (value: number) => `${max === 0 ? 0 : (100 * value) / max}%`;
   return (
-    <div class="bar-list" tabIndex={0} role="region" aria-label={label}>
+    <div class="bar-list" tabIndex={0} role="group" aria-label={label}>
       <table aria-label={label}>
         <thead>
           <tr>

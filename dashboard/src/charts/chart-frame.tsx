@@ -42,7 +42,7 @@ function TableOf({ label, table, height }: { label: string; table: ChartTable; h
       class="chart-table"
       style={{ maxHeight: `${height}px` }}
       tabIndex={0}
-      role="region"
+      role="group"
       aria-label={`${label}: table`}
     >
       <table>

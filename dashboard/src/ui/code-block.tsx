@@ -11,7 +11,7 @@ export function CodeBlock({ text, label }: CodeBlockProps) {
   return (
     <div class="code-block">
       {/* A region that scrolls must be reachable by keyboard. */}
-      <pre role="region" aria-label={label} tabIndex={0}>
+      <pre role="group" aria-label={label} tabIndex={0}>
         {text}
       </pre>
       <CopyButton text={text} />

@@ -93,7 +93,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
   const style = visibleRows === undefined ? undefined : { maxHeight: `${(visibleRows + 1) * rowHeight}px` };
   return (
     // A region that scrolls must be reachable by keyboard.
-    <div class="data-table" ref={scroller} style={style} tabIndex={0} role="region" aria-label={label}>
+    <div class="data-table" ref={scroller} style={style} tabIndex={0} role="group" aria-label={label}>
       <table aria-label={label} aria-rowcount={total + 1} style={{ minWidth: `${width}rem` }}>
         <colgroup>
           {columns.map((column) => (

@@ -133,7 +133,7 @@ function useOpenRows({ rows, comparison }: LinesProps) {
 function Lines({ label, ...props }: LinesProps & { readonly label: string }) {
   const { visible, hidden, onMore, onUnfold } = useOpenRows(props);
   return (
-    <div class="diff-lines" data-own-keys role="region" aria-label={label} tabIndex={0}>
+    <div class="diff-lines" data-own-keys role="group" aria-label={label} tabIndex={0}>
       <table>
         <thead class="visually-hidden">
           <tr>
@@ -260,7 +260,7 @@ function SideBySide({
 }: LinesProps & { readonly beforeTitle: string; readonly afterTitle: string }) {
   const { visible, hidden, onMore, onUnfold } = useOpenRows(props);
   return (
-    <div class="diff-lines" data-own-keys role="region" aria-label={`${beforeTitle} beside ${afterTitle}`} tabIndex={0}>
+    <div class="diff-lines" data-own-keys role="group" aria-label={`${beforeTitle} beside ${afterTitle}`} tabIndex={0}>
       <table class="diff-sides">
         <thead>
           <tr>

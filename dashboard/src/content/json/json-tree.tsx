@@ -179,7 +179,7 @@ export function JsonTree({ document, top = 0, label, compact = false }: JsonTree
         </div>
       )}
       {whole !== undefined && (
-        <div class="json-whole" data-own-keys role="region" aria-label="Whole text" tabIndex={0}>
+        <div class="json-whole" data-own-keys role="group" aria-label="Whole text" tabIndex={0}>
           <SafeText text={stringOf({ document, index: whole }) ?? sourceOf({ document, index: whole })} placeholders />
         </div>
       )}

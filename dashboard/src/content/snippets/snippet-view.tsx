@@ -58,7 +58,7 @@ function Code({ snippet }: { readonly snippet: Snippet }) {
       </ul>
       <div class="snippet">
         {/* A region that scrolls must be reachable by keyboard. */}
-        <div class="snippet-code" data-own-keys role="region" aria-label="Code" tabIndex={0}>
+        <div class="snippet-code" data-own-keys role="group" aria-label="Code" tabIndex={0}>
           <SafeText text={snippet.code} look="code" />
         </div>
         <CopyButton text={snippet.code} what="code" />

@@ -60,7 +60,7 @@ export function RawView({ text, label, bytes, fileName }: RawViewProps) {
         <span class="content-size">{formatCount(text.length)} characters</span>
       </div>
       {/* A region that scrolls must be reachable by keyboard. */}
-      <div class="raw-text" data-own-keys data-wrap={wrap} ref={region} role="region" aria-label={label} tabIndex={0}>
+      <div class="raw-text" data-own-keys data-wrap={wrap} ref={region} role="group" aria-label={label} tabIndex={0}>
         {view.from > 0 && (
           <p class="raw-more">
             <Button

@@ -181,7 +181,7 @@ function BucketTable({ buckets }: { readonly buckets: readonly Bucket[] }) {
     <details class="brush-table" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>As a table</summary>
       {isOpen && (
-        <div class="brush-scroll" tabIndex={0} role="region" aria-label="Requests over time as a table">
+        <div class="brush-scroll" tabIndex={0} role="group" aria-label="Requests over time as a table">
           <table>
             <thead>
               <tr>

@@ -59,7 +59,7 @@ function Rules({ query }: { readonly query: NonNullable<EndedWhy['facts']>['quer
   return (
     <LoadedView loaded={loaded} nothing={null}>
       {({ steps }) => (
-        <div class="exchange-scroll" tabIndex={0} role="region" aria-label="Rules in force now">
+        <div class="exchange-scroll" tabIndex={0} role="group" aria-label="Rules in force now">
           <table class="exchange-table">
             <caption>Rules in force now</caption>
             <thead>

@@ -87,7 +87,7 @@ function NoBody({ request }: { readonly request: ProviderRequest }) {
   const { answer } = request;
   if (answer.parts !== undefined) {
     return (
-      <div class="exchange-scroll" tabIndex={0} role="region" aria-label="Parts of the form">
+      <div class="exchange-scroll" tabIndex={0} role="group" aria-label="Parts of the form">
         <table class="exchange-table">
           <caption>Parts of the form</caption>
           <thead>

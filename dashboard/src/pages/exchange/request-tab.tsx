@@ -82,7 +82,7 @@ function ClientRequest({ id, events, facts }: RequestTabProps) {
 function HeaderTable({ headers }: { readonly headers: readonly (readonly [string, unknown])[] }) {
   return (
     <Panel title="Headers">
-      <div class="exchange-scroll" tabIndex={0} role="region" aria-label="Headers of the request">
+      <div class="exchange-scroll" tabIndex={0} role="group" aria-label="Headers of the request">
         <table class="exchange-table">
           <caption class="visually-hidden">Headers; credentials are not recorded</caption>
           <thead>

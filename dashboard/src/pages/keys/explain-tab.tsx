@@ -146,7 +146,7 @@ function Steps({ explanation }: { readonly explanation: Explanation }) {
   const withTargets = explanation.resolved.length > 1;
   return (
     <Panel title="All checks">
-      <div class="plain-table-box" role="region" aria-label="All checks" tabIndex={0}>
+      <div class="plain-table-box" role="group" aria-label="All checks" tabIndex={0}>
         <table class="plain-table">
           <thead>
             <tr>

@@ -79,7 +79,7 @@ export function LiveTable({ view, selected, onSelect, now }: LiveTableProps) {
   const end = Math.min(items.length, Math.ceil((place.top + place.height) / ROW_HEIGHT) + OVERSCAN);
   return (
     // A region that scrolls must be reachable by keyboard.
-    <div class="data-table live-table" ref={scroller} tabIndex={0} role="region" aria-label="Live requests">
+    <div class="data-table live-table" ref={scroller} tabIndex={0} role="group" aria-label="Live requests">
       <table aria-label="Live requests" aria-rowcount={items.length + 1}>
         <thead>
           <tr aria-rowindex={1}>

@@ -46,7 +46,7 @@ export function SelectedAnswer({ row, onClose }: SelectedAnswerProps) {
       ) : (
         <>
           {/* A region that scrolls must be reachable by keyboard. */}
-          <pre class="live-answer-text" ref={text} role="region" aria-label="End of the answer" tabIndex={0} dir="auto">
+          <pre class="live-answer-text" ref={text} role="group" aria-label="End of the answer" tabIndex={0} dir="auto">
             {visibleText(shown)}
           </pre>
           <p class="live-answer-facts">

@@ -108,7 +108,7 @@ interface OverridesProps {
 
 function Overrides({ rows, canChange, onRemove }: OverridesProps) {
   return (
-    <div class="plain-table-box" role="region" aria-label="Prices that administrators set" tabIndex={0}>
+    <div class="plain-table-box" role="group" aria-label="Prices that administrators set" tabIndex={0}>
       <table class="plain-table models-table" aria-label="Prices that administrators set">
         <thead>
           <tr>

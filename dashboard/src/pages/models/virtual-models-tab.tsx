@@ -70,7 +70,7 @@ export function VirtualModelsTab() {
       )}
       {rows !== undefined && rows.length > 0 && found.length === 0 && <EmptyState title="No virtual model matches." />}
       {shown.length > 0 && (
-        <div class="plain-table-box" role="region" aria-label="Virtual models" tabIndex={0}>
+        <div class="plain-table-box" role="group" aria-label="Virtual models" tabIndex={0}>
           <table class="plain-table models-table" aria-label="Virtual models">
             <thead>
               <tr>

@@ -130,7 +130,7 @@ function Uses({ uses, kinds }: Pick<PluginPanelProps, 'uses'> & Pick<PluginRow, 
 function Fields({ title, fields }: { readonly title: string; readonly fields: PluginRow['fields'] }) {
   if (fields.length === 0) return null;
   return (
-    <div class="plain-table-box" tabIndex={0} role="region" aria-label={title}>
+    <div class="plain-table-box" tabIndex={0} role="group" aria-label={title}>
       <table class="plain-table">
         <caption class="plugin-caption">{title}</caption>
         <thead>

@@ -60,7 +60,7 @@ function GuardrailList({ data, onChange }: GuardrailListProps) {
             <p>A guardrail reads texts of requests and answers: it changes or blocks them, answers itself, or warns.</p>
           </EmptyState>
         ) : (
-          <div class="plain-table-box" tabIndex={0} role="region" aria-label="Guardrails">
+          <div class="plain-table-box" tabIndex={0} role="group" aria-label="Guardrails">
             <table class="plain-table">
               <thead>
                 <tr>

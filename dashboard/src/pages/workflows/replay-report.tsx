@@ -90,7 +90,7 @@ function Differences({ result }: { readonly result: ReplayResult }) {
       {differing.length === 0 ? (
         <p>The draft has the same verdict for each evaluated request as the guardrails that ran then.</p>
       ) : (
-        <div class="plain-table-box" tabIndex={0} role="region" aria-label="Differences to what happened">
+        <div class="plain-table-box" tabIndex={0} role="group" aria-label="Differences to what happened">
           <table class="plain-table">
             <thead>
               <tr>
@@ -125,7 +125,7 @@ function Examples({ result, isRunning }: ReplayReportProps) {
   if (result.examples.length === 0)
     return <EmptyState title={isRunning ? 'No request has been evaluated yet.' : 'No request was evaluated.'} />;
   return (
-    <div class="plain-table-box" tabIndex={0} role="region" aria-label="Examples">
+    <div class="plain-table-box" tabIndex={0} role="group" aria-label="Examples">
       <table class="plain-table">
         <caption class="visually-hidden">At most ten requests of each verdict</caption>
         <thead>
@@ -181,7 +181,7 @@ function GuardrailFigures({ result, isRunning }: ReplayReportProps) {
   if (result.guardrails.length === 0)
     return <EmptyState title={`No guardrail of the draft has run${isRunning ? ' yet' : ''}.`} />;
   return (
-    <div class="plain-table-box" tabIndex={0} role="region" aria-label="Guardrails of the draft">
+    <div class="plain-table-box" tabIndex={0} role="group" aria-label="Guardrails of the draft">
       <table class="plain-table">
         <thead>
           <tr>

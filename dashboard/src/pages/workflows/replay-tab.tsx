@@ -36,7 +36,7 @@ function ReplayList() {
       {data === undefined && error === undefined && <Pending since={since} />}
       {data?.length === 0 && <EmptyState title="No draft has been run yet." />}
       {data !== undefined && data.length > 0 && (
-        <div class="plain-table-box" tabIndex={0} role="region" aria-label="Runs">
+        <div class="plain-table-box" tabIndex={0} role="group" aria-label="Runs">
           <table class="plain-table">
             <thead>
               <tr>

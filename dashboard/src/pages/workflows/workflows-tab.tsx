@@ -48,7 +48,7 @@ function WorkflowList({ active, onChange }: WorkflowListProps) {
           Each request has one workflow: that of the deepest user path; at the same path that of the model, then of the
           provider, then of the path alone. The workflow of all requests comes last.
         </p>
-        <div class="plain-table-box" tabIndex={0} role="region" aria-label="Active workflows">
+        <div class="plain-table-box" tabIndex={0} role="group" aria-label="Active workflows">
           <table class="plain-table">
             <thead>
               <tr>

@@ -178,7 +178,7 @@ function Links({ related }: { readonly related: readonly RelatedLink[] }) {
   if (related.length === 0) return null;
   return (
     <Panel title="Events of other streams">
-      <div class="exchange-scroll" tabIndex={0} role="region" aria-label="Events of other streams">
+      <div class="exchange-scroll" tabIndex={0} role="group" aria-label="Events of other streams">
         <table class="exchange-table">
           <thead>
             <tr>

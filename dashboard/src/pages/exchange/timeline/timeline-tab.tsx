@@ -21,7 +21,7 @@ export function TimelineTab({ id, events, facts, related }: TimelineTabProps) {
   const { steps, totalMs } = timelineOf(events, facts, related, now);
   return (
     // A region that scrolls must be reachable by keyboard.
-    <div class="timeline" tabIndex={0} role="region" aria-label="Timeline">
+    <div class="timeline" tabIndex={0} role="group" aria-label="Timeline">
       <table>
         <caption class="visually-hidden">
           Steps of the request, in the order of their begin, over {formatDuration(totalMs)}
