@@ -142,7 +142,9 @@ function checkAnswer(
     if (end?.type !== 'exchange.completed')
       complain('completed', `a whole answer arrived, and the log says ${end?.type}`);
     else if (translated) checkTranslated(request, answer, exchange, log, complain);
-    else if (!unnamed(Buffer.concat(piecesOf(exchange)), exchange).equals(unnamed(answer.body, exchange))) {
+    else if (
+      !unnamed(Buffer.concat(piecesOf(exchange)), request, exchange).equals(unnamed(answer.body, request, exchange))
+    ) {
       complain('bytes', `${answer.body.length} bytes arrived that are not those of the recorded pieces`);
     } else if (request.route === 'responses') checkStored(request, objectOf(answer.body), log, complain);
     return;
@@ -204,20 +206,24 @@ function checkTranslated(
 }
 
 /**
- * Without the name of the response before, where the gateway sent its turns in place of it: the provider cannot name it,
- * so the gateway does. That is so for providers with responses of their own when that response came from the cache.
+ * Without the members of a response that the gateway adds to those of the provider: `provider`, in whole answers and in
+ * events that it writes again; and the name of the response before, where the gateway sent its turns in place of it. That
+ * is so for providers with responses of their own when that response came from the cache.
  */
-function unnamed(bytes: Buffer, exchange: RecordedExchange): Buffer {
-  if (eventOf(exchange, 'history.replayed') === undefined) return bytes;
+function unnamed(bytes: Buffer, { route }: SentRequest, exchange: RecordedExchange): Buffer {
+  if (route !== 'responses') return bytes;
+  const text = bytes.toString().replaceAll(/,"provider":"[^"]*"/g, '');
   return Buffer.from(
-    bytes.toString().replaceAll(/"previous_response_id":\s*(?:null|"[^"]*")/g, '"previous_response_id":0'),
+    eventOf(exchange, 'history.replayed') === undefined
+      ? text
+      : text.replaceAll(/"previous_response_id":\s*(?:null|"[^"]*")/g, '"previous_response_id":0'),
   );
 }
 
 /** Every byte is a recorded one, in order; at the very end the gateway may have added frames of its own. */
 function checkStream(request: SentRequest, answer: Answer, exchange: RecordedExchange, complain: Complain): void {
-  const body = unnamed(answer.body, exchange);
-  const pieces = piecesOf(exchange).map((piece) => unnamed(piece, exchange));
+  const body = unnamed(answer.body, request, exchange);
+  const pieces = piecesOf(exchange).map((piece) => unnamed(piece, request, exchange));
   const passedOn =
     request.route === 'chat' && request.wantsUsage !== true ? pieces.filter((piece) => !isUsageOnly(piece)) : pieces;
   const recorded = Buffer.concat(passedOn);

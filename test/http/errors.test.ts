@@ -171,11 +171,11 @@ describe('a provider without a usable answer', () => {
     expect(events.filter(({ type }) => type === 'attempt.started')).toHaveLength(3);
   });
 
-  it('that returns an empty list of choices is a 502 for a response, and is passed on for a completion', async () => {
+  it('that returns an empty list of choices is a 502', async () => {
     always({ emptyChoices: true });
     const answer = await gateway.post('/v1/responses', { model, input: 'hi' });
     expect(await errorOf(answer, 502)).toMatchObject({ type: 'provider_error' });
-    expect((await json(await ask())).choices).toEqual([]);
+    expect(await errorOf(await ask(), 502)).toMatchObject({ code: 'bad_provider_answer' });
   });
 });
 
