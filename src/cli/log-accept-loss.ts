@@ -56,7 +56,10 @@ async function listLoss(directory: string, terminal: Terminal, { seen, otherBran
     await writeLine(terminal, `nothing is missing in the log ${directory}`);
     return 0;
   }
-  for (const { positions, files, reason } of parts) {
+  for (const { positions, files, reason, renames } of parts) {
+    for (const { from, to } of renames ?? [])
+      await writeLine(terminal, `would be renamed: ${from} to ${to}, ${reason}`);
+    if (renames !== undefined) continue;
     const what = [...(reason === undefined ? [] : [reason]), ...files].join(', ');
     if (positions === undefined) await writeLine(terminal, `would be made again: ${what}`);
     else await writeLine(terminal, `would be lost: ${described(positions)} (${what})`);

@@ -136,6 +136,8 @@ class Check {
     // beside a writer: events of the note, which is read first, must be in the segments that are listed afterwards
     const durable = this.#noted();
     const inspection = this.#inspect(durable);
+    const misplaced = inspection instanceof Error ? undefined : inspection.missing.find(({ renames }) => renames);
+    if (misplaced !== undefined) throw new BadEvent(problemOfMissing(misplaced));
     const firsts = this.#firsts(inspection);
     const losses = readLosses(this.disk, this.dir);
     let last = 0;

@@ -8,7 +8,8 @@ import { endOfPosition } from './last-frame.ts';
 import { LogCorrupted, type MissingPart } from './log-errors.ts';
 import type { LogFiles } from './log-files.ts';
 import type { Losses } from './losses.ts';
-import { type Manifest, readManifest } from './manifest.ts';
+import { type Manifest, manifestIn, readManifest } from './manifest.ts';
+import { firstInFrames, isOnTheWay, placeSegments } from './place-segments.ts';
 import {
   findLaterFrames,
   type LaterFrames,
@@ -86,7 +87,11 @@ export interface Surplus {
 
 /** @throws LogCorrupted when events are damaged that had been acknowledged, and others follow */
 export function inspectSegments(log: LogFiles, known: KnownOfLog): Inspection {
-  return new SegmentInspection(log, known).run();
+  const inspection = new SegmentInspection(log, known);
+  if (!inspection.isMisplaced) return inspection.run();
+  const { parts, disk } = placeSegments(log, known.losses);
+  const placed = new SegmentInspection({ ...log, disk }, known).run();
+  return { ...placed, missing: [...parts, ...placed.missing] };
 }
 
 class SegmentInspection {
@@ -104,16 +109,20 @@ class SegmentInspection {
   #last = 0;
   /** Evidence that events up to this position were on disk. */
   #acknowledged = 0;
+  readonly #firsts: number[];
+  /** Whether a file begins at another position than its name says. */
+  isMisplaced = false;
 
   constructor(log: LogFiles, known: KnownOfLog) {
     this.#log = log;
     this.#known = { ...known, indexed: credible(known.indexed, log) };
     this.#acknowledged = Math.max(known.durable ?? 0, known.seen?.position ?? 0);
     for (const last of this.#known.indexed.values()) this.#acknowledged = Math.max(this.#acknowledged, last);
+    this.#firsts = this.#listSegments();
   }
 
   run(): Inspection {
-    const firsts = this.#listSegments();
+    const firsts = this.#firsts;
     const unsure = firsts.splice(this.#firstUnsure(firsts));
     for (const [at, first] of firsts.entries()) this.#lookAtClosed(first, firsts[at + 1] ?? unsure[0]);
     const closed = firsts.map(closedSegment);
@@ -140,11 +149,13 @@ class SegmentInspection {
     const { disk, dir } = this.#log;
     const files = disk.list(dir);
     for (const file of files) if (file.endsWith('.tmp')) this.#leftovers.push(path.join(dir, file));
+    this.isMisplaced = files.some(isOnTheWay);
     const firsts: number[] = [];
     for (const [first, kinds] of segmentsIn(files)) {
       const name = segmentName(first);
       const compressed = (['json', 'zst'] as const).filter((kind) => kinds.has(kind));
       if (kinds.has('seg')) {
+        if ((firstInFrames(this.#log, segmentFile(dir, name, 'seg')) ?? first) !== first) this.isMisplaced = true;
         this.#leftovers.push(...compressed.map((kind) => segmentFile(dir, name, kind)));
         firsts.push(first);
       } else {
@@ -170,7 +181,8 @@ class SegmentInspection {
     if (!kinds.includes('json')) return { files, missing: `${name}.json`, last };
     let manifest: Manifest;
     try {
-      manifest = readManifest(disk, dir, name);
+      manifest = manifestIn(disk, segmentFile(dir, name, 'json'), name);
+      if (manifest.first !== first) this.isMisplaced = true;
     } catch (error) {
       if (!(error instanceof LogCorrupted)) throw error;
       return { files, missing: `${name}.json, which cannot be read`, last };

@@ -3,6 +3,9 @@
 const wayOut =
   'Put the files back from a backup, or record the loss with "chancery log accept-loss --reason TEXT" and continue without';
 
+const wayOfNames =
+  'Rename them, or move foreign ones out of the folder; "chancery log accept-loss --reason TEXT" does it and loses no position';
+
 /** The bytes on disk are not those that were written. Nothing is repaired or skipped silently. */
 export class LogCorrupted extends Error {
   readonly code = 'log_corrupted';
@@ -27,6 +30,8 @@ export interface MissingPart {
   readonly files: readonly string[];
   /** The problem, when it is not a missing file. */
   readonly reason?: string;
+  /** Files of which nothing is missing but their right names. */
+  readonly renames?: readonly { readonly from: string; readonly to: string }[];
 }
 
 /** Parts of the log are missing. Nothing was changed, so that they can be put back. */
@@ -35,7 +40,8 @@ export class LogIncomplete extends Error {
   readonly missing: readonly MissingPart[];
   constructor(dir: string, missing: readonly MissingPart[]) {
     const parts = missing.map(describeMissing).join('; ');
-    super(`the event log in ${dir} is incomplete: ${parts}. ${wayOut} them`);
+    const isWhole = missing.every(({ renames }) => renames !== undefined);
+    super(`the event log in ${dir} is incomplete: ${parts}. ${isWhole ? wayOfNames : `${wayOut} them`}`);
     this.missing = missing;
   }
 }

@@ -32,9 +32,16 @@ const manifestSchema = z.object({
 /** `offset` is the block's place in the uncompressed segment, `at` its place in the compressed file. */
 export type Manifest = z.infer<typeof manifestSchema>;
 
-/** @throws LogCorrupted; what the file system throws, for example ENOENT */
+/** @throws LogCorrupted, also when it is the manifest of another segment; what the file system throws, for example ENOENT */
 export function readManifest(disk: Disk, dir: string, name: string): Manifest {
-  const parsed = parseManifestText(disk.readFile(segmentFile(dir, name, 'json')).toString(), name);
+  const manifest = manifestIn(disk, segmentFile(dir, name, 'json'), name);
+  if (manifest.first === Number(name)) return manifest;
+  throw new LogCorrupted(name, 0, `its manifest is that of the segment that begins with position ${manifest.first}`);
+}
+
+/** As `readManifest`, of whichever segment it is. */
+export function manifestIn(disk: Disk, file: string, name: string): Manifest {
+  const parsed = parseManifestText(disk.readFile(file).toString(), name);
   try {
     return manifestSchema.parse(parsed);
   } catch (error) {

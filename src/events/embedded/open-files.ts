@@ -4,6 +4,7 @@ import { identityFile, markFromSegments, newMark, soundIdentity, writeIdentity }
 import { inspectSegments, type SeenElsewhere } from './inspect-segments.ts';
 import type { MissingPart } from './log-errors.ts';
 import { lossesFile, noLosses, readLosses } from './losses.ts';
+import { placeSegments } from './place-segments.ts';
 import { finishRewrites, type LossAcceptance, type OpenedSegments, openSegments } from './recover.ts';
 import { findDamage } from './salvage.ts';
 import { rewrittenIn, segmentsIn } from './segment.ts';
@@ -75,11 +76,13 @@ export async function findLoss(
   const watermark = Watermark.openForReading(disk, dir, mark);
   const durable = watermark?.read();
   watermark?.close();
-  const files = { disk, dir, mark };
   const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir), seen };
+  const placed = placeSegments({ disk, dir, mark }, known.losses);
+  const files = { disk: placed.disk, dir, mark };
   const parts: MissingPart[] = [
     ...(identity === undefined ? [{ files: [identityFile] }] : []),
     ...(durable === undefined ? [{ files: [watermarkFile] }] : []),
+    ...placed.parts,
   ];
   const damage = findDamage(files, known);
   parts.push(...damage.segments.flatMap((segment) => segment.parts));

@@ -5,6 +5,7 @@ import { type Inspection, inspectSegments, type KnownOfLog, type Surplus } from 
 import { LogIncomplete, type MissingPart } from './log-errors.ts';
 import type { LogFiles } from './log-files.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
+import { placeSegments, renameMisplaced } from './place-segments.ts';
 import { findDamage, writeAgain } from './salvage.ts';
 import { type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { rewrittenFile, rewrittenIn, Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';
@@ -73,6 +74,9 @@ export async function openSegments(
   let indexed = known.indexed;
   if (acceptance !== undefined) {
     wasClosed = await takeOver();
+    const { parts: misplaced } = placeSegments(log, losses);
+    await renameMisplaced(log, misplaced);
+    await accept(misplaced, acceptance);
     const { segments: damaged } = findDamage(log, known);
     if (damaged.length > 0) {
       const parts = damaged.flatMap((segment) => segment.parts);
@@ -172,9 +176,13 @@ function entryFor(
     by,
     reason,
     positions: [...(before?.positions ?? []), ...positions].toSorted((one, other) => one.first - other.first),
-    files: [...(before?.files ?? []), ...missing.flatMap(({ files }) => files)],
+    files: [...(before?.files ?? []), ...missing.flatMap(filesOf)],
     recorded: false,
   };
+}
+
+function filesOf({ files, renames }: MissingPart): readonly string[] {
+  return renames?.map(({ from, to }) => `${from} under this name: renamed to ${to}`) ?? files;
 }
 
 /** The segments at the end; not one without events when the positions that it was to hold are lost. */
