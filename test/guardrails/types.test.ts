@@ -401,3 +401,54 @@ describe('presidio', () => {
     expect(outcome.runs[0]?.error).not.toContain('Jane');
   });
 });
+
+describe('long texts', () => {
+  const long = (text: string, length: number) => messages(['user', text.repeat(Math.ceil(length / text.length))]);
+  const many = {
+    messages: Array.from({ length: 9_990 }, (_, at) => ({ role: 'user', content: `m${at} +49 151 23456${at % 997}` })),
+  };
+
+  it.each<[string, GuardrailStep, unknown, number]>([
+    ['pii, numbers that are no card numbers', step('pii', {}), long('4111 1111 1111 1112 ', 1_000_000), 4],
+    ['pii, characters that expand', step('pii', {}), long('\ufdfa', 500_000), 4],
+    ['pii, many messages', step('pii', {}), many, 2],
+    [
+      'string_replace',
+      step('string_replace', { mode: 'regex', rules: '[0-9 ]{1,20}x => y' }),
+      long('4111 1111x ', 2_000_000),
+      3,
+    ],
+  ])('leave turns to other work: %s', async (_, one, body, least) => {
+    let turns = 0;
+    let isOpen = true;
+    const count = () => {
+      turns += 1;
+      if (isOpen) setImmediate(count);
+    };
+    setImmediate(count);
+    const { runs } = await onPrompt(one, body);
+    isOpen = false;
+    expect(runs[0]?.error ?? '').not.toContain('longer than');
+    expect(turns).toBeGreaterThanOrEqual(least);
+  });
+});
+
+describe('string_replace over texts that continue each other', () => {
+  const parts = (...texts: readonly string[]) => ({
+    messages: [{ role: 'user', content: texts.map((text) => ({ type: 'text', text })) }],
+  });
+
+  it('replaces what extends over them, in the text where it begins', async () => {
+    const rules = step('string_replace', { rules: 'falcon => F\nF => G' });
+    const { body } = await onPrompt(rules, parts('a fal', '', 'con, a falcon', ' and fa', 'l'));
+    expect(body).toEqual(parts('a F', '', ', a G', ' and fa', 'l'));
+  });
+
+  it('blocks', async () => {
+    const { decision } = await onPrompt(
+      step('string_replace', { rules: 'falcon', on_match: 'block' }),
+      parts('a fal', 'con'),
+    );
+    expect(decision.action).toBe('block');
+  });
+});

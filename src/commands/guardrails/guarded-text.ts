@@ -24,6 +24,8 @@ export interface TextPart {
   /** Parts of one message have the same number; numbers ascend in the order of the conversation. -1: outside messages. */
   readonly message: number;
   readonly text: string;
+  /** The index of the part of which this one is the continuation for whoever reads the request. */
+  readonly follows?: number;
 }
 
 /**

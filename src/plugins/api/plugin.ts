@@ -22,6 +22,8 @@ export interface Text {
   /** Texts of one message have the same number. -1: outside messages, where ids and times of an answer are, too. */
   readonly message: number;
   readonly text: string;
+  /** The index of the text of a request that this one continues: an adjacent part of the same content, or message. */
+  readonly follows?: number;
 }
 
 export interface ChatCall {

@@ -101,6 +101,124 @@ describe.each(models)('a value in a request to %s', (model) => {
   });
 });
 
+describe('a value that is divided', () => {
+  const card = '4111 1111 1111 1111';
+  const pieces = (type: string) =>
+    ['Reply with exactly: 4111 11', '11 1111', ' 1111', ' jane.do', 'e@exam', 'ple.com'].map((text) => ({
+      type,
+      text,
+    }));
+  const text = pieces('text');
+  const answered = `${card} jane.doe@example.com`;
+  const tool = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } };
+  const called = [
+    { role: 'user', content: 'x' },
+    { role: 'assistant', content: null, tool_calls: [tool] },
+  ];
+  const used = [
+    { role: 'user', content: 'x' },
+    { role: 'assistant', content: [{ type: 'tool_use', id: 't1', name: 'f', input: {} }] },
+  ];
+  const functionCall = { type: 'function_call', call_id: 'x', name: 'f', arguments: '{}' };
+  const places: [string, string, object][] = [
+    ['a message', '/v1/chat/completions', { messages: [{ role: 'user', content: text }] }],
+    ['a system message', '/v1/chat/completions', { messages: [{ role: 'system', content: text }, ...user('x')] }],
+    [
+      'a tool result',
+      '/v1/chat/completions',
+      { messages: [...called, { role: 'tool', tool_call_id: 'call_1', content: text }] },
+    ],
+    [
+      'two messages',
+      '/v1/chat/completions',
+      { messages: text.map(({ text: content }) => ({ role: 'user', content })) },
+    ],
+    ['a prediction', '/v1/chat/completions', { messages: user('x'), prediction: { type: 'content', content: text } }],
+    [
+      'content of the Messages dialect',
+      '/v1/messages',
+      { max_tokens: 100, messages: [{ role: 'user', content: text }] },
+    ],
+    ['the system text of the Messages dialect', '/v1/messages', { max_tokens: 100, system: text, messages: user('x') }],
+    [
+      'a tool result of the Messages dialect',
+      '/v1/messages',
+      {
+        max_tokens: 100,
+        messages: [...used, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't1', content: text }] }],
+      },
+    ],
+    ['an input item', '/v1/responses', { input: [{ role: 'user', content: pieces('input_text') }] }],
+    [
+      'an output of a function',
+      '/v1/responses',
+      {
+        input: [
+          { role: 'user', content: 'x' },
+          functionCall,
+          { type: 'function_call_output', call_id: 'x', output: pieces('input_text') },
+        ],
+      },
+    ],
+  ];
+
+  // Anthropic has no predictions.
+  const hasPlace = (model: string, place: string) => place !== 'a prediction' || !model.startsWith('anthropic/');
+
+  it.each(
+    places.flatMap((place) =>
+      models.filter((model) => hasPlace(model, place[0])).map((model) => [model, ...place] as const),
+    ),
+  )('reaches no provider: %s, %s', async (model, _, path, body) => {
+    const answer = await ask(path, { model, ...body });
+    expect(answer.status, await answer.clone().text()).toBe(200);
+    const bodies = sent();
+    expect(bodies).toContain('<CARD_NUMBER_1>');
+    expect(bodies).toContain('<EMAIL_1>');
+    for (const piece of ['4111', 'jane.do', 'ple.com']) expect(bodies).not.toContain(piece);
+  });
+
+  it.each(models)('is restored in the answer: %s', async (model) => {
+    const answer = await json(
+      await ask('/v1/chat/completions', { model, messages: [{ role: 'user', content: text }] }),
+    );
+    // The simulated provider repeats the first line, or the first text.
+    expect(answered.startsWith(answer.choices[0].message.content.trim())).toBe(true);
+    expect(answer.choices[0].message.content).toContain(card);
+  });
+
+  it('is hidden when tokens are counted, and in the items of a conversation', async () => {
+    await ask('/v1/messages/count_tokens', { model: models[2], messages: [{ role: 'user', content: text }] });
+    const items = [{ type: 'message', role: 'user', content: pieces('input_text') }];
+    const { id } = await json(await ask('/v1/conversations', { items }));
+    const answer = await ask('/v1/responses', { model: models[2], conversation: id, input: 'x' });
+    expect(answer.status, await answer.clone().text()).toBe(200);
+    expect(sent()).toContain('<EMAIL_1>');
+    for (const piece of ['4111', 'jane.do', 'ple.com']) expect(sent()).not.toContain(piece);
+  });
+
+  it('keeps a value that is whole within its part, and the texts around it', async () => {
+    const content = [`Reply with exactly: ${EMAIL}`, 'Please.'].map((one) => ({ type: 'text', text: one }));
+    await ask('/v1/chat/completions', { model: models[1], messages: [{ role: 'user', content }] });
+    expect(sent()).toContain('"text":"Reply with exactly: <EMAIL_1>"');
+    expect(sent()).toContain('"text":"Please."');
+  });
+
+  it('is hidden where it is a number with an exponent', async () => {
+    const call = { ...tool, function: { name: 'f', arguments: '{"card":4.111111111111111e15}' } };
+    for (const model of models) {
+      const messages = [
+        ...user('x'),
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'call_1', content: 'x' },
+      ];
+      await ask('/v1/chat/completions', { model, messages });
+    }
+    expect(sent()).toContain('<CARD_NUMBER_1>');
+    expect(sent()).not.toMatch(/4\.?1{15}/);
+  });
+});
+
 describe('values that are written with other characters', () => {
   const hidden = ['jane＠exam\u00adple。com', '４１１１ １１１１\n１１１１ １１１１'];
   const text = `Write to ${hidden[0]} about ${hidden[1]}, ½ of it.`;

@@ -85,16 +85,77 @@ export class TextCollector implements BodyTexts {
   }
 }
 
+/** Kinds of texts that a reader takes for one text when they follow each other. */
+const continuable: ReadonlySet<TextKind> = new Set(['text', 'refusal', 'reasoning', 'tool_result']);
+
+/**
+ * The parts with `follows`: in one list of content a text continues the text before it, and the first text of a message
+ * the last one of the message before it when both have the same author, because such messages are merged for some providers.
+ */
+export function withContinuations({ parts, places }: Pick<BodyTexts, 'parts' | 'places'>): TextPart[] {
+  let before: number | undefined;
+  return parts.map((part, index) => {
+    // Names of authors stand between the texts of messages.
+    if (part.kind === 'identifier') return part;
+    const { path = [], literal, isName } = places[index] ?? {};
+    if (!continuable.has(part.kind) || literal !== undefined || isName) {
+      before = undefined;
+      return part;
+    }
+    const follows = before;
+    before = index;
+    const other = follows === undefined ? undefined : parts[follows];
+    if (follows === undefined || other?.role !== part.role || other.kind !== part.kind) return part;
+    const otherPath = places[follows]?.path ?? [];
+    const isNext =
+      part.message === other.message
+        ? isContent(path) && listOf(path) === listOf(otherPath)
+        : part.kind === 'text' && part.message === other.message + 1 && isMessage(path) && isMessage(otherPath);
+    return isNext ? { ...part, follows } : part;
+  });
+}
+
+/** Names of the members that hold the text of an element of a list of content. */
+const contentNames: ReadonlySet<unknown> = new Set(['text', 'refusal']);
+
+/** Whether a path is that of an element of a list, or of its text. */
+function isContent(path: JsonPath): boolean {
+  return typeof path.at(-1) === 'number' || (typeof path.at(-2) === 'number' && contentNames.has(path.at(-1)));
+}
+
+function isMessage(path: JsonPath): boolean {
+  const [list, , member] = path;
+  return (list === 'messages' || list === 'input') && member === 'content' && (path.length === 3 || isContent(path));
+}
+
+function elementOf(path: JsonPath): JsonPath {
+  return path.slice(0, path.findLastIndex((name) => typeof name === 'number') + 1);
+}
+
+function listOf(path: JsonPath): string {
+  return JSON.stringify(elementOf(path).slice(0, -1));
+}
+
+/** Whether a text continues the one before it in the same list of content. */
+function isContinuation(parts: BodyTexts['parts'], places: BodyTexts['places'], index: number): boolean {
+  const part = parts[index];
+  return (
+    part?.follows !== undefined && parts[part.follows]?.message === part.message && isContent(places[index]?.path ?? [])
+  );
+}
+
 /** The body with the changed texts; everything else is shared with the body, which stays as it is. */
-export function withTexts(body: unknown, { places }: BodyTexts, changes: ReadonlyMap<number, string>): unknown {
+export function withTexts(body: unknown, { parts, places }: BodyTexts, changes: ReadonlyMap<number, string>): unknown {
   const copies = new Set<object>();
   let changed = body;
   const inJson = new Map<JsonPath, Map<JsonLiteral, string>>();
   const names: { readonly path: JsonPath; readonly text: string }[] = [];
-  for (const [index, text] of changes) {
+  const emptied: JsonPath[] = [];
+  for (const [index, text] of [...changes].sort(([one], [other]) => one - other)) {
     const place = places[index];
     if (place === undefined) continue;
     const { path, literal, isName } = place;
+    if (text === '' && isContinuation(parts, places, index)) emptied.push(elementOf(path));
     if (isName) names.push({ path, text });
     else if (literal === undefined) changed = withChangedValue(changed, path, () => text, copies);
     else inJson.set(path, (inJson.get(path) ?? new Map()).set(literal, text));
@@ -111,6 +172,11 @@ export function withTexts(body: unknown, { places }: BodyTexts, changes: Readonl
   for (const { path, text } of names.toSorted((one, other) => other.path.length - one.path.length)) {
     const rename = (object: unknown) => (isObject(object) ? withName(object, String(path.at(-1)), text) : object);
     changed = withChangedValue(changed, path.slice(0, -1), rename, copies);
+  }
+  // Providers refuse texts without a character. The last ones first: indexes are those before the change.
+  for (const path of emptied.toReversed()) {
+    const remove = (list: unknown) => (Array.isArray(list) ? list.toSpliced(Number(path.at(-1)), 1) : list);
+    changed = withChangedValue(changed, path.slice(0, -1), remove, copies);
   }
   return changed;
 }

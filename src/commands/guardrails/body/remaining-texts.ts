@@ -5,7 +5,8 @@
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import type { TextRole } from '../guarded-text.ts';
-import { type BodyTexts, type JsonPath, TextCollector, type TextOrigin } from './body-texts.ts';
+import { plainNumber } from '../text/json-text.ts';
+import { type BodyTexts, type JsonPath, TextCollector, type TextOrigin, withContinuations } from './body-texts.ts';
 import type { GuardedBody } from './guarded-body.ts';
 
 /** Members whose strings are words of an API, or made by a machine: rules for texts do not apply to them. */
@@ -29,7 +30,8 @@ export function everyTextOfRequest(of: GuardedBody): GuardedBody {
   return {
     ...of,
     texts(body): BodyTexts {
-      const remaining = new RemainingTexts(of.texts(body), 'user', true);
+      const texts = of.texts(body);
+      const remaining = new RemainingTexts({ ...texts, parts: withContinuations(texts) }, 'user', true);
       remaining.add(body, [], false);
       return remaining;
     },
@@ -105,7 +107,7 @@ class RemainingTexts extends TextCollector {
     if (isSetting && !this.#readsSettings) return;
     const origin = this.#origin(isSetting);
     if (typeof value !== 'string') {
-      const number = JSON.stringify(value);
+      const number = plainNumber(JSON.stringify(value));
       if (longNumber.test(number)) this.add(number, path, isSetting);
     } else if (isMedia(value)) this.unread(path);
     else if (value !== '') this.text(value, path, origin);

@@ -1,12 +1,13 @@
 /** Finds what several recognisers recognise. */
 import type { Finder, Found } from '../text/finder.ts';
 import { lookahead } from '../text/finder.ts';
-import { normalForm } from '../text/normal-form.ts';
+import { type NormalForm, normalForm } from '../text/normal-form.ts';
 import { context } from '../text/stream-rewriter.ts';
 import type { Recogniser } from './recogniser.ts';
 
 /** More retained text, most of which is not shown, ends a stream with an error. */
 const mostRetained = 16_384;
+const longestKept = 65_536;
 
 export interface RecognisedMatch extends Found {
   readonly entity: string;
@@ -19,10 +20,18 @@ export function recogniserFinder(
 ): Finder<RecognisedMatch> {
   const ignoredForms = new Set([...ignored].map((value) => normalForm(value).text));
   const longest = Math.max(1, ...recognisers.map((one) => one.longest));
+  let last: { readonly text: string; readonly form: NormalForm } | undefined;
+  /** A piece of a text is read several times: its form is kept until the next one. */
+  const formOf = (text: string): NormalForm => {
+    if (last?.text === text) return last.form;
+    const form = normalForm(text);
+    last = text.length <= longestKept ? { text, form } : undefined;
+    return form;
+  };
   return {
     longest,
     scan(text) {
-      const normal = normalForm(text);
+      const normal = formOf(text);
       const searches = recognisers
         .filter(({ hint }) => hint.test(normal.text))
         .flatMap((one) =>
@@ -43,14 +52,18 @@ export function recogniserFinder(
       };
     },
     undecidedFrom(text, from) {
-      const { text: normal, indexOf, startOf } = normalForm(text);
+      const { text: normal, indexOf, startOf } = formOf(text);
       const place = indexOf(from);
       const undecided = Math.max(place, normal.length - longest - lookahead, lastRegion(normal, place));
       const start = Math.max(from, startOf(undecided));
       if (text.length - start > mostRetained) throw new Error(`a value may be longer than ${mostRetained} characters`);
       return start;
     },
-    contextBefore: (text, from) => normalForm(text.slice(0, from)).text.slice(-context),
+    contextBefore(text, from) {
+      const { text: normal, indexOf } = formOf(text);
+      const place = indexOf(from);
+      return normal.slice(Math.max(0, place - context), place);
+    },
   };
 }
 

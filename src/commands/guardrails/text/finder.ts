@@ -27,7 +27,7 @@ export interface Finder<Match extends Found = Found> {
 export const lookahead = 2;
 
 /** Replacements can be longer than what they replace. */
-const mostRewritten = 64 * 1024 * 1024;
+export const mostRewritten = 64 * 1024 * 1024;
 
 /** The text with each match replaced; the same string when there is none. */
 export function rewriteWhole<Match extends Found>(

@@ -2,7 +2,7 @@
  * Rewrites the strings and numbers of a JSON text that arrives in pieces. Joined, what is returned is JSON with the same
  * structure whose values are rewritten as whole texts. Unchanged strings may be escaped differently.
  */
-import { decodeJsonString, encodeJsonString } from './json-text.ts';
+import { decodeJsonString, encodeJsonString, plainNumber } from './json-text.ts';
 
 /** Rewrites one string or number. */
 export interface TextStage {
@@ -111,8 +111,9 @@ export class JsonTextRewriter {
   #endNumber(number: string): string {
     this.#inNumber = false;
     const stage = this.#open();
-    const rewritten = stage.push(number) + stage.end();
-    return rewritten === number ? number : JSON.stringify(rewritten);
+    const plain = plainNumber(number);
+    const rewritten = stage.push(plain) + stage.end();
+    return rewritten === plain ? number : JSON.stringify(rewritten);
   }
 }
 

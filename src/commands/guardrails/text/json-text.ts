@@ -9,7 +9,7 @@ export interface JsonLiteral {
   /** After its last unit. */
   readonly end: number;
   readonly isString: boolean;
-  /** Decoded. */
+  /** Decoded; of a number its plain decimal form. */
   readonly text: string;
 }
 
@@ -27,7 +27,7 @@ export function jsonLiterals(json: string): JsonLiteral[] {
     const start = found.index;
     const isString = found[0] === quote;
     const end = isString ? endOfString(json, start) : endOfNumber(json, start);
-    const text = isString ? decodeJsonString(json.slice(start + 1, end - 1)) : json.slice(start, end);
+    const text = isString ? decodeJsonString(json.slice(start + 1, end - 1)) : plainNumber(json.slice(start, end));
     literals.push({ start, end, isString, text });
     at = end;
   }
@@ -41,6 +41,22 @@ function endOfString(json: string, start: number): number {
   }
   // Cut: as if the quote followed.
   return json.length + 1;
+}
+
+/** Longer forms of numbers are no values to recognise. */
+const mostPlaces = 40;
+const scientific = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/;
+
+/** A number without exponent and without a fraction of zeros, as a translated request may contain it. */
+export function plainNumber(written: string): string {
+  if (!/[.eE]/.test(written)) return written;
+  const [, sign, whole = '', fraction = '', exponent = '0'] = scientific.exec(written) ?? [];
+  const point = whole.length + Number(exponent);
+  if (sign === undefined || Math.abs(Number(exponent)) > mostPlaces) return written;
+  const digits = (whole + fraction).padEnd(point, '0');
+  const before = point > 0 ? digits.slice(0, point).replace(/^0+(?=\d)/, '') : '0';
+  const after = (point > 0 ? digits.slice(point) : digits.padStart(digits.length - point, '0')).replace(/0+$/, '');
+  return `${sign}${before}${after === '' ? '' : `.${after}`}`;
 }
 
 function endOfNumber(json: string, start: number): number {

@@ -2,8 +2,8 @@
 import type { TextPart } from '../guarded-text.ts';
 import type { EvaluationContext } from '../guardrail-type.ts';
 import type { Placeholders } from '../placeholders.ts';
-import { rewriteWhole } from '../text/finder.ts';
 import { knownValueFinder } from '../text/known-value-finder.ts';
+import { rewriteParts, type Work } from '../text/rewrite-parts.ts';
 import { hiddenValue, type Operator } from './hidden-value.ts';
 
 /** What stands instead of a value. */
@@ -25,19 +25,24 @@ export function hideWith(operator: Operator, placeholders: Placeholders | undefi
 export function hideKnownValues(
   parts: readonly TextPart[],
   { placeholders }: Pick<EvaluationContext, 'placeholders'>,
-): readonly string[] {
+): Work<readonly string[]> {
   for (const { text } of parts) placeholders.reserve(text);
   return hideRecorded(
+    parts,
     parts.map(({ text }) => text),
     placeholders,
   );
 }
 
 /** A value that was found once is replaced wherever it occurs, also where nothing recognises it. */
-export function hideRecorded(texts: readonly string[], placeholders: Placeholders): readonly string[] {
+export function* hideRecorded(
+  parts: readonly TextPart[],
+  texts: readonly string[],
+  placeholders: Placeholders,
+): Work<readonly string[]> {
   const known = knownValueFinder(placeholders.recorded());
   if (known === undefined) return texts;
-  return texts.map((text) => rewriteWhole(known, text, ({ placeholder }) => placeholder));
+  return yield* rewriteParts(parts, texts, known, ({ placeholder }) => placeholder);
 }
 
 /** The texts that differ from those of the parts, by index. */

@@ -13,7 +13,8 @@ import type { Placeholders } from '../placeholders.ts';
 import { recognisers } from '../recognisers/known-recognisers.ts';
 import { type RecognisedMatch, recogniserFinder } from '../recognisers/recogniser-finder.ts';
 import { ChannelStages } from '../text/channel-stages.ts';
-import { type Finder, rewriteWhole } from '../text/finder.ts';
+import type { Finder } from '../text/finder.ts';
+import { inTurns, rewriteParts, type Work } from '../text/rewrite-parts.ts';
 import { StreamRewriter } from '../text/stream-rewriter.ts';
 import { changedTexts, type Hide, hideKnownValues, hideRecorded, hideWith } from './anonymise.ts';
 import { allRoles, rolesField, rolesMember } from './guarded-roles.ts';
@@ -112,44 +113,43 @@ function compiled(given: Config, finder: Finder<RecognisedMatch>): CompiledGuard
   const decision = matchDecision(action, given);
   const isRead = new Set(roles);
 
-  const hidden = (
+  const hidden = function* (
     parts: readonly TextPart[],
     texts: readonly string[],
     hide: Hide,
     restored?: Placeholders,
-  ): GuardrailResult => {
+  ): Work<GuardrailResult> {
     const findings: Record<string, number> = {};
     let matches = 0;
+    const replace = ({ start, end, entity }: RecognisedMatch, text: string) => {
+      matches += 1;
+      findings[entity] = (findings[entity] ?? 0) + 1;
+      return hides ? hide(entity, text.slice(start, end)) : text.slice(start, end);
+    };
     const pass = (given: readonly string[]) =>
-      given.map((text, index) => {
-        const part = parts[index];
-        if (part === undefined || !isRead.has(part.role)) return text;
-        return rewriteWhole(finder, text, ({ start, end, entity }, whole) => {
-          matches += 1;
-          findings[entity] = (findings[entity] ?? 0) + 1;
-          return hides ? hide(entity, whole.slice(start, end)) : whole.slice(start, end);
-        });
-      });
-    let written: readonly string[] = pass(texts);
+      rewriteParts(parts, given, finder, replace, ({ role }) => isRead.has(role));
+    let written: readonly string[] = yield* pass(texts);
     if (matches === 0) return { decision: allowed, texts: changedTexts(parts, written) };
     if (!hides) return { decision, findings };
     // A value can be recognised once what touches it is a placeholder.
     for (let passes = 1, before = 0; restored !== undefined && before < matches && passes < mostPasses; passes += 1) {
       before = matches;
-      written = pass(hideRecorded(written, restored));
+      written = yield* pass(yield* hideRecorded(parts, written, restored));
     }
     return { decision: allowed, texts: changedTexts(parts, written), findings };
   };
   const originals = (parts: readonly TextPart[]) => parts.map(({ text }) => text);
 
+  const prompt = function* (parts: readonly TextPart[], context: EvaluationContext): Work<GuardrailResult> {
+    if (!hides) return yield* hidden(parts, originals(parts), () => '');
+    const restored = restore && operator === 'replace' ? context.placeholders : undefined;
+    const texts = restored === undefined ? originals(parts) : yield* hideKnownValues(parts, context);
+    return yield* hidden(parts, texts, hideWith(operator, restored), restored);
+  };
+
   return {
-    prompt(parts: readonly TextPart[], context: EvaluationContext) {
-      if (!hides) return hidden(parts, originals(parts), () => '');
-      const restored = restore && operator === 'replace' ? context.placeholders : undefined;
-      const texts = restored === undefined ? originals(parts) : hideKnownValues(parts, context);
-      return hidden(parts, texts, hideWith(operator, restored), restored);
-    },
-    response: (parts) => hidden(parts, originals(parts), hideWith(operator, undefined)),
+    prompt: (parts, context) => inTurns(prompt(parts, context), context.signal),
+    response: (parts, { signal }) => inTurns(hidden(parts, originals(parts), hideWith(operator, undefined)), signal),
     openStream: () => new RecognisedStream(finder, decision, hides ? hideWith(operator, undefined) : undefined),
   };
 }

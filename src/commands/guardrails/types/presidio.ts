@@ -11,6 +11,7 @@ import type {
   GuardrailType,
 } from '../guardrail-type.ts';
 import type { Placeholders } from '../placeholders.ts';
+import { inTurns } from '../text/rewrite-parts.ts';
 import { changedTexts, type Hide, hideKnownValues, hideRecorded, hideWith } from './anonymise.ts';
 import { allRoles, isConversation, rolesField, rolesMember } from './guarded-roles.ts';
 import { operators } from './hidden-value.ts';
@@ -180,15 +181,15 @@ function compiled(given: Config, { fetch }: GuardrailServices): CompiledGuardrai
     const entities = Object.keys(findings);
     if (entities.some((entity) => blocking.has(entity))) return { decision: blocks, findings };
     if (!hides) return entities.length > 0 ? { decision, findings } : { decision: allowed };
-    const everywhere = restored === undefined ? rewritten : hideRecorded(rewritten, restored);
+    const everywhere = restored === undefined ? rewritten : await inTurns(hideRecorded(parts, rewritten, restored));
     return { decision: allowed, texts: changedTexts(parts, everywhere), ...(entities.length > 0 && { findings }) };
   };
   const originals = (parts: readonly TextPart[]) => parts.map(({ text }) => text);
 
   return {
-    prompt(parts: readonly TextPart[], context: EvaluationContext) {
+    async prompt(parts: readonly TextPart[], context: EvaluationContext) {
       const restored = hides && restore && operator === 'replace' ? context.placeholders : undefined;
-      const texts = restored === undefined ? originals(parts) : hideKnownValues(parts, context);
+      const texts = restored === undefined ? originals(parts) : await inTurns(hideKnownValues(parts, context));
       const isRead = ({ role, kind }: TextPart) => roles.has(role) && kind !== 'definition' && kind !== 'other';
       return evaluate(parts, texts, isRead, hideWith(operator, restored), context.signal, restored);
     },

@@ -11,9 +11,10 @@ import type {
 } from '../guardrail-type.ts';
 import { cascade } from '../text/cascade.ts';
 import { ChannelStages } from '../text/channel-stages.ts';
-import { rewriteWhole } from '../text/finder.ts';
 import type { TextStage } from '../text/json-text-rewriter.ts';
+import { inTurns, rewriteJoints, rewriteLong, type Work } from '../text/rewrite-parts.ts';
 import { StreamRewriter } from '../text/stream-rewriter.ts';
+import { changedTexts } from './anonymise.ts';
 import { isConversation, rolesField, rolesMember } from './guarded-roles.ts';
 import { matchActionDefaults, matchActionFields, matchActionMembers, matchDecision } from './match-action.ts';
 import { type ReplacementRule, replacementRules } from './replacement-rules.ts';
@@ -111,37 +112,51 @@ function compiled(given: Config, rules: readonly ReplacementRule[]): CompiledGua
   const replaces = given.on_match === 'replace';
   const decision = matchDecision(given.on_match, given);
   const roles = new Set(given.roles);
-  const evaluate = (parts: readonly TextPart[], isRead: (part: TextPart) => boolean): GuardrailResult => {
-    const texts = new Map<number, string>();
-    let matches = 0;
+  const evaluate = function* (parts: readonly TextPart[], isRead: (part: TextPart) => boolean): Work<GuardrailResult> {
+    const own = parts.map(({ text }) => text);
+    const count = { matches: 0 };
     for (const [index, part] of parts.entries()) {
       if (!isRead(part)) continue;
-      const count = { matches: 0 };
-      const text = rewritten(rules, part.text, count);
-      matches += count.matches;
-      if (matches > 0 && !replaces) return { decision, findings: { match: matches } };
-      if (text !== part.text) texts.set(index, text);
+      const text = yield* rewritten(rules, part.text, count);
+      if (count.matches > 0 && !replaces) return { decision, findings: { match: count.matches } };
+      own[index] = text;
     }
-    return { decision: allowed, texts, ...(matches > 0 && { findings: { match: matches } }) };
+    let written: readonly string[] = own;
+    for (const rule of rules) {
+      const texts = written;
+      written = yield* rule.use((finder, replace) =>
+        rewriteJoints(parts, texts, finder, counted(replace, count), isRead),
+      );
+    }
+    const findings = count.matches > 0 ? { match: count.matches } : undefined;
+    if (findings !== undefined && !replaces) return { decision, findings };
+    return { decision: allowed, texts: changedTexts(parts, written), ...(findings !== undefined && { findings }) };
   };
   return {
-    prompt: (parts) => evaluate(parts, (part) => isConversation(part) && roles.has(part.role)),
-    response: (parts) => evaluate(parts, isConversation),
+    prompt: (parts, { signal }) =>
+      inTurns(
+        evaluate(parts, (part) => isConversation(part) && roles.has(part.role)),
+        signal,
+      ),
+    response: (parts, { signal }) => inTurns(evaluate(parts, isConversation), signal),
     openStream: () => (replaces ? new ReplacedStream(rules) : new WatchedStream(rules, decision)),
   };
 }
 
-function rewritten(rules: readonly ReplacementRule[], whole: string, count: { matches: number }): string {
-  return rules.reduce(
-    (text, rule) =>
-      rule.use((finder, replace) =>
-        rewriteWhole(finder, text, (match, from) => {
-          count.matches += 1;
-          return replace(match, from);
-        }),
-      ),
-    whole,
-  );
+function* rewritten(rules: readonly ReplacementRule[], whole: string, count: { matches: number }): Work<string> {
+  let text = whole;
+  for (const rule of rules) {
+    const before = text;
+    text = yield* rule.use((finder, replace) => rewriteLong(finder, before, counted(replace, count)));
+  }
+  return text;
+}
+
+function counted<Match>(replace: (match: Match, text: string) => string, count: { matches: number }) {
+  return (match: Match, text: string) => {
+    count.matches += 1;
+    return replace(match, text);
+  };
 }
 
 class ReplacedStream implements StreamGuardrail {
