@@ -55,6 +55,12 @@ describe('a card number', () => {
     ['no-break spaces', grouped('\u00a0')(card)],
     ['narrow spaces', grouped('\u202f')(card)],
     ['blanks of Braille', grouped('\u2800')(card)],
+    ['blanks of Braille between all', between('\u2800')(card)],
+    ['next lines between all', between('\u0085')(card)],
+    ['digits with full stops', card.replaceAll('4', '⒋').replaceAll('1', '⒈')],
+    ['digits in parentheses', card.replaceAll('4', '⑷').replaceAll('1', '⑴')],
+    ['tabs', grouped('\t')(card)],
+    ['two spaces', grouped('  ')(card)],
     ['no-break hyphens', grouped('\u2011')(card)],
     ['dashes', grouped('–')(card)],
     ['minus signs', grouped('\u2212')(card)],
@@ -185,5 +191,30 @@ describe(`a stream (seed ${seed})`, () => {
     expect(() => {
       for (let pushed = 0; pushed < 100; pushed += 1) rewriter.push('\u200b'.repeat(1_000));
     }).toThrow('may be longer');
+  });
+});
+
+describe('separators between groups', () => {
+  it.each([
+    'DE89 3704 0044 0532 0130 00',
+    'DE89\t3704\t0044\t0532\t0130\t00',
+    'DE89  3704  0044  0532  0130  00',
+    'DE89-3704-0044-0532-0130-00',
+    'DE89 3704 0044\n0532 0130 00',
+    '+49 151\n23456789',
+    '+49\t151\t23456789',
+    '+49  151  23456789',
+    '(212)  555-0123',
+    '212\t555\t0123',
+  ])('may be tabs, two spaces, dashes, line breaks: %j', (value) => {
+    const text = `My value is ${value}, and more.`;
+    expect(hidden(text)).toMatch(/^My value is <[A-Z]+\|[^>]+>, and more\.$/);
+    expect(hidden(text)).toContain(`|${value}>`);
+    const stream = new StreamRewriter(finder, replace);
+    expect([...text].map((unit) => stream.push(unit)).join('') + stream.end()).toBe(hidden(text));
+  });
+
+  it('keep the numbers of a list out of the telephone number before them', () => {
+    expect(hidden('+49 151 23456789\n2. Next')).toBe('<PHONE|+49 151 23456789>\n2. Next');
   });
 });

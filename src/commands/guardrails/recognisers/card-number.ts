@@ -8,9 +8,9 @@ export const cardNumber: Recogniser = {
   byDefault: true,
   longest: 104,
   candidates: /(?<![\w.])[2-6](?:[ -]?\d){11,18}(?!\d|[\p{L}\p{N}._%+'-]{0,64}@)/gu,
-  // Dots and line breaks only between the groups in which card numbers are printed: many other numbers have them.
+  // Dots, tabs, two spaces and line breaks only between the groups in which card numbers are printed: many other numbers have them.
   furtherCandidates:
-    /(?<![\w.])[2-6]\d{3}(?:(?:(?:[ .-]|-?\n)\d{4}){2,4}(?:(?:[ .-]|-?\n)\d{1,3})?|(?:[ .-]|-?\n)\d{6}(?:[ .-]|-?\n)\d{4,5}|\d{4}-?\n\d{8})(?!\d|[\p{L}\p{N}._%+'-]{0,64}@)/gu,
+    /(?<![\w.])[2-6]\d{3}(?:(?:(?:[ \t]{1,2}|[.-]|-?\n)\d{4}){2,4}(?:(?:[ \t]{1,2}|[.-]|-?\n)\d{1,3})?|(?:[ \t]{1,2}|[.-]|-?\n)\d{6}(?:[ \t]{1,2}|[.-]|-?\n)\d{4,5}|\d{4}-?\n\d{8})(?!\d|[\p{L}\p{N}._%+'-]{0,64}@)/gu,
   hint: anyDigit,
   validLength(candidate) {
     const digits = digitsOf(candidate);

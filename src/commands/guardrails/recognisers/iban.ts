@@ -6,23 +6,27 @@ export const iban: Recogniser = {
   entity: 'IBAN',
   label: 'Bank account numbers (IBAN)',
   byDefault: true,
-  longest: 44,
+  longest: 56,
   candidates:
-    /(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:(?: [A-Za-z0-9]{4}){2,7}(?: [A-Za-z0-9]{1,3}(?![A-Za-z0-9]))?|[A-Za-z0-9]{11,30})/g,
+    /(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:(?:(?:[ \t]{1,2}|\n)[A-Za-z0-9]{4}){2,7}(?:(?:[ \t]{1,2}|\n)[A-Za-z0-9]{1,3}(?![A-Za-z0-9]))?|(?:-[A-Za-z0-9]{4}){2,7}(?:-[A-Za-z0-9]{1,3}(?![A-Za-z0-9]))?|[A-Za-z0-9]{11,30})/g,
   hint: anyDigit,
   validLength(candidate) {
     const country = candidate.slice(0, 2).toUpperCase();
     const length = lengths.get(country);
     if (length === undefined) return 0;
-    const isSpaced = candidate.includes(' ');
-    const end = isSpaced ? length + Math.ceil(length / 4) - 1 : length;
-    if (end > candidate.length || /[A-Za-z0-9]/.test(candidate.charAt(end))) return 0;
-    return isValidIban(candidate.slice(0, end));
+    let end = 0;
+    for (let seen = 0; seen < length; end += 1) {
+      if (end === candidate.length) return 0;
+      if (sign.test(candidate.charAt(end))) seen += 1;
+    }
+    return sign.test(candidate.charAt(end)) ? 0 : isValidIban(candidate.slice(0, end));
   },
 };
 
+const sign = /[A-Za-z0-9]/;
+
 const isValidIban = allOrNothing((text) => {
-  const compact = text.replaceAll(' ', '').toUpperCase();
+  const compact = text.replace(/[ \t\n-]/g, '').toUpperCase();
   const moved = compact.slice(4) + compact.slice(0, 4);
   const digits = moved.replace(/[A-Z]/g, (letter) => String(letter.charCodeAt(0) - 55));
   return remainder(digits, 97) === 1;

@@ -5,9 +5,9 @@ export const phone: Recogniser = {
   entity: 'PHONE',
   label: 'Telephone numbers',
   byDefault: true,
-  longest: 126,
+  longest: 140,
   candidates:
-    /(?<![\w+])(?:\+[1-9](?:(?:[ .-]?\(?|\)[ .-]?)\d){6,14}(?!\d|[\p{L}\p{N}._%+'-]{0,64}@)|(?<!\d[.-])(?:\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}(?![\w]|[.-]\d))/gu,
+    /(?<![\w+])(?:\+[1-9](?:(?:(?:[ \t]{1,2}|[.-]|\n(?=\d{3}))?\(?|\)(?:[ \t]{1,2}|[.-])?)\d){6,14}(?!\d|[\p{L}\p{N}._%+'-]{0,64}@)|(?<!\d[.-])(?:\([2-9]\d{2}\)[ \t]{0,2}|[2-9]\d{2}(?:[ \t]{1,2}|[.-]))[2-9]\d{2}(?:[ \t]{1,2}|[.-])\d{4}(?![\w]|[.-]\d))/gu,
   hint: anyDigit,
   validLength(candidate) {
     const digits = digitsOf(candidate);

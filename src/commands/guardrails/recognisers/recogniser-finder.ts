@@ -105,14 +105,14 @@ class Search {
   }
 }
 
-const space = /[ \n]/;
+const space = /[ \t\n]/;
 const anySpace = /\s/;
 const digit = /\d/;
 const mostWithoutDigit = 4;
 
 /**
  * Where the last part of a text begins that a match can extend over: the last word, and the words before it that are
- * separated by single spaces or line breaks and are part of a number. See `Recogniser.candidates`.
+ * separated by spaces, tabs or line breaks and are part of a number. See `Recogniser.candidates`.
  */
 function lastRegion(text: string, from: number): number {
   let start = text.length;
@@ -126,7 +126,7 @@ function lastRegion(text: string, from: number): number {
     }
     const isLastWord = wordEnd === text.length;
     if (hasDigit || isLastWord) first = start;
-    const isPart = hasDigit || isLastWord || (wordEnd - start <= mostWithoutDigit && wordEnd > start);
+    const isPart = hasDigit || isLastWord || wordEnd - start <= mostWithoutDigit;
     if (!isPart || start === from || !space.test(text.charAt(start - 1))) break;
     start -= 1;
   }

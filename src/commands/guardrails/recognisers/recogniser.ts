@@ -12,8 +12,8 @@ export interface Recogniser {
   /** The most UTF-16 units of the normal form that a candidate and its look-ahead read. */
   readonly longest: number;
   /**
-   * Finds candidates: a global pattern without unbounded repetition. Parts of a candidate between spaces or line
-   * breaks contain a digit or have at most four units, and the first one contains a digit: streams rely on it.
+   * Finds candidates: a global pattern without unbounded repetition. Parts of a candidate between spaces, tabs or
+   * line breaks contain a digit or have at most four units, and the first one contains a digit: streams rely on it.
    */
   readonly candidates: RegExp;
   /** Further candidates, under the same conditions. */

@@ -68,19 +68,23 @@ function readAs(code: number): string {
 /** Decomposed, each would be three letters. */
 const isHangul = (code: number) => code >= 0xac00 && code <= 0xd7a3;
 
-const lineBreak = /[\n\v\f\u0085\u2028\u2029]/u;
-const unseen = /[\p{M}\p{Cf}\p{Default_Ignorable_Code_Point}]|(?![\t\n])\p{Cc}/gu;
-/** The blank pattern of Braille is shown as a space. */
-const variants = /\p{Nd}|\p{Pd}|\p{Zs}|[\u2212\u2800\u3002]/gu;
+/** Of a number in parentheses or with a full stop, the number: U+2474 to U+249B. */
+const withoutFrame = (code: number, text: string) =>
+  code >= 0x2474 && code <= 0x249b ? text.replace(/[().]/g, '') : text;
+
+const lineBreak = /[\n\v\f\u2028\u2029]/u;
+/** The blank pattern of Braille separates no words in texts that people write. */
+const unseen = /[\u2800\p{M}\p{Cf}\p{Default_Ignorable_Code_Point}]|(?![\t\n])\p{Cc}/gu;
+const variants = /\p{Nd}|\p{Pd}|\p{Zs}|[\u2212\u3002]/gu;
 
 function normalCharacter(code: number): string {
   const character = String.fromCodePoint(code);
   if (lineBreak.test(character)) return '\n';
-  const decomposed = isHangul(code) ? character : character.normalize('NFKD');
+  const decomposed = isHangul(code) ? character : withoutFrame(code, character.normalize('NFKD'));
   return decomposed.replace(unseen, '').replace(variants, (variant) => {
     if (variant === '\u3002') return '.';
     if (/\p{Nd}/u.test(variant)) return String(digitOf(variant.codePointAt(0) ?? 0));
-    return /[\p{Zs}\u2800]/u.test(variant) ? ' ' : '-';
+    return /\p{Zs}/u.test(variant) ? ' ' : '-';
   });
 }
 
