@@ -17,41 +17,43 @@ export interface SeenByViews {
 
 /**
  * Compares the log in that folder with the events to which the snapshots are bound. Snapshots of a log with another first
- * event are evidence of nothing: they are not used. Changes nothing; of a log that cannot be read nothing is known.
+ * event are evidence of nothing: they are not used. What cannot be read of the log contradicts none of them. Changes nothing.
  */
 export async function seenByViews(dataDir: string, dir: string): Promise<SeenByViews> {
   const views = viewsFile(dataDir);
   const bound = boundEvents(views);
-  if (bound.length === 0) return {};
-  let log: ReadOnlyLog | undefined;
+  const [newest] = bound;
+  if (newest === undefined) return {};
+  const seen = { position: parsePosition(newest.position), by: views };
+  const log = await readable(ReadOnlyLog.open(dir));
+  if (log === undefined) return { seen };
   try {
-    log = await ReadOnlyLog.open(dir);
-    const logId = await logIdOf(log);
-    const events = bound.filter((event) => event.logId === logId);
-    const [newest] = events;
-    if (newest === undefined) return {};
+    const logId = await readable(logIdOf(log));
+    if (logId !== undefined && logId !== newest.logId) return {};
     const head = await log.head();
-    const ahead = newest.position > head;
+    let isOther = false;
     let known: BoundEvent | undefined;
-    for (const event of events) {
+    for (const event of bound) {
       if (event.position > head) continue;
-      const found = await eventWithPosition(log, event.position);
-      if (found?.id === event.id && checksumOfEvent(found) === event.crc32) {
+      const found = await readable(eventWithPosition(log, event.position).then((one) => ({ one })));
+      if (found === undefined) continue;
+      if (found.one?.id === event.id && checksumOfEvent(found.one) === event.crc32) {
         known = event;
         break;
       }
+      isOther = true;
     }
-    const isOther = events.find(({ position }) => position <= head) !== known;
-    const position = parsePosition(newest.position);
-    if (!isOther) return ahead ? { seen: { position, by: views } } : {};
+    if (!isOther) return newest.position > head ? { seen } : {};
     const first = known === undefined ? 2 : parsePosition(known.position) + 1;
     const range = `positions ${formatPosition(first)} to ${newest.position}`;
     const reason = `${range} are missing: the log has other events there`;
     return { otherBranch: { files: [`${views} was built from them`], reason } };
-  } catch {
-    // the opening for writing reports it
-    return {};
   } finally {
-    await log?.close();
+    await log.close();
   }
+}
+
+/** Undefined when it cannot be read: the opening for writing reports that. */
+function readable<Value>(reading: Promise<Value>): Promise<Value | undefined> {
+  return reading.catch(() => undefined);
 }
