@@ -3,6 +3,7 @@
  * code, its status and its type. Errors of a provider become refusals through `refusalFromUpstream`.
  */
 import { LogUnavailable } from '../events/log.ts';
+import { isObject } from '../json/is-object.ts';
 import type { TranslationRefusal } from '../providers/translate/refusal.ts';
 import type { ErrorType } from '../providers/upstream-error.ts';
 
@@ -593,11 +594,19 @@ export const refusals = {
       param,
     ),
   internal: (cause: unknown) =>
-    refuse(
-      500,
-      'internal_error',
-      'The gateway failed to handle the request. The details are in its own log.',
-      {},
-      cause,
-    ),
+    isObject(cause) && cause.code === 'log_corrupted'
+      ? refuse(
+          500,
+          'log_damaged',
+          'A part of the event log that this request needs is damaged. The place is in the log of the gateway and in its readiness; "chancery log check" names it too.',
+          { retryHelps: false },
+          cause,
+        )
+      : refuse(
+          500,
+          'internal_error',
+          'The gateway failed to handle the request. The details are in its own log.',
+          {},
+          cause,
+        ),
 } as const;

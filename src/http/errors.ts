@@ -40,7 +40,7 @@ export function createErrorHandler(logError: (error: unknown, request: FastifyRe
     const isAdmin = request.url.startsWith('/admin/');
     const refusal = isAdmin ? thrown.withCode(thrown.status === 404 ? 'not_found' : 'invalid_request') : thrown;
     request.refusal = refusal;
-    if (refusal.code === 'internal_error') logError(refusal.cause ?? error, request);
+    if (refusal.code === 'internal_error' || refusal.code === 'log_damaged') logError(refusal.cause ?? error, request);
     if (isStillSending(request.raw)) reply.header('connection', 'close');
     const clientErrorFormat = clientErrorFormatOf(request);
     const headers = clientErrorFormat.headers({ ...refusalHeaders(refusal), 'x-request-id': request.id });

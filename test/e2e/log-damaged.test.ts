@@ -4,7 +4,8 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
-import { appendThings, filesOf } from '../events/log-files.ts';
+import { streamName } from '../../src/events/event.ts';
+import { filesOf, thing } from '../events/log-files.ts';
 import type { Answered } from '../support/answered.ts';
 import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
@@ -45,7 +46,10 @@ it.each([
     const dataDir = join(cwd, 'data');
     const dir = join(dataDir, 'log');
     const log = await EmbeddedLog.open(dir, { segmentBytes: 5_000, seal });
-    await appendThings(log, 0, 200);
+    const ids = Array.from({ length: 200 }, (_, n) => `resp_${n.toString(16).padStart(32, '0')}`);
+    for (const [n, id] of ids.entries()) {
+      await log.append([{ stream: streamName('response', id), events: [thing(n)], expectedRevision: 'any' }]);
+    }
     await log.settled();
     await log.close();
     const env = { LOG_URL: `file:${dir}` };
@@ -61,6 +65,15 @@ it.each([
       components: { storage: 'degraded' },
       log_damage: [expect.stringContaining(`segment ${name} at byte`)],
     });
+    const reads = ids.map(async (id) => {
+      const read = await ask(gateway.url, `/v1/responses/${id}`);
+      const { error } = (await read.json()) as { error: { code: string | null } };
+      return [read.status, error.code] as const;
+    });
+    const codes = new Map(await Promise.all(reads));
+    // the events are no responses: only what is damaged is no 404
+    expect([...codes.keys()].toSorted()).toEqual([404, 500]);
+    expect(codes.get(500)).toBe('log_damaged');
     await stop(gateway);
 
     rmSync(join(dataDir, 'views.db'));
