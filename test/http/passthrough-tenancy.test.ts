@@ -223,6 +223,50 @@ describe('a body under /p', () => {
     expect((await send(body(files.beta))).status).toBe(404);
   });
 
+  it.each<(id: string) => object>([
+    (id) => ({ file_ids: [[id]] }),
+    (id) => ({ file_id: { id } }),
+    (id) => ({ x_file_ids: { a: { b: [id] } } }),
+    (id) => ({ fileId: id }),
+    (id) => ({ cached_content: id }),
+    (id) => ({ cachedContent: id }),
+    (id) => ({ file_uri: id }),
+    (id) => ({ fileData: { fileUri: `https://generativelanguage.googleapis.com/v1beta/files/${id}` } }),
+    (id) => ({ voice: { id } }),
+    (id) => ({ '\u017fkill_id': id }),
+    (id) => ({ 's\u212aill_ids': [id] }),
+    (id) => ({ properties: { file_id: id } }),
+  ])('may not name it in another form (%#), as on /v1', async (reference) => {
+    const send = (path: string, model: string, more: object) =>
+      alpha.fetch(path, { json: { model, messages: user('hi'), ...more } });
+    for (const more of [reference(files.beta), { tools: [{ type: 'new', ...reference(files.beta) }] }]) {
+      const answers = [
+        await send('/p/openai/v1/chat/completions', 'simulated-small', more),
+        await send('/v1/chat/completions', 'openai/simulated-small', more),
+      ];
+      for (const answer of answers) expect([403, 404], await answer.clone().text()).toContain(answer.status);
+      expect(await answers[0]?.text()).toMatch(/not_found|stored_reference_denied/);
+    }
+  });
+
+  it('may have names of its own in schemas, and public videos', async () => {
+    const parameters = { type: 'object', properties: { file_id: { type: 'string' }, fileUri: { type: 'string' } } };
+    const more = { tools: [{ type: 'function', function: { name: 'f', parameters } }] };
+    const video = { fileUri: 'https://www.youtube.com/watch?v=x', voice: 'alloy' };
+    for (const one of [more, video]) {
+      const answer = await send(JSON.stringify({ ...asking(files.alpha), ...one }));
+      expect(answer.status, await answer.text()).toBe(200);
+    }
+  });
+
+  it('has a query that names only files that the caller sees', async () => {
+    const status = async (query: string) => (await alpha.fetch(`/p/openai/v1/models?${query}`)).status;
+    expect(await status(`file_id=${files.alpha}&limit=1`)).toBe(200);
+    expect(await status(`limit=1&file_id=${files.beta}`)).toBe(404);
+    expect(await status(`file%5Fids%5B0%5D=${files.beta}`)).toBe(404);
+    expect(await status('vector_store_id=vs_1')).toBe(403);
+  });
+
   it('may not name it in another spelling, encoding or size', async () => {
     const text = JSON.stringify(asking(files.beta));
     const escaped = text.replaceAll('file_id', '\\u0066ile_id');

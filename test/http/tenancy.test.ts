@@ -625,6 +625,29 @@ describe('a form that names a stored file', () => {
     expect(await errorOf(refused, 403)).toMatchObject({ code: 'stored_reference_denied' });
   });
 
+  it.each<(id: string) => readonly [string, string]>([
+    (id) => ['image[0].file_id ', id],
+    (id) => [' file_ids [0]', id],
+    (id) => ['file_id[a]', id],
+    (id) => ['image', JSON.stringify([{ file_id: id }])],
+    (id) => ['image', ` {"\\u0066ile_id":"${id}"}`],
+    (id) => ['image', `{"file_id":"a","file_id":"${id}"}`],
+    (id) => ['voice[id]', id],
+  ])('is refused in another form of a field (%#), also behind the file', async (field) => {
+    const id = await file();
+    const send = (caller: Caller, ...fields: (readonly [string, string | Blob])[]) =>
+      gateway.fetch('/v1/audio/transcriptions', { ...transcription(fields), ...as(caller) });
+    for (const fields of [
+      [model, field(id), sound],
+      [model, sound, field(id)],
+    ]) {
+      const answer = await send({ key: 'of bob' }, ...fields);
+      expect([400, 403, 404], await answer.clone().text()).toContain(answer.status);
+      expect(await answer.text()).toMatch(/late_field|stored_reference_denied|not_found/);
+    }
+    expect((await send({ key: 'of bob' }, model, ['prompt', '[file_id] is a word'], sound)).status).toBe(200);
+  });
+
   it('is refused when the id comes after the file in the form', async () => {
     const form = () => transcription([model, sound, ['file_id', 'any']]);
     const answer = await gateway.fetch('/v1/audio/transcriptions', { ...form(), ...as({ key: 'of bob' }) });

@@ -11,6 +11,7 @@ import {
   type Reference,
   referencesIn,
   referencesInForm,
+  referencesInQuery,
 } from '../model-request/references.ts';
 import { parseJson } from '../parse-json.ts';
 import { files, isObjectId, type TrackedObjects } from '../provider-objects/tracked.ts';
@@ -29,16 +30,18 @@ export interface KnownObjects {
 
 /** Checks the bytes of a request before its provider gets them. They are parsed only when they may name an object. */
 export function checkSent(known: KnownObjects): CheckSent {
-  return ({ body, json, fields, continues }, sight) => {
-    if (seesEverything(sight) || body === undefined) return undefined;
-    if (fields !== undefined) return checkAll([...referencesInForm(fields)], undefined, sight, known);
+  return ({ path, body, json, fields, continues }, sight) => {
+    if (seesEverything(sight)) return undefined;
+    const inQuery = path === undefined ? [] : [...referencesInQuery(path)];
+    if (body === undefined) return checkAll(inQuery, undefined, sight, known);
+    if (fields !== undefined) return checkAll([...inQuery, ...referencesInForm(fields)], undefined, sight, known);
     if (!(body instanceof Uint8Array)) throw new Error('a body that is not held cannot be checked');
     const bytes = withoutMark(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
     // JSON text in another encoding than UTF-8 always contains zero bytes.
     if (bytes.includes(0)) throw refusals.malformedJson('it is not valid UTF-8');
-    if (!mayName(bytes)) return undefined;
+    if (!mayName(bytes)) return checkAll(inQuery, undefined, sight, known);
     const parsed = json ?? parseJson(bytes);
-    return checkAll([...referencesIn(parsed, continues)], parsed, sight, known);
+    return checkAll([...inQuery, ...referencesIn(parsed, continues)], parsed, sight, known);
   };
 }
 

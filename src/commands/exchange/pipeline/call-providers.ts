@@ -160,8 +160,8 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
  * @throws Refusal
  */
 async function checkedPlan(plan: Plan<Relay>, context: Admitted, deps: ExchangeDependencies): Promise<Plan<Relay>> {
-  const fields = plan.kind === 'forward' ? plan.fields : undefined;
-  const checking = checkBody({ body: plan.body, fields }, context, deps);
+  const { fields, call } = plan.kind === 'forward' ? plan : {};
+  const checking = checkBody({ path: call?.path, body: plan.body, fields }, context, deps);
   if (checking !== undefined) await checking;
   const { instead } = plan;
   if (instead === undefined) return plan;

@@ -2,7 +2,7 @@
 import { type ForwardOperation, requestedUnits } from '../../../model-request/forward-operations.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
-import { kindOfField } from '../../../model-request/references.ts';
+import { referencesInForm } from '../../../model-request/references.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { Refusal, refusals } from '../../../refusal.ts';
 import { seesEverything } from '../../../visibility.ts';
@@ -101,7 +101,7 @@ export function formUpload(
     change: (name, value) => (name === 'provider' ? undefined : options.change(name, value)),
     late(name, value) {
       refuseLate(name, value, target);
-      if (!seesEverything(sight) && kindOfField(name) !== undefined) throw refusals.lateFileName(name);
+      if (!seesEverything(sight) && !referencesInForm([{ name, value }]).next().done) throw refusals.lateFileName(name);
     },
   });
   const repeatable = form.rest === undefined;
