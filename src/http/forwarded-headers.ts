@@ -44,9 +44,26 @@ const FORWARDED: ReadonlySet<string> = new Set([
   'x-title',
 ]);
 
-/** `x-goog-authenticated-…` is set by a proxy that authenticates, and names the user. */
-const FORWARDED_FAMILIES =
-  /^(?:anthropic|openai|x-anthropic|x-claude|x-codex|x-openai|x-stainless|x-goog(?!-authenticated-))-/;
+/** What the SDKs of each family send after its name. */
+const SDK_HEADERS: Readonly<Record<string, string>> = {
+  anthropic: 'version beta dangerous-direct-browser-access client-platform client-version client-sha workspace-id',
+  openai: 'organization project beta version conversation-id intent safety-identifier',
+  'x-goog':
+    'api-client user-project request-params request-reason fieldmask hash upload-protocol upload-command upload-offset ' +
+    'upload-file-name upload-content-type upload-header-content-length upload-header-content-type visibilities',
+  'x-stainless':
+    'lang package-version os arch runtime runtime-version async retry-count timeout read-timeout helper helper-method ' +
+    'poll-helper custom-poll-interval raw-response',
+};
+const OF_SDKS: ReadonlySet<string> = new Set(
+  Object.entries(SDK_HEADERS).flatMap(([family, rest]) => rest.split(' ').map((name) => `${family}-${name}`)),
+);
+
+/** Agents, whose headers change with each version. */
+const AGENTS = /^x-(?:anthropic|claude|codex|openai)-/;
+/** Parts of their names that are credentials, beside those that are one everywhere. */
+const NOT_OF_AGENTS =
+  /(?:key|token|secret|auth|password|passwd|credential|signature|jwt|assertion|cookie)s(?:-|$)|-(?:auth.*|bearer|pat|pass.*|pwd|pins?|otps?|private|login|sid|sess|sessid|access|tok)(?:-|$)/;
 
 /** Headers of the gateway or of the connection. No setting adds them. */
 const NEVER_FORWARDED: ReadonlySet<string> = new Set([
@@ -68,6 +85,10 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'x-request-id',
 ]);
 
+function isOfProviders(name: string): boolean {
+  return FORWARDED.has(name) || OF_SDKS.has(name) || (AGENTS.test(name) && !NOT_OF_AGENTS.test(name));
+}
+
 /** Whether a setting can add the name. @param name in lower case */
 export function mayBeForwarded(name: string): boolean {
   return !NEVER_FORWARDED.has(name) && !isCredentialHeader(name) && !name.startsWith('x-forwarded-');
@@ -86,7 +107,7 @@ export function forwardedHeaders(
   const headers: Record<string, string> = {};
   for (const name in given) {
     const value = given[name];
-    if (value === undefined || !(FORWARDED.has(name) || FORWARDED_FAMILIES.test(name) || added.has(name))) continue;
+    if (value === undefined || !(isOfProviders(name) || added.has(name))) continue;
     if (!mayBeForwarded(name) || isRemoved(name) || ofConnection.includes(name)) continue;
     headers[name] = typeof value === 'string' ? value : value.join(', ');
   }

@@ -163,6 +163,14 @@ const unknownNames = [
   'x-author',
   'x-cookies',
   'secretary',
+  ...['openai', 'anthropic', 'x-goog', 'x-stainless', 'x-claude', 'x-codex', 'x-openai'].flatMap((family) =>
+    [
+      ...['keys', 'secrets', 'tokens', 'passwords', 'cookies', 'signatures', 'credentials', 'bearer', 'pat'],
+      ...['passphrase', 'pass', 'pwd', 'pin', 'otp', 'pin-code', 'authz', 'tok', 'private', 'access'],
+    ].map((part) => `${family}-${part}`),
+  ),
+  'openai-any',
+  'x-goog-any',
 ];
 
 /** What providers' SDKs and agents send. */
@@ -185,6 +193,8 @@ const forwarded = [
   'x-goog-upload-protocol',
   'x-goog-user-project',
   'x-claude-code-session-id',
+  'x-codex-turn-metadata',
+  'x-openai-subagent',
   'x-session-id',
   'session_id',
   'x-app',
@@ -250,13 +260,13 @@ describe('a request that is passed on to a provider', () => {
       'x-hop-one: 1',
       'x-hop-two: 2',
       'x-hop-three: 3',
-      'openai-end: 4',
+      'openai-beta: 4',
     ];
     const answer = await rawAnswer(gateway.url, `${head.join('\r\n')}\r\n\r\n`);
     expect(answer?.status).toBe(200);
     const { headers } = scripted.last();
     for (const name of ['x-hop-one', 'x-hop-two', 'x-hop-three']) expect(headers[name]).toBeUndefined();
-    expect(headers['openai-end']).toBe('4');
+    expect(headers['openai-beta']).toBe('4');
   });
 });
 
