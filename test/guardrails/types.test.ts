@@ -364,6 +364,17 @@ describe('presidio', () => {
   });
   afterAll(() => new Promise((resolve) => analyzer.close(resolve)));
 
+  it('hides what extends over adjacent texts', async () => {
+    const parts = (...texts: readonly string[]) => ({
+      messages: [{ role: 'user', content: texts.map((text) => ({ type: 'text', text })) }],
+    });
+    const one = step('presidio', { analyzer_url: url });
+    const { body, runs } = await onPrompt(one, parts('😀 Zoë met Ja', 'ne', ' Doe and Jane.'));
+    expect(JSON.stringify(body)).not.toContain('Ja');
+    expect(JSON.stringify(body)).not.toContain('Doe');
+    expect(runs[0]?.findings).toEqual({ PERSON: 3 });
+  });
+
   it('replaces what the analyzer finds, offsets counted in code points', async () => {
     const placeholders = new Placeholders();
     const { body } = await onPrompt(

@@ -150,6 +150,12 @@ function* matchesOverJoints<Match extends Found>(
   return found;
 }
 
+/** Of what was found in the joined texts, what extends over several of them. */
+export function overJoints<Match extends Found>(texts: readonly string[], found: readonly Match[]): readonly Match[] {
+  const joints = jointsOf(texts);
+  return found.filter(({ start, end }) => isOverJoint(joints, start, end));
+}
+
 /** Where a text begins that continues another, in the joined texts. */
 function jointsOf(texts: readonly string[]): readonly number[] {
   let end = 0;
@@ -171,7 +177,7 @@ function isOverJoint(joints: readonly number[], start: number, end: number): boo
 }
 
 /** A replacement stands in the text where its match begins; the rest of the match is removed from the texts after it. */
-function withReplacements(texts: readonly string[], found: readonly JointMatch[]): readonly string[] {
+export function withReplacements(texts: readonly string[], found: readonly JointMatch[]): readonly string[] {
   let start = 0;
   let at = 0;
   return texts.map((text) => {

@@ -11,7 +11,7 @@ import type {
   GuardrailType,
 } from '../guardrail-type.ts';
 import type { Placeholders } from '../placeholders.ts';
-import { inTurns } from '../text/rewrite-parts.ts';
+import { inTurns, joinedRuns, overJoints, withReplacements } from '../text/rewrite-parts.ts';
 import { changedTexts, type Hide, hideKnownValues, hideRecorded, hideWith } from './anonymise.ts';
 import { allRoles, isConversation, rolesField, rolesMember } from './guarded-roles.ts';
 import { operators } from './hidden-value.ts';
@@ -178,6 +178,23 @@ function compiled(given: Config, { fetch }: GuardrailServices): CompiledGuardrai
       for (const { entity } of found) findings[entity] = (findings[entity] ?? 0) + 1;
       return hides ? withHidden(text, found, hide) : text;
     });
+    for (const run of joinedRuns(parts, isRead)) {
+      const own = run.map((index) => rewritten[index] ?? '');
+      const joined = own.join('');
+      if (joined.trim() === '') continue;
+      // What contains a placeholder is no value: its text was analyzed before.
+      const found = overJoints(own, await analyze(joined, signal)).filter(
+        ({ start, end }) => !joined.slice(start, end).includes('<'),
+      );
+      for (const { entity } of found) findings[entity] = (findings[entity] ?? 0) + 1;
+      if (!hides) continue;
+      const replaced = found.map(({ start, end, entity }) => ({
+        start,
+        end,
+        replacement: hide(entity, joined.slice(start, end)),
+      }));
+      for (const [at, text] of withReplacements(own, replaced).entries()) rewritten[run[at] ?? -1] = text;
+    }
     const entities = Object.keys(findings);
     if (entities.some((entity) => blocking.has(entity))) return { decision: blocks, findings };
     if (!hides) return entities.length > 0 ? { decision, findings } : { decision: allowed };
