@@ -14,6 +14,7 @@ import { type GatewayLog, storageHealth } from '../log/event-log.ts';
 import type { ModelRequests } from '../model-requests.ts';
 import { bodyLimits } from '../size-limits.ts';
 import type { ReceivedConnections, WorkerPlace } from '../workers/worker-place.ts';
+import { descriptorLimit, mostConnections, warningOfDescriptors } from './file-descriptors.ts';
 
 export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator' | 'admitRequest' | 'isStopping'> {
   readonly config: Config;
@@ -71,11 +72,23 @@ export function createGatewayServer(options: GatewayServerOptions) {
      * @returns its URL, for example `http://127.0.0.1:8080`
      */
     async listen(starting?: StartingServer, connections?: ReceivedConnections) {
+      const limit = descriptorLimit();
+      const most = limit === undefined ? Number.POSITIVE_INFINITY : mostConnections(limit);
+      const warning = limit === undefined ? undefined : warningOfDescriptors(limit, most);
+      if (warning !== undefined) logger.warn(warning);
+      if (Number.isFinite(most)) app.server.maxConnections = most;
       if (connections !== undefined) {
         await app.ready();
         // Starts the time limits of requests, which belong to a server that listens.
         app.server.emit('listening');
-        connections.receive((socket) => app.server.emit('connection', socket));
+        let open = 0;
+        connections.receive((socket) => {
+          // of a server that does not listen itself, Node does not count them
+          if (open >= most) return void socket.destroy();
+          open++;
+          socket.once('close', () => open--);
+          app.server.emit('connection', socket);
+        });
         return connections.url;
       }
       if (starting === undefined) await app.listen({ host, port });
