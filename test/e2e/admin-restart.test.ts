@@ -9,9 +9,6 @@ import { createSimulatedProvider } from '../../infra/simulated-provider/server.t
 import type { Answered } from '../support/answered.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
 
-/** Whether several gateways can use the log. */
-const isShared = (process.env['TEST_LOG_ENGINE'] ?? '') !== '';
-
 const folder = temporaryFolder();
 const provider = createSimulatedProvider();
 let upstream = '';
@@ -163,7 +160,7 @@ describe('settings of administrators', () => {
 });
 
 describe('spending and counts', () => {
-  it('are kept when the gateway is killed; its reservations are released, or spent on a log that gateways share', async () => {
+  it('are kept when the gateway is killed; what was reserved for a call in flight is spent', async () => {
     const run = ++runs;
     const first = await ready(await start(run));
     const { value } = await change(first.url, 'POST', '/admin/auth-keys', { name: 'spender', user_path: '/spender' });
@@ -189,14 +186,8 @@ describe('spending and counts', () => {
     expect(await hanging).toBe('cut off');
     provider.control.release();
     const second = await ready(await start(run));
-    if (isShared) {
-      // The provider may have served the answer (ADR 91).
-      expect(await spent(second.url)).toBe(1);
-    } else {
-      expect(await spent(second.url)).toBe(0.5);
-      expect(await say(second.url, value)).toEqual({ status: 200 });
-      await expect.poll(() => spent(second.url)).toBe(1);
-    }
+    // The provider may have served the answer (ADR 105).
+    expect(await spent(second.url)).toBe(1);
     expect(await say(second.url, value)).toMatchObject({ status: 429, code: 'budget_exceeded' });
   }, 60_000);
 

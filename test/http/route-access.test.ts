@@ -55,7 +55,8 @@ async function newKey(body: object): Promise<string> {
 
 beforeAll(async () => {
   echo = await startScriptedProvider();
-  echo.script((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
+  const answer = JSON.stringify({ choices: [{ index: 0, text: 'hi', finish_reason: 'stop' }] });
+  echo.script((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(answer));
   const nativeUrl = await native.listen();
   dashboardFolder = writeDashboard(mkdtempSync(join(tmpdir(), 'chancery-dashboard-')));
   subscribe('fastify.initialization', watch);
