@@ -162,7 +162,8 @@ describe('chancery guardrails replay --gateway', () => {
     ).toBe(0);
     expect(JSON.parse(shown.out())).toMatchObject({
       requests: 3,
-      verdicts: { blocked: 1 },
+      // The judge's two answers are no verdicts, which block with the fail mode `closed`.
+      verdicts: { blocked: 3 },
       sample: { state: 'evaluated', calls: 2 },
     });
     const [run] = await json(await gateway.fetch('/admin/guardrails/replay'));

@@ -117,7 +117,7 @@ describe('an exchange', () => {
     await done;
     expect(client.refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryHelps: false });
     expect(client.refusal?.message).toContain('The provider was called');
-    expect(client.refusal?.retryAfterSeconds).toBeUndefined();
+    expect(client.refusal?.retryAfterSeconds).toBe(1);
     expect(client.received).toBe('');
   });
 
