@@ -33,6 +33,7 @@ function counting(log: MemoryLog): { log: EventLog; readings: ReadAllOptions[] }
     readStream: { value: log.readStream.bind(log) },
     subscribe: { value: log.subscribe.bind(log) },
     head: { value: log.head.bind(log) },
+    status: { value: log.status.bind(log) },
     close: { value: log.close.bind(log) },
   });
   return { log: counted, readings };
