@@ -78,6 +78,7 @@ export async function seededProviders(): Promise<{
     RESPONSE_CACHE_ENABLED: 'true',
     GUARDRAILS_ENABLED: 'true',
     TAGGING_HEADER_1: 'X-Team',
+    BUDGETS_MAX_WAIT: '0',
   };
   for (const name of providerNames) {
     env[`${name.toUpperCase()}_BASE_URL`] = await providers[name].listen();
