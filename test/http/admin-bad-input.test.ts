@@ -37,9 +37,9 @@ describe.each(routes)('$method $path', ({ method, path }) => {
     ['is cut off', '{"a":'],
     ['is not text', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
     ['has an invalid number', '{"amount":NaN}'],
-    ['nests without end', '['.repeat(100_000)],
-  ])('refuses a body that %s', async (_what, body) => {
-    expect(await errorOf(await send(body), 400)).toMatchObject({ type: 'invalid_request_error', code: 'invalid_json' });
+    ['nests without end', '['.repeat(100_000), 'nested_too_deeply'],
+  ])('refuses a body that %s', async (_what, body, code = 'invalid_json') => {
+    expect(await errorOf(await send(body), 400)).toMatchObject({ type: 'invalid_request_error', code });
   });
 
   it.each(['[]', 'null', '"x"', '42', 'true'])('refuses %s, which is no object', async (body) => {

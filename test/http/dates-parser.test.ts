@@ -99,12 +99,16 @@ describe('a range of days', () => {
     expect(() => reportRange(range, 'UTC', now)).toThrow(expect.objectContaining({ status: 400, param: 'start_date' }));
   });
 
-  it.each(['0', '-3', '+3', '3.5', '1e1', ' 3', '3\0', '٣', 'many', '1'.repeat(10), ''])(
-    'ignores the number of days %j in the query of a report: the last thirty',
+  it.each(['0', '-3', '+3', '3.5', '1e1', ' 3', '3\0', '٣', 'many', '1'.repeat(10)])(
+    'refuses the number of days %j in the query of a report',
     (days) => {
-      expect(rangeAsked({ days })).toBe('2026-03-02 2026-03-31');
+      expect(() => rangeAsked({ days })).toThrow(expect.objectContaining({ status: 400, param: 'days' }));
     },
   );
+
+  it('takes an empty number of days in the query of a report as none: the last thirty', () => {
+    expect(rangeAsked({ days: '' })).toBe('2026-03-02 2026-03-31');
+  });
 
   it('uses the last of a repeated parameter', () => {
     expect(rangeAsked({ days: ['many', '2'] })).toBe('2026-03-30 2026-03-31');
