@@ -131,7 +131,7 @@ describe('a passthrough', () => {
         'x-gateway-user-path': '/team/ann',
         'x-request-id': 'pass-1',
         'anthropic-version': '2023-06-01',
-        'x-stainless-custom': 'kept',
+        'x-stainless-lang': 'kept',
         'content-type': 'text/x-odd; charset=x',
         'user-agent': 'my-agent/1',
         'proxy-authorization': 'Basic x',
@@ -145,7 +145,7 @@ describe('a passthrough', () => {
     const { headers, body } = scripted.last();
     expect(headers).toMatchObject({
       authorization: 'Bearer sk-upstream',
-      'x-stainless-custom': 'kept',
+      'x-stainless-lang': 'kept',
       'anthropic-version': '2023-06-01',
       'content-type': 'text/x-odd; charset=x',
       'x-request-id': 'pass-1',
