@@ -101,7 +101,8 @@ export function createProjectionRunner(
     // A power cut may keep the snapshot and lose the event: an event that is not on disk is evidence of nothing.
     for (let left = DURABLE_LOOKS; log.status().durableHead < position; left--) {
       if (left === 0) return;
-      await delay(DURABLE_LOOK_MS, undefined, { ref: false });
+      // The timer keeps the process: nothing else may be under way at a start.
+      await delay(DURABLE_LOOK_MS);
     }
     const [logId, event] = [await logIdOf(log), await eventWithPosition(log, position)];
     if (logId === undefined || event === undefined) return;
