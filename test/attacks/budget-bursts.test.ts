@@ -1,5 +1,5 @@
 /**
- * Random bursts of requests under a budget, with a new seed for each run: whatever comes at once, no budget is exceeded by
+ * Random bursts of requests under a budget, with a new seed for each run: no combination of requests exceeds a budget by
  * more than the last token of one request.
  *
  * `CHANCERY_TEST_SEED=7` repeats a run (its requests, not its timing); `ATTACK_BURSTS=200` makes so many bursts in all.

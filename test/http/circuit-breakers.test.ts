@@ -64,7 +64,7 @@ describe('the circuit breaker of a model', () => {
     expect(await status(a, 'good')).toBe(200);
   });
 
-  it('refuses everybody when the calls of several callers fail, and not the other models of the provider', async () => {
+  it('refuses every caller when the calls of several callers fail, and not the other models of the provider', async () => {
     const { gateway, status, calls } = await failing('one');
     const [a, b, c] = [await newKey(gateway), await newKey(gateway), await newKey(gateway)];
     for (let call = 0; call < 3; call++) expect(await status(a, `a ${call}`)).toBe(500);

@@ -19,7 +19,7 @@ export interface BoundedShare {
 
 /**
  * The whole bound where it fits. An answer without a limit gets at most half of what is free, if that is ample, so that
- * others have room beside it. When nobody else has reserved anything, the answer is limited to what is left.
+ * others have room beside it. When no other request has a reservation, the answer is limited to what is left.
  * @returns undefined when that leaves no useful answer, or too little is free beside others
  */
 export function boundedShare(

@@ -24,7 +24,7 @@ export interface TextPart {
   /** Parts of one message have the same number; numbers ascend in the order of the conversation. -1: outside messages. */
   readonly message: number;
   readonly text: string;
-  /** The index of the part of which this one is the continuation for whoever reads the request. */
+  /** The index of the part that this one continues: a reader of the request sees the two without a gap. */
   readonly follows?: number;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Stored objects that a request names for its provider to look up, and the checks of them, which `commands/files`
- * implements. A member is found by its name, at any depth, whatever the type of its part or tool; every text in it counts.
+ * implements. A member is found by its name, at any depth, in parts and tools of every type; every text in it counts.
  */
 import { jsonProblem, unbounded } from '../../json/body-scan.ts';
 import { parseExactly } from '../../json/exact-json.ts';

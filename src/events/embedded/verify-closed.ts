@@ -32,7 +32,7 @@ export async function verifyClosed(
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof LogCorrupted) onDamage(error);
-      // Other errors are the disk's: whatever reads the segment next reports them.
+      // Other errors are the disk's: the next reader of the segment reports them.
     }
   }
 }

@@ -62,7 +62,7 @@ describe.skipIf(!hasChdb)('queries that take too much memory', () => {
     const answers = await Promise.all(attackers);
     attacking = false;
     expect(await others).toBeGreaterThanOrEqual(3);
-    // Each met its own limit, none that of the engine, which is everybody's.
+    // Each exceeded its own limit, none the limit of the engine, which all queries share.
     for (const error of answers) expect(error).toMatch(/Query memory limit exceeded: .* maximum: 300\.00 MiB/);
   });
 

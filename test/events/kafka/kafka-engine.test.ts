@@ -225,7 +225,7 @@ describe.skipIf(shared === undefined)('a log on Kafka', () => {
       await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '3' }] });
     });
     await expect(readCount(engine, 1)).rejects.toThrow(PlaceLost);
-    // A reader that has read them needs them too: for everybody else the log is lost.
+    // A reader that has read them refuses the topic too: no other gateway can read the whole log.
     await expect(readCount(engine, 1, '3')).rejects.toThrow(PlaceLost);
   });
 

@@ -39,7 +39,7 @@ describe.each(['prompt', 'response', 'stream'] as const)('a hanging Presidio ana
     else expect(answer.status, await answer.text()).toBe(200);
   });
 
-  it('with fail_mode closed fails the request whatever the action is', async () => {
+  it('with fail_mode closed fails the request for every action', async () => {
     const name = `${phase}-closed`;
     await saveGuardrail(gateway, {
       ...{ name, type: 'presidio', config: { analyzer_url, action: 'warn' }, timeout_ms: 30 },

@@ -86,7 +86,7 @@ function mostFrequent<Value>(values: readonly Value[]): Value | undefined {
   )?.[0];
 }
 
-/** What failed calls have in common; two values of either are as many as any. */
+/** What failed calls have in common: one caller, one body, or neither. A second value shows that it is not common. */
 class InCommon {
   readonly #callers = new Set<string | undefined>();
   readonly #bodies = new Set<string | undefined>();
