@@ -3,15 +3,21 @@
  * more than the last token of one request.
  *
  * `CHANCERY_TEST_SEED=7` repeats a run (its requests, not its timing); `ATTACK_BURSTS=200` makes so many bursts in all.
+ * `ATTACK_BURSTS=60 npm run test:engine -- kafka --gateways 2 test/attacks/budget-bursts.test.ts` makes them all through two
+ * gateways with their log on a Kafka broker.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withSeveral } from '../gateways/several.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { gatewaysOfTests } from '../support/test-log.ts';
 import { json, modelsListed, user } from '../support/with-gateway.ts';
 
 const seed = Number(process.env['CHANCERY_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const bursts = Math.ceil(Number(process.env['ATTACK_BURSTS'] ?? 6) / 3);
-console.info(`budget bursts: CHANCERY_TEST_SEED=${seed} ATTACK_BURSTS=${bursts * 3}`);
+const engine = process.env['TEST_LOG_ENGINE'] ?? '';
+/** Where the bursts run, each in equal part: without `TEST_LOG_ENGINE`, also on two gateways of this file's own. */
+const places = engine === '' ? 3 : 1;
+const bursts = Math.ceil(Number(process.env['ATTACK_BURSTS'] ?? 6) / places);
+console.info(`budget bursts: CHANCERY_TEST_SEED=${seed} ATTACK_BURSTS=${bursts * places}`);
 
 const simulated = { models: ['m', 'n'], responses: 'absent' } as const;
 const MODEL = 'llamacpp/m';
@@ -143,10 +149,14 @@ function attack(kind: string, sends: () => readonly Fetch[]): void {
   });
 }
 
-describe.each([
+type Place = readonly [name: string, kind: string, env: Record<string, string>];
+const inFiles: readonly Place[] = [
   ['one gateway', 'one', {}],
   ['two workers', 'workers', { GATEWAY_WORKERS: '2' }],
-] as const)('%s', (_name, kind, env) => {
+];
+const onEngine: readonly Place[] = [[`${gatewaysOfTests} gateways on ${engine}`, engine, {}]];
+
+describe.each(engine === '' ? inFiles : onEngine)('%s', (_name, kind, env) => {
   let gateway: TestGateway;
   beforeAll(async () => {
     gateway = await startTestGateway({ simulated, env });
@@ -156,7 +166,7 @@ describe.each([
   attack(kind, () => [gateway.fetch]);
 });
 
-describe('two gateways on one log', () => {
+describe.runIf(engine === '')('two gateways on one log', () => {
   const several = withSeveral({ delays: [0, 20], simulated, env: { LOG_LEASE: '30s' } });
   attack('two', () => several.all.map(({ fetch }) => fetch));
 });
