@@ -4,8 +4,9 @@
  * spend no more than a budget has.
  *
  * A reservation counts from its `cost.reserved` until usage replaces it, its exchange ends, or its work that continues
- * after the exchange is settled. When a gateway ends an exchange whose provider's answer it does not know (the one that
- * called it was killed or cut off), the reservation counts as spent: the provider may have served all of it. It belongs to no period: a new period, a reset and the end of a lease release nothing.
+ * after the exchange is settled. When a gateway ends an exchange of another one that was killed or cut off, and nothing on
+ * record tells what it cost, the reservation counts as spent: the provider may have served all of it. A reservation belongs
+ * to no period: a new period, a reset and the end of a lease release nothing.
  */
 import { z } from 'zod';
 import {
@@ -83,7 +84,7 @@ const savedShared = z.object({
 
 export const sharedSpendView: Projection<SharedSpendState> = {
   name: 'shared-spend',
-  version: 2,
+  version: 3,
   filter: {
     types: [
       ...(spendView.filter.types ?? []),
@@ -226,7 +227,7 @@ function chargeReservation(state: SharedSpendState, account: CostAccount, at: nu
   charge(state.spend, { ...account, labels: account.labels, at, nano, isNow: nano > 0 });
 }
 
-/** Usage that the provider reported is all of it; an estimate is of what was recorded, and the provider may have served more. */
+/** The cost that is known, from the provider's report or from the recorded text, replaces the reservation. */
 function spend(
   state: SharedSpendState,
   { stream, at, data }: RecordedEvent<string, z.infer<typeof usageRecorded.data>>,
@@ -235,8 +236,7 @@ function spend(
   const spent = Number(data.totalCost ?? 0);
   replaceBySpent(state, stream, spent);
   if (ended?.stream !== stream || !ended.isCharged) return;
-  const isKnown = data.totalCost !== null && data.estimated === undefined;
-  chargeReservation(state, ended, at, -(isKnown ? ended.amount : Math.min(ended.amount, spent)));
+  if (data.totalCost !== null) chargeReservation(state, ended, at, -ended.amount);
 }
 
 function replaceBySpent(state: SharedSpendState, stream: StreamName, spent: number): void {

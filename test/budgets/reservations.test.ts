@@ -82,7 +82,7 @@ describe('a reservation', () => {
       return isEstimated ? { ...event, data: { ...Object(event.data), estimated: true } } : event;
     };
     expect(spentAfter()).toEqual([60]);
-    expect(spentAfter(usage(25, true))).toEqual([60]);
+    expect(spentAfter(usage(25, true))).toEqual([25]);
     expect(spentAfter(usage(null, false))).toEqual([60]);
     expect(spentAfter(usage(25, false))).toEqual([25]);
     expect(spentAfter(used(MONDAY, { cost: 25, exchange: 'b' }))).toEqual([85]);

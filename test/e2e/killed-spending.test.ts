@@ -1,4 +1,5 @@
 /** What the requests cost that a gateway was serving when it was killed. */
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import type { Answered } from '../support/answered.ts';
@@ -10,6 +11,7 @@ const MODEL = 'llamacpp/m';
 const CHAT = '/v1/chat/completions';
 /** US dollars for one token of an answer. */
 const TOKEN = 0.001;
+const request = { model: MODEL, max_tokens: 50, messages: [{ role: 'user', content: 'Write 20 words.' }] };
 let upstream = '';
 
 beforeAll(async () => {
@@ -21,7 +23,13 @@ afterAll(async () => {
   folder.remove();
 });
 
-const start = () => serve({ dataDir: folder.path, env: { LLAMACPP_BASE_URL: upstream, LOG_URL: '' } });
+const start = (name: string, workers: string, env: Record<string, string> = {}) =>
+  serve({
+    dataDir: join(folder.path, `${name}-${workers}`),
+    env: { LLAMACPP_BASE_URL: upstream, LOG_URL: '', GATEWAY_WORKERS: workers, ...env },
+  });
+
+const pricing = { input_per_mtok: 1, output_per_mtok: TOKEN * 1_000_000 };
 
 async function put(url: string, path: string, json: object): Promise<void> {
   const answer = await ask(url, path, { method: 'PUT', json });
@@ -33,17 +41,27 @@ async function budgetsOf(url: string): Promise<Map<string, Answered>> {
   return new Map(budgets.map((row: Answered) => [row.user_path, row]));
 }
 
-describe('requests that a killed gateway was serving', () => {
+/** What is reserved in the budget of the path, once it is more than this. Each worker reads the log at its own pace. */
+async function reservedIn(url: string, path: string, least: number): Promise<number> {
+  let reserved = 0;
+  const read = async () => {
+    reserved = (await budgetsOf(url)).get(path)?.reserved;
+    return reserved;
+  };
+  await expect.poll(read).toBeGreaterThan(least);
+  return reserved;
+}
+
+describe.each(['1', '2'])('requests that a killed gateway with %s workers was serving', (workers) => {
   it('cost the recorded usage, else the estimate of the recorded text, else what was reserved', async () => {
-    const first = await start();
+    const first = await start('kept', workers);
     const { url } = first;
-    const pricing = { input_per_mtok: 1, output_per_mtok: TOKEN * 1_000_000 };
     await put(url, '/admin/model-pricing-overrides', { selector: MODEL, pricing });
     for (const path of ['hanging', 'streamed', 'whole'])
       await put(url, `/admin/budgets/%2F${path}/daily`, { amount: 10 });
     const send = (path: string, body: object) =>
       ask(url, CHAT, {
-        json: { model: MODEL, max_tokens: 50, messages: [{ role: 'user', content: 'Write 20 words.' }], ...body },
+        json: { ...request, ...body },
         headers: { 'x-gateway-user-path': path },
       });
     await (await send('/whole', {})).text();
@@ -52,14 +70,17 @@ describe('requests that a killed gateway was serving', () => {
     const before = provider.requests.length;
     const hanging = Array.from({ length: 30 }, () => send('/hanging', { simulate: { hang: true } }).catch(() => {}));
     await expect.poll(() => provider.requests.length, { timeout: 15_000 }).toBe(before + 30);
-    const reserved = (await budgetsOf(url)).get('/hanging')?.reserved;
-    expect(reserved).toBeGreaterThan(30 * 50 * TOKEN);
+    const reserved = await reservedIn(url, '/hanging', 30 * 50 * TOKEN);
+    await expect.poll(async () => (await budgetsOf(url)).get('/whole')?.reserved).toBe(0);
     const whole = (await budgetsOf(url)).get('/whole')?.spent;
     first.process.kill('SIGKILL');
     await first.process.exited;
     await Promise.all(hanging);
 
-    const second = await start();
+    const second = await start('kept', workers);
+    // A worker closes what the one before it has left open as soon as it has taken over.
+    await expect.poll(async () => (await budgetsOf(second.url)).get('/streamed')?.reserved).toBe(0);
+    await expect.poll(async () => (await budgetsOf(second.url)).get('/hanging')?.reserved).toBe(0);
     const rows = await budgetsOf(second.url);
     expect(rows.get('/hanging')).toMatchObject({ spent: reserved, reserved: 0 });
     expect(rows.get('/whole')).toMatchObject({ spent: whole, reserved: 0 });
@@ -69,6 +90,27 @@ describe('requests that a killed gateway was serving', () => {
     const again = await ask(second.url, '/admin/usage/recalculate-pricing', { json: { confirmation: 'recalculate' } });
     expect(again.status, await again.text()).toBe(200);
     expect((await budgetsOf(second.url)).get('/hanging')).toMatchObject({ spent: reserved });
+    second.process.kill('SIGTERM');
+    await second.process.exited;
+  }, 60_000);
+
+  it('cost what was reserved where the log does not hold the text', async () => {
+    const first = await start('not-kept', workers, { LOGGING_LOG_BODIES: 'false' });
+    const { url } = first;
+    await put(url, '/admin/model-pricing-overrides', { selector: MODEL, pricing });
+    await put(url, '/admin/budgets/%2Funread/daily', { amount: 10 });
+    const streamed = await ask(url, CHAT, {
+      json: { ...request, stream: true, simulate: { holdAfterChunks: 8 } },
+      headers: { 'x-gateway-user-path': '/unread' },
+    });
+    await streamed.body?.getReader().read();
+    const reserved = await reservedIn(url, '/unread', 50 * TOKEN);
+    first.process.kill('SIGKILL');
+    await first.process.exited;
+
+    const second = await start('not-kept', workers);
+    await expect.poll(async () => (await budgetsOf(second.url)).get('/unread')?.spent).toBe(reserved);
+    expect((await budgetsOf(second.url)).get('/unread')).toMatchObject({ reserved: 0 });
     second.process.kill('SIGTERM');
     await second.process.exited;
   }, 60_000);

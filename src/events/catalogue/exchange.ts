@@ -232,7 +232,7 @@ export const attemptStarted = defineEvent({
       .string()
       .optional()
       .describe(
-        'nano-dollars that the budgets of the request reserve for it, where one gateway uses the log: its cost when the gateway is killed before anything of the answer is recorded',
+        'nano-dollars that the budgets of the request reserve for it, where one gateway uses the log: its cost when the gateway is killed and the record does not tell what the answer cost',
       ),
     request: attemptRequest.optional().describe('what is sent to the provider; absent in events of earlier versions'),
   }),

@@ -4,7 +4,7 @@ import type { RecordedEvent } from '../../../src/events/event.ts';
 import { formatPosition } from '../../../src/events/sequence-position.ts';
 import type { ProviderCall, SentRequest } from '../evidence.ts';
 import { RecordedLog } from '../recorded-log.ts';
-import { BUDGET_USD, type Burst, checkBurst, emptyBurstSum, servedUsd } from './budget-burst.ts';
+import { BUDGET_USD, type Burst, checkBurst, emptyBurstSum, notRecordedUsd, servedUsd } from './budget-burst.ts';
 import { checkKeys, type KeyHistory, type KeyProbe } from './check-keys.ts';
 import { checkMadeOnce } from './check-made-once.ts';
 import { checkOwners, takeoversIn } from './check-owners.ts';
@@ -67,6 +67,24 @@ describe('the provider’s count of a budget', () => {
     expect(found(BUDGET_USD * 10 + 1, false)).toHaveLength(1);
     expect(found(10, false)).toEqual([]);
     expect(found(10, true)).toHaveLength(1);
+  });
+
+  it('may exceed the budget by what no event shows of streams that another gateway closed', () => {
+    const log = (actor: 'system' | 'master', estimated: boolean) => {
+      const events = [
+        { type: 'request.received', context: { userPath: '/budget/1' } },
+        { type: 'cost.reserved', data: { amount: '150000000' } },
+        { type: 'usage.recorded', data: { totalCost: '50000000', estimated }, context: { actor } },
+      ] as unknown as RecordedEvent[];
+      return { exchanges: new Map([['y', { id: 'y', events }]]) };
+    };
+    expect(notRecordedUsd('/budget/1', log('system', true))).toBeCloseTo(0.1);
+    expect(notRecordedUsd('/budget/1', log('system', false))).toBe(0);
+    expect(notRecordedUsd('/budget/1', log('master', true))).toBe(0);
+    expect(notRecordedUsd('/budget/2', log('system', true))).toBe(0);
+    const found = (count: number) => checkBurst(burst(false), served(count), emptyBurstSum(), 0.1);
+    expect(found(BUDGET_USD * 10 + 1)).toEqual([]);
+    expect(found(BUDGET_USD * 10 + 2)).toHaveLength(1);
   });
 });
 

@@ -21,7 +21,7 @@ import { createChance, type Random } from '../random.ts';
 import { readUntil } from '../read-log.ts';
 import { RecordedLog } from '../recorded-log.ts';
 import { Upstreams } from '../upstreams.ts';
-import { type Burst, budgetBurst, checkBurst, setPrice } from './budget-burst.ts';
+import { type Burst, budgetBurst, checkBurst, notRecordedUsd, setPrice } from './budget-burst.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkMadeOnce } from './check-made-once.ts';
 import { checkOwners, takeoversIn } from './check-owners.ts';
@@ -304,7 +304,7 @@ class SeveralRun {
       ...checkKeys(histories, calls),
       ...checkMadeOnce(conversations, log),
       ...follow.flatMap((client) => client.violations()),
-      ...(burst === undefined ? [] : checkBurst(burst, calls, this.#sum.burst)),
+      ...(burst === undefined ? [] : checkBurst(burst, calls, this.#sum.burst, notRecordedUsd(burst.path, log))),
     ];
     for (const { check, what } of found) this.#complain(check, what);
     if (found.length > 0)

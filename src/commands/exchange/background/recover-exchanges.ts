@@ -206,7 +206,10 @@ async function close(
     events.noteFailed(record, refusal, { status: sentStatus, reason: why, chunks: chunks.length, responseId });
   }
   const recordsUsage = request.workflow?.off?.includes('usage') !== true;
-  if (attempt !== undefined && chunks.length > 0 && recordsUsage) {
+  // Where bodies are not kept, nothing tells what the answer cost: the reservation is charged.
+  const isUnread = recorded.isReserved && why !== 'cancelled' && chunks.every(({ body }) => body === undefined);
+  let isCharged = false;
+  if (attempt !== undefined && chunks.length > 0 && recordsUsage && !isUnread) {
     const { provider, providerType: type } = attempt;
     const dialect = deps.dialects.get(request.dialect);
     const answerRelay: Relay | undefined =
@@ -228,14 +231,16 @@ async function close(
       const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
       const parts = parsedRequest === undefined ? undefined : [partOf(model, parsedRequest.json)];
       events.noteDeferred(record, { parts, ...work }, facts, request);
+      isCharged = true;
     }
     // A forwarded request need not cost anything, such as a list or a file.
     else if (dialect !== undefined || usage.source === 'provider' || estimate !== undefined) {
       const { charged, cost } = priced(spent, estimate, deps.pricing);
       events.noteUsage(record, charged, cost, request);
+      isCharged = true;
     }
   }
-  if (chunks.length === 0 && recordsUsage && why !== 'cancelled') noteReservation(recorded, record, deps.dialects);
+  if (!isCharged && recordsUsage && why !== 'cancelled') noteReservation(recorded, record, deps.dialects);
   try {
     await record.flush('durable');
   } catch (error) {

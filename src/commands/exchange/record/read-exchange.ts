@@ -9,6 +9,7 @@ import {
   attemptFailed,
   attemptStarted,
   chunkReceived,
+  costReserved,
   exchangeEnds,
   exchangeFailed,
   historyReplayed,
@@ -40,6 +41,8 @@ export interface RecordedExchange {
   readonly attempt: Attempt | undefined;
   /** Whether the attempt has not failed. */
   readonly isUnderWay: boolean;
+  /** Whether budgets had reserved its cost. */
+  readonly isReserved: boolean;
   /** Chunks of the last attempt. */
   readonly chunks: readonly RecordedEvent[];
   /** What the client got of the last attempt, where guardrails evaluated it. */
@@ -79,6 +82,7 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
     const nothing = {
       attempt: undefined,
       isUnderWay: false,
+      isReserved: false,
       chunks: [],
       delivered: [],
       plugins: [],
@@ -107,6 +111,7 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
       const begun = {
         attempt,
         isUnderWay: true,
+        isReserved: recorded.isReserved || Number(attempt.reservedCost ?? 0) > 0,
         chunks: [],
         delivered: [],
         historyReplayed: isReplayed,
@@ -114,6 +119,8 @@ export function withEvent(recorded: RecordedExchange | undefined, event: Recorde
       };
       return { ...recorded, ...begun, last: event };
     }
+    case costReserved.type:
+      return { ...recorded, isReserved: true, last: event };
     case attemptFailed.type:
       return { ...recorded, isUnderWay: false, last: event };
     case historyReplayed.type:
