@@ -224,6 +224,16 @@ describe.each([...failing, ...incomplete])('%s that streams %s', (provider, _wha
   });
 });
 
+it('a stream that begins with an error fails with it, although its provider keeps the connection open', async () => {
+  await answering((response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(sse({ error }));
+  });
+  const body = { model: 'llamacpp/scripted', messages: user('hi'), stream: true };
+  const answer = await gateway.post('/v1/chat/completions', body);
+  expect(await errorOf(answer, 502)).toMatchObject({ message: expect.stringContaining(MESSAGE) });
+  await expectFailed(answer);
+});
+
 it.each(incompleteTranslated)(
   '%s that streams %s fails for clients of responses and chat',
   async (provider, _, given) => {

@@ -225,7 +225,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     }
     if (refusal !== undefined) {
       if (!begun && isExceeded) return { kind: 'failed', refusal, malformed: true };
-      if (!begun) return { kind: 'failed', refusal, failure };
+      // After the error that the provider reported, a failure is the gateway's own end of the call.
+      if (!begun) return { kind: 'failed', refusal, failure: terminal ? undefined : failure };
       return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
     }
     if (received.firstByteMs === undefined) {
