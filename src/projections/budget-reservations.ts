@@ -155,27 +155,19 @@ export interface WantedReservation extends CostAccount {
   readonly at: number;
 }
 
-/**
- * Which budget has no room for the reservation, which replaces that of its exchange. Of several, the one whose period ends
- * last: it determines when a retry can succeed.
- * @param more nano-dollars to count as reserved that the log does not show yet
- */
-export function exceededBy(
-  state: SharedSpendState,
-  { stream, userPath, labels, amount, isBounded, at }: WantedReservation,
-  more: (meter: Meter) => number = () => 0,
-): ExceededMeter | undefined {
-  let exceeded: ExceededMeter | undefined;
-  for (const room of roomsFor(state, { stream, userPath, labels, at }, more)) {
-    const { meter, spent, reserved, end } = room;
-    const margin = isBounded ? 0 : meter.amount * UNBOUNDED_MARGIN;
-    const fits = spent < meter.amount && spent + reserved + amount + margin <= meter.amount;
-    if (!fits && (exceeded === undefined || end > exceeded.end)) exceeded = room;
-  }
-  return exceeded;
+/** Whether the budget has room for the reservation. */
+export function hasRoom(
+  { meter, spent, reserved }: Pick<ExceededMeter, 'spent' | 'reserved'> & { readonly meter: Pick<Meter, 'amount'> },
+  { amount, isBounded }: Pick<WantedReservation, 'amount' | 'isBounded'>,
+): boolean {
+  const margin = isBounded ? 0 : meter.amount * UNBOUNDED_MARGIN;
+  return spent < meter.amount && spent + reserved + amount + margin <= meter.amount;
 }
 
-/** The budgets of an exchange, with what is spent and what others have reserved. @param more as in `exceededBy` */
+/**
+ * The budgets of an exchange, with what is spent and what others have reserved.
+ * @param more nano-dollars to count as reserved that the log does not show yet
+ */
 export function roomsFor(
   state: SharedSpendState,
   { stream, userPath, labels, at }: Omit<WantedReservation, 'amount' | 'isBounded'>,
@@ -194,7 +186,9 @@ function reserve(state: SharedSpendState, event: RecordedEvent<string, z.infer<t
   const { stream, at, context, data } = event;
   const { bounded: isBounded, labels } = data;
   const wanted = { stream, userPath: context.userPath ?? '/', labels, amount: Number(data.amount), isBounded, at };
-  state.refused = exceededBy(state, wanted);
+  const exceeded = roomsFor(state, wanted).filter((room) => !hasRoom(room, wanted));
+  // The one whose period ends last determines when a retry can succeed.
+  state.refused = exceeded.toSorted((one, other) => other.end - one.end)[0];
   if (state.refused === undefined) replace(state, wanted);
 }
 

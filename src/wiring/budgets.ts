@@ -10,7 +10,7 @@ import { type Meter, readMeter } from '../projections/budget-meter.ts';
 import {
   deferredFor,
   type ExceededMeter,
-  exceededBy,
+  hasRoom,
   reservedBy,
   reservedFor,
   roomsFor,
@@ -103,12 +103,9 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
     get any() {
       return ledger.any;
     },
-    metersOf: ledger.metersOf,
     reservedBy: (stream) => reservedBy(running.state, stream),
-    exceededBy(wanted, more) {
-      const exceeded = exceededBy(running.state, wanted, ({ scope, subject }) => more(scope, subject));
-      return exceeded && exceededBudget(exceeded, wanted.at);
-    },
+    fitsWithoutBound: ({ budget: { amount, spent }, reserved }, nano) =>
+      hasRoom({ meter: { amount }, spent, reserved }, { amount: nano, isBounded: nano === 0 }),
     roomsFor: (exchange, more) =>
       roomsFor(running.state, exchange, ({ scope, subject }) => more(scope, subject)).map((room) =>
         exceededBudget(room, exchange.at),

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BudgetGate, type BudgetHold, type BudgetMeter } from '../../src/commands/admission/budget-gate.ts';
+import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
+import { BudgetGate, type BudgetHold } from '../../src/commands/admission/budget-gate.ts';
 import type { CostForecast } from '../../src/commands/admission/cost-forecast.ts';
+import { SharedBudgetGate } from '../../src/commands/admission/shared-budget-gate.ts';
 import type { Charge } from '../../src/commands/model-request/admission.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
@@ -376,4 +378,46 @@ test('of two hundred requests at once against a budget for ten, ten are let thro
     }
   });
   expect(outcomes.filter((outcome) => outcome === 'served')).toHaveLength(10);
+});
+
+describe.each(['one gateway', 'several gateways'])('with %s', (kind) => {
+  /** 60 of 100 are reserved by others. */
+  function half() {
+    const budget: BudgetMeter = {
+      ...{ scope: 'user_path', subject: '/', periodSeconds: 3600, amount: 100, end: NOW + 90_500, spent: 0 },
+    };
+    if (kind === 'one gateway') {
+      const gate = new BudgetGate({ any: true, metersOf: () => [budget] }, () => NOW, 60_000);
+      gate.admit(requestFor({ exchangeId: 'other' }), () => ({
+        least: 0,
+        likely: 0,
+        most: 60,
+        bound: 60,
+        learned: true,
+      }));
+      return gate;
+    }
+    const ledger = {
+      any: true,
+      reservedBy: () => 0,
+      roomsFor: () => [{ budget, reserved: 60 }],
+      fitsWithoutBound: () => true,
+      deferred: () => 0,
+      whenProcessed: async () => {},
+    };
+    return new SharedBudgetGate(ledger, () => NOW, 60_000);
+  }
+  const forecast = (likely: number, bound?: number) => () => ({ least: 0, likely, most: likely, bound, learned: true });
+
+  test('a request that waits for room is not overtaken by one that cannot wait', async () => {
+    const gate = half();
+    const leaves = new AbortController();
+    const waiting = gate.admitWhenRoom(requestFor({ exchangeId: 'a' }), forecast(5, 50), leaves.signal);
+    expect(waiting).toBeInstanceOf(Promise);
+    const other = () => gate.admitWhenRoom(requestFor({ exchangeId: 'b' }), forecast(5), leaves.signal);
+    expect(refusalOf(other).code).toBe('budget_exceeded');
+    leaves.abort();
+    await expect(waiting).rejects.toMatchObject({ code: 'budget_exceeded' });
+    expect(other()).toMatchObject({ hold: {} });
+  });
 });

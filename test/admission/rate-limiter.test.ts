@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BudgetGate, type BudgetMeter } from '../../src/commands/admission/budget-gate.ts';
+import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
+import { BudgetGate } from '../../src/commands/admission/budget-gate.ts';
 import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
 import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
 import { LimitAdmission } from '../../src/commands/admission/limit-admission.ts';

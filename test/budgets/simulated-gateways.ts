@@ -1,14 +1,14 @@
 /** Gateways that read one log late, stop and are taken over: their budgets, without their servers. */
 import { expect } from 'vitest';
-import type { BudgetHold, BudgetMeter } from '../../src/commands/admission/budget-gate.ts';
+import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
+import type { BudgetHold } from '../../src/commands/admission/budget-gate.ts';
 import { SharedBudgetGate } from '../../src/commands/admission/shared-budget-gate.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { costReserved } from '../../src/events/catalogue/exchange.ts';
 import { type Position, type RecordedEvent, type StreamName, streamName } from '../../src/events/event.ts';
 import { type Meter, readMeter } from '../../src/projections/budget-meter.ts';
 import {
-  type ExceededMeter,
-  exceededBy,
+  hasRoom,
   reservedBy,
   reservedFor,
   roomsFor,
@@ -16,7 +16,6 @@ import {
   sharedSpendView,
 } from '../../src/projections/budget-reservations.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { metersOn, metersUnder } from '../../src/projections/spend.ts';
 import { requestFor } from '../admission/request.ts';
 import { at, budget, MONDAY, used } from './history.ts';
 import { type Account, context, deferred, ended, hourly, interrupted, refused, settled } from './reserved-history.ts';
@@ -72,22 +71,12 @@ export class Simulation {
       ...meter,
       ...readMeter(meter, gateway.state.spend.budgets.settings, ms),
     });
-    const exceeded = (one: ExceededMeter | undefined, ms: number) =>
-      one && { budget: view(one.meter, ms), reserved: one.reserved, at: ms };
     const gate = new SharedBudgetGate(
       {
         any: true,
-        metersOf: (path, labels, ms) =>
-          [
-            ...metersOn(gateway.state.spend, path),
-            ...(labels ?? []).flatMap((label) => metersUnder(gateway.state.spend, label)),
-          ].map((meter) => view(meter, ms)),
         reservedBy: (stream) => reservedBy(gateway.state, stream),
-        exceededBy: (wanted, more) =>
-          exceeded(
-            exceededBy(gateway.state, wanted, ({ scope, subject }) => more(scope, subject)),
-            wanted.at,
-          ),
+        fitsWithoutBound: ({ budget, reserved }, amount) =>
+          hasRoom({ meter: budget, spent: budget.spent, reserved }, { amount, isBounded: amount === 0 }),
         roomsFor: (exchange, more) =>
           roomsFor(gateway.state, exchange, ({ scope, subject }) => more(scope, subject)).map((room) => ({
             ...{ budget: view(room.meter, exchange.at), reserved: room.reserved, at: exchange.at },

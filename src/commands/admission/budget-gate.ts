@@ -8,25 +8,24 @@
  */
 import type { StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
-import { usdOf } from '../budgets/money.ts';
 import type { AdmissionRequest, Charge, ReservationOnLog } from '../model-request/admission.ts';
-import { budgetPeriodLabel } from '../period.ts';
-import { type Refusal, refusals } from '../refusal.ts';
-import { mayNameAmounts } from '../visibility.ts';
-import { boundedShare, mayFitLater } from './bounded-share.ts';
+import type { Refusal } from '../refusal.ts';
+import {
+  type BoundedShare,
+  type BudgetMeter,
+  budgetSubject,
+  type CompleteForecast,
+  completed,
+  type FitsWithoutBound,
+  type Room,
+  refusalOf,
+  SumsBySubject,
+  shareOf,
+  subjectsOfRooms,
+} from './budget-decision.ts';
 import type { SetLimit } from './cost-bound.ts';
 import type { CostForecast } from './cost-forecast.ts';
-import { WaitingRequests } from './waiting-requests.ts';
-
-/** A budget, and the amount spent in its current period. Nano-dollars; milliseconds since the epoch. */
-export interface BudgetMeter {
-  readonly scope: 'user_path' | 'label';
-  readonly subject: string;
-  readonly periodSeconds: number;
-  readonly amount: number;
-  readonly end: number;
-  readonly spent: number;
-}
+import { type AdmittedHold, type Deciding, WaitingRequests } from './waiting-requests.ts';
 
 /** The spent amounts, as far as the log has been read. */
 export interface SpendLedger {
@@ -50,12 +49,7 @@ export interface BudgetAdmission {
     request: AdmissionRequest,
     forecast: () => CostForecast,
     signal: AbortSignal,
-  ): AdmittedHold | Promise<AdmittedHold>;
-}
-
-export interface AdmittedHold {
-  /** Undefined when no budget counts the request. */
-  readonly hold: BudgetHold | undefined;
+  ): AdmittedHold<BudgetHold> | Promise<AdmittedHold<BudgetHold>>;
 }
 
 /** The reservation of one exchange. */
@@ -80,24 +74,14 @@ export interface BudgetHold {
   settle(isRecorded: boolean): void;
 }
 
-const UNKNOWN_COST_DIVISOR = 10;
-
-/** What a request would reserve: nothing yet when it has to wait. */
-interface Decision {
-  readonly amount: number;
-  readonly limit?: SetLimit | undefined;
-}
-
 export class BudgetGate implements BudgetAdmission {
   readonly #ledger: SpendLedger;
   readonly #now: () => number;
   /** Reserved nano-dollars by subject: all budgets of one path, or of one label, together. */
   readonly #reserved = new SumsBySubject();
-  /** What running and waiting requests are likely to cost. */
-  readonly #likely = new SumsBySubject();
   /** Reservations that the ledger has not counted yet, by the stream in which their cost is recorded. */
   readonly #holds = new Map<StreamName, Hold>();
-  readonly #waiting: WaitingRequests;
+  readonly #waiting: WaitingRequests<BudgetHold>;
 
   /**
    * @param now milliseconds since the epoch
@@ -124,110 +108,80 @@ export class BudgetGate implements BudgetAdmission {
    * @throws Refusal 429 `budget_exceeded`
    */
   admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
-    return this.#attempt(request, forecast, () => false)?.hold;
+    return this.#waiting.admitNow(request, this.#deciding(request, forecast)).hold;
   }
 
   admitWhenRoom(
     request: AdmissionRequest,
     forecast: () => CostForecast,
     signal: AbortSignal,
-  ): AdmittedHold | Promise<AdmittedHold> {
-    let subjects: readonly string[] = [];
-    let likely = 0;
-    const mayWait = (meters: readonly BudgetMeter[], expected: CompleteForecast): boolean => {
-      subjects = subjectsOfMeters(meters);
-      likely = expected.learned ? expected.likely : expected.least;
-      const rooms = meters.map((budget) => ({
-        ...{ budget, reserved: this.#reservedIn(budget), likely: this.#likely.get(keyOf(budget)) + likely },
-      }));
-      return expected.bound !== undefined && mayFitLater(rooms, { bound: expected.bound });
-    };
-    const first = this.#attempt(request, forecast, (meters, expected) => {
-      return this.#waiting.hasPlace(request.bodyBytes) && mayWait(meters, expected);
-    });
-    if (first !== undefined) return first;
-    this.#likely.add(subjects, likely);
-    const leave = () => {
-      this.#likely.add(subjects, -likely);
-      likely = 0;
-    };
-    const attempt = (isLast: boolean) => {
-      leave();
-      const admitted = this.#attempt(
-        request,
-        forecast,
-        (meters, expected) => !isLast && mayWait(meters, expected),
-        true,
-      );
-      if (admitted === undefined) this.#likely.add(subjects, likely);
-      return admitted;
-    };
-    return this.#waiting.wait(subjects.join(' '), request.bodyBytes, attempt, signal);
+  ): AdmittedHold<BudgetHold> | Promise<AdmittedHold<BudgetHold>> {
+    return this.#waiting.admit(request, this.#deciding(request, forecast), signal);
   }
 
-  /** @returns undefined when the request waits. @throws Refusal */
-  #attempt(
-    request: AdmissionRequest,
-    forecast: () => CostForecast,
-    mayWait: (meters: readonly BudgetMeter[], expected: CompleteForecast) => boolean,
-    isNext = false,
-  ): AdmittedHold | undefined {
-    const { caller, labels, exchangeId } = request;
-    const at = this.#now();
-    const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, at);
-    if (meters.length === 0) return { hold: undefined };
-    const subjects = subjectsOfMeters(meters);
-    const expected = completed(forecast(), meters);
-    const isBehind = !isNext && this.#waiting.isQueued(subjects.join(' '));
-    const decision = isBehind ? undefined : this.#decide(meters, expected);
-    if (decision === undefined) {
-      if (mayWait(meters, expected)) return undefined;
-      throw this.#refusal(meters, expected, at, caller);
-    }
+  #deciding(request: AdmissionRequest, forecast: () => CostForecast): Deciding<BudgetHold> {
+    return {
+      rooms: () => this.#roomsFor(request),
+      forecast,
+      fits: fitsAlone,
+      now: this.#now,
+      hold: (...decided) => this.#reserve(request, ...decided),
+    };
+  }
+
+  #reserve(
+    { caller, labels, exchangeId }: AdmissionRequest,
+    share: BoundedShare,
+    expected: CompleteForecast,
+    rooms: readonly Room[],
+  ): BudgetHold {
     const stream = streamName('exchange', exchangeId);
-    const hold = this.#hold(stream, subjects, decision.amount, expected.learned ? expected.likely : 0);
-    let { limit } = decision;
+    const hold = this.#hold(stream, subjectsOfRooms(rooms), share.amount, expected.learned ? expected.likely : 0);
+    let { limit } = share;
+    const refuse = (at: readonly Room[], what: CompleteForecast) =>
+      refusalOf(at, what, fitsAlone, { at: this.#now(), caller });
     const expectInstead = (other: CostForecast) => {
       hold.expect(0);
-      const now = this.#now();
-      const metersNow = this.#ledger.metersOf(caller.userPath ?? '/', labels, now);
-      const instead = completed(other, metersNow.length === 0 ? meters : metersNow);
-      const changed = this.#decide(metersNow, instead);
-      if (changed === undefined) throw this.#refusal(metersNow, instead, now, caller);
+      const roomsNow = this.#roomsFor({ caller, labels });
+      const instead = completed(other, roomsNow.length === 0 ? rooms : roomsNow);
+      const changed = shareOf(roomsNow, instead, fitsAlone);
+      if (changed === undefined) throw refuse(roomsNow, instead);
       limit = changed.limit;
       hold.expect(changed.amount);
     };
     return {
-      hold: {
-        get limit() {
-          return limit;
-        },
-        get reserved() {
-          return hold.expected;
-        },
-        reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
-        expect: expectInstead,
-        defer: () => hold.defer(),
-        again: () => {
-          const now = this.#now();
-          const metersNow = this.#ledger.metersOf(caller.userPath ?? '/', labels, now);
-          const isOver = metersNow.some((meter) => meter.spent + this.#reservedIn(meter) > meter.amount);
-          return isOver ? this.#refusal(metersNow, { ...expected, bound: 0 }, now, caller) : undefined;
-        },
-        charge: (charge) => hold.charge(charge),
-        settle: (isRecorded) => {
-          hold.settle(isRecorded);
-          if (hold.over) this.#holds.delete(stream);
-        },
+      get limit() {
+        return limit;
+      },
+      get reserved() {
+        return hold.expected;
+      },
+      reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
+      expect: expectInstead,
+      defer: () => hold.defer(),
+      again: () => {
+        const roomsNow = this.#roomsFor({ caller, labels });
+        const isOver = roomsNow.some(({ budget, reserved }) => budget.spent + reserved > budget.amount);
+        return isOver ? refuse(roomsNow, { ...expected, bound: 0 }) : undefined;
+      },
+      charge: (charge) => hold.charge(charge),
+      settle: (isRecorded) => {
+        hold.settle(isRecorded);
+        if (hold.over) this.#holds.delete(stream);
       },
     };
   }
 
+  #roomsFor({ caller, labels }: Pick<AdmissionRequest, 'caller' | 'labels'>): readonly Room[] {
+    const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
+    return meters.map((budget) => ({ budget, reserved: this.#reserved.get(budgetSubject(budget)) }));
+  }
+
   /** Restores the reservation of work that started before a restart and has not ended. */
   restore(stream: StreamName, account: Pick<AdmissionRequest, 'labels'> & { readonly userPath: string }, nano: number) {
-    const meters = this.#ledger.metersOf(account.userPath, account.labels, this.#now());
-    if (meters.length === 0) return;
-    const hold = this.#hold(stream, subjectsOfMeters(meters), nano, nano);
+    const rooms = this.#ledger.metersOf(account.userPath, account.labels, this.#now()).map((budget) => ({ budget }));
+    if (rooms.length === 0) return;
+    const hold = this.#hold(stream, subjectsOfRooms(rooms), nano, nano);
     hold.defer();
     hold.settle(true);
   }
@@ -241,13 +195,13 @@ export class BudgetGate implements BudgetAdmission {
   }
 
   #hold(stream: StreamName, subjects: readonly string[], amount: number, likely: number): Hold {
-    this.#likely.add(subjects, likely);
+    this.#waiting.likely.add(subjects, likely);
     const hold = new Hold(
       (change) => {
         this.#reserved.add(subjects, change);
         if (change < 0) this.#waiting.retry();
       },
-      () => this.#likely.add(subjects, -likely),
+      () => this.#waiting.likely.add(subjects, -likely),
     );
     hold.expect(amount);
     this.#holds.set(stream, hold);
@@ -261,69 +215,6 @@ export class BudgetGate implements BudgetAdmission {
     hold.counted(nano);
     if (hold.over) this.#holds.delete(stream);
   }
-
-  /** @returns undefined when it does not fit */
-  #decide(meters: readonly BudgetMeter[], forecast: CompleteForecast): Decision | undefined {
-    const { bound, limit, most } = forecast;
-    if (bound === undefined) {
-      return meters.some((meter) => isExceeded(meter, this.#reservedIn(meter), forecast))
-        ? undefined
-        : { amount: most };
-    }
-    const rooms = meters.map((budget) => ({ budget, reserved: this.#reservedIn(budget) }));
-    return boundedShare(rooms, { bound, limit });
-  }
-
-  #refusal(
-    meters: readonly BudgetMeter[],
-    forecast: CompleteForecast,
-    at: number,
-    caller: AdmissionRequest['caller'],
-  ): Refusal {
-    const { bound } = forecast;
-    const exceeded = meters.filter((meter) => {
-      const reserved = this.#reservedIn(meter);
-      return bound === undefined
-        ? isExceeded(meter, reserved, forecast)
-        : meter.spent >= meter.amount || meter.spent + reserved + bound > meter.amount;
-    });
-    // Of several exceeded budgets, the one whose period ends last determines when a retry can succeed. None is exceeded for
-    // a request that others precede.
-    const [first, ...others] = exceeded.length === 0 ? meters : exceeded;
-    if (first === undefined) throw new Error('a request without a budget was refused');
-    const last = others.reduce((one, other) => (other.end > one.end ? other : one), first);
-    return refusalOfBudget(last, this.#reservedIn(last), at, caller);
-  }
-
-  #reservedIn(meter: BudgetMeter): number {
-    return this.#reserved.get(keyOf(meter));
-  }
-}
-
-/** Nano-dollars by subject. */
-export class SumsBySubject {
-  readonly #sums = new Map<string, number>();
-
-  get(subject: string): number {
-    return this.#sums.get(subject) ?? 0;
-  }
-
-  add(subjects: readonly string[], change: number): void {
-    if (change === 0) return;
-    for (const subject of subjects) {
-      const left = this.get(subject) + change;
-      if (left > 0) this.#sums.set(subject, left);
-      else this.#sums.delete(subject);
-    }
-  }
-}
-
-export function subjectsOfMeters(meters: readonly BudgetMeter[]): string[] {
-  return [...new Set(meters.map(keyOf))];
-}
-
-function keyOf({ scope, subject }: BudgetMeter): string {
-  return `${scope}:${subject}`;
 }
 
 class Hold {
@@ -398,53 +289,11 @@ class Hold {
   }
 }
 
-interface CompleteForecast extends CostForecast {
-  readonly likely: number;
-  readonly most: number;
-}
-
-function completed(forecast: CostForecast, meters: readonly BudgetMeter[]): CompleteForecast {
-  const likely = Math.ceil(forecast.likely ?? shareOf(meters));
-  return { ...forecast, likely, most: Math.max(likely, Math.ceil(forecast.most ?? 0)) };
-}
-
-/** A share of the smallest budget. It bounds the number of concurrent requests while their cost is unknown. */
-export function shareOf(meters: readonly BudgetMeter[]): number {
-  return Math.min(...meters.map(({ amount }) => amount)) / UNKNOWN_COST_DIVISOR;
-}
-
 /**
  * When other reservations exist, a request is refused unless the longest answer that it allows fits. Without other
  * reservations, its likely cost decides, and an estimate without samples does not refuse it.
  */
-function isExceeded(
-  { amount, spent }: BudgetMeter,
-  reserved: number,
-  { least, likely, most, learned }: CompleteForecast,
-): boolean {
-  if (spent >= amount || spent + reserved + least > amount) return true;
-  return reserved > 0 ? spent + reserved + most > amount : learned && spent + likely > amount;
-}
-
-/** @param at milliseconds since the epoch */
-export function refusalOfBudget(
-  exceeded: BudgetMeter,
-  reserved: number,
-  at: number,
-  caller: AdmissionRequest['caller'],
-): Refusal {
-  const seconds = Math.max(1, Math.ceil((exceeded.end - at) / 1000));
-  const message = mayNameAmounts(caller, exceeded) ? messageOf(exceeded, reserved) : plainMessageOf(exceeded);
-  return refusals.budgetExceeded(message, seconds);
-}
-
-/** The message without amounts. */
-function plainMessageOf({ subject, periodSeconds }: BudgetMeter): string {
-  return `The ${budgetPeriodLabel(periodSeconds)} budget of '${subject}' does not allow this request.`;
-}
-
-function messageOf({ subject, periodSeconds, amount, spent }: BudgetMeter, reserved: number): string {
-  const budget = `The ${budgetPeriodLabel(periodSeconds)} budget of '${subject}', ${usdOf(amount)} USD,`;
-  const rest = reserved > 0 ? ` and ${usdOf(reserved)} USD are reserved for requests under way` : '';
-  return `${budget} does not allow this request: ${usdOf(spent)} USD are spent${rest}.`;
-}
+const fitsAlone: FitsWithoutBound = ({ budget: { amount, spent }, reserved }, { least, likely, most, learned }) => {
+  if (spent >= amount || spent + reserved + least > amount) return false;
+  return reserved > 0 ? spent + reserved + most <= amount : !learned || spent + likely <= amount;
+};

@@ -10,54 +10,49 @@
 import type { Position, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { AdmissionRequest, Charge, ReservationOnLog } from '../model-request/admission.ts';
-import { Refusal } from '../refusal.ts';
-import { boundedShare, mayFitLater } from './bounded-share.ts';
+import type { Refusal } from '../refusal.ts';
 import {
-  type AdmittedHold,
-  type BudgetAdmission,
-  type BudgetHold,
+  type BoundedShare,
   type BudgetMeter,
+  completed,
+  type FitsWithoutBound,
+  likelyOf,
+  type Room,
+  refusalOf,
   refusalOfBudget,
-  type SpendLedger,
   SumsBySubject,
   shareOf,
-  subjectsOfMeters,
-} from './budget-gate.ts';
+  subjectsOfRooms,
+} from './budget-decision.ts';
+import type { BudgetAdmission, BudgetHold, SpendLedger } from './budget-gate.ts';
 import type { SetLimit } from './cost-bound.ts';
 import type { CostForecast } from './cost-forecast.ts';
-import { WaitingRequests } from './waiting-requests.ts';
+import { type AdmittedHold, type Deciding, WaitingRequests } from './waiting-requests.ts';
 
-/** A reservation that an exchange wants in place of the one that it has. Nano-dollars; milliseconds since the epoch. */
-export interface WantedCost {
+/** The exchange that wants a reservation in place of the one that it has. Milliseconds since the epoch. */
+export interface WantingExchange {
   readonly stream: StreamName;
   readonly userPath: string;
   readonly labels: readonly string[] | undefined;
-  readonly amount: number;
-  readonly isBounded: boolean;
   readonly at: number;
 }
 
 /** A budget without room, with the amount reserved in it. */
-export interface ExceededBudget {
-  readonly budget: BudgetMeter;
-  readonly reserved: number;
+export interface ExceededBudget extends Room {
   readonly at: number;
 }
 
 /** Spending and reservations of all gateways, as far as the log has been read. */
-export interface SharedLedger extends SpendLedger {
+export interface SharedLedger extends Pick<SpendLedger, 'any'> {
   /** Nano-dollars that the exchange has reserved. */
   reservedBy(stream: StreamName): number;
-  /** @param more of each budget, nano-dollars to count as reserved that the log does not show yet */
-  exceededBy(
-    wanted: WantedCost,
-    more: (scope: BudgetMeter['scope'], subject: string) => number,
-  ): ExceededBudget | undefined;
-  /** The budgets of an exchange, and what others have reserved in them. @param more as in `exceededBy` */
-  roomsFor(
-    exchange: Omit<WantedCost, 'amount' | 'isBounded'>,
-    more: (scope: BudgetMeter['scope'], subject: string) => number,
-  ): readonly ExceededBudget[];
+  /**
+   * The budgets of an exchange, and what others have reserved in them.
+   * @param more of each budget, nano-dollars to count as reserved that the log does not show yet
+   */
+  roomsFor(exchange: WantingExchange, more: (scope: BudgetMeter['scope'], subject: string) => number): readonly Room[];
+  /** Whether the order of the log admits this amount of a request without a bound, if nothing precedes it. */
+  fitsWithoutBound(room: Room, amount: number): boolean;
   /** Nano-dollars that are reserved for work which continues after its exchange, in all budgets of a path or label. */
   deferred(scope: BudgetMeter['scope'], subject: string): number;
   whenProcessed(position: Position): Promise<void>;
@@ -68,9 +63,7 @@ export class SharedBudgetGate implements BudgetAdmission {
   readonly #now: () => number;
   /** Nano-dollars of this gateway that the log does not show yet, by subject: all budgets of one path, or of one label. */
   readonly #unread = new SumsBySubject();
-  /** What running and waiting requests of this gateway are likely to cost. */
-  readonly #likely = new SumsBySubject();
-  readonly #requests: WaitingRequests;
+  readonly #requests: WaitingRequests<BudgetHold>;
   /** Those whose decision has not been read. */
   readonly #waiting = new Map<StreamName, SharedHold>();
 
@@ -89,42 +82,29 @@ export class SharedBudgetGate implements BudgetAdmission {
   }
 
   admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
-    const { caller, labels } = request;
-    const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
-    return meters.length === 0 ? undefined : this.#holdOf(request, meters, forecast());
+    return this.#requests.admitNow(request, this.#deciding(request, forecast)).hold;
   }
 
   admitWhenRoom(
     request: AdmissionRequest,
     forecast: () => CostForecast,
     signal: AbortSignal,
-  ): AdmittedHold | Promise<AdmittedHold> {
-    const { caller, labels, bodyBytes } = request;
-    const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
-    if (meters.length === 0) return { hold: undefined };
-    const subjects = subjectsOfMeters(meters);
-    const group = subjects.join(' ');
-    let likely = 0;
-    const attempt = (isLast: boolean, isBehind: boolean): AdmittedHold | undefined => {
-      this.#likely.add(subjects, -likely);
-      likely = 0;
-      const now = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
-      if (now.length === 0) return { hold: undefined };
-      const expected = forecast();
-      const mayWait = !isLast && this.#mayFitLater(request, expected);
-      if (!isBehind || !mayWait) {
-        try {
-          return { hold: this.#holdOf(request, now, expected) };
-        } catch (error) {
-          if (!(error instanceof Refusal) || !mayWait) throw error;
-        }
-      }
-      likely = likelyOf(expected);
-      this.#likely.add(subjects, likely);
-      return undefined;
+  ): AdmittedHold<BudgetHold> | Promise<AdmittedHold<BudgetHold>> {
+    return this.#requests.admit(request, this.#deciding(request, forecast), signal);
+  }
+
+  #deciding(request: AdmissionRequest, forecast: () => CostForecast): Deciding<BudgetHold> {
+    const { caller, labels, exchangeId } = request;
+    const stream = streamName('exchange', exchangeId);
+    const unread = (scope: BudgetMeter['scope'], subject: string) => this.#unread.get(`${scope}:${subject}`);
+    return {
+      rooms: () => this.#ledger.roomsFor({ stream, userPath: caller.userPath ?? '/', labels, at: this.#now() }, unread),
+      forecast,
+      fits: (room, { most }) => this.#ledger.fitsWithoutBound(room, most),
+      now: this.#now,
+      hold: (share, expected, rooms) => this.#hold(request, share, { expected, rooms }),
+      deferred: ({ budget }) => this.#ledger.deferred(budget.scope, budget.subject),
     };
-    const first = attempt(!this.#requests.hasPlace(bodyBytes), this.#requests.isQueued(group));
-    return first ?? this.#requests.wait(group, bodyBytes, (isLast) => attempt(isLast, false), signal);
   }
 
   /** The log was read further: reservations may have been released. */
@@ -132,25 +112,14 @@ export class SharedBudgetGate implements BudgetAdmission {
     this.#requests.retry();
   }
 
-  #mayFitLater({ caller, labels, exchangeId }: AdmissionRequest, expected: CostForecast): boolean {
-    const { bound } = expected;
-    if (bound === undefined) return false;
-    const stream = streamName('exchange', exchangeId);
-    const exchange = { stream, userPath: caller.userPath ?? '/', labels, at: this.#now() };
-    const more = (scope: BudgetMeter['scope'], subject: string) => this.#unread.get(`${scope}:${subject}`);
-    const rooms = this.#ledger.roomsFor(exchange, more).map(({ budget, reserved }) => {
-      const { scope, subject } = budget;
-      const others = this.#likely.get(`${scope}:${subject}`) + this.#ledger.deferred(scope, subject);
-      const likely = others + likelyOf(expected);
-      return { budget, reserved, likely };
-    });
-    return mayFitLater(rooms, { bound });
-  }
-
-  #holdOf(request: AdmissionRequest, meters: readonly BudgetMeter[], forecast: CostForecast): SharedHold {
-    const subjects = subjectsOfMeters(meters);
-    const likely = likelyOf(forecast);
-    const hold = new SharedHold(request, meters, {
+  #hold(
+    request: AdmissionRequest,
+    share: BoundedShare,
+    { expected, rooms }: { readonly expected: CostForecast; readonly rooms: readonly Room[] },
+  ): SharedHold {
+    const subjects = subjectsOfRooms(rooms);
+    const likely = likelyOf(expected);
+    const hold = new SharedHold(request, rooms, {
       ledger: this.#ledger,
       now: this.#now,
       unread: (scope, subject) => this.#unread.get(`${scope}:${subject}`),
@@ -161,11 +130,11 @@ export class SharedBudgetGate implements BudgetAdmission {
       await: (stream, one) => this.#waiting.set(stream, one),
       forget: (stream) => {
         this.#waiting.delete(stream);
-        this.#likely.add(subjects, -likely);
+        this.#requests.likely.add(subjects, -likely);
       },
     });
-    hold.expect(forecast);
-    this.#likely.add(subjects, likely);
+    hold.want(share, expected);
+    this.#requests.likely.add(subjects, likely);
     return hold;
   }
 
@@ -176,10 +145,6 @@ export class SharedBudgetGate implements BudgetAdmission {
     this.#waiting.delete(stream);
     hold.read(exceeded);
   }
-}
-
-function likelyOf({ learned, likely = 0, least }: CostForecast): number {
-  return learned ? likely : least;
 }
 
 interface HoldParts {
@@ -196,9 +161,9 @@ class SharedHold implements BudgetHold {
   readonly #request: AdmissionRequest;
   readonly #stream: StreamName;
   readonly #subjects: readonly string[];
-  /** What an unknown cost is expected to be. */
-  readonly #share: number;
-  #wanted: Pick<WantedCost, 'amount' | 'isBounded'> = { amount: 0, isBounded: true };
+  /** The budgets at its admission. */
+  readonly #rooms: readonly Room[];
+  #wanted = { amount: 0, isBounded: true };
   limit: SetLimit | undefined;
   readonly reserved = undefined;
   /** The part of it that the log does not show yet. */
@@ -212,23 +177,37 @@ class SharedHold implements BudgetHold {
     decided: (position) => this.#decided(position),
   };
 
-  constructor(request: AdmissionRequest, meters: readonly BudgetMeter[], parts: HoldParts) {
+  constructor(request: AdmissionRequest, rooms: readonly Room[], parts: HoldParts) {
     this.#request = request;
     this.#parts = parts;
     this.#stream = streamName('exchange', request.exchangeId);
-    this.#subjects = subjectsOfMeters(meters);
-    this.#share = shareOf(meters);
+    this.#subjects = subjectsOfRooms(rooms);
+    this.#rooms = rooms;
   }
 
   reserve(nano: number, bound?: number): void {
-    this.#want({ amount: Math.ceil(bound ?? nano), isBounded: bound !== undefined });
+    this.expect({ least: nano, likely: nano, most: nano, bound, learned: true });
   }
 
-  expect({ bound, limit, likely, most }: CostForecast): void {
-    const share = bound === undefined ? undefined : boundedShare(this.#rooms(), { bound, limit });
-    const amount = Math.ceil(share?.amount ?? bound ?? Math.max(likely ?? this.#share, most ?? 0));
-    this.#want({ amount, isBounded: bound !== undefined || amount === 0 });
-    this.limit = share?.limit;
+  expect(forecast: CostForecast): void {
+    const { ledger, now } = this.#parts;
+    const { caller, labels } = this.#request;
+    const at = now();
+    const exchange = { stream: this.#stream, userPath: caller.userPath ?? '/', labels, at };
+    const rooms = ledger.roomsFor(exchange, this.#others);
+    const expected = completed(forecast, rooms.length === 0 ? this.#rooms : rooms);
+    const fits: FitsWithoutBound = (room, { most }) => ledger.fitsWithoutBound(room, most);
+    const share = shareOf(rooms, expected, fits);
+    if (share === undefined) throw refusalOf(rooms, expected, fits, { at, caller });
+    this.want(share, expected);
+  }
+
+  want({ amount: nano, limit }: BoundedShare, { bound }: Pick<CostForecast, 'bound'>): void {
+    const amount = Math.ceil(nano);
+    this.#wanted = { amount, isBounded: bound !== undefined || amount === 0 };
+    this.limit = limit;
+    this.#isDue = true;
+    this.#showUnread(Math.max(0, amount - this.#parts.ledger.reservedBy(this.#stream)));
   }
 
   /** The log decides on it. */
@@ -253,29 +232,11 @@ class SharedHold implements BudgetHold {
     this.#showUnread(0);
   }
 
-  #want(wanted: Pick<WantedCost, 'amount' | 'isBounded'>): void {
-    const { ledger } = this.#parts;
-    const exceeded = ledger.exceededBy(this.#costOf(wanted), this.#others);
-    if (exceeded !== undefined) throw this.#refusal(exceeded);
-    this.#wanted = wanted;
-    this.#isDue = true;
-    this.#showUnread(Math.max(0, wanted.amount - ledger.reservedBy(this.#stream)));
-  }
-
-  #rooms(): readonly ExceededBudget[] {
-    return this.#parts.ledger.roomsFor(this.#costOf({ amount: 0, isBounded: true }), this.#others);
-  }
-
   /** What other exchanges of this gateway have reserved and the log does not show yet. */
   readonly #others = (scope: BudgetMeter['scope'], subject: string): number => {
     const isOwn = this.#subjects.includes(`${scope}:${subject}`);
     return this.#parts.unread(scope, subject) - (isOwn ? this.#unread : 0);
   };
-
-  #costOf(wanted: Pick<WantedCost, 'amount' | 'isBounded'>): WantedCost {
-    const { caller, labels } = this.#request;
-    return { ...wanted, stream: this.#stream, userPath: caller.userPath ?? '/', labels, at: this.#parts.now() };
-  }
 
   #next(): ReturnType<ReservationOnLog['next']> {
     const { amount, isBounded } = this.#wanted;
@@ -291,11 +252,8 @@ class SharedHold implements BudgetHold {
     await this.#parts.ledger.whenProcessed(position);
     if (this.#decision === undefined) throw new Error(`the reservation of ${this.#stream} is not in the log`);
     const { exceeded } = this.#decision;
-    return exceeded === undefined ? undefined : this.#refusal(exceeded);
-  }
-
-  #refusal({ budget, reserved, at }: ExceededBudget): Refusal {
-    return refusalOfBudget(budget, reserved, at, this.#request.caller);
+    if (exceeded === undefined) return undefined;
+    return refusalOfBudget(exceeded.budget, exceeded.reserved, exceeded.at, this.#request.caller);
   }
 
   #showUnread(unread: number): void {
