@@ -334,7 +334,7 @@ async function startComponents(
       responseCache === undefined ? undefined : (position) => responseCache.cache.whenIndexed(position),
   });
   limits.registerUsage(app, reports.usageFigures, lease.readToPresent);
-  registerPassthroughRoutes(app, { config, log, registry, access, requests });
+  registerPassthroughRoutes(app, { config, log, registry, access, limits, requests });
   registerAdminRoutes(app, {
     config,
     log,

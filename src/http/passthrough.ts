@@ -47,6 +47,8 @@ export interface PassthroughOptions {
   mayUse(caller: Caller, provider: string): boolean;
   /** The routes of a provider that do not touch stored objects. All others need a caller with unrestricted sight. */
   readonly stateless: StatelessRoutes;
+  /** Whether budgets may count a request: JSON is then read completely, since it names the model. */
+  countsBudgets(): boolean;
   /** Also runs a refused call, which is then recorded. */
   readonly run: (call: Passthrough | RefusedPassthrough, client: Client) => Promise<void>;
 }
@@ -134,12 +136,30 @@ function registerRoute(app: Routes, options: PassthroughOptions): void {
     if (isRestricted && !options.stateless.has(provider.type, request.method, path)) {
       throw refusals.passthroughScopeDenied(request.method, path.split('?', 1)[0] ?? path);
     }
-    const body = await bodyOf(request, limits, isRestricted);
+    const body = await bodyOf(
+      request,
+      limits,
+      isRestricted || (options.countsBudgets() && isPlainJson(request, limits.whole)),
+    );
     read.body = body.body;
     if (isRestricted) checkedJson(request, body.body, options.bounds);
     const headers = forwardedHeaders(request.headers, isRemoved, addedHeaders.request);
-    return { provider, path, headers, addedAnswerHeaders: addedHeaders.answer, body, bodyLimitBytes: limits.streamed };
+    return {
+      provider,
+      path,
+      headers,
+      addedAnswerHeaders: addedHeaders.answer,
+      body,
+      bodyLimitBytes: limits.streamed,
+      bounds: options.bounds,
+    };
   }
+}
+
+/** Whether the body is JSON of at most this size that is not encoded. */
+function isPlainJson({ headers }: FastifyRequest, limitBytes: number): boolean {
+  const isJson = /^application\/json\b/i.test(headers['content-type'] ?? '');
+  return isJson && headers['content-encoding'] === undefined && Number(headers['content-length']) <= limitBytes;
 }
 
 /**

@@ -87,6 +87,8 @@ export function createLimits(options: LimitsOptions) {
     },
     /** The expected cost and tokens of one request of a batch. */
     forecast: ((...request) => forecaster.ofBatch(...request)) satisfies CostForecaster['ofBatch'],
+    /** Whether there is any budget. */
+    countsBudgets: () => budgets?.gate.isOpen === false,
     /** Number of refused requests and targets, by the code of the refusal. */
     refused,
     /**

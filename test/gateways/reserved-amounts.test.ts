@@ -96,6 +96,12 @@ describe('the reservation of a request', () => {
   });
 });
 
+it('the reservation of a request to a provider’s own API is a bound where its body names a model', async () => {
+  const body = { model: 'simulated-small', messages: [{ role: 'user', content: 'hi' }], max_tokens: 5 };
+  const answer = await at(1).fetch('/p/llamacpp/v1/chat/completions', { json: body });
+  expect((await reservedBy(answer)).bounded).toBe(true);
+});
+
 describe('the reservation of a request under way', () => {
   it('is in the budgets of every gateway until usage replaces it', async () => {
     const userPath = '/under/way';

@@ -54,6 +54,70 @@ describe('a burst of requests without a limit', () => {
   });
 });
 
+describe('a request to a provider’s own API under a budget', () => {
+  const pass = (userPath: string, body: object, path = 'v1/chat/completions') =>
+    at(`/p/llamacpp/${path}`, { model: 'plain', ...body }, userPath);
+  const reservedNow = async (userPath: string) => (await row(userPath)).reserved;
+
+  test.each([
+    ['chat', 'v1/chat/completions', { messages: user('hi'), max_tokens: 50 }, 50],
+    ['messages', 'v1/messages', { messages: user('hi'), max_tokens: 60 }, 60],
+    ['Responses', 'v1/responses', { input: 'hi', max_output_tokens: 70 }, 70],
+    ['chat without a limit', 'v1/chat/completions', { messages: user('hi') }, 32_768],
+    ['a long prompt', 'v1/chat/completions', { messages: user('word '.repeat(20_000)), max_tokens: 50 }, 50],
+    ['a path that the gateway does not know', 'api/chat', { messages: user('hi'), options: { num_predict: 80 } }, 80],
+  ])('reserves the longest answer, before the first request of its kind: %s', async (name, path, body, tokens) => {
+    const userPath = `/passed/${name.replaceAll(' ', '-')}`;
+    await budget(userPath, 100);
+    gateway.simulated.control.next({ hang: true });
+    const leaves = new AbortController();
+    const headers = { 'x-gateway-user-path': userPath };
+    const json = { model: 'plain', ...body };
+    const answer = gateway.post(`/p/llamacpp/${path}`, json, { headers, signal: leaves.signal }).catch(() => {});
+    await expect.poll(() => reservedNow(userPath)).toBeGreaterThanOrEqual(tokens * TOKEN);
+    // A token of input costs a thousandth of one of output.
+    expect(await reservedNow(userPath)).toBeLessThan((tokens + 101) * TOKEN);
+    leaves.abort();
+    await answer;
+    await expect.poll(() => reservedNow(userPath)).toBe(0);
+  });
+
+  test('is one of a burst that spends no more than the budget', async () => {
+    await budget('/passed/burst', 1);
+    gateway.simulated.control.always({ firstByteDelayMs: 20 });
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, async () => {
+        const answer = await pass('/passed/burst', { messages: user(long(200)), max_tokens: 45 });
+        await answer.text();
+        return answer.status;
+      }),
+    );
+    gateway.simulated.control.clear();
+    expect(new Set(answers)).toEqual(new Set([200, 429]));
+    const sum = await spent('/passed/burst');
+    expect(sum).toBeLessThanOrEqual(1);
+    expect(sum).toBeGreaterThan(0.9);
+  });
+
+  test('passes unchanged, and is refused when its longest answer does not fit', async () => {
+    await budget('/passed/whole', 1);
+    const refused = await pass('/passed/whole', { messages: user('hi') });
+    expect((await errorOf(refused, 429)).code).toBe('budget_exceeded');
+    const body = { messages: user('hi'), max_tokens: 900 };
+    const answer = await pass('/passed/whole', body);
+    expect(answer.status).toBe(200);
+    await answer.text();
+    expect(JSON.parse(gateway.simulated.requests.at(-1)?.body ?? '')).toEqual({ model: 'plain', ...body });
+  });
+
+  test('reserves nothing when its body names no model', async () => {
+    await budget('/passed/none', 1);
+    const models = await gateway.fetch('/p/llamacpp/v1/models', { headers: { 'x-gateway-user-path': '/passed/none' } });
+    expect(models.status).toBe(200);
+    expect(await spent('/passed/none')).toBe(0);
+  });
+});
+
 describe('a request without a limit under a budget', () => {
   test.each([
     ['chat', CHAT, { messages: user('hi') }, 'max_tokens'],

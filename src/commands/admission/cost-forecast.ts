@@ -123,7 +123,9 @@ export class CostForecaster {
    * The forecast of the most expensive candidate.
    * @param earlier turns that are put in front of the request's own input
    */
-  forecast(request: AdmissionRequest, earlier?: EarlierTokens): CostForecast {
+  forecast(given: AdmissionRequest, earlier?: EarlierTokens): CostForecast {
+    const passed = given.passed?.();
+    const request = passed === undefined ? given : { ...given, ...passed };
     if (request.endpoint === COUNTING) return freeForecast;
     let highest: CostForecast | undefined;
     for (const target of request.candidates) {
@@ -136,14 +138,17 @@ export class CostForecaster {
     return { ...highest, ...this.#bounds(bounded, this.#longest) };
   }
 
-  #bounds(request: BoundedRequest, longest: LongestAnswers): Pick<CostForecast, 'bound' | 'limit'> {
+  #bounds(
+    request: BoundedRequest & Pick<AdmissionRequest, 'passed'>,
+    longest: LongestAnswers,
+  ): Pick<CostForecast, 'bound' | 'limit'> {
     const { endpoint, json, candidates } = request;
     const boundOf: CostBound = costBoundOf(request, this.#pricing);
     if (!hasOutputLimit(endpoint)) return { bound: boundOf() };
     const own = ownOutputLimit(endpoint, json);
     const longestOf = (target: Target) => longestAnswer(longest, target, request);
     const bound = boundOf(own === undefined ? longestOf : undefined);
-    if (bound === undefined || !longest.isSent) return { bound };
+    if (bound === undefined || !longest.isSent || request.passed !== undefined) return { bound };
     const recent = candidates.map((target) => this.#seen.get(keyOf(target, endpoint))?.outputTokens ?? 0);
     const at =
       (tokens: number): SetLimit =>
@@ -179,12 +184,15 @@ export class CostForecaster {
 
   /** Learns from the actual cost of a request. */
   learn(
-    target: Target,
-    { endpoint, bodyBytes, parsedRequest }: Pick<AdmissionRequest, 'endpoint' | 'bodyBytes' | 'parsedRequest'>,
+    called: Target,
+    given: Pick<AdmissionRequest, 'endpoint' | 'bodyBytes' | 'parsedRequest' | 'passed'>,
     charge: Pick<Charge, 'usage' | 'totalCost'>,
   ): void {
     const { usage, totalCost } = charge;
-    const key = keyOf(target, endpoint);
+    const passed = given.passed?.();
+    const { bodyBytes } = given;
+    const { endpoint, parsedRequest } = passed ?? given;
+    const key = keyOf(passed?.candidates[0] ?? called, endpoint);
     const seen = this.#seen.get(key);
     const inputPerByte = Math.min(1, (usage.inputTokens ?? 0) / Math.max(1, bodyBytes));
     const outputTokens = (usage.outputTokens ?? 0) / requestedAnswers(parsedRequest.json);
@@ -201,8 +209,8 @@ export class CostForecaster {
   #forecastFor(target: Target, request: AdmissionRequest, earlierTokens: number): CostForecast {
     const { bodyBytes, parsedRequest, endpoint, units } = request;
     const seen = this.#seen.get(keyOf(target, endpoint));
-    // Requests without a model, such as lists and files, rarely cost anything; a passthrough is expected to cost as
-    // much as recent ones.
+    // Requests without a model, such as lists and files, rarely cost anything; a passthrough whose body names none is
+    // expected to cost as much as recent ones.
     if (target.model === '') return { least: 0, likely: seen?.cost ?? 0, most: seen?.cost ?? 0, learned: true };
     const answers = requestedAnswers(parsedRequest.json);
     const limit = endpoint === EMBEDDINGS ? undefined : outputLimit(parsedRequest.json);

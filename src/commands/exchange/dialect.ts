@@ -2,7 +2,7 @@
 import type { StreamWrite } from '../../events/log.ts';
 import type { ReplyHead } from '../../providers/provider.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
-import type { Reservation } from '../model-request/admission.ts';
+import type { PassedRequest, Reservation } from '../model-request/admission.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
 import type { ParsedRequest, ReadResult } from '../model-request/parsed-request.ts';
 import type { Answering } from '../model-request/redacted.ts';
@@ -88,6 +88,8 @@ export interface ExchangeDialect {
   answerHeaders?(reply: ReplyHead, request: ModelRequest): Record<string, string>;
   /** Units that are charged besides tokens, as far as the request states them. */
   units?(parsedRequest: ParsedRequest): Units | undefined;
+  /** The model request in a body that the gateway does not read otherwise. */
+  passed?(): PassedRequest | undefined;
   /** Not every request spends tokens: usage is recorded only where a provider reports it. */
   readonly mayBeFree?: boolean;
   /** Normalised input items as JSON text, for the stored response. */

@@ -19,11 +19,19 @@ export interface AdmissionRequest {
   readonly bodyBytes: number;
   /** Whether the body has a name twice, so that a provider may read other values than the gateway. */
   readonly repeatsName?: (() => boolean) | undefined;
+  /**
+   * Of a provider's own API, the answers of which the gateway does not limit: the model request in the body. Called where a
+   * budget counts the request. @returns undefined when the body names no model, or is not at hand
+   */
+  readonly passed?: (() => PassedRequest | undefined) | undefined;
   /** The exchange in whose stream the settling `usage.recorded` is recorded. */
   readonly exchangeId: string;
   /** Whether budgets count the request. Rate limits always do. */
   readonly checksBudgets: boolean;
 }
+
+/** A model request that passes unread, as the endpoint of its kind would read it. */
+export type PassedRequest = Pick<AdmissionRequest, 'endpoint' | 'parsedRequest' | 'candidates' | 'units'>;
 
 /** The actual cost of an answer: the facts of its `usage.recorded`. */
 export interface Charge {

@@ -13,6 +13,7 @@ import { registerPassthrough } from '../../http/passthrough.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
 import { providerType } from '../../providers/types.ts';
+import type { Limits } from '../limits.ts';
 import type { ModelRequests } from '../model-requests.ts';
 import { bodyLimits } from '../size-limits.ts';
 
@@ -21,12 +22,13 @@ export interface PassthroughRoutes {
   readonly log: EventLog;
   readonly registry: Registry;
   readonly access: ModelAccess;
+  readonly limits: Pick<Limits, 'countsBudgets'>;
   readonly requests: Pick<ModelRequests, 'tags' | 'exchanges' | 'run'>;
 }
 
 /** Does nothing while passthrough is off. */
 export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes): void {
-  const { config, log, registry, access, requests } = routes;
+  const { config, log, registry, access, limits, requests } = routes;
   const { enabled, v1Alias, types, statelessRoutes, requestHeaders, answerHeaders } = config.passthrough;
   if (!enabled) return;
   const { exchanges, tags } = requests;
@@ -46,6 +48,7 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
     provider: (name) => registry.providerByNameOrType(name),
     mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
     stateless: createStatelessRoutes(statelessRoutes ?? []),
+    countsBudgets: limits.countsBudgets,
     run(call, client) {
       const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call);
       return requests.run(dialect, call.request, client);

@@ -48,6 +48,7 @@ export function ticketFor(
     units: dialect.units?.(parsedRequest),
     bodyBytes: body.length,
     repeatsName: () => repeatsName(body),
+    passed: dialect.passed,
     exchangeId: record.id,
     checksBudgets,
   };

@@ -1,5 +1,8 @@
 /** `ANY /p/{provider}/…`: a request to a provider's own API, recorded like any other. */
+import { type BodyBounds, jsonProblem } from '../../../../json/body-scan.ts';
 import type { Provider, ReplyHead } from '../../../../providers/provider.ts';
+import type { PassedRequest } from '../../../model-request/admission.ts';
+import { forwardOperations, requestedUnits } from '../../../model-request/forward-operations.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
@@ -28,6 +31,8 @@ export interface Passthrough {
   /** Further headers of the answer that the client gets, beside the usual ones. */
   readonly addedAnswerHeaders: ReadonlySet<string>;
   readonly bodyLimitBytes: number;
+  /** Of JSON that is read. */
+  readonly bounds: BodyBounds;
 }
 
 /** A request that is refused before anything of it is sent to a provider. */
@@ -60,11 +65,12 @@ export function refusedPassthrough({ request, refusal, provider }: RefusedPassth
   };
 }
 
-/** The dialect of one passthrough request. The gateway does not read its body. */
+/** The dialect of one passthrough request. The gateway reads its body only where a budget counts the request. */
 export function passthroughDialect(call: Passthrough): ExchangeDialect {
   const { request, provider, path, headers, addedAnswerHeaders, bodyLimitBytes } = call;
   const { method, body, bodyPieces } = request;
   const begins = deferredWorkKind(method, path);
+  let passed: { readonly request: PassedRequest | undefined } | undefined;
   const unparsed = (): ReadResult => ({
     ok: true,
     parsedRequest: { model: '', provider: undefined, stream: false, json: {} },
@@ -76,6 +82,10 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
     read: unparsed,
     take: unparsed,
     target: () => ({ provider, model: '' }),
+    passed() {
+      passed ??= { request: method === 'POST' ? passedRequest(call) : undefined };
+      return passed.request;
+    },
     plan({ record, ticket, policy }) {
       if (ticket.isMetered && startsUncountedWork(method, path)) throw refusals.unmetered();
       return {
@@ -94,6 +104,28 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
     },
     relayOfRecorded: () => passthroughRelay(begins),
     answerHeaders: (reply) => answerHeaders(reply, method, addedAnswerHeaders),
+  };
+}
+
+/** Kinds of requests whose cost is estimated by their members, by the ends of their paths. The first one applies. */
+const ENDPOINTS = [
+  ...['/v1/chat/completions', '/v1/messages', '/v1/messages/count_tokens', '/v1/responses', '/v1/embeddings'],
+  ...forwardOperations.map(({ endpoint }) => endpoint),
+];
+
+/** Undefined when the body is not JSON that names a model, or would take long to parse. */
+function passedRequest({ request: { body }, provider, path, bounds }: Passthrough): PassedRequest | undefined {
+  const json = jsonProblem(body, bounds, false) === undefined ? parseChunk(body.toString()) : undefined;
+  const model = json?.['model'];
+  if (json === undefined || typeof model !== 'string' || model === '') return undefined;
+  const [route = ''] = path.split('?', 1);
+  const endpoint = ENDPOINTS.find((one) => route.endsWith(one.slice('/v1'.length))) ?? route;
+  const operation = forwardOperations.find((one) => one.endpoint === endpoint);
+  return {
+    endpoint,
+    parsedRequest: { model, provider: undefined, stream: json['stream'] === true, json },
+    candidates: [{ provider, model }],
+    units: operation === undefined ? undefined : requestedUnits(operation, json),
   };
 }
 
