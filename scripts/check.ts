@@ -1,6 +1,6 @@
 /**
  * `npm run check`: types of the gateway and of the dashboard, lint and format, the house rules about imports and exported
- * names, generated documents, and no tracked file that .gitignore excludes.
+ * names, generated documents, links of documents, and no tracked file that .gitignore excludes.
  * `--write` (`npm run format`) corrects what a tool can correct.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { apiDocumentPath, apiReference, servedApiDocument } from './api-document.ts';
 import { installDashboardPackages } from './dashboard-build.mjs';
 import { writeDashboardTypes } from './dashboard-types.ts';
+import { documentViolations } from './documents.ts';
 import { eventsDocument, eventsDocumentPath } from './events-document.ts';
 import { sharedNameViolations } from './exported-names.ts';
 import { houseRuleViolations } from './import-rules.ts';
@@ -33,6 +34,7 @@ const steps: readonly Step[] = [
     name: apiDocumentPath,
     run: async () => checkGenerated(apiDocumentPath, apiReference(await servedApiDocument()), 'docs:api'),
   },
+  { name: 'links of documents', run: async () => documentViolations(root).join('\n') },
   { name: 'tracked files', run: async () => ignoredButTracked() },
 ];
 

@@ -1,6 +1,4 @@
 /** Every route of the admin API has a page of the dashboard that uses it, or a reason why none does. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { servedApiDocument } from '../../../scripts/api-document.ts';
 import { filesOf, pageNames, routesIn, routesOfPage } from './page-sources.ts';
@@ -19,7 +17,6 @@ beforeAll(async () => {
     );
 }, 60_000);
 
-const guide = readFileSync(join(import.meta.dirname, '../../../docs/dashboard.md'), 'utf8');
 const used = [...routePages].flatMap(([route, use]) => ('page' in use ? [{ route, page: use.page }] : []));
 const byPage = Map.groupBy(used, ({ page }) => page);
 
@@ -49,11 +46,6 @@ describe.each([...byPage])('the page %s', (page, rows) => {
   it('uses its routes', () => {
     const found = routesOfPage(page);
     expect(rows.map(({ route }) => route).filter((route) => !found.has(route))).toEqual([]);
-  });
-
-  it('is in the guide with them', () => {
-    const section = guide.slice(guide.indexOf('## Routes and pages'));
-    expect(rows.map(({ route }) => route).filter((route) => !section.includes(`\`${route}\``))).toEqual([]);
   });
 });
 
