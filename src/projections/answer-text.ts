@@ -58,6 +58,8 @@ export class AnswerText {
     this.#unreadBytes = 0;
     for (const chunk of unread) {
       const text = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('utf8');
+      // The first of parallel calls, as the first choice.
+      if (/^call: [1-9]/.test(text)) continue;
       if (/^\s*[{[]/.test(text)) this.#takeJson(parse(text), text.length);
       else for (const data of eventData(text)) this.#take(data);
     }
@@ -73,7 +75,7 @@ export class AnswerText {
   #take(data: string): void {
     const event = parse(data);
     if (!isObject(event)) return;
-    const delta = deltaOf(event);
+    const delta = deltaOf(event) ?? wordsOfLine(event, this.#text !== '');
     if (delta !== undefined) this.#append(delta);
     else if (isTerminal(event)) this.#keep(event.response, data.length);
   }

@@ -10,6 +10,8 @@ export interface Frame {
   /** The data lines joined by line feeds; undefined when there is none, as in a comment. */
   readonly data: string | undefined;
   readonly event?: string;
+  /** Of parallel calls: which one sent it, or has ended (see parallel-calls.ts). */
+  readonly call?: string;
 }
 
 /**
@@ -148,17 +150,19 @@ function contentEnd(raw: Buffer): number {
 function readLines(raw: Buffer, text: string): Frame {
   let data: string | undefined;
   let event: string | undefined;
+  let call: string | undefined;
   for (const line of text.split(/\r\n|\n|\r/)) {
     const colon = line.indexOf(':');
     const field = colon === -1 ? line : line.slice(0, colon);
-    if (field !== 'data' && field !== 'event') continue;
+    if (field !== 'data' && field !== 'event' && field !== 'call') continue;
     const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1);
     if (field === 'event') event = value;
+    else if (field === 'call') call ??= value;
     else data = data === undefined ? value : `${data}\n${value}`;
   }
   const failure = data === undefined ? errorWithoutData(text) : undefined;
   if (failure !== undefined) return { raw, data: failure, event: 'error' };
-  return event === undefined || event === '' ? { raw, data } : { raw, data, event };
+  return { raw, data, ...(event ? { event } : {}), ...(call === undefined ? {} : { call }) };
 }
 
 /** The error that some servers send outside of `data`: in a field `error` (older llama.cpp), or as a bare object. */

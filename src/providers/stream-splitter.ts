@@ -11,9 +11,9 @@ export function streamFormatOf(headers: Readonly<Record<string, string>>): Strea
   return /^application\/(?:x-)?(?:ndjson|jsonl)$/.test(type.trim()) ? 'lines' : undefined;
 }
 
-/** The format of a recorded stream, by the dialect of the call. */
-export function recordedFormat(dialect: string | undefined): StreamFormat {
-  return dialect === 'ollama_chat' ? 'lines' : 'events';
+/** The format of a recorded stream, by the dialect of the attempt. @param calls of the attempt, at the same time */
+export function recordedFormat(dialect: string | undefined, calls = 1): StreamFormat {
+  return dialect === 'ollama_chat' && calls === 1 ? 'lines' : 'events';
 }
 
 export function createSplitter(format: StreamFormat, options: SplitterOptions = {}): FrameSplitter {

@@ -114,4 +114,49 @@ describe.each(['1', '2'])('requests that a killed gateway with %s workers was se
     second.process.kill('SIGTERM');
     await second.process.exited;
   }, 60_000);
+
+  it('cost the estimate of all their parallel calls, and are on record as one failed exchange', async () => {
+    const ofOllama = { OLLAMA_BASE_URL: new URL(upstream).origin };
+    const first = await start('parallel', workers, ofOllama);
+    const { url } = first;
+    const dear = { ...pricing, input_per_mtok: 100 };
+    await put(url, '/admin/model-pricing-overrides', { selector: 'ollama/m', pricing: dear });
+    provider.control.always({ words: 30, tokensPerChunk: 1, holdAfterChunks: 8 });
+    const messages = [{ role: 'user', content: 'Tell me everything. '.repeat(100) }];
+    const exchanges: string[] = [];
+    for (const n of [1, 3]) {
+      await put(url, `/admin/budgets/%2Fparallel%2F${n}/daily`, { amount: 10 });
+      const answer = await ask(url, CHAT, {
+        json: { model: 'ollama/m', max_tokens: 50, n, stream: true, messages },
+        headers: { 'x-gateway-user-path': `/parallel/${n}` },
+      });
+      exchanges.push(answer.headers.get('x-exchange-id') ?? '');
+      const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+      let text = '';
+      while ([...text.matchAll(/"delta":{"content":"[^"]/g)].length < 7 * n) {
+        const next = await reader?.read();
+        if (next === undefined || next.done) throw new Error(`the answer ended early: ${text}`);
+        text += next.value;
+      }
+    }
+    first.process.kill('SIGKILL');
+    await first.process.exited;
+    provider.control.clear();
+    provider.control.release();
+
+    const second = await start('parallel', workers, ofOllama);
+    for (const n of [1, 3])
+      await expect.poll(async () => (await budgetsOf(second.url)).get(`/parallel/${n}`)?.reserved).toBe(0);
+    const rows = await budgetsOf(second.url);
+    const one = rows.get('/parallel/1')?.spent;
+    expect(one).toBeGreaterThan(0.05);
+    expect(rows.get('/parallel/3')?.spent / one).toBeCloseTo(3, 1);
+    for (const exchange of exchanges) {
+      const events = await (await ask(second.url, `/admin/audit/events?log_id=${exchange}`)).text();
+      expect(events.match(/"attempt.started"/g)).toHaveLength(1);
+      expect(events.match(/"exchange.failed"/g)).toHaveLength(1);
+    }
+    second.process.kill('SIGTERM');
+    await second.process.exited;
+  }, 60_000);
 });

@@ -264,7 +264,7 @@ describe('responses of an Anthropic model', () => {
 
 describe('an unsupported feature', () => {
   it.each<[string, object, string]>([
-    [CHAT, { n: 2 }, 'n'],
+    [CHAT, { n: 5 }, 'n'],
     [CHAT, { seed: 1 }, 'seed'],
     [CHAT, { temperature: 1.2 }, 'temperature'],
     [CHAT, { response_format: { type: 'json_object' }, reasoning_effort: 'low' }, 'response_format'],

@@ -17,6 +17,9 @@ const gateway = withGateway(async () => {
       LLAMACPP_GPU_TIMEOUT: '400ms',
       OPENAI_BASE_URL: url,
       OPENAI_API_KEY: 'a-key-for-tests',
+      ANTHROPIC_BASE_URL: url,
+      ANTHROPIC_API_KEY: 'a-key-for-tests',
+      ANTHROPIC_MODELS: 'scripted',
       HTTP_TIMEOUT: '500ms',
       HTTP_RESPONSE_HEADER_TIMEOUT: '600ms',
       HTTP_STREAM_IDLE_TIMEOUT: '250ms',
@@ -25,7 +28,7 @@ const gateway = withGateway(async () => {
       PROVIDER_RECHECK_INTERVAL: '100ms',
     },
   };
-});
+}, 3);
 afterAll(async () => (await started).close());
 
 const path = '/v1/chat/completions';
@@ -49,6 +52,25 @@ describe('a provider that does not answer', () => {
       expect(error.message).toContain(`did not answer within ${limit}`);
       expect(error.message).toContain('no byte of its answer had arrived');
     }
+  });
+});
+
+describe('one of parallel calls that takes too long', () => {
+  it.each([
+    ['has no headers', {}, 'did not answer within 0.6 s (HTTP_RESPONSE_HEADER_TIMEOUT)', JSON_TYPE],
+    ['does not end', {}, '0.5 s (HTTP_TIMEOUT)', JSON_TYPE],
+    ['sends nothing more', { stream: true }, '0.25 s (HTTP_STREAM_IDLE_TIMEOUT)', SSE],
+  ])('ends all with 504 when it %s', async (what, more, limit, head) => {
+    let calls = 0;
+    await answering((response) => {
+      calls += 1;
+      if (calls % 2 === 0 && what === 'has no headers') return;
+      response.writeHead(200, head).flushHeaders();
+      if (calls % 2 === 1 && head === JSON_TYPE) response.end(JSON.stringify({ content: [] }));
+    });
+    const error = await errorOf(await ask('anthropic', { n: 2, ...more }), 504);
+    expect(error).toMatchObject({ code: 'provider_timeout', provider: 'anthropic' });
+    expect(error.message).toContain(limit);
   });
 });
 

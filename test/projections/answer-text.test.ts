@@ -28,6 +28,15 @@ test('a Responses stream is its text until its terminal event brings the whole o
   expect(answerOf(created, delta, completed)).toEqual({ value: { id: 'r', status: 'completed' }, tooBig: false });
 });
 
+test('of parallel calls, the text is that of the first', () => {
+  const delta = (text: string) => event({ type: 'content_block_delta', delta: { text } });
+  const line = (content: string) => `data: ${JSON.stringify({ message: { content }, done: false })}\n\n`;
+  for (const one of [delta, line]) {
+    const chunks = [`call: 0\n${one('Hel')}`, `call: 1\n${one('other')}`, `call: 0\n${one('lo')}`, 'call: 0 ended\n\n'];
+    expect(answerOf(...chunks)).toEqual({ value: 'Hello', tooBig: false });
+  }
+});
+
 test('a JSON answer is shown unchanged', () => {
   const answer = { object: 'chat.completion', choices: [{ message: { content: 'hi' } }], type: 'anything' };
   expect(answerOf(JSON.stringify(answer, null, 2))).toEqual({ value: answer, tooBig: false });

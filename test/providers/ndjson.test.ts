@@ -61,7 +61,8 @@ describe('the format of a stream', () => {
   });
 
   test('on record is known by the dialect', () => {
-    expect(['chat', 'messages', 'ollama_chat', undefined].map(recordedFormat)).toEqual([
+    expect(recordedFormat('ollama_chat', 3)).toBe('events');
+    expect(['chat', 'messages', 'ollama_chat', undefined].map((dialect) => recordedFormat(dialect))).toEqual([
       'events',
       'events',
       'lines',

@@ -5,7 +5,7 @@
 import { foldedName } from '../../json/body-scan.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
 import type { Target } from '../model-request/target.ts';
-import { boundOfAnswers, boundOfOutput, otherLimitsAbove } from '../model-request/token-estimate.ts';
+import { boundOfAnswers, boundOfOutput, callsFor, otherLimitsAbove } from '../model-request/token-estimate.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { reportsCost } from '../pricing/reported-cost.ts';
@@ -78,9 +78,12 @@ export function costBoundOf(request: BoundedRequest, pricing: Pricing): CostBoun
   return (limit) => {
     let highest = 0;
     for (const target of request.candidates) {
-      const bound = boundAt(target, request, { ...tokens, output: tokens.output(limit?.(target)) }, pricing);
+      const calls = callsFor(request.endpoint, target.provider.type, request.json);
+      const longest = tokens.output(limit?.(target));
+      const output = longest === undefined ? undefined : longest / calls;
+      const bound = boundAt(target, request, { ...tokens, output }, pricing);
       if (bound === undefined) return undefined;
-      highest = Math.max(highest, bound);
+      highest = Math.max(highest, calls * bound);
     }
     return highest;
   };

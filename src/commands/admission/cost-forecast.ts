@@ -6,7 +6,13 @@ import { LRUCache } from 'lru-cache';
 import type { AdmissionRequest, Charge, EarlierTokens } from '../model-request/admission.ts';
 import { forwardOperations, requestedUnits } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
-import { expectedOutput, largestLimit, outputLimit, requestedAnswers } from '../model-request/token-estimate.ts';
+import {
+  callsFor,
+  expectedOutput,
+  largestLimit,
+  outputLimit,
+  requestedAnswers,
+} from '../model-request/token-estimate.ts';
 import { unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 
@@ -79,6 +85,7 @@ export interface BatchLineForecast {
 interface Assumed extends Pick<AdmissionRequest, 'endpoint' | 'units'> {
   readonly inputTokens: number;
   readonly outputTokens: number;
+  readonly calls?: number;
 }
 
 /** Observations of one model: the recent maximum, which decays towards the average. */
@@ -194,7 +201,8 @@ export class CostForecaster {
     const { endpoint, parsedRequest } = passed ?? given;
     const key = keyOf(passed?.candidates[0] ?? called, endpoint);
     const seen = this.#seen.get(key);
-    const inputPerByte = Math.min(1, (usage.inputTokens ?? 0) / Math.max(1, bodyBytes));
+    const calls = callsFor(endpoint, called.provider.type, parsedRequest.json);
+    const inputPerByte = Math.min(1, (usage.inputTokens ?? 0) / Math.max(1, bodyBytes * calls));
     const outputTokens = (usage.outputTokens ?? 0) / requestedAnswers(parsedRequest.json);
     const cost = totalCost === null ? 0 : Number(totalCost);
     if (seen === undefined) {
@@ -216,8 +224,9 @@ export class CostForecaster {
     const limit = endpoint === EMBEDDINGS ? undefined : outputLimit(parsedRequest.json);
     const usual = endpoint === EMBEDDINGS ? 0 : (seen?.outputTokens ?? limit ?? OUTPUT_TOKENS);
     const outputTokens = Math.ceil(Math.min(usual, limit ?? usual) * answers);
-    const inputTokens = Math.ceil(bodyBytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN)) + earlierTokens;
-    const assumed = { endpoint, units, inputTokens, outputTokens };
+    const calls = callsFor(endpoint, target.provider.type, parsedRequest.json);
+    const inputTokens = calls * Math.ceil(bodyBytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN)) + earlierTokens;
+    const assumed = { endpoint, units, inputTokens, outputTokens, calls };
     const likely = this.#costOf(target, assumed);
     if (likely === undefined) {
       // Without a price and without a reported cost, nothing can be charged.
@@ -228,15 +237,15 @@ export class CostForecaster {
     const longest = Math.max(outputTokens, Math.ceil(allowed * answers));
     const most = longest === outputTokens ? likely : this.#costOf(target, { ...assumed, outputTokens: longest });
     if (seen !== undefined) return { least: 0, likely, most, learned: true };
-    const least = this.#costOf(target, { endpoint, units, inputTokens: 0, outputTokens: 0 }) ?? 0;
+    const least = this.#costOf(target, { ...assumed, inputTokens: 0, outputTokens: 0 }) ?? 0;
     return { least, likely, most, learned: least === likely };
   }
 
   #costOf({ provider: { name: provider, type: providerType }, model }: Target, assumed: Assumed): number | undefined {
-    const { endpoint, units, inputTokens, outputTokens } = assumed;
+    const { endpoint, units, inputTokens, outputTokens, calls } = assumed;
     const totalTokens = inputTokens + outputTokens;
     const usage = { ...unknownUsage, inputTokens, outputTokens, totalTokens, source: 'provider' as const };
-    const { totalCost } = this.#pricing.costOf({ provider, providerType, model, endpoint, usage, units });
+    const { totalCost } = this.#pricing.costOf({ provider, providerType, model, endpoint, usage, units, calls });
     return totalCost === null ? undefined : Number(totalCost);
   }
 }

@@ -54,6 +54,8 @@ export interface PastAttempt {
   readonly model: string;
   /** The dialect spoken to the provider. */
   readonly dialect: string;
+  /** The number of parallel calls. Default 1. */
+  readonly calls?: number | undefined;
   /** Whether earlier turns were put in front of the input. */
   readonly historyReplayed: boolean;
   /** Guardrails changed the request, so the provider does not repeat the client's instructions. */

@@ -10,6 +10,8 @@ interface PlanBase<R extends LiveRelay> {
   relay(attempt: number): R;
   /** Another plan for the same request, used when the provider's refusal shows that it lacks the route of this one. */
   instead?(refusal: Refusal): Promise<Plan<R>> | undefined;
+  /** The request is sent so many times at once, and the answers are one (see parallel-calls.ts). Default 1. */
+  readonly calls?: number | undefined;
   /** Guardrails evaluate its answer. */
   readonly isGuarded?: true;
   /** The most tokens of each answer, where a budget has limited them. */

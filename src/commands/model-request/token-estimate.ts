@@ -1,4 +1,6 @@
 /** Estimates the tokens of a request or an answer that no provider has counted. Pure. */
+import { MAX_CALLS } from '../../providers/parallel-calls.ts';
+import { providerType } from '../../providers/types.ts';
 
 /** For English text, without the punctuation of JSON. */
 const BYTES_PER_TOKEN = 4;
@@ -110,6 +112,16 @@ export function expectedOutput(json: RequestMembers, usual: number = OUTPUT_TOKE
  */
 export function requestedAnswers({ n, best_of, prompt }: RequestMembers): number {
   return Math.max(answerCount(n), answerCount(best_of)) * promptCount(prompt);
+}
+
+/**
+ * How many calls of a provider of this type the request takes: one for each choice, where the provider's API gives one
+ * choice (decision 120).
+ */
+export function callsFor(endpoint: string, type: string, { n }: RequestMembers): number {
+  if (typeof n !== 'number' || !Number.isInteger(n) || n < 2 || n > MAX_CALLS) return 1;
+  const isOneChoice = endpoint === '/v1/chat/completions' && (providerType(type)?.chatDialect ?? 'chat') !== 'chat';
+  return isOneChoice ? n : 1;
 }
 
 /** The most answers that are charged; undefined when a count could be understood in another way. */

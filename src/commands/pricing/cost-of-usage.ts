@@ -13,7 +13,7 @@ const PICO_PER_NANO = 1000n;
 /** Everything under these endpoints is charged as part of a batch. */
 const BATCHES = new Set(['/v1/batches', '/v1/messages/batches']);
 
-type Spent = Pick<PricedUsage, 'endpoint' | 'usage' | 'units' | 'answers' | 'isPartial'>;
+type Spent = Pick<PricedUsage, 'endpoint' | 'usage' | 'units' | 'answers' | 'calls' | 'isPartial'>;
 
 /** One side of the bill, in pico-dollars; undefined when it is unknown. */
 interface Side {
@@ -23,7 +23,7 @@ interface Side {
 }
 
 export function costAt(price: Price, spent: Spent): UsageCost {
-  const { usage, units, answers = 1 } = spent;
+  const { usage, units, calls = 1, answers = calls } = spent;
   const band = bandFor(price, usage.inputTokens === null ? null : usage.inputTokens / answers);
   const { prices, isFree } = band;
   const facts = { price: prices, priceSource: price.source };
@@ -63,7 +63,7 @@ function batchRates(rates: Rates): Rates {
 }
 
 /** @param countsTokens whether plain tokens have a price, so that a missing count leaves the cost unknown */
-function inputSide(rates: Rates, { usage, units, answers = 1 }: Spent, countsTokens: boolean): Side {
+function inputSide(rates: Rates, { usage, units, calls = 1, answers = calls }: Spent, countsTokens: boolean): Side {
   const sum = new CostSum();
   sum.add(answers, rates.per_request);
   sum.add(usage.inputSeconds, rates.per_second_input);

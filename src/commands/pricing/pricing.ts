@@ -16,6 +16,8 @@ export interface PricedUsage {
   readonly estimate?: EstimatedTokens | undefined;
   /** How many answers the usage covers; more than one only for a batch. Default 1. */
   readonly answers?: number | undefined;
+  /** How many parallel calls gave the answer, each with the same input. Default 1. */
+  readonly calls?: number | undefined;
   /** The answer broke off: the usage is what the provider had reported until then. */
   readonly isPartial?: boolean | undefined;
 }

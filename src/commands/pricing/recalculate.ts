@@ -206,8 +206,8 @@ function isInScope({ at, context, data }: Recorded, { from, until, userPath, mod
 
 /** The provider's raw report is parsed again, since an older gateway may have read fewer of its members. */
 function spentIn(data: Recorded['data']): PricedUsage {
-  const { provider, providerType, model, endpoint, inputCharacters, outputImages, partial, answers, estimated } = data;
-  const { estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = data;
+  const { provider, providerType, model, endpoint, inputCharacters, outputImages, partial, answers, calls } = data;
+  const { estimated, estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = data;
   const usage: TokenUsage = data.raw === null ? data : readUsage(data.raw);
   return {
     provider,
@@ -218,6 +218,7 @@ function spentIn(data: Recorded['data']): PricedUsage {
     units: { inputCharacters, outputImages },
     ...(estimated === true ? { estimate: { inputTokens, outputTokens } } : {}),
     answers,
+    calls,
     isPartial: partial,
   };
 }

@@ -228,6 +228,14 @@ export const attemptStarted = defineEvent({
       .int()
       .optional()
       .describe('the most tokens of each answer, which the gateway has set in the request because of a budget'),
+    calls: z
+      .number()
+      .int()
+      .optional()
+      .describe(
+        'the request is sent so many times at once, for `n` choices of a provider whose API gives one: `chunk.received` ' +
+          'has the events of all calls, each behind a line `call: <index>`, or their whole answers as `{"calls":[…]}`; absent for one',
+      ),
     reservedCost: z
       .string()
       .optional()
@@ -402,6 +410,11 @@ export const usageRecorded = defineEvent({
     outputImages: z.number().int().optional().describe('number of requested images'),
     partial: z.literal(true).optional().describe('the answer ended early: the usage reported until then'),
     answers: z.number().int().optional().describe('of a batch: number of its answers in these sums'),
+    calls: z
+      .number()
+      .int()
+      .optional()
+      .describe('of parallel calls: how many these sums cover, each with the same input; absent for one'),
     estimated: z
       .literal(true)
       .optional()
@@ -423,7 +436,10 @@ export const usageRecorded = defineEvent({
         'what in the report cannot be read or contradicts itself: a total that differs from input and output (the ' +
           'difference costs nothing), more cached than input tokens, a number of tokens that is none',
       ),
-    raw: z.record(z.string(), z.unknown()).nullable().describe('the usage object exactly as the provider reported it'),
+    raw: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .describe('the usage object exactly as the provider reported it; of parallel calls, the sum'),
     ...cost,
   }),
   upcasts: [withoutCost],

@@ -34,6 +34,7 @@ const providerRequestAnswer = z.object({
   dialect: z.string(),
   path: z.string().optional().describe("On the provider's server, without query; absent for forwarded requests"),
   content_type: z.string().optional(),
+  calls: z.int().optional().describe('How many times it was sent at once, for `n` choices; absent for one'),
   recorded: z
     .enum(['body', 'digest', 'parts', 'none'])
     .describe(
@@ -80,6 +81,7 @@ export function registerAuditProviderRequest(admin: Routes, deps: AuditDetails):
       dialect: attempt.dialect,
       path: attempt.request?.path,
       content_type: contentType,
+      calls: attempt.calls,
       ...contentAnswer(found.content, offset),
     };
   });

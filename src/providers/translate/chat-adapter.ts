@@ -42,9 +42,11 @@ export interface ChatReader {
   /**
    * The data of one event of the stream, as `chat.completion.chunk` objects. An error from the provider is one object
    * with an `error` member, in the form of OpenAI's error body. Undefined when the data is not a JSON object, so that a
-   * part of the answer is missing.
+   * part of the answer is missing. @param call which of parallel calls sent it
    */
-  chunks(data: string): readonly JsonObject[] | undefined;
+  chunks(data: string, call?: string): readonly JsonObject[] | undefined;
+  /** For an event without data: the last chunks when one of parallel calls has ended; `cut` when its answer is not whole. */
+  endOfCall?(call: string | undefined): readonly JsonObject[] | 'cut';
   /** Whether the provider has sent its final event, so that the answer is whole. */
   readonly ended: boolean;
   /** The provider's id of the answer; undefined until it is read, and when there is none. */

@@ -48,6 +48,8 @@ describe('readFrames', () => {
 
   it('tells a stream from JSON', () => {
     expect(looksLikeStream('data: {}\n\n')).toBe(true);
+    // The provider's answer to parallel calls.
+    expect(looksLikeStream('call: 0\nevent: ping\ndata: {}\n\n')).toBe(true);
     expect(looksLikeStream(': comment\n\ndata: {}')).toBe(true);
     expect(looksLikeStream('{"data": 1}')).toBe(false);
   });

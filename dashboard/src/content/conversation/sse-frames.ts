@@ -52,5 +52,5 @@ export function* readFrames(text: string): Sliced<StreamFrame[]> {
 
 /** Whether a recorded answer is a stream and not JSON. */
 export function looksLikeStream(text: string): boolean {
-  return /^\ufeff?\s*(?:data|event|id|retry)?:/.test(text.slice(0, 200));
+  return /^\ufeff?\s*(?:data|event|id|retry|call)?:/.test(text.slice(0, 200));
 }

@@ -2,6 +2,7 @@
 import { chunkReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { isObject } from '../../../json/is-object.ts';
+import { sendInParallel } from '../../../providers/parallel-calls.ts';
 import { type Provider, ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import { isErrorBody, mapUpstreamError } from '../../../providers/upstream-error.ts';
@@ -76,8 +77,9 @@ export async function callProvider(
     const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
-    if (isErrorBody(parsed)) {
-      return { ...refused(reply, bytes, target.provider, plan), spent: usageOfMalformed(relay, bytes, parsed) };
+    const error = errorBodyIn(parsed, bytes, plan);
+    if (error !== undefined) {
+      return { ...refused(reply, error, target.provider, plan), spent: usageOfMalformed(relay, bytes, parsed) };
     }
     if (parsed === undefined || options.stream) {
       const failed = malformedAnswer(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
@@ -103,6 +105,14 @@ export async function callProvider(
   }
 }
 
+/** The bytes of an error in an answer; of parallel calls, of the first error. */
+function errorBodyIn(parsed: unknown, bytes: Buffer, { calls }: Plan): Buffer | undefined {
+  if (calls === undefined) return isErrorBody(parsed) ? bytes : undefined;
+  const answers: unknown[] = isObject(parsed) && Array.isArray(parsed.calls) ? parsed.calls : [];
+  const error = answers.find(isErrorBody);
+  return error === undefined ? undefined : Buffer.from(JSON.stringify(error));
+}
+
 function blocked(answered: Answered, refusal: Refusal, isWhole: boolean): BlockedAnswer {
   return { ...answered, kind: 'blocked', refusal, isWhole };
 }
@@ -117,7 +127,8 @@ function call(plan: Plan, { target, requestId, stream, client, record }: Attempt
   }
   const { dialect, body } = plan;
   const headers = traceparent === undefined ? plan.headers : withTrace(plan.headers ?? {}, traceparent);
-  return provider.send({ dialect, model, body, headers, stream, requestId, signal });
+  const call = { dialect, model, body, headers, stream, requestId, signal };
+  return plan.calls === undefined ? provider.send(call) : sendInParallel(provider, call, plan.calls);
 }
 
 /** The provider's part of the work belongs to the client's trace (W3C Trace Context). */

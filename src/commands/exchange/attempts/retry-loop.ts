@@ -116,6 +116,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
           dialect: plan.dialect,
           guarded: plan.isGuarded,
           outputLimit: plan.outputLimit,
+          calls: plan.calls,
           reservedCost: reservedCost === undefined ? undefined : String(Math.ceil(reservedCost)),
           request,
         },

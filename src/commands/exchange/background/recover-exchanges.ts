@@ -173,7 +173,12 @@ async function close(
   const relay = parsedRequest === undefined ? undefined : relayOfRecorded(recorded, parsedRequest, deps.dialects);
   const isWhole =
     relay !== undefined &&
-    replay(relay, chunks, parsedRequest?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
+    replay(
+      relay,
+      chunks,
+      parsedRequest?.stream === true ? recordedFormat(attempt?.dialect, attempt?.calls) : undefined,
+      refusal,
+    );
   // The provider's answer may be whole and not evaluated: the client gets nothing more of it.
   const guarded =
     isGuarded(recorded) && !wasRefused ? guardedEnd(recorded, parsedRequest, record, deps, refusal) : undefined;
@@ -225,7 +230,8 @@ async function close(
     const estimate =
       isModelCall && isEstimated ? estimateOf(recorded, parsedRequest, usage, counted, isWhole) : undefined;
     const answerId = answerRelay?.answerId?.();
-    const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !isWhole };
+    const { calls } = attempt;
+    const spent = { provider, providerType: type, model, endpoint, answerId, usage, calls, isPartial: !isWhole };
     const work = answerRelay?.deferredWork?.();
     if (work !== undefined) {
       const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
@@ -316,14 +322,14 @@ function estimateOf(
   size: Received,
   isWhole: boolean,
 ): EstimatedTokens | undefined {
-  const output = new OutputCount(attempt?.dialect ?? '');
+  const output = new OutputCount(attempt?.dialect ?? '', attempt?.calls);
   if (size.outputTokens === undefined) for (const { body } of chunks) output.add(body);
   const outputTokens = size.outputTokens ?? output.tokens(size);
   // On a provider's own API, an answer without events of a stream arrived in one piece.
   if (parsedRequest === undefined && outputTokens === 0) return undefined;
   const request = parsedRequest?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
   const hasEnded = isWhole || size.outputTokens !== undefined;
-  return missingTokens(usage, promptTokens(request), outputTokens, hasEnded);
+  return missingTokens(usage, (attempt?.calls ?? 1) * promptTokens(request), outputTokens, hasEnded);
 }
 
 /** The relay of a forwarded answer, fed from the record. The answer is not generated again; only its usage is read. */

@@ -42,7 +42,7 @@ export type StreamEnd =
 
 export interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
   readonly relay: LiveRelay;
-  readonly plan: Pick<Plan, 'relay'>;
+  readonly plan: Pick<Plan, 'relay' | 'calls'>;
   readonly provider: string;
   /** Nothing follows the terminal event. Not so on a provider's own API, where only the provider ends its stream. */
   readonly closesAfterEnd: boolean;
@@ -93,7 +93,9 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       if (answer.terminal && !terminal) {
         terminal = true;
         // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
-        if (options.closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), CLOSE_WITHIN_MS);
+        // When one of parallel calls has failed, the others are of no use.
+        const isUseless = refusal !== undefined && options.plan.calls !== undefined;
+        if (options.closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), isUseless ? 0 : CLOSE_WITHIN_MS);
       }
       if (answer.bytes === undefined) continue;
       if (isBefore) {

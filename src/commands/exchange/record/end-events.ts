@@ -158,6 +158,7 @@ export function usageEvent(
       outputImages: units?.outputImages,
       partial: spent.isPartial === true ? true : undefined,
       answers: spent.answers,
+      calls: (spent.calls ?? 1) > 1 ? spent.calls : undefined,
       estimated: spent.estimate === undefined ? undefined : true,
       estimatedInputTokens: spent.estimate?.inputTokens,
       estimatedOutputTokens: spent.estimate?.outputTokens,

@@ -35,6 +35,7 @@ const MAX_READS = 4;
 /** Undefined when the usage that the provider reported is charged. */
 export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Promise<EstimatedTokens | undefined> {
   const { relay, received, plan } = end;
+  const { calls = 1 } = plan;
   const usage = relay.usage();
   const hasEnded = end.kind === 'whole' || end.kind === 'streamed' || (end.kind === 'blocked' && end.isWhole);
   if (hasEnded && isReported(usage)) return undefined;
@@ -48,7 +49,7 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
   if (received.chunks === 0) {
     return end.kind === 'abandoned'
-      ? { inputTokens: promptTokens(sentTo(plan) ?? exchange.parsedRequest.json), outputTokens: 0 }
+      ? { inputTokens: calls * promptTokens(sentTo(plan) ?? exchange.parsedRequest.json), outputTokens: 0 }
       : undefined;
   }
   const isUploaded = plan.body !== undefined && !Buffer.isBuffer(plan.body);
@@ -56,7 +57,7 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
     received.outputTokens === undefined || isUploaded
       ? await readRecorded(end, exchange)
       : { outputTokens: received.outputTokens, upload: '' };
-  const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
+  const inputTokens = calls * promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
   return missingTokens(usage, inputTokens, outputTokens, hasEnded);
 }
 
@@ -93,7 +94,7 @@ async function readRecorded(end: AttemptEnd, { record, log }: Estimating): Promi
   const { attempt, plan, received } = end;
   await record.flush('written');
   for (let reads = 1; ; reads++) {
-    const output = new OutputCount(plan.dialect);
+    const output = new OutputCount(plan.dialect, plan.calls);
     const upload: Uint8Array[] = [];
     let chunks = 0;
     let newest: bigint | undefined;

@@ -48,9 +48,9 @@ export class OutputCount {
   /** Number of events that hold text. */
   #textEvents = 0;
 
-  /** @param dialect the dialect spoken to the provider */
-  constructor(dialect: string) {
-    this.#splitter = createSplitter(recordedFormat(dialect), { maxFrameBytes: Number.MAX_SAFE_INTEGER });
+  /** @param dialect the dialect spoken to the provider, in so many parallel calls */
+  constructor(dialect: string, calls?: number) {
+    this.#splitter = createSplitter(recordedFormat(dialect, calls), { maxFrameBytes: Number.MAX_SAFE_INTEGER });
   }
 
   /** @param body of one recorded chunk; undefined where bodies are not kept */

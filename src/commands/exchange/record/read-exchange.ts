@@ -218,6 +218,7 @@ export function relayOfRecorded(
     providerType: attempt.providerType,
     model: attempt.model ?? '',
     dialect: attempt.dialect,
+    calls: attempt.calls,
     historyReplayed,
     now: () => completedAt?.() ?? createdAt,
   });

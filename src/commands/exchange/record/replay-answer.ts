@@ -146,7 +146,7 @@ class StreamReplay {
 
   constructor(recorded: RecordedExchange, parsedRequest: ParsedRequest, dialects: Dialects) {
     this.#relay = relayOfRecorded(recorded, parsedRequest, dialects, () => this.#completedAt);
-    this.#splitter = createSplitter(recordedFormat(recorded.attempt?.dialect));
+    this.#splitter = createSplitter(recordedFormat(recorded.attempt?.dialect, recorded.attempt?.calls));
   }
 
   push(chunk: Uint8Array): Buffer {

@@ -27,7 +27,12 @@ const PARTS = ['choices', 'output', 'content', 'message', 'response', 'candidate
  */
 export function bytesInAnswer(answer: unknown): number | undefined {
   if (!isObject(answer)) return undefined;
-  const { choices, output, content, candidates, data, embeddings, done, status, type } = answer;
+  const { calls, choices, output, content, candidates, data, embeddings, done, status, type } = answer;
+  // Of parallel calls.
+  if (Array.isArray(calls)) {
+    const texts = calls.map(bytesInAnswer).filter((bytes) => bytes !== undefined);
+    return texts.length === 0 ? undefined : texts.reduce((sum, bytes) => sum + bytes);
+  }
   if (status === 'failed' || status === 'queued' || status === 'in_progress') return undefined;
   const isText =
     [choices, output, candidates].some(Array.isArray) ||

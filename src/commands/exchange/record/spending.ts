@@ -5,7 +5,7 @@ import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.t
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
-import { expectedOutput, promptTokens, requestedAnswers } from '../../model-request/token-estimate.ts';
+import { callsFor, expectedOutput, promptTokens, requestedAnswers } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import { withThinking } from '../../model-request/usage.ts';
 import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
@@ -49,6 +49,7 @@ export function noteSpending(
     answerId: relay.answerId?.(),
     usage: relay.usage(),
     units: dialect.units?.(parsedRequest),
+    calls: callsFor(dialect.endpoint, provider.type, parsedRequest.json),
     isPartial,
   };
   const limit = ticket.outputLimit({ provider, model }) ?? ownOutputLimit(dialect.endpoint, parsedRequest.json);

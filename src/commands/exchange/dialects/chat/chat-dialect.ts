@@ -5,13 +5,16 @@
 import { isObject } from '../../../../json/is-object.ts';
 import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
+import { MAX_CALLS } from '../../../../providers/parallel-calls.ts';
 import type { ChatAnswerFacts } from '../../../../providers/translate/chat-adapter.ts';
+import type { TranslationRefusal } from '../../../../providers/translate/refusal.ts';
 import { parseChatRequest } from '../../../chat/chat-request.ts';
 import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
+import { callsFor } from '../../../model-request/token-estimate.ts';
 import { translatedRelay } from '../../answer/translated-relay.ts';
 import { unchangedRelay } from '../../answer/unchanged-relay.ts';
-import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
+import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import type { Relay } from '../../relay.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
@@ -22,6 +25,8 @@ import { ChatAnswerReader } from './reader.ts';
 import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from './upstream-chat.ts';
 import { ChatWriter } from './writer.ts';
 
+const ENDPOINT = '/v1/chat/completions';
+
 export interface ChatDialectOptions {
   /** Whether the gateway requests usage from providers on every stream, in order to record it. */
   readonly enforceUsage: boolean;
@@ -30,19 +35,22 @@ export interface ChatDialectOptions {
 export function createChatDialect({ enforceUsage }: ChatDialectOptions): ExchangeDialect {
   return {
     name: 'chat',
-    endpoint: '/v1/chat/completions',
+    endpoint: ENDPOINT,
     read: (json) => readWith(parseChatRequest(json)),
     plan(input: PlanInput): Plan<Relay> {
       const { parsedRequest, body, target, record, createdAt } = input;
       const wantsUsage = clientWantsUsage(parsedRequest);
       if (chatDialectOf(target.provider.type) !== 'chat') {
         const { provider: _hint, ...chat } = parsedRequest.json;
-        const upstream = upstreamChat({ ...chat, model: target.model }, target, parsedRequest.stream);
+        const calls = callsFor(ENDPOINT, target.provider.type, parsedRequest.json);
+        const sent = { ...chat, ...(calls > 1 ? { n: 1 } : {}), model: target.model };
+        const upstream = upstreamChat(sent, target, parsedRequest.stream, withMostChoices);
         const facts = chatAnswerFacts(record.id, target.model, createdAt);
         return {
           kind: 'model',
           ...upstream,
-          relay: () => translated(target.provider, upstream.dialect, facts, wantsUsage),
+          ...(calls > 1 ? { calls } : {}),
+          relay: () => translated(target.provider, { dialect: upstream.dialect, calls }, facts, wantsUsage),
         };
       }
       const changes = memberChanges(input);
@@ -58,12 +66,18 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         relay: () => unchanged(target.provider, wantsUsage || !enforceUsage),
       };
     },
-    relayOfRecorded({ parsedRequest, model, provider, dialect, exchangeId, createdAt }) {
+    relayOfRecorded({ parsedRequest, model, provider, dialect, calls, exchangeId, createdAt }) {
       const wantsUsage = clientWantsUsage(parsedRequest);
       if (dialect === 'chat') return unchanged(provider, wantsUsage || !enforceUsage);
-      return translated(provider, dialect, chatAnswerFacts(exchangeId, model, createdAt), wantsUsage);
+      return translated(provider, { dialect, calls }, chatAnswerFacts(exchangeId, model, createdAt), wantsUsage);
     },
   };
+}
+
+function withMostChoices(refusal: TranslationRefusal): TranslationRefusal {
+  if (refusal.param !== 'n') return refusal;
+  const message = `'n' must be an integer from 1 to ${MAX_CALLS} for this model: its provider gives one choice, and the gateway calls it once for each.`;
+  return { ...refusal, code: 'unsupported_value', message };
 }
 
 function unchanged(provider: Answering, passesUsage: boolean): Relay {
@@ -74,8 +88,13 @@ function unchanged(provider: Answering, passesUsage: boolean): Relay {
   );
 }
 
-function translated(provider: Answering, dialect: string, facts: ChatAnswerFacts, passesUsage: boolean): Relay {
-  const reader = new ChatAnswerReader(provider, chatReader(dialect, facts));
+function translated(
+  provider: Answering,
+  { dialect, calls }: Pick<PastAttempt, 'dialect' | 'calls'>,
+  facts: ChatAnswerFacts,
+  passesUsage: boolean,
+): Relay {
+  const reader = new ChatAnswerReader(provider, chatReader(dialect, facts, calls));
   return translatedRelay(reader, new ChatWriter(provider.name, passesUsage));
 }
 

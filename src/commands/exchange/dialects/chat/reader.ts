@@ -4,6 +4,7 @@ import type { Frame } from '../../../../providers/sse.ts';
 import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
+import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
 import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
@@ -26,9 +27,9 @@ export class ChatAnswerReader implements AnswerReader<JsonObject> {
   }
 
   events(frame: Frame): FrameEvents<JsonObject> {
-    const { data } = frame;
-    if (data === undefined) return { events: [], terminal: this.#reader.ended };
-    const chunks = this.#reader.chunks(data);
+    const { data, call } = frame;
+    const chunks = data === undefined ? (this.#reader.endOfCall?.(call) ?? []) : this.#reader.chunks(data, call);
+    if (chunks === 'cut') return withoutEvents({ terminal: true, refusal: streamIncomplete(this.#provider.name) });
     if (chunks === undefined) return withoutEvents(unreadableEvent(frame, this.#provider));
     for (const chunk of chunks) {
       this.#noteUsage(chunk);

@@ -6,6 +6,7 @@ import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { Dialect } from '../../../../providers/provider.ts';
 import type { ChatAnswerFacts, ChatReader } from '../../../../providers/translate/chat-adapter.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
+import { ParallelReader } from '../../../../providers/translate/parallel-reader.ts';
 import type { TranslationRefusal } from '../../../../providers/translate/refusal.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { completionIdOf } from '../../../chat/completion-id.ts';
@@ -46,9 +47,11 @@ export function upstreamChat(
   return { dialect, body: Buffer.from(JSON.stringify(translated.body)) };
 }
 
-/** Reads an answer in the given dialect as chat completions. */
-export function chatReader(dialect: string, facts: ChatAnswerFacts): ChatReader {
-  return chatAdapter(dialect)?.reader(facts) ?? new PlainChatReader();
+/** Reads an answer in the given dialect as chat completions. @param calls of the attempt, in parallel */
+export function chatReader(dialect: string, facts: ChatAnswerFacts, calls = 1): ChatReader {
+  const adapter = chatAdapter(dialect);
+  if (adapter === undefined) return new PlainChatReader();
+  return calls === 1 ? adapter.reader(facts) : new ParallelReader(facts, calls, adapter.reader);
 }
 
 /** The facts of an answer recorded in this exchange; they are the same each time the record is read. */
