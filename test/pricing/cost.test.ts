@@ -180,6 +180,18 @@ describe('the cost of usage', () => {
     expect(costOf(pricing, usage, { answers: 9 })).toMatchObject({ inputCost: '4000000', outputCost: '80000' });
   });
 
+  it('charges parallel calls at the rates of the size of one, and a price per request for each', () => {
+    const pricing: ModelPricing = {
+      input_per_mtok: 4,
+      output_per_mtok: 8,
+      per_request: 1,
+      tiers: [{ up_to_tokens: 100, input_per_mtok: 1, output_per_mtok: 2 }],
+    };
+    const cost = costOf(pricing, { inputTokens: 300, outputTokens: 10 }, { calls: 3 });
+    expect(cost).toMatchObject({ inputCost: '3000300000', outputCost: '20000' });
+    expect(cost.caveat).toBeUndefined();
+  });
+
   it('charges batches at batch rates, and names another service in a caveat', () => {
     const batch = { ...chat, batch_input_per_mtok: 1.25, batch_output_per_mtok: 5 };
     const usage = (service_tier: string) => readUsage({ input_tokens: 100, output_tokens: 10, service_tier });

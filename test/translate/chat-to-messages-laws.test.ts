@@ -6,6 +6,8 @@ import { MessagesAnswerReader } from '../../src/providers/translate/chat-to-mess
 import { messagesRequestFromChat } from '../../src/providers/translate/chat-to-messages/request.ts';
 import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 import type { JsonObject } from '../../src/providers/translate/json.ts';
+import { ParallelReader } from '../../src/providers/translate/parallel-reader.ts';
+import type { Answered } from '../support/answered.ts';
 
 /** As the provider reads it: integers past 2^53 are objects of their own until then. */
 const sent = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
@@ -91,6 +93,25 @@ function read(bytes: Buffer, cut: () => number): JsonObject[] {
   return chunks;
 }
 
+/** The streams as parallel calls, their events in any order among each other. */
+function inParallel(streams: readonly string[], pick: () => number): JsonObject[] {
+  const reader = new ParallelReader(facts, streams.length, (own) => new MessagesAnswerReader(own));
+  const rest = streams.map((stream, call) => ({
+    call: String(call),
+    data: [...stream.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => data),
+  }));
+  const chunks: JsonObject[] = [];
+  for (;;) {
+    const open = rest.filter(({ data }) => data.length > 0);
+    const next = open[pick() % Math.max(1, open.length)];
+    if (next === undefined) break;
+    chunks.push(...(reader.chunks(next.data.shift() ?? '', next.call) ?? []));
+    if (next.data.length === 0) expect(reader.endOfCall(`${next.call} ended`)).toEqual([]);
+  }
+  expect(reader.ended).toBe(true);
+  return chunks;
+}
+
 const cuts = fc.infiniteStream(fc.nat(40));
 const cutter = (numbers: Iterator<number>) => () => Number(numbers.next().value);
 
@@ -112,6 +133,40 @@ describe('an answer of the Messages API', () => {
         expect(completionOf(read(bytes, () => bytes.length))).toEqual(new MessagesAnswerReader(facts).whole(whole));
       }),
       { numRuns: 300 },
+    );
+  });
+
+  it('of parallel calls has the chunks of each answer under its index, and one sum of usage at its end', () => {
+    fc.assert(
+      fc.property(fc.array(message, { minLength: 2, maxLength: 4 }), cuts, cuts, (answers, deltas, order) => {
+        const streams = answers.map((whole) => streamed(whole, cutter(deltas)));
+        const chunks = inParallel(streams, cutter(order));
+        const alone = streams.map((stream) => read(Buffer.from(stream), () => stream.length * 4));
+        const usages = alone.map((of) => Object(of.at(-1)?.['usage']));
+        const total = (name: string) => usages.reduce((sum, usage) => sum + usage[name], 0);
+        expect(chunks.at(-1)).toMatchObject({
+          ...{ id: facts.id, choices: [] },
+          usage: Object.fromEntries(
+            ['prompt_tokens', 'completion_tokens', 'total_tokens'].map((name) => [name, total(name)]),
+          ),
+        });
+        expect(chunks.filter(({ usage }) => usage !== undefined)).toHaveLength(1);
+        const reader = new ParallelReader(facts, streams.length, (own) => new MessagesAnswerReader(own));
+        const { choices, usage } = reader.whole({ calls: answers }) as { choices: JsonObject[]; usage: unknown };
+        expect(usage).toEqual(chunks.at(-1)?.['usage']);
+        for (const [index, own] of alone.entries()) {
+          const mine = chunks.filter(({ choices: [choice] }: Answered) => choice?.index === index);
+          const expected = own.filter(({ choices: [choice] }: Answered) => choice !== undefined);
+          expect(mine.map(({ choices: [{ index: _, ...choice }] }: Answered) => choice)).toEqual(
+            expected.map(({ choices: [{ index: _, ...choice }] }: Answered) => choice),
+          );
+          const {
+            choices: [whole],
+          } = new MessagesAnswerReader(facts).whole(answers[index]) as Answered;
+          expect(choices[index]).toEqual({ ...whole, index });
+        }
+      }),
+      { numRuns: 100 },
     );
   });
 
