@@ -225,7 +225,7 @@ describe('embeddings of Ollama', () => {
 
   it('are returned as base64 on request', async () => {
     embeds();
-    const body = { model: 'ollama/e', input: 'a', encoding_format: 'base64' };
+    const body = { model: 'ollama/e', input: ['a', 'b'], encoding_format: 'base64' };
     const { data } = await json(await gateway.post('/v1/embeddings', body));
     expect(Buffer.from(data[0].embedding, 'base64').readFloatLE(4)).toBe(-1);
   });

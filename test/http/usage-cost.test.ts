@@ -168,7 +168,7 @@ describe('the usage of a provider', () => {
   });
 
   it('of embeddings has no output', async () => {
-    answersWith({ object: 'list', data: [], usage: { prompt_tokens: 500, total_tokens: 500 } });
+    answersWith({ object: 'list', data: [{ embedding: [1] }], usage: { prompt_tokens: 500, total_tokens: 500 } });
     const body = { model: 'openai/text-embedding-3-small', input: 'some words' };
     expect(await spentOn('/v1/embeddings', body)).toMatchObject({
       inputTokens: 500,

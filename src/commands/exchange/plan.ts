@@ -3,6 +3,7 @@ import type { LogUnavailable } from '../../events/log.ts';
 import type { Dialect, ForwardCall } from '../../providers/provider.ts';
 import type { NamedValue } from '../model-request/references.ts';
 import type { Refusal } from '../refusal.ts';
+import type { ExpectedAnswer } from './answer-shape.ts';
 import type { LiveRelay } from './relay.ts';
 
 interface PlanBase<R extends LiveRelay> {
@@ -16,6 +17,8 @@ interface PlanBase<R extends LiveRelay> {
   readonly isGuarded?: true;
   /** The most tokens of each answer, where a budget has limited them. */
   readonly outputLimit?: number;
+  /** How many vectors were requested, of embeddings. */
+  readonly vectors?: number;
 }
 
 /** A model request in a dialect that the provider speaks. */
@@ -32,6 +35,8 @@ export interface ModelPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R> 
 export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R> {
   readonly kind: 'forward';
   readonly dialect: 'forward' | 'passthrough';
+  /** What its answer must contain. */
+  readonly answer: ExpectedAnswer;
   readonly call: Omit<ForwardCall, 'requestId' | 'signal' | 'body'>;
   readonly body: Uint8Array | Upload | undefined;
   /** Whether the gateway may send the request twice. */
@@ -40,7 +45,7 @@ export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R
   readonly fields?: readonly NamedValue[];
   /** The record keeps the number and the digest of the answer's bytes instead of the bytes. */
   readonly digestOnly?: boolean;
-  /** The relay reads a JSON answer whole, however long it is, before any of it is passed on. */
+  /** The answer is read whole, however long it is, before any of it is passed on. */
   readonly readsWhole?: boolean;
   /** Every answer of the provider is passed on as the answer, including errors and redirects. */
   readonly verbatim?: boolean;

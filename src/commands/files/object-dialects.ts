@@ -175,6 +175,7 @@ export function contentDialect(
     plan: () => ({
       kind: 'forward',
       dialect: 'forward',
+      answer: 'anything',
       call: { method: 'GET', path, openAi: true, headers: { accept: '*/*' } },
       body: undefined,
       repeatable: true,

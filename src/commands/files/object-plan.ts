@@ -37,6 +37,7 @@ export function createPlan(
   return {
     kind: 'forward',
     dialect: 'forward',
+    answer: 'object',
     call: { method: 'POST', path: kind.endpoint, openAi: true, headers },
     readsWhole: true,
     unsupported: (refusal) => (isRouteMissing(refusal, madeOf) ? notServed(kind) : undefined),

@@ -3,9 +3,19 @@ import type { Family } from '../../providers/provider.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { Units } from './units.ts';
 
+/** The route, here and in the provider's OpenAI API. */
+export type ForwardEndpoint =
+  | '/v1/completions'
+  | '/v1/audio/speech'
+  | '/v1/audio/transcriptions'
+  | '/v1/audio/translations'
+  | '/v1/images/generations'
+  | '/v1/images/edits'
+  | '/v1/responses/input_tokens'
+  | '/v1/responses/compact';
+
 export interface ForwardOperation {
-  /** The route, here and in the provider's OpenAI API. */
-  readonly endpoint: `/v1/${string}`;
+  readonly endpoint: ForwardEndpoint;
   readonly family: Family;
   /** Title as the subject of a sentence. */
   readonly title: string;

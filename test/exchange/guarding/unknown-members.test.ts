@@ -142,7 +142,12 @@ describe('a value in a request for a response, or for embeddings', () => {
   });
 
   it('is hidden: messages of an embedding', async () => {
-    answer = whole({ object: 'list', data: [], model: 'scripted', usage: { prompt_tokens: 1, total_tokens: 1 } });
+    answer = whole({
+      object: 'list',
+      data: [{ embedding: [1] }],
+      model: 'scripted',
+      usage: { prompt_tokens: 1, total_tokens: 1 },
+    });
     received.length = 0;
     const got = await gateway.post('/v1/embeddings', { model, input: 'x', messages: user(V) }, { headers });
     expect(got.status).toBe(200);

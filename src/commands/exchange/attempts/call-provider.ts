@@ -10,6 +10,7 @@ import { redacted } from '../../model-request/redacted.ts';
 import { refusalAsSent, refusalFromFailure, refusalFromUpstream } from '../../model-request/refusal-from-upstream.ts';
 import { errorBody, MAX_ERROR_BYTES, parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { Refusal, refusals } from '../../refusal.ts';
+import { missingIn } from '../answer-shape.ts';
 import { opening } from '../delivery/opening.ts';
 import { type ForwardedEnd, relayForwarded } from '../delivery/relay-forwarded.ts';
 import { relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
@@ -85,6 +86,8 @@ export async function callProvider(
       const failed = malformedAnswer(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
       return { ...failed, spent: usageOfMalformed(relay, bytes, parsed) };
     }
+    const missing = missingIn(plan.dialect, { parsed, bytes: bytes.length, isJson: true, vectors: plan.vectors });
+    if (missing !== undefined) return incomplete(missing, bytes, answered, provider);
     received.chunks = 1;
     received.bytes = bytes.length;
     const redactedBody = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
@@ -162,6 +165,7 @@ async function forwardedAnswer(
       const spent = usageOfMalformed(answered.relay, first.bytes, parseWhole(first.bytes));
       return { ...refused(reply, first.bytes, provider, plan), spent };
     }
+    if (first.kind === 'incomplete') return incomplete(first.missing, first.bytes, answered, provider.name);
   }
   return { ...answered, kind: 'open', reply, deliver: async () => endOf(await relayed.deliver(), answered, reply) };
 }
@@ -180,6 +184,7 @@ function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: Provide
     case 'failed':
       return { ...answered, kind: 'broken', refusal: end.refusal, rest: [], cut: true };
     case 'error_body':
+    case 'incomplete':
       throw new Error('an answer that had begun was read as an error');
   }
 }
@@ -216,6 +221,19 @@ function malformedAnswer(reply: ProviderReply, provider: string, body: Buffer, e
     status: 502,
     body: body.subarray(0, MAX_ERROR_BYTES),
     malformed: true,
+  };
+}
+
+/** An answer that lacks what an answer must contain. */
+function incomplete(missing: string, body: Buffer, { relay }: Answered, provider: string): FailedAttempt {
+  const message = `The provider '${provider}' gave an answer without ${missing}.`;
+  return {
+    kind: 'failed',
+    refusal: refusals.badAnswer(provider, message),
+    status: 502,
+    body: body.subarray(0, MAX_ERROR_BYTES),
+    malformed: true,
+    spent: usageOfMalformed(relay, body, parseWhole(body)),
   };
 }
 

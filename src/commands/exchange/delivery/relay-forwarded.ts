@@ -10,7 +10,8 @@ import { isEventStream, isJson } from '../../model-request/media-type.ts';
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
 import { streamTooLong } from '../../model-request/stream-refusals.ts';
 import { parseWhole, wholeBody } from '../../model-request/whole-body.ts';
-import { type Refusal, refusals } from '../../refusal.ts';
+import type { Refusal } from '../../refusal.ts';
+import { missingIn } from '../answer-shape.ts';
 import type { Answered, AttemptOptions } from '../outcome.ts';
 import type { ForwardPlan } from '../plan.ts';
 import { countedAnswer } from '../record/output-count.ts';
@@ -41,7 +42,9 @@ export type ForwardedEnd =
       readonly malformed?: boolean;
     }
   /** The body is an error, whatever the status. */
-  | { readonly kind: 'error_body'; readonly bytes: Buffer };
+  | { readonly kind: 'error_body'; readonly bytes: Buffer }
+  /** The body lacks what the answer must contain. */
+  | { readonly kind: 'incomplete'; readonly bytes: Buffer; readonly missing: string };
 
 /** @throws LogUnavailable, ProviderFailure */
 export async function relayForwarded(given: ForwardedOptions): Promise<ForwardedEnd> {
@@ -78,18 +81,12 @@ async function relayEvents(options: ForwardedOptions): Promise<ForwardedEnd> {
 
 async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
   const { reply, plan, relay, record, attempt, received, keepBodies, maxAnswerBytes } = options;
-  const { name } = options.target.provider;
   const bytes = await wholeBody(reply, options.target.provider, maxAnswerBytes);
   received.firstByteMs = record.elapsed();
   const parsed = parseWhole(bytes);
   if (!plan.verbatim && isErrorBody(parsed)) return { kind: 'error_body', bytes };
-  if (plan.readsWhole && parsed === undefined) {
-    return {
-      kind: 'failed',
-      refusal: refusals.badAnswer(name, `'${name}' did not answer with JSON.`),
-      malformed: true,
-    };
-  }
+  const missing = missingIn(plan.answer, { parsed, bytes: bytes.length, isJson: isJson(reply.headers) });
+  if (missing !== undefined) return { kind: 'incomplete', bytes, missing };
   if (bytes.length > 0) {
     received.chunks = 1;
     received.bytes = bytes.length;
@@ -126,11 +123,17 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
   }
   if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };
   const whole = seen.whole();
-  if (whole !== undefined) {
-    const parsed = parseWhole(whole);
-    if (!options.plan.verbatim && !begun && isErrorBody(parsed)) return { kind: 'error_body', bytes: whole };
-    void countedAnswer(options, whole, parsed);
+  let parsed = whole === undefined ? undefined : parseWhole(whole);
+  if (!options.plan.verbatim && !begun) {
+    const bytes = held ?? Buffer.alloc(0);
+    if (isErrorBody(parsed)) return { kind: 'error_body', bytes };
+    // JSON under another content type is an answer, too.
+    parsed ??= parseWhole(bytes);
+    const answer = { parsed, bytes: bytes.length, isJson: isJson(reply.headers) };
+    const missing = missingIn(options.plan.answer, answer);
+    if (missing !== undefined) return { kind: 'incomplete', bytes, missing };
   }
+  if (whole !== undefined) void countedAnswer(options, whole, parsed);
   if (begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };
   return { kind: 'whole', bytes: held ?? Buffer.alloc(0) };
 }

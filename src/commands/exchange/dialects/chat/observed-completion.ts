@@ -20,13 +20,13 @@ export class ObservedCompletion {
 }
 
 /** @throws Refusal when a whole answer has no choice, or a choice without a message or text */
-export function checkedCompletion(answer: unknown, provider: string, isText = false): JsonObject {
+export function checkedCompletion(answer: unknown, provider: string): JsonObject {
   const choices = isObject(answer) && Array.isArray(answer.choices) ? answer.choices : [];
   if (!isObject(answer) || choices.length === 0) {
     throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer without a choice.`);
   }
   // Guardrails write text completions as chat completions.
-  const hasText = isText || answer.object === 'text_completion';
+  const hasText = answer.object === 'text_completion';
   if (!choices.every((one) => isObject(one) && (hasText ? typeof one.text === 'string' : isObject(one.message)))) {
     const missing = hasText ? 'text' : 'a message';
     throw refusals.badAnswer(provider, `The provider '${provider}' gave a choice without ${missing}.`);

@@ -8,7 +8,7 @@ import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
-import { checkedCompletion, isUsageOnly, type ObservedCompletion } from './observed-completion.ts';
+import { isUsageOnly, type ObservedCompletion } from './observed-completion.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE =
@@ -31,7 +31,6 @@ export class ChatObserver implements AnswerObserver {
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) this.#completion.note(parsed);
-    checkedCompletion(parsed, this.#provider.name);
     return bytes;
   }
 

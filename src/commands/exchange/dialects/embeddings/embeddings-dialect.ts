@@ -2,7 +2,6 @@
  * `POST /v1/embeddings`: forwarded unchanged to any model, whatever its category, or translated to its provider's
  * dialect.
  */
-import { isObject } from '../../../../json/is-object.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { embeddingsFromEmbed, embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
 import { providerType } from '../../../../providers/types.ts';
@@ -11,15 +10,14 @@ import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
-import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.ts';
-import type { AnswerObserver, AnswerReader, AnswerWriter } from '../../answer/reader-and-writer.ts';
+import { refusals, refusedInTranslation } from '../../../refusal.ts';
+import type { AnswerReader, AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { translatedRelay } from '../../answer/translated-relay.ts';
-import { unchangedRelay } from '../../answer/unchanged-relay.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import type { Relay } from '../../relay.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
-import { PassthroughObserver } from '../passthrough/observer.ts';
+import { passthroughRelay } from '../passthrough/passthrough-relay.ts';
 import { readWith } from '../read-with.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
@@ -43,7 +41,8 @@ export const embeddingsDialect: ExchangeDialect = {
       kind: 'model',
       dialect: 'embeddings',
       body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-      relay: () => unchanged(target.provider),
+      vectors: vectorsFor(parsedRequest),
+      relay: () => passthroughRelay(),
     };
   },
 };
@@ -53,32 +52,24 @@ function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan<Relay> {
   if (!translated.ok) throw refusedInTranslation(translated.refusal);
   const dialect = 'ollama_embed';
   const body = Buffer.from(JSON.stringify(translated.body));
-  return { kind: 'model', dialect, body, relay: () => relayFor(dialect, target.provider, parsedRequest, target.model) };
+  const vectors = vectorsFor(parsedRequest);
+  return {
+    kind: 'model',
+    dialect,
+    body,
+    vectors,
+    relay: () => relayFor(dialect, target.provider, parsedRequest, target.model),
+  };
 }
 
 function relayFor(dialect: string, provider: Answering, parsedRequest: ParsedRequest, model: string): Relay {
-  if (dialect !== 'ollama_embed') return unchanged(provider);
+  if (dialect !== 'ollama_embed') return passthroughRelay();
   return translatedRelay(ollamaReader(parsedRequest, model), writerFor(provider.name));
 }
 
-function unchanged({ name }: Answering): Relay {
-  const passing = new PassthroughObserver();
-  const observer: AnswerObserver = {
-    whole(bytes, parsed) {
-      passing.whole(bytes, parsed);
-      if (!isObject(parsed) || !Array.isArray(parsed.data) || !parsed.data.every(isObject)) throw noEmbeddings(name);
-      return bytes;
-    },
-    frame: (frame) => passing.frame(frame),
-    usage: () => passing.usage(),
-    answerId: () => passing.answerId(),
-    model: () => passing.model(),
-  };
-  return unchangedRelay(observer, { finish: () => ({ cut: false }) });
-}
-
-function noEmbeddings(provider: string): Refusal {
-  return refusals.badAnswer(provider, `The provider '${provider}' gave an answer without embeddings.`);
+/** A text, or a list of tokens, is one input. */
+function vectorsFor({ json: { input } }: ParsedRequest): number {
+  return Array.isArray(input) && typeof input[0] !== 'number' ? input.length : 1;
 }
 
 /** Reads embeddings of Ollama as OpenAI's. They are never streamed. @param model the provider's own id */
@@ -100,7 +91,7 @@ function writerFor(provider: string): AnswerWriter<never> {
   return {
     whole(embeddings) {
       if (embeddings !== undefined) return Buffer.from(JSON.stringify(embeddings));
-      throw noEmbeddings(provider);
+      throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer without embeddings.`);
     },
     events: () => undefined,
     finish: () => ({ cut: false }),

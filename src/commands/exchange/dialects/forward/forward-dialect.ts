@@ -64,9 +64,10 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
   return {
     kind: 'forward',
     dialect: 'forward',
+    answer: endpoint,
     call: { method: 'POST', path: endpoint, openAi: true, headers: {} },
-    // Whether it is a completion is known before any of it is passed on.
-    readsWhole: operation.endsWithReason === true,
+    // Whether it is an answer is known before any of it is passed on, except of audio and images, which may be large.
+    readsWhole: answers === undefined && family !== 'transcriptions',
     digestOnly: answers !== undefined && !keeps[answers],
     unsupported: (refusal) => (isRouteMissing(refusal, model) ? notServed(operation) : undefined),
     relay: () => forwardRelay(provider, operation.endsWithReason === true),

@@ -1,5 +1,4 @@
 /** The answer of a forwarded endpoint: read only for its usage, and for errors after its start. */
-import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import { isNoEvent, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
@@ -7,8 +6,6 @@ import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
-import { checkedCompletion } from '../chat/observed-completion.ts';
-import { hasMembers } from '../member-changes.ts';
 import { PassthroughObserver } from '../passthrough/observer.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
@@ -22,21 +19,15 @@ export class ForwardObserver implements AnswerObserver {
   /** For a stream that must end with a reason: whether it is a stream, and whether the reason has arrived. */
   #streams = false;
   #ended: boolean;
-  readonly #isCompletion: boolean;
 
   /** @param endsWithReason whether a stream is whole only with a finish reason or `[DONE]`, as for text completions */
   constructor(provider: Answering, endsWithReason: boolean) {
     this.#provider = provider;
     this.#ended = !endsWithReason;
-    this.#isCompletion = endsWithReason;
   }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
-    const passed = this.#passing.whole(bytes, parsed);
-    // Answers in a form of the provider's own are passed on.
-    const isOwnForm = isObject(parsed) && !('choices' in parsed) && hasMembers(parsed);
-    if (this.#isCompletion && !isOwnForm) checkedCompletion(parsed, this.#provider.name, true);
-    return passed;
+    return this.#passing.whole(bytes, parsed);
   }
 
   frame(frame: Frame): FrameAnswer {

@@ -33,6 +33,7 @@ export const countTokensDialect: ExchangeDialect = {
     return {
       kind: 'forward',
       dialect: 'forward',
+      answer: '/v1/messages/count_tokens',
       call: {
         method: 'POST',
         path: '/messages/count_tokens',

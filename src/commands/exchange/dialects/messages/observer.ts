@@ -7,7 +7,7 @@ import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
 import { unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
-import { checkedMessage, type ObservedMessage } from './observed-message.ts';
+import type { ObservedMessage } from './observed-message.ts';
 import { messagesFailureOf } from './stream-failure.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
@@ -25,7 +25,6 @@ export class MessagesObserver implements AnswerObserver {
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) this.#message.noteWhole(parsed);
-    checkedMessage(parsed, this.#provider.name);
     return bytes;
   }
 

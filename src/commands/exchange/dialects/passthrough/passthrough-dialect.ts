@@ -91,6 +91,7 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
       return {
         kind: 'forward',
         dialect: 'passthrough',
+        answer: 'anything',
         call: { method, path, headers },
         verbatim: true,
         body:
