@@ -24,7 +24,6 @@ export type JsonProblem =
 
 export const unbounded: BodyBounds = { depth: Infinity, entries: Infinity, objects: Infinity, values: Infinity };
 
-const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
@@ -32,19 +31,35 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
+const QUOTE = 0x22;
 const CASE = 0x20;
+const OPTIONS = Buffer.from('options');
+
+/** The bytes outside of strings that the pass reacts to. */
+const structural = new Uint8Array(256);
+for (const byte of [QUOTE, COMMA, COLON, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET]) structural[byte] = 1;
+
+/** What the bytes of a name say about it, as flags. */
+const ENDS = 1;
+const ESCAPES = 2;
+const IS_UPPER = 4;
+const IS_WIDE = 8;
+const inName = new Uint8Array(256).fill(IS_WIDE, 0x80);
+inName.fill(IS_UPPER, 0x41, 0x5b);
+inName[QUOTE] = ENDS;
+inName[BACKSLASH] = ESCAPES;
 
 /** Up to this many names of an object are compared one by one. */
-const FEW = 16;
+const FEW = 32;
 /** Strings are read byte by byte up to this length, and with a search from there on. */
-const SHORT = 48;
+const SHORT = 64;
 
 /** An object or list that contains the current place. */
 interface Open {
   isObject: boolean;
   members: number;
   objects: number;
-  /** Beginning and end of the names so far, in turn. */
+  /** For each name so far: a number that is the same for names that differ in case only, its beginning, and its end. */
   readonly names: number[];
   /** The names, once there are many, or one cannot be compared by its bytes. */
   known: Set<string> | undefined;
@@ -70,67 +85,93 @@ export function jsonProblem(
   findsRepeated = true,
   known?: ReadonlySet<string>,
 ): JsonProblem | undefined {
+  const { length } = bytes;
   const open: Open[] = [];
+  let current: Open | undefined;
   let depth = 0;
   let objects = 0;
   let values = 0;
-  let current: Open | undefined;
   let ambiguous: JsonProblem | undefined;
-  let inOptions = false;
-  const { length } = bytes;
-  for (let at = 0; at < length; at++) {
-    const byte = bytes[at] ?? 0;
-    if (byte <= 0x20) continue;
+  let isInOptions = false;
+  /** Whether a string at the current place is the name of a member. */
+  let isName = false;
+  let at = 0;
+  while (true) {
+    while (at < length && structural[bytes[at] ?? 0] === 0) at += 1;
+    if (at >= length) return ambiguous;
+    const byte = bytes[at];
+    at += 1;
     if (byte === QUOTE) {
-      const from = at + 1;
-      const end = stringEnd(bytes, from);
-      at = end;
-      if (!findsRepeated || current === undefined || !current.isObject) continue;
-      let next = end + 1;
-      while ((bytes[next] ?? 0xff) <= 0x20) next += 1;
-      if (bytes[next] !== COLON) continue;
-      at = next;
-      if (isRepeated(current, bytes, from, end, depth === 1)) {
+      const from = at;
+      let end: number;
+      let flags = 0;
+      if (isName && findsRepeated) {
+        isName = false;
+        for (end = from; end < length; end++) {
+          flags |= inName[bytes[end] ?? 0] ?? 0;
+          if ((flags & (ENDS | ESCAPES)) === 0) continue;
+          if ((flags & ESCAPES) !== 0) end = stringEnd(bytes, end);
+          break;
+        }
+        at = end + 1;
+      } else {
+        end = stringEnd(bytes, from);
+        at = end + 1;
+        if (current === undefined || !current.isObject || !findsRepeated) continue;
+        // A parser more tolerant than the gateway's may take a string for a name where a comma is missing.
+        while ((bytes[at] ?? 0xff) <= 0x20) at += 1;
+        if (bytes[at] !== COLON) continue;
+        flags = ESCAPES;
+      }
+      // An escape may stand for any of them.
+      if ((flags & ESCAPES) !== 0) flags |= IS_UPPER | IS_WIDE;
+      if (current === undefined) continue;
+      if (isRepeated(current, bytes, from, end, depth === 1, flags)) {
         return { kind: 'repeated', name: nameOf(bytes, from, end) };
       }
-      if (known === undefined || depth > 2 || (depth === 2 && !inOptions)) continue;
+      if (known === undefined || depth > 2 || (depth === 2 && !isInOptions)) continue;
+      if (depth === 1) isInOptions = isOptions(bytes, from, end, flags);
+      if ((flags & (IS_UPPER | IS_WIDE)) === 0 || ambiguous !== undefined) continue;
       const name = nameOf(bytes, from, end);
-      if (depth === 1) inOptions = name === 'options';
       const folded = foldedName(name);
-      if (folded !== name && known.has(folded)) ambiguous ??= { kind: 'ambiguous', name };
+      if (folded !== name && known.has(folded)) ambiguous = { kind: 'ambiguous', name };
     } else if (byte === COMMA) {
       values += 1;
       if (values > bounds.values) return { kind: 'values' };
-      if (current?.isObject === true && ++current.members >= bounds.entries) return { kind: 'entries' };
+      if (current === undefined || !current.isObject) continue;
+      isName = true;
+      if (++current.members >= bounds.entries) return { kind: 'entries' };
     } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       values += 1;
       objects += 1;
       if (objects > bounds.objects) return { kind: 'objects' };
       if (values > bounds.values) return { kind: 'values' };
-      if (current?.isObject === false && ++current.objects > bounds.entries) return { kind: 'entries' };
+      if (current !== undefined && !current.isObject && ++current.objects > bounds.entries) return { kind: 'entries' };
       if (depth >= bounds.depth) return { kind: 'depth' };
+      isName = byte === OPEN_BRACE;
       current = open[depth];
       if (current === undefined) {
-        current = { isObject: false, members: 0, objects: 0, names: [], known: undefined };
+        current = { isObject: isName, members: 0, objects: 0, names: [], known: undefined };
         open.push(current);
+      } else {
+        current.isObject = isName;
+        current.members = 0;
+        current.objects = 0;
+        current.names.length = 0;
+        current.known = undefined;
       }
-      current.isObject = byte === OPEN_BRACE;
-      current.members = 0;
-      current.objects = 0;
-      current.names.length = 0;
-      current.known = undefined;
       depth += 1;
-    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+    } else if (byte !== COLON) {
       if (depth === 0) return ambiguous;
+      isName = false;
       depth -= 1;
       current = depth === 0 ? undefined : open[depth - 1];
     }
   }
-  return ambiguous;
 }
 
 /** @param from after the opening quote; the result is at the closing one, or behind the text */
-function stringEnd(bytes: Buffer, from: number): number {
+export function stringEnd(bytes: Buffer, from: number): number {
   const { length } = bytes;
   let at = from;
   while (true) {
@@ -149,33 +190,40 @@ function stringEnd(bytes: Buffer, from: number): number {
   }
 }
 
-function isRepeated(open: Open, bytes: Buffer, from: number, end: number, ignoresCase: boolean): boolean {
+function isOptions(bytes: Buffer, from: number, end: number, flags: number): boolean {
+  if (flags !== ENDS) return nameOf(bytes, from, end) === 'options';
+  return end - from === OPTIONS.length && OPTIONS.every((byte, at) => bytes[from + at] === byte);
+}
+
+/** @param flags what the bytes of the name say */
+function isRepeated(
+  open: Open,
+  bytes: Buffer,
+  from: number,
+  end: number,
+  ignoresCase: boolean,
+  flags: number,
+): boolean {
   const { names } = open;
   if (open.known === undefined) {
-    if (names.length < 2 * FEW && !needsText(bytes, from, end, ignoresCase)) {
-      for (let at = 0; at < names.length; at += 2) {
-        if (isSame(bytes, names[at] ?? 0, names[at + 1] ?? 0, from, end, ignoresCase)) return true;
+    const needsText = (flags & (ignoresCase ? ESCAPES | IS_WIDE : ESCAPES)) !== 0;
+    if (names.length < 3 * FEW && !needsText) {
+      const key = ((end - from) << 16) | (((bytes[from] ?? 0) | CASE) << 8) | ((bytes[end - 1] ?? 0) | CASE);
+      for (let at = 0; at < names.length; at += 3) {
+        if (names[at] !== key) continue;
+        if (isSame(bytes, names[at + 1] ?? 0, names[at + 2] ?? 0, from, end, ignoresCase)) return true;
       }
-      names.push(from, end);
+      names.push(key, from, end);
       return false;
     }
     open.known = new Set();
-    for (let at = 0; at < names.length; at += 2) {
-      open.known.add(keyOf(bytes, names[at] ?? 0, names[at + 1] ?? 0, ignoresCase));
+    for (let at = 0; at < names.length; at += 3) {
+      open.known.add(keyOf(bytes, names[at + 1] ?? 0, names[at + 2] ?? 0, ignoresCase));
     }
   }
   const key = keyOf(bytes, from, end, ignoresCase);
   if (open.known.has(key)) return true;
   open.known.add(key);
-  return false;
-}
-
-/** Whether the name has an escape, or letters whose case is not a bit. */
-function needsText(bytes: Buffer, from: number, end: number, ignoresCase: boolean): boolean {
-  for (let at = from; at < end; at++) {
-    const byte = bytes[at] ?? 0;
-    if (byte === BACKSLASH || (ignoresCase && byte >= 0x80)) return true;
-  }
   return false;
 }
 
@@ -197,7 +245,8 @@ function keyOf(bytes: Buffer, from: number, end: number, ignoresCase: boolean): 
   return ignoresCase ? foldedName(name) : name;
 }
 
-function nameOf(bytes: Buffer, from: number, end: number): string {
+/** A string of the text without its quotes. @returns its bytes as text where it is malformed */
+export function nameOf(bytes: Buffer, from: number, end: number): string {
   const text = bytes.toString('utf8', from, end);
   if (!text.includes('\\')) return text;
   try {

@@ -1,11 +1,8 @@
 /** Changes top-level members of a JSON object in its text; all other bytes stay unchanged. */
-import { foldedName } from '../json/body-scan.ts';
-import { parseExactly } from '../json/exact-json.ts';
+import { nameOf, stringEnd } from '../json/body-scan.ts';
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
-const COLON = 0x3a;
-const BACKSLASH = 0x5c;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
@@ -32,9 +29,9 @@ export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, s
     const memberStart = at;
     at = skipSpace(bytes, at);
     if (bytes[at] === CLOSE_BRACE) break;
-    const nameEnd = stringEnd(bytes, at);
-    const name = readString(bytes, at, nameEnd);
-    at = skipSpace(bytes, skipSpace(bytes, nameEnd) + 1);
+    const nameEnd = stringEnd(bytes, at + 1);
+    const name = nameOf(bytes, at + 1, nameEnd);
+    at = skipSpace(bytes, skipSpace(bytes, nameEnd + 1) + 1);
     const valueStart = at;
     const valueEnd = endOfValue(bytes, at);
     at = skipSpace(bytes, valueEnd);
@@ -70,9 +67,9 @@ export function membersIn(bytes: Buffer): { readonly name: string; readonly valu
   const members: { readonly name: string; readonly value: Buffer }[] = [];
   let at = skipSpace(bytes, 0) + 1;
   for (at = skipSpace(bytes, at); bytes[at] === QUOTE; at = skipSpace(bytes, at + 1)) {
-    const nameEnd = stringEnd(bytes, at);
-    const name = readString(bytes, at, nameEnd);
-    const valueStart = skipSpace(bytes, skipSpace(bytes, nameEnd) + 1);
+    const nameEnd = stringEnd(bytes, at + 1);
+    const name = nameOf(bytes, at + 1, nameEnd);
+    const valueStart = skipSpace(bytes, skipSpace(bytes, nameEnd + 1) + 1);
     const valueEnd = endOfValue(bytes, valueStart);
     members.push({ name, value: bytes.subarray(valueStart, valueEnd) });
     at = skipSpace(bytes, valueEnd);
@@ -95,36 +92,6 @@ export function elementsIn(bytes: Buffer): Buffer[] {
   return elements;
 }
 
-/**
- * Whether an object in the text has a name twice, the case of names aside: JSON parsers differ in which of two they take.
- * @param bytes a JSON text that is known to parse
- */
-export function repeatsName(bytes: Buffer): boolean {
-  /** The names of the objects that contain the current place; undefined for lists. */
-  const around: (Set<string> | undefined)[] = [];
-  let at = 0;
-  while (at < bytes.length) {
-    const byte = bytes[at];
-    if (byte === QUOTE) {
-      const end = stringEnd(bytes, at);
-      const next = skipSpace(bytes, end);
-      const names = around.at(-1);
-      if (names !== undefined && bytes[next] === COLON) {
-        const name = foldedName(readString(bytes, at, end));
-        if (names.has(name)) return true;
-        names.add(name);
-      }
-      at = next;
-      continue;
-    }
-    at += 1;
-    if (byte === OPEN_BRACE) around.push(new Set());
-    else if (byte === OPEN_BRACKET) around.push(undefined);
-    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) around.pop();
-  }
-  return false;
-}
-
 function skipSpace(bytes: Buffer, from: number): number {
   let at = from;
   // Space, tab, line feed and carriage return are the only bytes up to 0x20 outside of a JSON string.
@@ -132,26 +99,9 @@ function skipSpace(bytes: Buffer, from: number): number {
   return at;
 }
 
-/** @param from at the opening quote; the result is just after the closing one */
-function stringEnd(bytes: Buffer, from: number): number {
-  let quote = bytes.indexOf(QUOTE, from + 1);
-  while (quote !== -1) {
-    let slashes = 0;
-    while (bytes[quote - 1 - slashes] === BACKSLASH) slashes += 1;
-    if (slashes % 2 === 0) return quote + 1;
-    quote = bytes.indexOf(QUOTE, quote + 1);
-  }
-  return bytes.length;
-}
-
-function readString(bytes: Buffer, from: number, end: number): string {
-  const text = bytes.toString('utf8', from + 1, end - 1);
-  return text.includes('\\') ? String(parseExactly(`"${text}"`)) : text;
-}
-
 function endOfValue(bytes: Buffer, from: number): number {
   const first = bytes[from];
-  if (first === QUOTE) return stringEnd(bytes, from);
+  if (first === QUOTE) return stringEnd(bytes, from + 1) + 1;
   if (first === OPEN_BRACE || first === OPEN_BRACKET) return endOfNested(bytes, from);
   let at = from;
   for (let byte = bytes[at]; byte !== undefined && byte > 0x20; byte = bytes[at]) {
@@ -167,7 +117,7 @@ function endOfNested(bytes: Buffer, from: number): number {
   while (at < bytes.length) {
     const byte = bytes[at];
     if (byte === QUOTE) {
-      at = stringEnd(bytes, at);
+      at = stringEnd(bytes, at + 1) + 1;
       continue;
     }
     at += 1;

@@ -105,14 +105,16 @@ describe('the bound of the cost of a request', () => {
   });
 
   it('does not exist where the provider may read another value of a member', () => {
-    const request = requestFor({ bodyBytes: 300, json: limited });
-    const bound = (repeats: boolean) =>
-      boundOfCost(
-        { ...request, json: limited, repeatsName: () => repeats },
-        priced({ tiny: { input: 1, output: 10 } }),
-      );
-    expect([bound(false), bound(true)]).toEqual([900, undefined]);
+    const part = (members: object) => ({ messages: [{ role: 'user', content: [{ text: 'hi', ...members }] }] });
+    const bound = (members: object) => boundOf({ json: { ...limited, ...part(members) } });
+    expect(bound({ type: 'text', Text_Id: 1 })).toBe(400 + 500);
+    expect(bound({ type: 'text', Type: 'image_url' })).toBeUndefined();
+    expect(bound({ TYPE: 'text', Type: 'image_url' })).toBeUndefined();
+    expect(bound({ kind: 1, '\u212aind': 2 })).toBeUndefined();
     expect(boundOf({ json: { ...limited, Max_Tokens: 1000 } })).toBeUndefined();
+    const request = requestFor({ json: limited });
+    const tiny = priced({ tiny: { input: 1, output: 10 } });
+    expect(boundOfCost({ ...request, json: limited, isAmbiguous: true }, tiny)).toBeUndefined();
   });
 
   it('needs no limit of the answer where the price does not depend on it', () => {

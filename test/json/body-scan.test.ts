@@ -15,6 +15,8 @@ describe('names that occur twice', () => {
     ['{"max_tokens":1,"max_token\u017f":2}', 'max_token\u017f'],
     ['{"max_tokens":1,"max_token\\u017F":2}', 'max_token\u017f'],
     ['{"max_to\u212aens":1,"max_tokens":2}', 'max_tokens'],
+    ['{"a":1 "a":2}', 'a'],
+    ['{"a":{"b":"x"\n"b" : 1}}', 'b'],
     ['{ "a" : "\\"" , "b\\\\" : "\\\\" , "a" : 1 }', 'a'],
     [`{${Array.from({ length: 40 }, (_, at) => `"n${at}":${at}`).join(',')},"n3":1}`, 'n3'],
     [`{"${'é'.repeat(100)}":1,"${'é'.repeat(100)}":2}`, 'é'.repeat(100)],

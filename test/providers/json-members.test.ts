@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { repeatsName, rewriteMembers } from '../../src/providers/json-members.ts';
+import { rewriteMembers } from '../../src/providers/json-members.ts';
 
 function rewrite(text: string, changes: Record<string, string | undefined>): string {
   return rewriteMembers(Buffer.from(text), changes).toString();
@@ -98,33 +98,6 @@ describe('for any object', () => {
           .map(([member, value]) => ` ${JSON.stringify(member)} :\t${JSON.stringify(value)}`);
         const text = `{${[`"seed":  ${large} `, ...members].join(',')},"model": 1}`;
         expect(rewrite(text, { model: '"b"' })).toBe(`${text.slice(0, -2)}"b"}`);
-      }),
-    );
-  });
-});
-
-describe('whether a name is repeated in an object', () => {
-  test.each([
-    ['{"a":1,"b":[{"a":2},{"a":3}],"c":{"a":{"a":4}},"d":"\\"a\\":1"}', false],
-    ['["a","a",{"x":"y","y":"x"}]', false],
-    ['"a"', false],
-    ['{"max_tokens":1000,"x":{"y":[1]},"max_tokens":1}', true],
-    ['{"n" : 1, "\\u006e"\n:2}', true],
-    ['{"n":1,"N":2}', true],
-    ['{"messages":[{"content":[{"type":"image"}],"content":"x"}]}', true],
-  ])('%s', (text, repeats) => {
-    expect(repeatsName(Buffer.from(text))).toBe(repeats);
-  });
-
-  test('is found where a JSON text states more members than its value has', () => {
-    const member = fc.tuple(fc.constantFrom('a', 'b', 'c"', '\\'), fc.jsonValue());
-    fc.assert(
-      fc.property(fc.array(member, { maxLength: 4 }), (members) => {
-        const values = members.map(
-          ([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(JSON.stringify(value))}`,
-        );
-        const isRepeated = new Set(members.map(([name]) => name)).size < members.length;
-        expect(repeatsName(Buffer.from(`[{${values.join(' , ')}}]`))).toBe(isRepeated);
       }),
     );
   });

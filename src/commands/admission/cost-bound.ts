@@ -11,7 +11,7 @@ import type { Pricing } from '../pricing/pricing.ts';
 import { reportsCost } from '../pricing/reported-cost.ts';
 import { contentOf } from './request-content.ts';
 
-type BoundingFacts = 'endpoint' | 'candidates' | 'units' | 'bodyBytes' | 'repeatsName';
+type BoundingFacts = 'endpoint' | 'candidates' | 'units' | 'bodyBytes' | 'isAmbiguous';
 
 /** The parts of a request on which its cost depends. */
 export interface BoundedRequest extends Pick<AdmissionRequest, BoundingFacts> {
@@ -95,16 +95,16 @@ export function boundOfCost(request: BoundedRequest, pricing: Pricing): number |
 }
 
 function tokenBound(request: BoundedRequest): Omit<TokenBound, 'output'> & { readonly output: LongestOutput } {
-  const { endpoint, json, earlierTokens, repeatsName } = request;
+  const { endpoint, json, earlierTokens, isAmbiguous } = request;
   const continues = (json['previous_response_id'] ?? json['conversation'] ?? null) !== null;
   const { isText, writesCache } = contentOf(json);
   const isKnown =
+    isAmbiguous !== true &&
     TEXT_ENDPOINTS.has(endpoint) &&
     isText &&
     !(continues && earlierTokens === undefined) &&
     // Some servers ignore the case of names.
-    Object.keys(json).every((name) => name === foldedName(name)) &&
-    repeatsName?.() !== true;
+    Object.keys(json).every((name) => name === foldedName(name));
   if (!isKnown) return { input: undefined, output: () => undefined, writesCache };
   const input = mostInputTokens(request) + (earlierTokens ?? 0);
   const limits = TEXT_ENDPOINTS.get(endpoint);

@@ -1,4 +1,5 @@
 /** What the members of a request show about its tokens. Conservative: what is not known to be text is not. */
+import { foldedName } from '../../json/body-scan.ts';
 import { isNamedOnly } from '../../providers/translate/responses-to-chat/item-reference.ts';
 
 export interface RequestContent {
@@ -46,8 +47,23 @@ function walk(values: readonly unknown[]): { isText: boolean; writesCache: boole
       const type = 'type' in value ? value.type : undefined;
       if (typeof type === 'string' && type.length <= MAX_TYPE_LENGTH && OTHER_CONTENT.test(type)) found.isText = false;
       if ('cache_control' in value) found.writesCache = true;
+      if (found.isText && repeatsName(value)) found.isText = false;
       for (const member of Object.values(value)) if (typeof member === 'object') rest.push(member);
     }
   }
   return found;
+}
+
+/** Whether two names differ in case only: a server that ignores case may read another of the two than the gateway. */
+function repeatsName(object: object): boolean {
+  let others: Set<string> | undefined;
+  for (const name in object) {
+    const own = foldedName(name);
+    // Names in lower case differ from each other.
+    if (own === name) continue;
+    if (Object.hasOwn(object, own) || others?.has(own) === true) return true;
+    others ??= new Set();
+    others.add(own);
+  }
+  return false;
 }

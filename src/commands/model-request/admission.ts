@@ -17,8 +17,8 @@ export interface AdmissionRequest {
   /** Units that are charged besides tokens, as far as the request states them. */
   readonly units?: Units | undefined;
   readonly bodyBytes: number;
-  /** Whether the body has a name twice, so that a provider may read other values than the gateway. */
-  readonly repeatsName?: (() => boolean) | undefined;
+  /** Its provider may read other values of its members than the gateway. */
+  readonly isAmbiguous?: boolean;
   /**
    * Of a provider's own API, the answers of which the gateway does not limit: the model request in the body. Called where a
    * budget counts the request. @returns undefined when the body names no model, or is not at hand
@@ -31,7 +31,10 @@ export interface AdmissionRequest {
 }
 
 /** A model request that passes unread, as the endpoint of its kind would read it. */
-export type PassedRequest = Pick<AdmissionRequest, 'endpoint' | 'parsedRequest' | 'candidates' | 'units'>;
+export type PassedRequest = Pick<
+  AdmissionRequest,
+  'endpoint' | 'parsedRequest' | 'candidates' | 'units' | 'isAmbiguous'
+>;
 
 /** The actual cost of an answer: the facts of its `usage.recorded`. */
 export interface Charge {

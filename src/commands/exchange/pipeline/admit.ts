@@ -1,5 +1,4 @@
 /** Reserves what the request may spend, under its limits and budgets, and claims its idempotency key. */
-import { repeatsName } from '../../../providers/json-members.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Answer } from '../answer-source.ts';
 import type { ExchangePolicy } from '../policy.ts';
@@ -38,7 +37,6 @@ export function ticketFor(
 ): Ticket | Promise<Ticket> {
   const { dialect, request, record } = exchange;
   const { caller, labels } = request;
-  const body = guarded?.body ?? request.body;
   const admitted = {
     caller,
     labels,
@@ -46,8 +44,7 @@ export function ticketFor(
     parsedRequest: guarded?.parsedRequest ?? parsedRequest,
     candidates: route.candidates,
     units: dialect.units?.(parsedRequest),
-    bodyBytes: body.length,
-    repeatsName: () => repeatsName(body),
+    bodyBytes: (guarded?.body ?? request.body).length,
     passed: dialect.passed,
     exchangeId: record.id,
     checksBudgets,

@@ -5,7 +5,7 @@ import type { PassedRequest } from '../../../model-request/admission.ts';
 import { forwardOperations, requestedUnits } from '../../../model-request/forward-operations.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
-import type { ReadResult } from '../../../model-request/parsed-request.ts';
+import { READ_MEMBERS, type ReadResult } from '../../../model-request/parsed-request.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import { returnedHeaders } from '../../delivery/returned-headers.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
@@ -116,7 +116,10 @@ const ENDPOINTS = [
 
 /** Undefined when the body is not JSON that names a model, or would take long to parse. */
 function passedRequest({ request: { body }, provider, path, bounds }: Passthrough): PassedRequest | undefined {
-  const json = jsonProblem(body, bounds, false) === undefined ? parseChunk(body.toString()) : undefined;
+  const problem = jsonProblem(body, bounds, true, READ_MEMBERS);
+  const isAmbiguous = problem?.kind === 'repeated' || problem?.kind === 'ambiguous';
+  const isWithin = problem === undefined || (isAmbiguous && jsonProblem(body, bounds, false) === undefined);
+  const json = isWithin ? parseChunk(body.toString()) : undefined;
   const model = json?.['model'];
   if (json === undefined || typeof model !== 'string' || model === '') return undefined;
   const [route = ''] = path.split('?', 1);
@@ -127,6 +130,7 @@ function passedRequest({ request: { body }, provider, path, bounds }: Passthroug
     parsedRequest: { model, provider: undefined, stream: json['stream'] === true, json },
     candidates: [{ provider, model }],
     units: operation === undefined ? undefined : requestedUnits(operation, json),
+    isAmbiguous,
   };
 }
 
