@@ -41,6 +41,12 @@ function reasonOf(error: Error): string {
   return code === undefined ? 'connection failed' : (reasons[code] ?? code);
 }
 
+/** Whether the other side has closed the connection. */
+export function isClosedConnection(error: Error): boolean {
+  const code = codeOf(error);
+  return code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET';
+}
+
 /** A call that was not allowed to begin when it had a connection. */
 export function mayNotBegin(): Error {
   return Object.assign(new Error('not sent'), { code: MAY_NOT_BEGIN });

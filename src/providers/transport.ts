@@ -43,7 +43,9 @@ export interface TransportRequest {
 
 export interface Transport {
   /**
-   * Resolves with the answer's headers. Redirects are answers like any other. No request is ever sent twice.
+   * Resolves with the answer's headers. Redirects are answers like any other. No request is ever sent twice: a call gets
+   * another connection when a kept one is reset before anything of the request was written. Once something was written,
+   * a reset does not show whether the provider has read it, so the call fails.
    * @throws ProviderFailure
    */
   send(request: TransportRequest): Promise<ProviderReply>;
@@ -79,13 +81,17 @@ export function createTransport(options: TransportOptions): Transport {
     send({ method, path, headers, body, signal, mayIdle = false, mayBegin }) {
       return new Promise((resolve, reject) => {
         const bodiless = method === 'HEAD';
+        const bodyTimeout = mayIdle ? 0 : idle.ms;
+        const dispatch = (to: UpstreamCall) =>
+          pool.dispatch({ origin, method, path, headers, body: toDispatch(body), bodyTimeout }, to);
+        // A body that is streamed may have been read already.
+        const again = body === undefined || body instanceof Uint8Array ? dispatch : undefined;
         const call = new UpstreamCall(
-          { provider, signal, headers: headersLimit, idle, bodiless, mayBegin },
+          { provider, signal, headers: headersLimit, idle, bodiless, mayBegin, again },
           resolve,
           reject,
         );
-        const bodyTimeout = mayIdle ? 0 : idle.ms;
-        if (!call.over) pool.dispatch({ origin, method, path, headers, body: toDispatch(body), bodyTimeout }, call);
+        if (!call.over) dispatch(call);
       });
     },
     async close(when = 'now') {

@@ -4,7 +4,15 @@ import { decodedBody } from './decoded-body.ts';
 import type { ProviderFailure, ProviderReply, ReplyBody } from './provider.ts';
 import { pieceReader, type Reader, type SteeredCall, wholeReader } from './reply-readers.ts';
 import type { TimeLimit } from './time-limit.ts';
-import { cancelled, lateAnswer, mayNotBegin, streamCut, tooLarge, unreachable } from './transport-failure.ts';
+import {
+  cancelled,
+  isClosedConnection,
+  lateAnswer,
+  mayNotBegin,
+  streamCut,
+  tooLarge,
+  unreachable,
+} from './transport-failure.ts';
 
 /** Bytes buffered before the body is read; then the socket is paused. */
 const READ_AHEAD_BYTES = 64 * 1024;
@@ -19,6 +27,11 @@ export interface CallOptions {
   /** The answer has no body, whatever its headers say (`HEAD`). */
   readonly bodiless: boolean;
   readonly mayBegin?: (() => boolean) | undefined;
+  /**
+   * Dispatches the call once more. Called at most once, when a kept connection turns out to be closed before anything of
+   * the request was written to it.
+   */
+  readonly again?: ((call: UpstreamCall) => void) | undefined;
 }
 
 type Headers = Record<string, string | string[] | undefined>;
@@ -42,6 +55,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   #reader: Reader | undefined;
   #ended = false;
   #failure: ProviderFailure | undefined;
+  #isRepeated = false;
 
   constructor(
     options: CallOptions,
@@ -118,6 +132,13 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     const { provider, idle } = this.#options;
     const isSent = this.#controller !== undefined;
+    const { again } = this.#options;
+    if (!isSent && !this.over && !this.#isRepeated && again !== undefined && isClosedConnection(error)) {
+      this.#isRepeated = true;
+      // By then the resets of other kept connections are read, too, so that the call gets none of them.
+      setImmediate(() => this.over || again(this));
+      return;
+    }
     this.fail(isSent ? streamCut(provider, error, idle, this.#arrived) : unreachable(provider, error));
   }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { brotliCompressSync, createGzip, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
-import { ProviderFailure } from '../../src/providers/provider.ts';
+import { ProviderFailure, type ProviderReply } from '../../src/providers/provider.ts';
 import { createTransport, type Transport, type TransportOptions } from '../../src/providers/transport.ts';
 import { type Answer, deadOrigin, json, startRawUpstream, startUpstream, type Upstream } from './upstream.ts';
 
@@ -542,6 +542,45 @@ describe('cancelling', () => {
     if (socket === undefined) throw new Error('not asked');
     await closed(socket);
     expect((await failureOf(reply.body.bytes(10))).kind).toBe('aborted');
+  });
+});
+
+describe('a kept connection that the provider resets', () => {
+  test('before anything was sent is replaced, and the request is sent once', async () => {
+    const sockets: Socket[] = [];
+    const { origin, requests } = await upstream((_request, response) => {
+      if (response.socket !== null) sockets.push(response.socket);
+      response.end('hello');
+    });
+    const transport = transportTo(origin);
+    const post = { ...get(), method: 'POST', body: Buffer.from('{}') };
+    await (await transport.send(post)).body.bytes(100);
+    for (let call = 2; call <= 6; call++) {
+      // From a timer, so that the reset is read before the event loop comes to sending the request.
+      const reply = await new Promise<ProviderReply>((resolve, reject) => {
+        setTimeout(() => {
+          sockets.at(-1)?.resetAndDestroy();
+          transport.send(post).then(resolve, reject);
+        }, 0);
+      });
+      expect((await reply.body.bytes(100)).toString()).toBe('hello');
+      expect(requests).toHaveLength(call);
+    }
+    expect(new Set(sockets).size).toBe(6);
+  });
+
+  test('after the request was sent ends the call: the provider may have begun', async () => {
+    let calls = 0;
+    const { origin, requests } = await upstream((_request, response) => {
+      calls += 1;
+      if (calls === 1) response.end('hello');
+      else response.socket?.resetAndDestroy();
+    });
+    const transport = transportTo(origin);
+    const post = { ...get(), method: 'POST', body: Buffer.from('{}') };
+    await (await transport.send(post)).body.bytes(100);
+    expect((await failureOf(transport.send(post))).kind).toBe('broken');
+    expect(requests).toHaveLength(2);
   });
 });
 
