@@ -162,7 +162,8 @@ function readLines(raw: Buffer, text: string): Frame {
   }
   const failure = data === undefined ? errorWithoutData(text) : undefined;
   if (failure !== undefined) return { raw, data: failure, event: 'error' };
-  return { raw, data, ...(event ? { event } : {}), ...(call === undefined ? {} : { call }) };
+  const frame = event === undefined || event === '' ? { raw, data } : { raw, data, event };
+  return call === undefined ? frame : { ...frame, call };
 }
 
 /** The error that some servers send outside of `data`: in a field `error` (older llama.cpp), or as a bare object. */

@@ -415,6 +415,28 @@ describe.each([
     expect(calls).toHaveLength(3);
   });
 
+  it.each([{}, streaming])('cost an estimate when one call does not report its usage: %j', async (more) => {
+    const without = (text: string) =>
+      text.replaceAll(/,"(?:usage|prompt_eval_count|eval_count)":(?:\{[^}]*\}|\d+)/g, '');
+    answer = (call, response) => {
+      const kept = call === 1 ? without : (text: string) => text;
+      if (more === streaming) {
+        begin(response, dialect, kept(dialect.head) + dialect.words('word '.repeat(40)));
+        response.end(kept(dialect.end));
+      } else {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(kept(JSON.stringify(dialect.whole('word '.repeat(40)))));
+      }
+    };
+    const response = await ask(dialect, { ...more, messages: user('one two three four '.repeat(100)) });
+    expect(await response.text()).not.toMatch(/"usage":\{/);
+    const events = await eventsOfExchange(gateway, exchangeOf(response));
+    const data = events.find(({ type }) => type === 'usage.recorded')?.data;
+    expect(data).toMatchObject({ estimated: true, source: 'unknown', calls: 3, estimatedOutputTokens: 150 });
+    expect(data?.estimatedInputTokens).toBeGreaterThan(3 * 450);
+    expect(data).not.toHaveProperty('partial');
+  });
+
   it('fail over when one whole answer is an error, or no answer', async () => {
     for (const malformed of [{ error: { type: 'api_error', message: 'out of order' } }, { nothing: true }]) {
       calls.length = 0;
@@ -424,6 +446,8 @@ describe.each([
       const events = await eventsOfExchange(gateway, exchangeOf(response));
       const failed = events.find(({ type }) => type === 'attempt.failed');
       expect(failed?.data.message).toContain('error' in malformed ? 'out of order' : 'without a choice');
+      const spent = events.find(({ type, data }) => type === 'usage.recorded' && data.failedAttempt === 1);
+      expect(spent?.data).toMatchObject({ inputTokens: 20, outputTokens: 6, calls: 3 });
     }
   });
 });
