@@ -1,15 +1,17 @@
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { onTestFinished } from 'vitest';
+import { openIndexFile } from '../../src/events/embedded/archive/index-file.ts';
 
 /**
  * Empties the stream index of a closed log and keeps it from being written, so that it stays incomplete for as long as
  * a test wants. Returns how to let it be written.
  */
 export function emptyAndLockIndex(dir: string): () => void {
-  const database = new DatabaseSync(path.join(dir, 'index.db'));
-  database.exec('delete from places; delete from segments; delete from categories; begin immediate');
+  removeIndex(dir);
+  const { mark } = JSON.parse(readFileSync(path.join(dir, 'log.json'), 'utf8'));
+  const database = openIndexFile(dir, Number.parseInt(mark, 16));
+  database.exec('begin immediate');
   let locked = true;
   const unlock = () => {
     if (locked) database.close();

@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import type { StreamName } from '../../event.ts';
-import { busyTimeoutMs, indexFileOf, isIndexOf } from './index-file.ts';
+import { busyTimeoutMs, IndexUnusable, indexFileOf, isIndexOf } from './index-file.ts';
 import { type IndexedPart, IndexReader } from './index-reader.ts';
 
 export interface IndexSnapshot {
@@ -34,7 +34,7 @@ export function readIndex<Result>(dir: string, mark: number, read: (index: Index
       // a file that is read as immutable is not locked: the result is valid only if the file did not change meanwhile
       if (before.isOpen || before.version === stateOf(file)?.version) return result;
     } catch (error) {
-      if (!isFromSqlite(error)) throw error;
+      if (!(error instanceof IndexUnusable || isFromSqlite(error))) throw error;
     }
   }
   return undefined;
