@@ -16,7 +16,7 @@ import { registerOpenApi } from './http/api/openapi.ts';
 import type { RecordQuery } from './http/clickhouse/reader-request.ts';
 import type { MetricFigures } from './http/metric-figures.ts';
 import { createMetrics } from './http/metrics.ts';
-import { exchangesLeftOpen } from './projections/open-exchanges-view.ts';
+import { readOpenExchanges } from './projections/open-exchanges-view.ts';
 import { controlAccess, knownAccess } from './wiring/access.ts';
 import { registerAdminRoutes } from './wiring/admin/routes.ts';
 import { recordQueriesIn } from './wiring/analytics/recorded-queries.ts';
@@ -76,7 +76,7 @@ export async function startGateway(
   logger: Logger,
   companions: GatewayCompanions = {},
 ): Promise<Gateway> {
-  const starting = await answerWhileStarting(config, logger);
+  const starting = companions.worker === undefined ? await answerWhileStarting(config, logger) : undefined;
   try {
     return await startComponents(config, masterKey, logger, { ...companions, starting });
   } catch (error) {
@@ -102,12 +102,13 @@ async function startComponents(
 
   // The event log, and the state built from it.
   const opened = await openGatewayLog(config, logger, { socketPath: worker?.socketPath, signal, ...starting?.opening });
-  starting?.logIsOpen();
   const log = gatewayLogOf(opened, config.log);
   const isShared = log !== opened;
   const onError = errorReporter(logger, log);
   const views = openGatewayViews({ config, log, logger, worker: worker?.number });
   const { projections } = views;
+  starting?.readsLog(log, projections);
+  const leftOpen = readOpenExchanges(log, views.store, projections);
   const knownKeys = knownAccess({
     config,
     masterKey,
@@ -144,7 +145,6 @@ async function startComponents(
   });
   const lease = await takeGatewayLease(log, { config, worker, opened, projections, secrets, logger, onError });
   const jobs = await gatewayJobs({ log, lease, isShared, projections, onError });
-  const leftOpen = await exchangesLeftOpen(log, views.store);
   await Promise.all([views.caughtUp(), knownKeys.caughtUp, pricing.caughtUp]);
   await projections.whenAllProcessed(await log.head());
 
@@ -164,7 +164,7 @@ async function startComponents(
     ...{ log, dialects, archive, pricing: pricing.prices, keys: knownKeys.directory },
     guardedEndpoints: guardedEndpoints(dialects, { findItem: stored.findItem }),
   };
-  const interrupted = await closeLastRun(lease.gateway, leftOpen, recorded, logger);
+  const interrupted = await closeLastRun(lease.gateway, await leftOpen(), recorded, logger);
   await limits.begin();
   const open = trackOpenExchanges({
     log,
@@ -373,7 +373,7 @@ async function startComponents(
   });
   registerOpenApi(app);
   await lease.knownToOthers();
-  const url = await server.listen(starting, worker?.connections);
+  const url = await server.listen(await starting?.server(), worker?.connections);
 
   // Work that starts once requests are accepted.
   await lease.recordStart();

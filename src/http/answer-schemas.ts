@@ -151,12 +151,13 @@ export const readiness = z.looseObject({
         'log: catching up',
         'engine unreachable',
         'disk: the replica cannot be written',
+        'read models: catching up',
         'starting',
       ]),
-      position: z.string().optional().describe('of the last event that this gateway has'),
+      position: z.string().optional().describe('of the last event that this gateway has, or that its read models have'),
     })
     .optional()
-    .describe('while a gateway with a log on an engine (`LOG_URL`) starts'),
+    .describe('while a gateway starts: with a log on an engine (`LOG_URL`), or when its read models read a long log'),
   log_engine: z
     .looseObject({
       name: z.string(),

@@ -1,5 +1,5 @@
 /**
- * Answers on the gateway's port while the gateway waits for the engine of its log: `GET /health` with 200, since the process
+ * Answers on the gateway's port while the gateway waits for the engine of its log, or its read models read the log: `GET /health` with 200, since the process
  * is alive; `GET /health/ready` with 503 and the reason; every other request with 503 `log_unavailable`. The gateway's own
  * server then takes over the listening socket, so that no connection is refused in between.
  */
@@ -15,8 +15,9 @@ export interface StartingState {
     | 'log: catching up'
     | 'engine unreachable'
     | 'disk: the replica cannot be written'
+    | 'read models: catching up'
     | 'starting';
-  /** While it catches up: the position of the last event that this gateway has. */
+  /** While it catches up: of the last event that this gateway has, or that its read models have. */
   readonly position?: string;
 }
 

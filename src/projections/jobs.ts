@@ -19,7 +19,7 @@ export type JobsState = Map<string, z.infer<typeof job>>;
 export const jobsView: Projection<JobsState> = {
   name: 'jobs',
   version: 1,
-  filter: { streams: ['job-'] },
+  filter: { streams: ['job-'], types: ['job.'] },
   initial: () => new Map(),
   apply(state, event) {
     const name = idOf(event.stream);

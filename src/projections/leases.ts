@@ -37,7 +37,7 @@ export type Leases = Map<string, GrantedLease>;
 export const leasesView: Projection<Leases> = {
   name: 'leases',
   version: 5,
-  filter: { streams: ['lease-', 'gateway-'] },
+  filter: { streams: ['lease-', 'gateway-'], types: ['lease.', 'gateway.'] },
   initial: () => new Map(),
   apply(state, event) {
     const gateway = idOf(event.stream);

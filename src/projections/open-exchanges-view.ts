@@ -77,11 +77,20 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
   }
 }
 
-/** The exchanges that are open now. To be called before this process begins one. */
-export async function exchangesLeftOpen(log: EventLog, views: ViewStore): Promise<InFlight> {
-  const projections = createProjectionRunner(log, views);
+/**
+ * Begins to read which exchanges are open, with the other projections.
+ * @returns resolves with those that are open at the end of the log; to be called before this process begins one
+ */
+export function readOpenExchanges(
+  log: EventLog,
+  views: ViewStore,
+  together: ProjectionRunner,
+): () => Promise<InFlight> {
+  const projections = createProjectionRunner(log, views, { together });
   const folded = projections.run(inFlight);
-  await folded.caughtUp;
-  await projections.close();
-  return folded.state;
+  return async () => {
+    await folded.whenProcessed(await log.head());
+    await projections.close();
+    return folded.state;
+  };
 }

@@ -33,6 +33,8 @@ export interface RunnerOptions {
   readonly saveEveryMs?: number;
   /** Called when a projection stopped, and when a snapshot could not be saved. */
   readonly onError?: (error: Error) => void;
+  /** Reads the existing log together with the projections of this runner. */
+  readonly together?: ProjectionRunner;
 }
 
 export interface RunOptions {
@@ -44,6 +46,7 @@ export interface RunOptions {
 }
 
 export interface ProjectionRunner {
+  readonly reading: SharedReading;
   run<State>(projection: Projection<State>, options?: RunOptions): RunningProjection<State>;
   /** One entry for each projection, in the order they were started. */
   status(): ProjectionStatus[];
@@ -72,9 +75,9 @@ export function createProjectionRunner(
   views?: ViewStore,
   options: RunnerOptions = {},
 ): ProjectionRunner {
-  const { saveEveryMs = 5000, onError = () => {} } = options;
+  const { saveEveryMs = 5000, onError = () => {}, together } = options;
   const stopping = new AbortController();
-  const reading = new SharedReading(log, stopping.signal);
+  const reading = together?.reading ?? new SharedReading(log, stopping.signal);
   const running: FollowedProjection[] = [];
   let decided: Promise<OperatorDecisions> | undefined;
 
@@ -133,6 +136,7 @@ export function createProjectionRunner(
   timer.unref();
 
   return {
+    reading,
     run<State>(projection: Projection<State>, { hasEffects = false }: RunOptions = {}) {
       const one = followProjection(projection, {
         ...{ log, views, reading, onError, hasEffects },

@@ -55,9 +55,7 @@ export class SharedReading {
   }
 
   async #read(after: Position, readers: readonly WaitingMember[]): Promise<void> {
-    const sharing = readers.filter(
-      ({ member: { filter } }) => filter.types !== undefined && filter.streams === undefined,
-    );
+    const sharing = readers.filter(({ member: { filter } }) => filter.types !== undefined);
     const alone = sharing.length < 2 ? readers : readers.filter((one) => !sharing.includes(one));
     for (const { resolve } of alone) resolve(after);
     if (alone.length === readers.length) return;
@@ -82,7 +80,7 @@ export class SharedReading {
         takers.set(event.type, wanting);
       }
       for (const one of wanting) {
-        if (!sharing.has(one)) continue;
+        if (!(sharing.has(one) && filters.get(one)?.acceptsStream(event.stream))) continue;
         try {
           one.member.take(event);
         } catch (error) {

@@ -4,8 +4,14 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
+import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { type NewEvent, streamName } from '../../src/events/event.ts';
+import type { EventLog, SubscribeOptions } from '../../src/events/log.ts';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { listenWhileStarting, type StartingState } from '../../src/http/starting-server.ts';
+import { createProjectionRunner } from '../../src/projections/runner.ts';
+import { answerWhileStarting } from '../../src/wiring/http/starting.ts';
 import { bareServer } from '../support/bare-server.ts';
 import { json } from '../support/with-gateway.ts';
 
@@ -128,5 +134,57 @@ describe('the server of the gateway', () => {
     app.server.closeAllConnections();
     await app.close();
     await expect(fetch(`${url}/v1/models`)).rejects.toThrow();
+  });
+});
+
+describe('a gateway whose read models read a long log', () => {
+  it('answers after a second with how far they are, writes it to the output, and hands over its port', async () => {
+    const log = new MemoryLog();
+    const event: NewEvent = { type: 'a.one', schema: 1, data: {}, context: { actor: 'system' } };
+    for (let n = 0; n < 4; n++) {
+      await log.append([{ stream: streamName('s', '1'), events: [event], expectedRevision: 'any' }]);
+    }
+    const half = Promise.withResolvers<void>();
+    const slow: EventLog = Object.create(log, {
+      status: { value: () => log.status() },
+      subscribe: {
+        async *value(options: SubscribeOptions) {
+          for await (const one of log.subscribe(options)) {
+            if (one.position === '0000000000000003') await half.promise;
+            yield one;
+          }
+        },
+      },
+      ...Object.fromEntries(
+        (['readAll', 'readStream', 'head'] as const).map((name) => [name, { value: log[name].bind(log) }]),
+      ),
+    });
+    const runner = createProjectionRunner(slow);
+    const running = runner.run({ name: 'n', version: 1, filter: {}, initial: () => 0, apply: (count) => count + 1 });
+    const lines: string[] = [];
+    const told = Promise.withResolvers<void>();
+    const write = (line: string) => {
+      lines.push(line);
+      if (lines.length === 2) told.resolve();
+    };
+    const logger = pino({}, { write });
+    const server = { host, port: 0, maxHeaderBytes: 16_384 };
+    const starting = await answerWhileStarting({ log: { engine: undefined }, server }, logger);
+    onTestFinished(() => starting.close());
+    starting.readsLog(slow, runner);
+    await told.promise;
+    expect(lines.join('')).toContain(
+      '1 read models read the log: at position 0000000000000002 of 0000000000000004 (50 %)',
+    );
+    const port = /answers on port (\d+) with 503 until the read models have read the log/.exec(lines.join(''))?.[1];
+    const ready = await fetch(`http://${host}:${port}/health/ready`);
+    expect([ready.status, await json(ready)]).toEqual([
+      503,
+      expect.objectContaining({ starting: { reason: 'read models: catching up', position: '0000000000000002' } }),
+    ]);
+    half.resolve();
+    await running.caughtUp;
+    expect((await starting.server())?.port).toBe(Number(port));
+    await runner.close();
   });
 });

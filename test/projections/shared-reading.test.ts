@@ -83,6 +83,29 @@ describe('projections that start together', () => {
     );
   });
 
+  it('also read with those of some streams only, and with those of another runner', async () => {
+    const { log, readings } = counting(await logOf('a.one', 'b.one'));
+    const other = streamName('other', '1');
+    await log.append([{ stream: other, events: [event('a.one'), event('c.one')], expectedRevision: 'any' }]);
+    const runner = createProjectionRunner(log);
+    const second = createProjectionRunner(log, undefined, { together: runner });
+    const ofStreams = { ...seenOf('streams', 'a.'), filter: { types: ['a.'], streams: ['other-'] } };
+    const running = [
+      runner.run(seenOf('types', 'b.')),
+      runner.run(ofStreams),
+      second.run(seenOf('second', 'a.', 'c.')),
+    ];
+    await Promise.all(running.map(({ caughtUp }) => caughtUp));
+    expect(readings.length).toBe(1);
+    expect(running.map(({ state }) => state)).toEqual([
+      await all(log, 'b.'),
+      ['0000000000000003 a.one'],
+      await all(log, 'a.', 'c.'),
+    ]);
+    await second.close();
+    await runner.close();
+  });
+
   it('are not held up by one that throws', async () => {
     const { log } = counting(await logOf('a.one', 'b.one', 'a.two'));
     const errors: Error[] = [];

@@ -1,27 +1,51 @@
-/** The answers of a gateway whose log is on an engine, from its start until it can serve requests. */
+/** The answers of a gateway from its start until it can serve requests, and how far it is. */
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
+import type { EventLog } from '../../events/log.ts';
+import { parsePosition } from '../../events/sequence-position.ts';
 import { listenWhileStarting, type StartingServer, type StartingState } from '../../http/starting-server.ts';
+import type { ProjectionRunner } from '../../projections/runner.ts';
 import type { LogOpening } from '../log/event-log.ts';
 
-export interface Starting extends StartingServer {
+export interface Starting {
   readonly opening: LogOpening;
-  /** The log is open; what remains is short. */
-  logIsOpen(): void;
+  /** The log is open, and the read models read it. When that takes longer than a second, it is reported. */
+  readsLog(log: Pick<EventLog, 'status'>, projections: Pick<ProjectionRunner, 'status'>): void;
+  /** Ends the reports. Resolves with the server that has the port, if there is one. @throws EADDRINUSE and other errors of listening */
+  server(): Promise<StartingServer | undefined>;
+  close(): void;
 }
 
+interface StartingConfig {
+  readonly log: Pick<Config['log'], 'engine'>;
+  readonly server: Pick<Config['server'], 'host' | 'port' | 'maxHeaderBytes'>;
+}
+
+const REPORT_MS = 1_000;
+/** Reports between two lines of output. */
+const LINE_EVERY = 5;
+
 /**
- * Undefined for a log in files, which opens without waiting.
+ * Listens at once when the log is on an engine; with a log in files, which opens without waiting, when the read models need
+ * more than a second.
  * @throws EADDRINUSE and other errors of listening
  */
-export async function answerWhileStarting({ log, server }: Config, logger: Logger): Promise<Starting | undefined> {
-  const { host, port, maxHeaderBytes } = server;
-  if (log.engine === undefined) return undefined;
+export async function answerWhileStarting(config: StartingConfig, logger: Logger): Promise<Starting> {
+  const { engine } = config.log;
+  const { host, port, maxHeaderBytes } = config.server;
   let state: StartingState = { reason: 'log: opening' };
-  const starting = await listenWhileStarting({ host, port, maxHeaderBytes, state: () => state });
-  logger.info(`answers on port ${starting.port} with 503 until the log is open`);
+  let listening: Promise<StartingServer> | undefined;
+  let reports: NodeJS.Timeout | undefined;
+  async function listen(until: string): Promise<StartingServer> {
+    const starting = await listenWhileStarting({ host, port, maxHeaderBytes, state: () => state });
+    logger.info(`answers on port ${starting.port} with 503 until ${until}`);
+    return starting;
+  }
+  if (engine !== undefined) {
+    listening = listen('the log is open');
+    await listening;
+  }
   return {
-    ...starting,
     opening: {
       onProgress: (position) => {
         if (state.reason !== 'starting') state = { reason: 'log: catching up', position };
@@ -30,8 +54,33 @@ export async function answerWhileStarting({ log, server }: Config, logger: Logge
         state = { reason: cause === 'engine' ? 'engine unreachable' : 'disk: the replica cannot be written' };
       },
     },
-    logIsOpen: () => {
+    readsLog(log, projections) {
       state = { reason: 'starting' };
+      let count = 0;
+      reports = setInterval(() => {
+        const behind = projections.status().filter(({ phase }) => phase === 'catching-up');
+        const position = behind
+          .map((one) => one.position)
+          .toSorted()
+          .at(-1);
+        state = position === undefined ? { reason: 'starting' } : { reason: 'read models: catching up', position };
+        if (position === undefined) return;
+        listening ??= listen('the read models have read the log');
+        listening.catch(() => {});
+        if (count++ % LINE_EVERY > 0) return;
+        const { head } = log.status();
+        const share = Math.floor((100 * parsePosition(position)) / parsePosition(head));
+        logger.info(`${behind.length} read models read the log: at position ${position} of ${head} (${share} %)`);
+      }, REPORT_MS);
+      reports.unref();
+    },
+    server() {
+      clearInterval(reports);
+      return Promise.resolve(listening);
+    },
+    close() {
+      clearInterval(reports);
+      listening?.then((starting) => starting.close()).catch(() => {});
     },
   };
 }
