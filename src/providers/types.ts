@@ -46,6 +46,8 @@ export interface ProviderType {
    * give its number or not (`in total`). Undefined: thinking is a part of `completion_tokens`.
    */
   readonly thinkingBesideOutput?: 'in reasoning_tokens' | 'in total';
+  /** Its documentation says that the first event of a stream counts the input. */
+  readonly countsInputFirst?: boolean;
   /** A chat request is sent as the client wrote it, except for the model's name. */
   readonly chatAsSent?: boolean;
   /** Serves models that its listing does not contain, so requests for unlisted models are sent as well. */
@@ -188,6 +190,7 @@ const rows = {
     serves: ['images', 'batches'],
     modelIdPrefix: 'models/',
     thinkingBesideOutput: 'in total',
+    countsInputFirst: true,
     reasoning: { ...plainReasoning, replay: 'omit' },
   },
   azure: {
@@ -216,6 +219,7 @@ const rows = {
     embeddings: 'no',
     serves: ['message_batches'],
     passthrough: true,
+    countsInputFirst: true,
     // Thinking is sent back whole and signed, beside the call it led to; its text alone has no effect.
     reasoning: { effort: 'flat', levels: reasoningEfforts, replay: 'omit' },
   },

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { boundOfCost } from '../../src/commands/admission/cost-bound.ts';
+import { boundOfCost, boundOfCounted } from '../../src/commands/admission/cost-bound.ts';
+import { type TokenUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
 import type { Pricing, UsageCost } from '../../src/commands/pricing/pricing.ts';
 import { type RequestFacts, requestFor, targetOf } from './request.ts';
 
@@ -152,5 +153,32 @@ describe('the bound of the cost of a request', () => {
     expect(boundOf({ candidates: [targetOf('local', '')] })).toBeUndefined();
     expect(boundOf({ candidates: [targetOf('router', 'unknown', 'openrouter')] })).toBeUndefined();
     expect(boundOf({ candidates: [targetOf('local', 'unknown')] })).toBe(0);
+  });
+});
+
+describe('the bound of a request whose provider has counted the input', () => {
+  const bound = (usage: Partial<TokenUsage>, pricing: Pricing) => {
+    const { candidates, endpoint, units } = requestFor({});
+    const counted = { usage: { ...unknownUsage, ...usage }, outputTokens: 50 };
+    return boundOfCounted(candidates[0] ?? targetOf('local', 'tiny'), { endpoint, units }, counted, pricing);
+  };
+
+  it('is the counted input, also of the prompt cache, and the longest answer at the dearest rate', () => {
+    const rates = { tiny: { input: 1, cacheWrite: 2, output: 10, reasoning: 12 } };
+    expect(bound({ inputTokens: 80, outputTokens: 1 }, priced(rates))).toBe(80 + 600);
+    expect(bound({ inputTokens: 80, cacheWriteInputTokens: 30 }, priced(rates))).toBe(50 + 60 + 600);
+    expect(bound({ inputTokens: 80 }, priced({}))).toBeUndefined();
+  });
+
+  it('is that of the tier in which the counted input is', () => {
+    const tiered: Pricing = {
+      costOf: ({ usage: { inputTokens, outputTokens } }) => {
+        const rate = (inputTokens ?? 0) > 100 ? 3 : 1;
+        const [input, output] = [(inputTokens ?? 0) * rate, (outputTokens ?? 0) * rate];
+        return { inputCost: String(input), outputCost: String(output), totalCost: String(input + output) };
+      },
+    };
+    expect(bound({ inputTokens: 100 }, tiered)).toBe(150);
+    expect(bound({ inputTokens: 101 }, tiered)).toBe(453);
   });
 });

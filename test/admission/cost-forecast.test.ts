@@ -163,3 +163,17 @@ describe('the forecast of a request', () => {
     expect(forecaster.forecast(requestFor({ candidates: [targetOf('local', '')] })).likely).toBe(0);
   });
 });
+
+test('what a request can still cost is known from the counted input and its limit, unless it is one of several calls', () => {
+  const forecaster = new CostForecaster(priced(1, 10));
+  const bound = (json: Record<string, unknown>, type: string, sent?: number) => {
+    const target = targetOf('local', 'tiny', type);
+    const usage = { ...unknownUsage, inputTokens: 30 };
+    return forecaster.boundOfCounted(target, requestFor({ json, candidates: [target] }), usage, sent);
+  };
+  expect(bound({ max_tokens: 5 }, 'anthropic')).toBe(30 + 50);
+  expect(bound({ max_tokens: 5 }, 'anthropic', 4)).toBe(30 + 40);
+  expect(bound({ max_tokens: 5, n: 3 }, 'gemini')).toBe(30 + 150);
+  expect(bound({ max_tokens: 5, n: 3 }, 'anthropic')).toBeUndefined();
+  expect(bound({}, 'anthropic')).toBeUndefined();
+});

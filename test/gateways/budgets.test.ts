@@ -39,7 +39,9 @@ async function join(): Promise<TestGateway> {
   const replica = await Replica.open(() => store.connect());
   const projections = createProjectionRunner(replica.log);
   const budgets = sharedBudgetKeeping({
-    config: { budgets: { enabled: true, declared: [] } },
+    config: {
+      budgets: { enabled: true, declared: [], reservations: { sendsLimits: false, usualOutput: 1, maxWaitMs: 60_000 } },
+    },
     log: replica.log,
     projections,
     deferred: { open: () => new Map(), caughtUp: Promise.resolve() },
@@ -165,6 +167,31 @@ it('an attempt after one that has cost something reserves the whole again, if th
   if (other === undefined) throw new Error('it was refused');
   expect(await reserve(other)).toBe(true);
   expect(await reserve(first)).toBe(false);
+});
+
+it('a reservation that is corrected under way leaves room on every gateway, also for requests that wait', async () => {
+  const [a, b] = [await join(), await join()];
+  await setBudget(a, 100);
+  const first = request(a, 60);
+  if (first === undefined) throw new Error('it was refused');
+  expect(await reserve(first)).toBe(true);
+  await read();
+  const forecast = { least: 0, likely: 5, most: 5, bound: 70, learned: true };
+  const { signal } = new AbortController();
+  const waiting = b.budgets.gate.admitWhenRoom(requestFor({ exchangeId: 'waits' }), () => forecast, signal);
+  expect(waiting).toBeInstanceOf(Promise);
+  expect(first.hold.correct(31)).toBeUndefined();
+  const corrected = first.hold.correct(30);
+  expect(corrected).toEqual({ amount: '30', bounded: true });
+  if (corrected !== undefined) await append(a, first.stream, costReserved.create(corrected, context));
+  await read();
+  expect(await waiting).toMatchObject({ hold: {} });
+  // One that does not fit any more leaves the one before in place.
+  const higher = first.hold.correct(101);
+  if (higher !== undefined) await append(a, first.stream, costReserved.create(higher, context));
+  await read();
+  expect(request(a, 71)).toBeUndefined();
+  expect(request(a, 70)).toBeDefined();
 });
 
 it('a gateway that joins later counts what the others have reserved', async () => {

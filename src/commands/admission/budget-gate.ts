@@ -8,7 +8,7 @@
  */
 import type { StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
-import type { AdmissionRequest, Charge, ReservationOnLog } from '../model-request/admission.ts';
+import type { AdmissionRequest, Charge, RecordedReservation, ReservationOnLog } from '../model-request/admission.ts';
 import type { Refusal } from '../refusal.ts';
 import {
   type BoundedShare,
@@ -62,6 +62,11 @@ export interface BudgetHold {
   reserve(nano: number, bound?: number): void;
   /** Replaces the forecast on which the reservation is based. @throws Refusal 429 `budget_exceeded` */
   expect(forecast: CostForecast): void;
+  /**
+   * The request has begun to be answered, and can still cost so many nano-dollars at most. Refuses nothing.
+   * @returns what is to be recorded where the order of a shared log decides
+   */
+  correct(nano: number): RecordedReservation | undefined;
   /** Nano-dollars reserved for the next call; undefined where the log shows the reservation already. */
   readonly reserved: number | undefined;
   /** Keeps the reservation after `settle`, until `release`. @returns nano-dollars */
@@ -138,6 +143,7 @@ export class BudgetGate implements BudgetAdmission {
     const stream = streamName('exchange', exchangeId);
     const hold = this.#hold(stream, subjectsOfRooms(rooms), share.amount, expected.learned ? expected.likely : 0);
     let { limit } = share;
+    let { bound } = expected;
     const refuse = (at: readonly Room[], what: CompleteForecast) =>
       refusalOf(at, what, fitsAlone, { at: this.#now(), caller });
     const expectInstead = (other: CostForecast) => {
@@ -147,6 +153,7 @@ export class BudgetGate implements BudgetAdmission {
       const changed = shareOf(roomsNow, instead, fitsAlone);
       if (changed === undefined) throw refuse(roomsNow, instead);
       limit = changed.limit;
+      bound = instead.bound;
       hold.expect(changed.amount);
     };
     return {
@@ -158,6 +165,10 @@ export class BudgetGate implements BudgetAdmission {
       },
       reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
       expect: expectInstead,
+      correct(nano) {
+        if (bound !== undefined) hold.expect(nano);
+        return undefined;
+      },
       defer: () => hold.defer(),
       again: () => {
         const roomsNow = this.#roomsFor({ caller, labels });

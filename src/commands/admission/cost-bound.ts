@@ -89,6 +89,21 @@ export function costBoundOf(request: BoundedRequest, pricing: Pricing): CostBoun
   };
 }
 
+/** The most that a request can cost whose input the provider has counted. @param outputTokens its longest answers, all together */
+export function boundOfCounted(
+  { provider: { name: provider, type: providerType }, model }: Target,
+  { endpoint, units }: Pick<BoundedRequest, 'endpoint' | 'units'>,
+  { usage, outputTokens }: { readonly usage: TokenUsage; readonly outputTokens: number },
+  pricing: Pricing,
+): number | undefined {
+  const totalTokens = (usage.inputTokens ?? 0) + outputTokens;
+  const costs = [null, outputTokens].map((reasoningTokens) => {
+    const most = { ...usage, outputTokens, totalTokens, reasoningTokens, raw: null };
+    return pricing.costOf({ provider, providerType, model, endpoint, units, usage: most }).totalCost;
+  });
+  return costs.includes(null) ? undefined : Math.max(...costs.map(Number));
+}
+
 /** The bound without a limit that the gateway sets. */
 export function boundOfCost(request: BoundedRequest, pricing: Pricing): number | undefined {
   return costBoundOf(request, pricing)();

@@ -7,18 +7,20 @@ import type { AdmissionRequest, Charge, EarlierTokens } from '../model-request/a
 import { forwardOperations, requestedUnits } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
 import {
+  boundOfAnswers,
   callsFor,
   expectedOutput,
   largestLimit,
   outputLimit,
   requestedAnswers,
 } from '../model-request/token-estimate.ts';
-import { unknownUsage } from '../model-request/usage.ts';
+import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 
 import { reportsCost } from '../pricing/reported-cost.ts';
 import {
   type BoundedRequest,
+  boundOfCounted,
   type CostBound,
   costBoundOf,
   hasOutputLimit,
@@ -143,6 +145,22 @@ export class CostForecaster {
     if (this.#longest === undefined) return highest;
     const bounded = { ...request, json: request.parsedRequest.json, earlierTokens: earlier?.most() };
     return { ...highest, ...this.#bounds(bounded, this.#longest) };
+  }
+
+  /**
+   * The most that a request with a bound can still cost, once its provider has counted the input.
+   * @param sent the limit that the gateway has set for each answer
+   * @returns undefined when it has no limit or no price, or is one of several calls
+   */
+  boundOfCounted(called: Target, given: AdmissionRequest, usage: TokenUsage, sent?: number): number | undefined {
+    const passed = given.passed?.();
+    const { endpoint, parsedRequest, units } = passed ?? given;
+    const limit = sent ?? ownOutputLimit(endpoint, parsedRequest.json);
+    const answers = boundOfAnswers(parsedRequest.json);
+    const isOneCall = callsFor(endpoint, called.provider.type, parsedRequest.json) === 1;
+    if (limit === undefined || answers === undefined || !isOneCall) return undefined;
+    const counted = { usage, outputTokens: limit * answers };
+    return boundOfCounted(passed?.candidates[0] ?? called, { endpoint, units }, counted, this.#pricing);
   }
 
   #bounds(

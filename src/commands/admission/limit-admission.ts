@@ -5,11 +5,13 @@ import {
   type Charge,
   type EarlierTokens,
   freeTicket,
+  type RecordedReservation,
   type ReservationOnLog,
   type Ticket,
 } from '../model-request/admission.ts';
 import type { Caller } from '../model-request/caller.ts';
 import type { Target } from '../model-request/target.ts';
+import type { TokenUsage } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
 import type { BudgetAdmission, BudgetHold } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
@@ -138,6 +140,14 @@ class LimitTicket implements Ticket {
 
   reservedCost(): number | undefined {
     return this.#parts.hold?.reserved;
+  }
+
+  inputCounted(usage: TokenUsage): RecordedReservation | undefined {
+    const { hold, forecaster, request } = this.#parts;
+    const target = this.#target;
+    if (hold === undefined || target === undefined) return undefined;
+    const nano = forecaster.boundOfCounted(target, request, usage, hold.limit?.(target));
+    return nano === undefined ? undefined : hold.correct(nano);
   }
 
   again(): Refusal | undefined {

@@ -9,7 +9,7 @@
  */
 import type { Position, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
-import type { AdmissionRequest, Charge, ReservationOnLog } from '../model-request/admission.ts';
+import type { AdmissionRequest, Charge, RecordedReservation, ReservationOnLog } from '../model-request/admission.ts';
 import type { Refusal } from '../refusal.ts';
 import {
   type BoundedShare,
@@ -141,9 +141,10 @@ export class SharedBudgetGate implements BudgetAdmission {
   /** The log was read up to a reservation. @param exceeded the budget that has no room for it */
   read(stream: StreamName, exceeded: ExceededBudget | undefined): void {
     const hold = this.#waiting.get(stream);
-    if (hold === undefined) return;
     this.#waiting.delete(stream);
-    hold.read(exceeded);
+    if (hold !== undefined) hold.read(exceeded);
+    // One that nothing waits for corrects an earlier one, and may be lower.
+    else this.changed();
   }
 }
 
@@ -210,6 +211,15 @@ class SharedHold implements BudgetHold {
     this.#showUnread(Math.max(0, amount - this.#parts.ledger.reservedBy(this.#stream)));
   }
 
+  /** What frees less than half of the reservation is not worth an event. */
+  correct(nano: number): RecordedReservation | undefined {
+    const { amount: reserved, isBounded } = this.#wanted;
+    const amount = Math.ceil(nano);
+    if (!isBounded || (amount > reserved / 2 && amount <= reserved)) return undefined;
+    this.#wanted = { amount, isBounded };
+    return this.#recorded();
+  }
+
   /** The log decides on it. */
   again(): undefined {}
 
@@ -238,12 +248,16 @@ class SharedHold implements BudgetHold {
     return this.#parts.unread(scope, subject) - (isOwn ? this.#unread : 0);
   };
 
-  #next(): ReturnType<ReservationOnLog['next']> {
-    const { amount, isBounded } = this.#wanted;
-    if (!this.#isDue || amount === 0) return undefined;
+  #next(): RecordedReservation | undefined {
+    if (!this.#isDue || this.#wanted.amount === 0) return undefined;
     this.#isDue = false;
     this.#decision = undefined;
     this.#parts.await(this.#stream, this);
+    return this.#recorded();
+  }
+
+  #recorded(): RecordedReservation {
+    const { amount, isBounded } = this.#wanted;
     const { labels } = this.#request;
     return { amount: String(amount), bounded: isBounded, ...(labels === undefined ? {} : { labels }) };
   }

@@ -1,5 +1,6 @@
 /** The input of an attempt and its possible results. */
 import type { ProviderFailure, ProviderReply } from '../../providers/provider.ts';
+import type { Ticket } from '../model-request/admission.ts';
 import type { Client } from '../model-request/client.ts';
 import type { RefusedTarget } from '../model-request/failed-target.ts';
 import type { Target } from '../model-request/target.ts';
@@ -18,6 +19,8 @@ export interface AttemptOptions {
   readonly maxAnswerBytes: number;
   readonly streamLimits: StreamLimits;
   answerHeaders(reply: ProviderReply): Record<string, string>;
+  /** Absent where the provider does not count the input before it answers, or no budget counts the request. */
+  readonly inputCounted?: Ticket['inputCounted'] | undefined;
 }
 
 /** The bounds of a streamed answer, from its headers on. */

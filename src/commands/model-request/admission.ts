@@ -64,10 +64,17 @@ export interface Admission {
   hasRoom(target: Target): boolean;
 }
 
+/** The data of `cost.reserved`. */
+export interface RecordedReservation {
+  readonly amount: string;
+  readonly bounded: boolean;
+  readonly labels?: readonly string[];
+}
+
 /** A reservation that is recorded, where several gateways use the log: its order decides whether it fits. */
 export interface ReservationOnLog {
   /** What to record before the next call of a provider; undefined while the latest that was recorded applies. */
-  next(): { readonly amount: string; readonly bounded: boolean; readonly labels?: readonly string[] } | undefined;
+  next(): RecordedReservation | undefined;
   /**
    * Resolves when the log is read up to the recorded reservation. @param position at or after it
    * @returns the refusal (429) when it did not fit
@@ -84,6 +91,11 @@ export interface Ticket extends Reservation {
    * covered, or no limit is sent.
    */
   outputLimit(target: Target): number | undefined;
+  /**
+   * The provider has counted the input, and the client gets its answer: the reservation is corrected, in both directions.
+   * @returns what is to be recorded, where several gateways use the log
+   */
+  inputCounted(usage: TokenUsage): RecordedReservation | undefined;
   /** Nano-dollars that are reserved for the next call, and that the log does not show otherwise. */
   reservedCost(): number | undefined;
   /** Whether a further call fits, after one that has cost something. @returns the refusal (429) when it does not */
@@ -114,6 +126,7 @@ export interface Ticket extends Reservation {
 export const freeTicket: Ticket = {
   outputLimit: () => undefined,
   again: () => undefined,
+  inputCounted: () => undefined,
   reservedCost: () => undefined,
   enter: () => undefined,
   headers: () => undefined,

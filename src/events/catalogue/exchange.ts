@@ -453,7 +453,8 @@ export const costReserved = defineEvent({
   when:
     'Several gateways use the log, and a provider is about to be called for a request that budgets count: in the append ' +
     'of `attempt.started`. The order of the log decides whether it fits in the budgets; when it does not, no provider ' +
-    'is called. It replaces an earlier one of the exchange.',
+    'is called. It replaces an earlier one of the exchange. Recorded again beside the first bytes for the client when the ' +
+    'provider has counted the input, and that frees half of the reservation or more, or needs more than was reserved; one that does not fit then leaves the earlier one in place.',
   data: z.object({
     amount: z.string().describe('nano-dollars that the exchange reserves until its cost is recorded or it ends'),
     bounded: z

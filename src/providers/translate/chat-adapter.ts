@@ -51,4 +51,6 @@ export interface ChatReader {
   readonly ended: boolean;
   /** The provider's id of the answer; undefined until it is read, and when there is none. */
   readonly answerId: string | undefined;
+  /** Usage that the provider has reported so far, before a chunk contains it. Absent where it is reported at the end. */
+  readonly counted?: JsonObject | null;
 }

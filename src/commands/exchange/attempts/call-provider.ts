@@ -55,7 +55,7 @@ export async function callProvider(
     if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const headers = options.answerHeaders(reply);
-      const { streamLimits } = options;
+      const { streamLimits, inputCounted } = options;
       const given = {
         reply,
         plan,
@@ -68,6 +68,7 @@ export async function callProvider(
         keepBodies,
         headers,
         streamLimits,
+        inputCounted,
       };
       const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte, closesAfterEnd: true }));
       const first = await stream.first;

@@ -2,7 +2,7 @@
  * Relays a streamed answer piece by piece: each piece is recorded, then passed on. A piece reaches the client when
  * the operating system has it; the terminal piece when everything is on disk.
  */
-import { chunkReceived } from '../../../events/catalogue/exchange.ts';
+import { chunkReceived, costReserved } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { ProviderFailure } from '../../../providers/provider.ts';
 import { type Frame, isFiller } from '../../../providers/sse.ts';
@@ -10,6 +10,7 @@ import { createSplitter, streamFormatOf } from '../../../providers/stream-splitt
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
 import { earlyEnd, streamIncomplete, streamTooLarge, streamTooLong } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
+import type { AttemptOptions } from '../outcome.ts';
 import type { Plan } from '../plan.ts';
 import type { FrameAnswer, GuardrailEnd, LiveRelay } from '../relay.ts';
 import { headersOfAnyProvider } from './answer-headers.ts';
@@ -44,6 +45,7 @@ export interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
   readonly relay: LiveRelay;
   readonly plan: Pick<Plan, 'relay' | 'calls'>;
   readonly provider: string;
+  readonly inputCounted?: AttemptOptions['inputCounted'];
   /** Nothing follows the terminal event. Not so on a provider's own API, where only the provider ends its stream. */
   readonly closesAfterEnd: boolean;
 }
@@ -60,6 +62,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   /** Guardrails evaluate the whole answer. */
   let isEvaluated = false;
   let begun = false;
+  let isSent = false;
   /** What came before the first event is no part of the answer: it is sent with that event, or by the heartbeat. */
   let fillers: Buffer[] | undefined = options.closesAfterEnd ? [] : undefined;
   let fillerBytes = 0;
@@ -78,6 +81,14 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let closing: NodeJS.Timeout | undefined;
   /** The stream has reached a limit of the gateway. */
   let isExceeded = false;
+
+  /** Called with the first bytes for the client: from then on the exchange calls no other provider. */
+  const noteInput = (): void => {
+    const usage = options.inputCounted === undefined ? undefined : relay.usage();
+    if (usage === undefined || (usage.inputTokens ?? 0) === 0) return;
+    const reserved = options.inputCounted?.(usage);
+    if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
+  };
 
   const recordFrame = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
@@ -102,6 +113,10 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
         fillers?.push(answer.bytes);
         fillerBytes += answer.bytes.length;
         continue;
+      }
+      if (!isSent) {
+        isSent = true;
+        noteInput();
       }
       const into = terminal ? rest : forClient;
       const before = fillers ?? [];

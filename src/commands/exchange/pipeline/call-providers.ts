@@ -1,5 +1,6 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
 import { createHash } from 'node:crypto';
+import { providerType } from '../../../providers/types.ts';
 import { callerName } from '../../model-request/caller.ts';
 import type { NamingRequest } from '../../model-request/references.ts';
 import type { Target } from '../../model-request/target.ts';
@@ -74,6 +75,10 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     reservation: ticket.onLog,
     again: () => ticket.again(),
     reservedCost: () => ticket.reservedCost(),
+    inputCounted:
+      ticket.isMetered && providerType(target.provider.type)?.countsInputFirst === true
+        ? (usage) => ticket.inputCounted(usage)
+        : undefined,
     ...deps.resilienceOf(target.provider.name),
     retriesRateLimits: exchange.pendingResponse !== undefined,
     calledBy: { caller: callerName(request.caller), body: digestOnce(request.body) },

@@ -90,6 +90,10 @@ export class MessagesAnswerReader implements ChatReader {
     return this.#ended;
   }
 
+  get counted(): JsonObject | null {
+    return chatUsage(this.#usage);
+  }
+
   #read(event: JsonObject): JsonObject[] {
     switch (event['type']) {
       case 'message_start':

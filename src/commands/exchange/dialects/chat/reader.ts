@@ -40,7 +40,7 @@ export class ChatAnswerReader implements AnswerReader<JsonObject> {
   }
 
   usage(): TokenUsage {
-    return this.#usage;
+    return this.#usage === unknownUsage ? readUsage(this.#reader.counted) : this.#usage;
   }
 
   answerId(): string | undefined {
