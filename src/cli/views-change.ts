@@ -5,6 +5,7 @@ import type { EventLog } from '../events/log.ts';
 import { formatPosition, InvalidPosition, parsePosition, positionBefore } from '../events/sequence-position.ts';
 import { type SavedView, savedViews } from '../projections/saved-views.ts';
 import { skippedEvents } from '../projections/skipped-events.ts';
+import { saveBound } from '../projections/snapshot-basis.ts';
 import { openViewStore, savedSnapshots, viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import type { AnalyticsRebuild } from './program-parts.ts';
@@ -40,7 +41,7 @@ export async function viewsRebuild(
     }
     const store = openViewStore(viewsFile(dataDir));
     try {
-      store.save([snapshot]);
+      await saveBound(log, store, [snapshot]);
     } finally {
       store.close();
     }

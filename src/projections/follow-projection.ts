@@ -65,6 +65,8 @@ export function followProjection<State>(
   let shown: { readonly state: State; readonly position: Position } | undefined;
   /** Whether the state differs from the last snapshot. */
   let changed = true;
+  /** Whether it has changed since `snapshot` was called. */
+  let changedSince = true;
   let phase: ProjectionStatus['phase'] = 'catching-up';
   let startedFrom = 'the beginning';
   let failure: ProjectionStopped | undefined;
@@ -110,6 +112,7 @@ export function followProjection<State>(
   function take(event: RecordedEvent): void {
     behind = true;
     changed = true;
+    changedSince = true;
     if (skipped.size === 0 || !skipped.has(event.position)) {
       try {
         state = projection.apply(state, event);
@@ -182,6 +185,7 @@ export function followProjection<State>(
     position = START;
     checkpoint = START;
     changed = true;
+    changedSince = true;
     basis = undefined;
     startedFrom = 'the beginning';
     phase = 'catching-up';
@@ -251,12 +255,13 @@ export function followProjection<State>(
       // The state of a projection that threw may contain half of an event: the last complete snapshot is kept.
       if (failure !== undefined || basis === undefined || position === checkpoint) return undefined;
       if (projection.save === undefined || views === undefined || views.isReadOnly === true) return undefined;
+      changedSince = false;
       if (!changed) return { name, version, logId: basis, position };
       return { name, version, logId: basis, position, state: JSON.stringify(projection.save(state)) ?? 'null' };
     },
     saved(snapshot) {
       checkpoint = snapshot.position;
-      changed = false;
+      changed = changedSince;
     },
   };
 }

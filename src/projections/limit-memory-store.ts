@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { logIdOf } from './snapshot-basis.ts';
+import { logIdOf, saveBound } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
 const window = z.array(z.tuple([z.number(), z.number()]));
@@ -85,7 +85,7 @@ export class LimitMemoryStore {
     const logId = await logIdOf(log);
     if (logId === undefined) return;
     // The position is saved also when the counts are unchanged, so that the next start has little to read.
-    views.save([{ name: NAME, version: VERSION, logId, position, ...(isSame ? {} : { state }) }]);
-    this.#saved = { state, position };
+    const snapshot = { name: NAME, version: VERSION, logId, position, ...(isSame ? {} : { state }) };
+    if ((await saveBound(log, views, [snapshot])) !== undefined) this.#saved = { state, position };
   }
 }

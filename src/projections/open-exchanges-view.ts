@@ -7,7 +7,7 @@ import type { Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { type InFlight, inFlight } from './in-flight.ts';
 import { createProjectionRunner, type ProjectionRunner, type RunningProjection } from './runner.ts';
-import { logIdOf } from './snapshot-basis.ts';
+import { logIdOf, saveBound } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
 export interface OpenExchangesViewOptions {
@@ -63,8 +63,8 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
     const position = foldFrom();
     if (this.#logId === undefined || position === this.#marked || this.#running !== undefined) return;
     const { name, version } = inFlight;
-    views.save([{ name, version, logId: this.#logId, position, state: nothingOpen }]);
-    this.#marked = position;
+    const snapshot = { name, version, logId: this.#logId, position, state: nothingOpen };
+    if ((await saveBound(log, views, [snapshot])) !== undefined) this.#marked = position;
   }
 
   close(): void {

@@ -7,9 +7,8 @@
  * then continues from its last snapshot; until it is at the end of the log, its readers get the state from before.
  */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Position } from '../events/event.ts';
-import { type EventLog, START } from '../events/log.ts';
+import type { EventLog } from '../events/log.ts';
 import {
   type FollowedProjection,
   followProjection,
@@ -20,8 +19,8 @@ import type { Projection } from './projection.ts';
 import { ProjectionStopped } from './projection-stopped.ts';
 import type { ProjectionStatus, RunningProjection } from './running-projection.ts';
 import { SharedReading } from './shared-reading.ts';
-import { eventWithPosition, logIdOf } from './snapshot-basis.ts';
-import { checksumOfEvent, type ViewStore } from './view-store.ts';
+import { saveBound } from './snapshot-basis.ts';
+import type { ViewStore } from './view-store.ts';
 
 export type { ProjectionStatus, RunningProjection } from './running-projection.ts';
 
@@ -57,17 +56,13 @@ export interface ProjectionRunner {
   /** Resolves when that projection has everything up to `position` in its state, also when it has stopped before. */
   whenContinued(name: string, position: Position): Promise<void>;
   /** Saves changed snapshots now. @throws what SQLite throws when the disk is full */
-  save(): void;
+  save(): Promise<void>;
   /** Stops all projections and saves them. The log and the store stay open. */
   close(): Promise<void>;
 }
 
 /** Largest share of the time spent on saving: a two-hundredth. */
 const PAUSE = 200;
-
-/** How often, and after how long each, it is looked whether the newest event of the snapshots is on disk. */
-const DURABLE_LOOKS = 40;
-const DURABLE_LOOK_MS = 25;
 
 /** Without `views` no snapshot is kept, and every start folds the whole log. */
 export function createProjectionRunner(
@@ -81,57 +76,40 @@ export function createProjectionRunner(
   const running: FollowedProjection[] = [];
   let decided: Promise<OperatorDecisions> | undefined;
 
-  function save(): void {
-    const changed = running.flatMap((one) => {
+  const changedSnapshots = () =>
+    running.flatMap((one) => {
       const snapshot = one.snapshot();
       return snapshot === undefined ? [] : [{ one, snapshot }];
     });
-    views?.save(changed.map(({ snapshot }) => snapshot));
+
+  let saving: Promise<void> | undefined;
+
+  async function saveChanged(): Promise<void> {
+    const began = performance.now();
+    const changed = changedSnapshots();
+    const collectedMs = performance.now() - began;
+    if (views === undefined || changed.length === 0) return;
+    const snapshots = changed.map(({ snapshot }) => snapshot);
+    const writtenMs = await saveBound(log, views, snapshots);
+    if (writtenMs === undefined) return;
     for (const { one, snapshot } of changed) one.saved(snapshot);
+    pauseUntil = performance.now() + (collectedMs + writtenMs) * PAUSE;
   }
 
-  let binding: Promise<void> | undefined;
-
-  /** Binds the saved snapshots to the log; see `ViewStore.bind`. */
-  async function bind(): Promise<void> {
-    if (views === undefined || views.isReadOnly === true) return;
-    const position =
-      running
-        .map((one) => one.status().checkpoint)
-        .toSorted()
-        .at(-1) ?? START;
-    if (position === START || position === boundTo) return;
-    // A power cut may keep the snapshot and lose the event: an event that is not on disk is evidence of nothing.
-    for (let left = DURABLE_LOOKS; log.status().durableHead < position; left--) {
-      if (left === 0) return;
-      // The timer keeps the process: nothing else may be under way at a start.
-      await delay(DURABLE_LOOK_MS);
-    }
-    const [logId, event] = [await logIdOf(log), await eventWithPosition(log, position)];
-    if (logId === undefined || event === undefined) return;
-    views.bind({ logId, position, id: event.id, crc32: checksumOfEvent(event) });
-    boundTo = position;
-  }
-
-  async function saveAndBind(): Promise<void> {
-    save();
-    binding ??= bind().finally(() => {
-      binding = undefined;
+  function save(): Promise<void> {
+    saving ??= saveChanged().finally(() => {
+      saving = undefined;
     });
-    await binding;
+    return saving;
   }
 
-  let boundTo: Position | undefined;
   let pauseUntil = 0;
   const timer = setInterval(() => {
-    const began = performance.now();
-    if (began < pauseUntil) return;
-    saveAndBind().catch((error: unknown) => {
+    if (performance.now() < pauseUntil) return;
+    save().catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       onError(new Error(`snapshots of the projections could not be saved: ${reason}`, { cause: error }));
     });
-    const ended = performance.now();
-    pauseUntil = ended + (ended - began) * PAUSE;
   }, saveEveryMs);
   timer.unref();
 
@@ -164,8 +142,8 @@ export function createProjectionRunner(
       clearInterval(timer);
       stopping.abort();
       await Promise.all(running.map((one) => one.finished));
-      await binding?.catch(() => {});
-      await saveAndBind();
+      await saving?.catch(() => {});
+      await save();
     },
   };
 }

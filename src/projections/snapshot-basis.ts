@@ -1,9 +1,12 @@
 /** What a snapshot was built from. One with another basis is not used, and the log is folded again. */
+
+import { setTimeout as delay } from 'node:timers/promises';
 import { rebuildsStream, viewRebuildRequested } from '../events/catalogue/view.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
-import type { EventLog } from '../events/log.ts';
+import { type EventLog, START } from '../events/log.ts';
 import { positionBefore } from '../events/sequence-position.ts';
 import { isA } from './known-event.ts';
+import { type BoundEvent, checksumOfEvent, type MovedSnapshot, type Snapshot, type ViewStore } from './view-store.ts';
 
 /** The id of the log's first event, which identifies the log. Undefined while the log is empty. */
 export async function logIdOf(log: EventLog): Promise<string | undefined> {
@@ -16,6 +19,44 @@ export async function eventWithPosition(log: EventLog, position: Position): Prom
     return event.position === position ? event : undefined;
   }
   return undefined;
+}
+
+/** How often, and after how long each, it is looked whether an event is on disk. */
+const DURABLE_LOOKS = 40;
+const DURABLE_LOOK_MS = 25;
+
+/**
+ * Saves snapshots with the event to which they are bound, once the log has it on disk: a power cut may keep a snapshot and
+ * lose the event, and a snapshot that is bound to none could be used with an older copy of the log that went on by itself.
+ * @returns the milliseconds for which writing blocked the event loop; undefined when they were not saved, since the log has not
+ * had the event on disk within a second
+ * @throws what SQLite throws when the disk is full
+ */
+export async function saveBound(
+  log: EventLog,
+  views: ViewStore,
+  snapshots: readonly (Snapshot | MovedSnapshot)[],
+): Promise<number | undefined> {
+  const position =
+    snapshots
+      .map((one) => one.position)
+      .toSorted()
+      .at(-1) ?? START;
+  let bound: BoundEvent | undefined;
+  if (position > (views.boundTo ?? START)) {
+    for (let left = DURABLE_LOOKS; log.status().durableHead < position; left--) {
+      if (left === 0) return undefined;
+      // The timer keeps the process: nothing else may be under way at a start.
+      await delay(DURABLE_LOOK_MS);
+    }
+    const [logId, event] = [await logIdOf(log), await eventWithPosition(log, position)];
+    if (logId === undefined || event === undefined) return undefined;
+    // Others may have bound later ones meanwhile.
+    if (position > (views.boundTo ?? START)) bound = { logId, position, id: event.id, crc32: checksumOfEvent(event) };
+  }
+  const began = performance.now();
+  views.save(snapshots, bound);
+  return performance.now() - began;
 }
 
 export interface RebuildRequest {

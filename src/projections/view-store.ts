@@ -33,10 +33,11 @@ export interface ViewStore {
   /**
    * All of them in one transaction, each with its checkpoint. One that has only moved costs nothing, however large its
    * state is; when the file had to be made anew, it is left out, and the next start folds the log again.
+   * @param bound an event that the log has on disk, to which they and all up to its position are bound
    */
-  save(snapshots: readonly (Snapshot | MovedSnapshot)[]): void;
-  /** Notes an event that was on disk when the snapshots up to its position were saved. */
-  bind(event: BoundEvent): void;
+  save(snapshots: readonly (Snapshot | MovedSnapshot)[], bound?: BoundEvent): void;
+  /** Position of the newest event that was saved with snapshots since the store was opened. */
+  readonly boundTo: Position | undefined;
   close(): void;
 }
 
@@ -129,7 +130,21 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
     db = replace(reason);
   }
 
-  function write(snapshots: readonly (Snapshot | MovedSnapshot)[]): void {
+  let boundTo: Position | undefined;
+
+  function bind(event: BoundEvent): void {
+    const { position, logId, id, crc32: crc } = event;
+    // A position of another branch, behind this one, is evidence of nothing any more.
+    db.prepare('DELETE FROM events WHERE position >= ? OR log_id <> ?').run(position, logId);
+    db.prepare('INSERT INTO events (position, log_id, id, crc32, row_crc32) VALUES (?,?,?,?,?)').run(
+      ...[position, logId, id, crc, checksumOfBound(event)],
+    );
+    db.prepare(
+      `DELETE FROM events WHERE position < (SELECT position FROM events ORDER BY position DESC LIMIT 1 OFFSET ${KEPT})`,
+    ).run();
+  }
+
+  function write(snapshots: readonly (Snapshot | MovedSnapshot)[], bound: BoundEvent | undefined): void {
     const written = new Map<string, number>();
     db.exec('BEGIN IMMEDIATE');
     try {
@@ -147,7 +162,9 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
         else upsert.run(name, version, logId, position, state, crc, savedAt);
         written.set(name, stateCrc);
       }
+      if (bound !== undefined) bind(bound);
       db.exec('COMMIT');
+      boundTo = bound?.position ?? boundTo;
       for (const [name, stateCrc] of written) states.set(name, stateCrc);
     } catch (error) {
       if (db.isTransaction) db.exec('ROLLBACK');
@@ -166,33 +183,20 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
         return undefined;
       }
     },
-    save(snapshots) {
-      if (snapshots.length === 0) return;
+    save(snapshots, bound) {
+      if (snapshots.length === 0 && bound === undefined) return;
       try {
-        write(snapshots);
+        write(snapshots, bound);
       } catch (error) {
         if (!isDamage(error)) throw named(path, error);
         naming(path, () => {
           reopen(error);
-          write(snapshots);
+          write(snapshots, bound);
         });
       }
     },
-    bind(event) {
-      const { position, logId, id, crc32: crc } = event;
-      try {
-        // A position of another branch, behind this one, is evidence of nothing any more.
-        db.prepare('DELETE FROM events WHERE position >= ? OR log_id <> ?').run(position, logId);
-        db.prepare('INSERT INTO events (position, log_id, id, crc32, row_crc32) VALUES (?,?,?,?,?)').run(
-          ...[position, logId, id, crc, checksumOfBound(event)],
-        );
-        db.prepare(
-          `DELETE FROM events WHERE position < (SELECT position FROM events ORDER BY position DESC LIMIT 1 OFFSET ${KEPT})`,
-        ).run();
-      } catch (error) {
-        // Without it, less is known of the log at the next start; the snapshots are as good.
-        if (isDamage(error)) naming(path, () => reopen(error));
-      }
+    get boundTo() {
+      return boundTo;
     },
     close() {
       db.close();
@@ -217,7 +221,7 @@ export function readViewStore(path: string): ViewStore {
       }
     },
     save() {},
-    bind() {},
+    boundTo: undefined,
     close() {},
   };
 }

@@ -72,7 +72,7 @@ test.each([
     const [first, newest] = [events.at(0), events.at(-1)];
     if (first === undefined || newest === undefined) throw new Error('the log is empty');
     const views = openViewStore(join(folder, 'data', 'views.db'));
-    views.bind({ logId: first.id, position: newest.position, id: newest.id, crc32: checksumOfEvent(newest) });
+    views.save([], { logId: first.id, position: newest.position, id: newest.id, crc32: checksumOfEvent(newest) });
     views.close();
     await log.close();
     const segments = readdirSync(dir).filter((file) => file.endsWith('.seg'));

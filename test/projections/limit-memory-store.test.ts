@@ -14,11 +14,13 @@ beforeEach(() => {
   written = [];
   views = {
     load: (name) => store.load(name),
-    save(snapshots) {
+    save(snapshots, bound) {
       for (const { state } of snapshots) written.push(state === undefined ? 'moved' : 'whole');
-      store.save(snapshots);
+      store.save(snapshots, bound);
     },
-    bind() {},
+    get boundTo() {
+      return store.boundTo;
+    },
     close: () => store.close(),
   };
 });

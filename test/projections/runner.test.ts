@@ -12,7 +12,7 @@ import { type EventLog, START } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
-import { openViewStore, type ViewStore } from '../../src/projections/view-store.ts';
+import { boundEvents, openViewStore, type ViewStore } from '../../src/projections/view-store.ts';
 
 let dir: string;
 let log: EventLog;
@@ -333,6 +333,28 @@ test('saving that takes long is done less often, and once more at the end', asyn
   views.close();
 });
 
+test('snapshots are saved together with the event to which they are bound, once the log has it on disk', async () => {
+  const views = openViewStore(file());
+  let durableHead = START;
+  const lagging: EventLog = Object.create(log, {
+    status: { value: () => ({ ...log.status(), durableHead }) },
+    ...Object.fromEntries(
+      (['readAll', 'readStream', 'head', 'subscribe'] as const).map((name) => [name, { value: log[name].bind(log) }]),
+    ),
+  });
+  const runner = createProjectionRunner(lagging, views);
+  const running = runner.run(seen().projection);
+  const position = await say(2);
+  await running.whenProcessed(position);
+  await runner.save();
+  expect([views.load('seen'), boundEvents(file())]).toEqual([undefined, []]);
+  durableHead = position;
+  await runner.save();
+  expect([views.load('seen'), ...boundEvents(file())]).toMatchObject([{ position }, { position }]);
+  await runner.close();
+  views.close();
+});
+
 test('an unchanged state is not saved again, however far the log moves on', async () => {
   const views = openViewStore(file());
   const runner = createProjectionRunner(log, views);
@@ -345,18 +367,18 @@ test('an unchanged state is not saved again, however far the log moves on', asyn
   });
   const running = runner.run(projection);
   await running.whenProcessed(await say(2));
-  runner.save();
+  await runner.save();
   for (let count = 0; count < 3; count++) {
     const { position } = await log.append([
       { stream: streamName('other', 'x'), events: [event()], expectedRevision: 'any' },
     ]);
     await running.whenProcessed(position);
-    runner.save();
+    await runner.save();
     expect(views.load('seen')).toMatchObject({ position, state: JSON.stringify(running.state) });
   }
   expect(saves).toBe(1);
   await running.whenProcessed(await say(1));
-  runner.save();
+  await runner.save();
   expect(saves).toBe(2);
   await runner.close();
   views.close();
@@ -433,7 +455,7 @@ describe('an operator decides while the process runs', () => {
   test('a skip lets a stopped projection continue from its snapshot, with every other event exactly once', async () => {
     const first = await say(2);
     const { runner, running, calls, close } = await started();
-    runner.save();
+    await runner.save();
     const at = await broken();
     const last = await say(1);
     await expect(running.whenProcessed(last)).rejects.toThrow('it does not fit');
@@ -506,7 +528,7 @@ describe('an operator decides while the process runs', () => {
     const events = [viewRebuildRequested.create({ view: 'seen' }, { actor: 'master' })];
     await log.append([{ stream: rebuildsStream, events, expectedRevision: 'any' }]);
     await running.whenProcessed(await say(1));
-    runner.save();
+    await runner.save();
     expect(running.status().startedFrom).toMatch(/^the snapshot/);
     await close();
     const rebuilt = seen();
