@@ -6,7 +6,7 @@ const LINK = /\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g;
 
 /** One line for each violation in the Markdown files below `root`. */
 export function documentViolations(root: string): readonly string[] {
-  const files = globSync(['*.md', '{bench,dashboard,docs,infra}/**/*.md'], {
+  const files = globSync(['*.md', '{bench,dashboard,docs,infra,test}/**/*.md'], {
     cwd: root,
     exclude: ['**/node_modules/**'],
   });
