@@ -83,6 +83,37 @@ describe('the circuit breaker of a model', () => {
   });
 });
 
+describe('a provider with two API keys, one of which it refuses', () => {
+  it.each([401, 403, 429, 500])(
+    'is called with the other one, whatever it answers to the first: %i',
+    async (refused) => {
+      const provider = await startScriptedProvider();
+      running.push(provider);
+      provider.script(({ headers }, response) => {
+        const isRefused = headers.authorization === 'Bearer refused-key';
+        response.writeHead(isRefused ? refused : 200, { 'content-type': 'application/json' });
+        response.end(isRefused ? '{"error":{"message":"Not with this key."}}' : JSON.stringify(WHOLE));
+      });
+      const env = {
+        ...{ LLAMACPP_BASE_URL: provider.url, LLAMACPP_API_KEY: 'good-key', LLAMACPP_API_KEY_2: 'refused-key' },
+        // Also where the operator counts it as a failure.
+        ...{ CIRCUIT_BREAKER_FAILURE_ON_STATUSES: '401,403,5xx', CIRCUIT_BREAKER_FAILURE_THRESHOLD: '3' },
+      };
+      const gateway = await startTestGateway({ simulated: false, env });
+      running.push(gateway);
+      await modelsListed(gateway);
+      const statuses: number[] = [];
+      for (let n = 0; n < 40; n++) {
+        const answer = await gateway.fetch(PATH, { json: { model: 'scripted', messages: user(`hello ${n}`) } });
+        await answer.text();
+        statuses.push(answer.status);
+      }
+      expect(statuses.filter((status) => status === 200)).toHaveLength(20);
+      expect(statuses.filter((status) => status === 503)).toEqual([]);
+    },
+  );
+});
+
 describe("a provider's 500", () => {
   it('tells clients not to retry, as the gateway does not', async () => {
     const { gateway } = await failing('poison');
