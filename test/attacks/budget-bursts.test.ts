@@ -47,10 +47,11 @@ type Random = ReturnType<typeof randomFrom>;
 
 /** One request of a burst. @returns its status */
 function request(random: Random, name: string): (send: Fetch, userPath: string) => Promise<number> {
-  const kind = random.one(['chat', 'chat', 'responses', 'messages', 'completions', 'background'] as const);
+  const kind = random.one(['chat', 'chat', 'responses', 'messages', 'completions', 'background', 'passed'] as const);
   const content = `Write ${random.from(1, 300)} words about rivers.`;
   const stream = kind !== 'background' && random.chance(0.5);
-  const limit = kind === 'messages' || random.chance(0.4) ? random.from(1, 400) : undefined;
+  const needsLimit = kind === 'messages' || kind === 'passed';
+  const limit = needsLimit || random.chance(0.4) ? random.from(1, 400) : undefined;
   const leaves = stream && random.chance(0.1);
   const simulate = random.one([
     ...[{}, {}, {}, {}],
@@ -59,19 +60,22 @@ function request(random: Random, name: string): (send: Fetch, userPath: string) 
     { firstByteDelayMs: random.from(1, 60) },
     { cutAfterChunks: 3 },
   ]);
-  const model = random.chance(0.2) ? 'either' : MODEL;
+  const model = kind === 'passed' ? 'm' : random.chance(0.2) ? 'either' : MODEL;
   const member = kind === 'responses' || kind === 'background' ? 'max_output_tokens' : 'max_tokens';
   const body = {
     model,
     stream,
     ...(limit === undefined ? {} : { [member]: limit }),
-    ...(kind === 'chat' || kind === 'messages' ? { messages: user(content) } : {}),
+    ...(kind === 'chat' || needsLimit ? { messages: user(content) } : {}),
     ...(kind === 'completions' ? { prompt: content } : {}),
     ...(member === 'max_output_tokens' ? { input: content } : {}),
     ...(kind === 'background' ? { background: true } : {}),
-    ...(kind === 'chat' || kind === 'completions' ? { simulate } : {}),
+    ...(['chat', 'completions', 'passed'].includes(kind) ? { simulate } : {}),
   };
-  const path = { chat: '/v1/chat/completions', background: '/v1/responses' }[kind as string] ?? `/v1/${kind}`;
+  const paths: Record<string, string> = {
+    ...{ chat: '/v1/chat/completions', passed: '/p/llamacpp/v1/chat/completions', background: '/v1/responses' },
+  };
+  const path = paths[kind] ?? `/v1/${kind}`;
   return async (send, userPath) => {
     const stop = new AbortController();
     try {

@@ -57,7 +57,7 @@ describe.each(['1', '2'])('requests that a killed gateway with %s workers was se
     const first = await start('kept', workers);
     const { url } = first;
     await put(url, '/admin/model-pricing-overrides', { selector: MODEL, pricing });
-    for (const path of ['hanging', 'streamed', 'whole'])
+    for (const path of ['hanging', 'streamed', 'nearly-whole', 'whole'])
       await put(url, `/admin/budgets/%2F${path}/daily`, { amount: 10 });
     const send = (path: string, body: object) =>
       ask(url, CHAT, {
@@ -67,6 +67,13 @@ describe.each(['1', '2'])('requests that a killed gateway with %s workers was se
     await (await send('/whole', {})).text();
     const streamed = await send('/streamed', { stream: true, simulate: { holdAfterChunks: 8 } });
     await streamed.body?.getReader().read();
+    const messages = [{ role: 'user', content: 'Write 200 words.' }];
+    const nearlyWhole = await send('/nearly-whole', { messages, stream: true, simulate: { holdAfterChunks: 46 } });
+    let text = '';
+    for await (const piece of nearlyWhole.body?.values({ preventCancel: true }) ?? []) {
+      text += Buffer.from(piece).toString();
+      if (text.split('data: ').length > 46) break;
+    }
     const before = provider.requests.length;
     const hanging = Array.from({ length: 30 }, () => send('/hanging', { simulate: { hang: true } }).catch(() => {}));
     await expect.poll(() => provider.requests.length, { timeout: 15_000 }).toBe(before + 30);
@@ -80,6 +87,7 @@ describe.each(['1', '2'])('requests that a killed gateway with %s workers was se
     const second = await start('kept', workers);
     // A worker closes what the one before it has left open as soon as it has taken over.
     await expect.poll(async () => (await budgetsOf(second.url)).get('/streamed')?.reserved).toBe(0);
+    await expect.poll(async () => (await budgetsOf(second.url)).get('/nearly-whole')?.reserved).toBe(0);
     await expect.poll(async () => (await budgetsOf(second.url)).get('/hanging')?.reserved).toBe(0);
     const rows = await budgetsOf(second.url);
     expect(rows.get('/hanging')).toMatchObject({ spent: reserved, reserved: 0 });
@@ -87,6 +95,9 @@ describe.each(['1', '2'])('requests that a killed gateway with %s workers was se
     const estimated = rows.get('/streamed')?.spent;
     expect(estimated).toBeGreaterThan(0);
     expect(estimated).toBeLessThan(50 * TOKEN);
+    // Four bytes are estimated as a token, and the words have more.
+    expect(rows.get('/nearly-whole')?.spent).toBeGreaterThan(45 * TOKEN);
+    expect(rows.get('/nearly-whole')?.spent).toBeLessThan(51 * TOKEN);
     const again = await ask(second.url, '/admin/usage/recalculate-pricing', { json: { confirmation: 'recalculate' } });
     expect(again.status, await again.text()).toBe(200);
     expect((await budgetsOf(second.url)).get('/hanging')).toMatchObject({ spent: reserved });

@@ -110,6 +110,15 @@ describe('a request to a provider’s own API under a budget', () => {
     expect(JSON.parse(gateway.simulated.requests.at(-1)?.body ?? '')).toEqual({ model: 'plain', ...body });
   });
 
+  test('costs no more than its limit when the provider reports no usage', async () => {
+    await budget('/passed/unreported', 1);
+    const body = { messages: user(long(200)), max_tokens: 45, stream: true, simulate: { usage: false } };
+    await (await pass('/passed/unreported', body)).text();
+    const sum = await spent('/passed/unreported');
+    expect(sum).toBeGreaterThan(40 * TOKEN);
+    expect(sum).toBeLessThan(46 * TOKEN);
+  });
+
   test('reserves nothing when its body names no model', async () => {
     await budget('/passed/none', 1);
     const models = await gateway.fetch('/p/llamacpp/v1/models', { headers: { 'x-gateway-user-path': '/passed/none' } });

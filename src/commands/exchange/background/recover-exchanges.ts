@@ -12,6 +12,7 @@ import { createSplitter, recordedFormat, type StreamFormat } from '../../../prov
 import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, whyNotAccepted } from '../../access/key-directory.ts';
 import { recordedCaller } from '../../access/recorded-caller.ts';
+import { ownOutputLimit } from '../../admission/cost-bound.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { answerNotRecordable } from '../../model-request/stream-refusals.ts';
@@ -50,7 +51,7 @@ import {
   relayOfRecorded,
 } from '../record/read-exchange.ts';
 import type { ReplayDependencies } from '../record/replay-answer.ts';
-import { partOf, priced } from '../record/spending.ts';
+import { partOf, priced, withinLimit } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
 import { type EndedAs, endedAs, type LeftClient, type LeftOpen, wasCancelled } from './left-open.ts';
 import type { ResumableExchange } from './resumable-exchange.ts';
@@ -227,8 +228,12 @@ async function close(
     if (isModelCall && !request.stream) countWhole(counted, usage, parseChunk(bytesOf(chunks).toString()));
     const isStream = request.stream || dialect === undefined;
     const isEstimated = counted.outputTokens !== undefined || (isStream && !(isWhole && isReported(usage)));
+    const json = parsedRequest?.json ?? {};
+    const limit = attempt.outputLimit ?? ownOutputLimit(endpoint, json);
     const estimate =
-      isModelCall && isEstimated ? estimateOf(recorded, parsedRequest, usage, counted, isWhole) : undefined;
+      isModelCall && isEstimated
+        ? withinLimit(estimateOf(recorded, parsedRequest, usage, counted, isWhole), limit, { json })
+        : undefined;
     const answerId = answerRelay?.answerId?.();
     const { calls } = attempt;
     const spent = { provider, providerType: type, model, endpoint, answerId, usage, calls, isPartial: !isWhole };

@@ -52,18 +52,21 @@ export function noteSpending(
     calls: callsFor(dialect.endpoint, provider.type, parsedRequest.json),
     isPartial,
   };
-  const limit = ticket.outputLimit({ provider, model }) ?? ownOutputLimit(dialect.endpoint, parsedRequest.json);
-  const { charged, cost } = priced(spent, withinLimit(estimate, limit, parsedRequest), pricing);
+  const passed = estimate === undefined ? undefined : dialect.passed?.();
+  const limited = passed ?? { endpoint: dialect.endpoint, parsedRequest };
+  const own = ownOutputLimit(limited.endpoint, limited.parsedRequest.json);
+  const limit = ticket.outputLimit({ provider, model }) ?? own;
+  const { charged, cost } = priced(spent, withinLimit(estimate, limit, limited.parsedRequest), pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
   ticket.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
 }
 
 /** No answer is estimated longer than the limit that its provider got. */
-function withinLimit(
+export function withinLimit(
   estimate: EstimatedTokens | undefined,
   limit: number | undefined,
-  { json }: ParsedRequest,
+  { json }: Pick<ParsedRequest, 'json'>,
 ): EstimatedTokens | undefined {
   if (estimate === undefined || limit === undefined) return estimate;
   return { ...estimate, outputTokens: Math.min(estimate.outputTokens, limit * requestedAnswers(json)) };
