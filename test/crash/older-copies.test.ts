@@ -39,7 +39,8 @@ afterAll(async () => {
 
 const viewsFiles = ['views.db', 'views.db-wal'];
 const environment = (dataDir: string) => ({ LLAMACPP_BASE_URL: upstream, LOG_URL: `file:${join(dataDir, 'log')}` });
-const start = (dataDir: string) => serve({ dataDir, env: environment(dataDir) });
+/** A start on a busy machine may take long. */
+const start = (dataDir: string) => serve({ dataDir, env: environment(dataDir), listensWithinMs: 120_000 });
 
 /** Every response that a client was told of, whether or not the log still has it. */
 const responses = new Set<string>();
