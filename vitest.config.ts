@@ -1,42 +1,67 @@
 import { defineConfig } from 'vitest/config';
 
-const browser = 'test/browser/**/*.test.ts';
+const filesOf = (...names: string[]) => names.map((name) => `test/${name}.test.ts`);
+
+/** They measure times in Chromium, so they run after all others and one at a time. */
+const measuring = filesOf('browser/first-start', 'browser/hostile', 'browser/live-load', 'browser/reconnect');
+const browser = filesOf('browser/**/*');
+/** They start programs, send signals, measure a process as a whole, or change settings for all files of a process. */
+const isolated = filesOf(
+  ...['attacks', 'bootstrap', 'cli', 'clients/cached', 'clients/guarded', 'crash', 'e2e', 'infra', 'shared-log'].map(
+    (folder) => `${folder}/**/*`,
+  ),
+);
 
 export default defineConfig({
   test: {
     // Only listens: the broker is started when a test asks for it.
     globalSetup: ['test/support/shared-kafka.ts'],
     setupFiles: ['test/support/declared-answers.ts'],
-    // A process per file: tests open logs, listen on ports and send themselves signals.
     pool: 'forks',
     testTimeout: 20_000,
     hookTimeout: 30_000,
     // The default of one second is too short on a busy machine. Only a failing test waits this long.
     expect: { poll: { timeout: 10_000 } },
+    maxWorkers: 2,
     projects: [
       {
         extends: true,
         test: {
           name: 'gateway',
-          include: ['test/**/*.test.ts'],
-          exclude: [browser],
-          maxWorkers: 2,
+          include: filesOf('**/*'),
+          exclude: [...browser, ...isolated],
+          // The files of a worker share its process and modules: to load a gateway takes longer than most tests.
+          isolate: false,
           sequence: { groupOrder: 0 },
         },
       },
       {
-        // After all others and one at a time: they measure times in Chromium beside a gateway.
+        extends: true,
+        test: { name: 'isolated', include: isolated, sequence: { groupOrder: 0 } },
+      },
+      {
         extends: true,
         test: {
           name: 'browser',
-          include: [browser],
-          maxWorkers: 1,
+          include: browser,
+          exclude: measuring,
+          // The files of a worker share Chromium, and those that only read a gateway (`with-dashboard.ts`).
+          isolate: false,
           testTimeout: 60_000,
           // The first file of a day builds the seeded history.
           hookTimeout: 180_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'measuring',
+          include: measuring,
+          maxWorkers: 1,
+          testTimeout: 60_000,
+          hookTimeout: 180_000,
           sequence: { groupOrder: 1 },
-          // ADR 103: `.ci/run` only, which names each test that needed it.
-          retry: Number(process.env['BROWSER_TEST_RETRIES'] ?? 0),
         },
       },
     ],

@@ -1,6 +1,6 @@
 /**
  * `npm run check`: types of the gateway and of the dashboard, lint and format, the house rules about imports and exported
- * names, generated documents, links of documents, and no tracked file that .gitignore excludes.
+ * names, waits of tests, generated documents, links of documents, and no tracked file that .gitignore excludes.
  * `--write` (`npm run format`) corrects what a tool can correct.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -13,6 +13,7 @@ import { documentViolations } from './documents.ts';
 import { eventsDocument, eventsDocumentPath } from './events-document.ts';
 import { sharedNameViolations } from './exported-names.ts';
 import { houseRuleViolations } from './import-rules.ts';
+import { unexplainedWaits } from './waits.ts';
 
 const root = dirname(import.meta.dirname);
 const write = process.argv.includes('--write');
@@ -29,6 +30,7 @@ const steps: readonly Step[] = [
   { name: 'lint and format', run: () => tool('node_modules/@biomejs/biome/bin/biome', biomeArguments()) },
   { name: 'imports', run: async () => houseRuleViolations(root).join('\n') },
   { name: 'exported names', run: async () => sharedNameViolations(root).join('\n') },
+  { name: 'waits in tests', run: async () => unexplainedWaits(root).join('\n') },
   { name: 'docs/events.md', run: async () => checkGenerated(eventsDocumentPath, eventsDocument(root), 'docs:events') },
   {
     name: apiDocumentPath,

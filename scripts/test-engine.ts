@@ -1,7 +1,8 @@
 /**
- * `npm run test:engine -- <kafka | eventstore> [--gateways 2] [files or folders]`: tests of whole gateways with their logs on
- * that engine, one log for each data folder (`test/support/test-log.ts`). Without files: those of `chosen`. With
- * `--gateways`, the requests of tests in one process alternate between so many gateways on the log (`ofClients`).
+ * `npm run test:engine -- <kafka | eventstore> [--gateways 2] [--all] [files or folders]`: tests of whole gateways with their
+ * logs on that engine, one log for each data folder (`test/support/test-log.ts`). Without files: those of `few`; with
+ * `--all` those of `chosen`. With `--gateways`, the requests of tests in one process alternate between so many gateways on
+ * the log (`fewOfClients`, `ofClients`).
  * `npm run test:engine -- files --workers 2`: they alternate between so many workers on a log in files.
  */
 import { spawnSync } from 'node:child_process';
@@ -34,6 +35,26 @@ const chosen = [
   'test/http/limits-restart.test.ts',
   'test/http/live-logs.test.ts',
   'test/http/live-scope.test.ts',
+];
+
+/** What of it depends on the engine most. What the log itself promises is in `test/contract`. */
+const few = [
+  'test/e2e/test-log.test.ts',
+  'test/e2e/admin-restart.test.ts',
+  'test/e2e/views.test.ts',
+  'test/clients/agent-loop-restart.test.ts',
+  'test/http/idempotency.test.ts',
+  'test/http/limits-restart.test.ts',
+];
+
+/** Objects that one gateway stored and another one reads, changes or follows. */
+const fewOfClients = [
+  'test/clients/openai.test.ts',
+  'test/clients/openai-background.test.ts',
+  'test/clients/openai-lifecycle.test.ts',
+  'test/clients/conversations.test.ts',
+  'test/http/background.test.ts',
+  'test/http/idempotency.test.ts',
 ];
 
 /** What clients do through several gateways: create on one; retrieve, chain, cancel, follow and repeat on another one. */
@@ -71,15 +92,21 @@ function main(args: readonly string[]): number {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
-    options: { gateways: { type: 'string', default: '1' }, workers: { type: 'string', default: '1' } },
+    options: {
+      gateways: { type: 'string', default: '1' },
+      workers: { type: 'string', default: '1' },
+      all: { type: 'boolean', default: false },
+    },
   });
   const [engine = '', ...files] = positionals;
-  const { gateways, workers } = values;
+  const { gateways, workers, all } = values;
   const isFiles = engine === 'files' && gateways === '1' && /^[2-9]$/.test(workers);
   const isEngine = testLogEngines.some((name) => name === engine) && workers === '1' && /^[1-9]$/.test(gateways);
   if (!isFiles && !isEngine) {
-    console.error(`usage: npm run test:engine -- <${testLogEngines.join(' | ')}> [--gateways 2] [files or folders]`);
-    console.error('       npm run test:engine -- files --workers 2 [files or folders]');
+    console.error(
+      `usage: npm run test:engine -- <${testLogEngines.join(' | ')}> [--gateways 2] [--all] [files or folders]`,
+    );
+    console.error('       npm run test:engine -- files --workers 2 [--all] [files or folders]');
     return 2;
   }
   const wanted = files.map((file) => relative(root, resolve(file)));
@@ -89,8 +116,24 @@ function main(args: readonly string[]): number {
   const left = wanted.filter((file) => excluded[file] === undefined);
   if (wanted.length > 0 && left.length === 0) return 0;
   const exclusions = Object.keys(excluded).flatMap((file) => ['--exclude', file]);
-  const vitest = [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'gateway', ...timeLimits];
-  const usual = isFiles ? ofWorkers : gateways === '1' ? chosen : ofClients;
+  const vitest = [
+    join(root, 'node_modules/vitest/vitest.mjs'),
+    'run',
+    '--project',
+    'gateway',
+    '--project',
+    'processes',
+    ...timeLimits,
+  ];
+  const usual = all
+    ? isFiles
+      ? ofWorkers
+      : gateways === '1'
+        ? chosen
+        : ofClients
+    : gateways === '1' && !isFiles
+      ? few
+      : fewOfClients;
   const { status } = spawnSync(process.execPath, [...vitest, ...exclusions, ...(left.length > 0 ? left : usual)], {
     cwd: root,
     stdio: 'inherit',

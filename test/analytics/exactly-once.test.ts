@@ -15,13 +15,14 @@ import { z } from 'zod';
 import { openLog } from '../../src/events/open-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { createChance } from '../crash/random.ts';
+import { countOf, newSeed } from '../support/seed.ts';
 import { hasChdb } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';
 import { figuresInSql } from './sql-figures.ts';
 
-const kills = Number(process.env['ANALYTICS_KILLS'] ?? 5);
-const seed = Number(process.env['ANALYTICS_SEED'] ?? Date.now() % 100_000);
+const kills = countOf(3, 50, 'ANALYTICS_KILLS');
+const seed = newSeed();
 const database = 'chancery';
 /** A round starts up to two processes, one of which loads ClickHouse. */
 const MOST_MS_PER_KILL = 30_000;
@@ -85,7 +86,7 @@ async function freePort(): Promise<number> {
 }
 
 describe.skipIf(!hasChdb)('analytics that is killed', () => {
-  test(`loses nothing and doubles nothing (${kills} kills, ANALYTICS_SEED=${seed})`, {
+  test(`loses nothing and doubles nothing (${kills} kills, CHANCERY_TEST_SEED=${seed})`, {
     timeout: 60_000 + kills * MOST_MS_PER_KILL,
   }, async () => {
     const chance = createChance(seed);
@@ -118,6 +119,7 @@ describe.skipIf(!hasChdb)('analytics that is killed', () => {
       await storing;
       // It goes on beside the one that has taken over.
       paused?.kill('SIGCONT');
+      // A time: the moment of the kill is random.
       await delay(chance.between(0, 400));
       const whom = round === 1 ? 'pause' : chance.oneOf(['projector', 'clickhouse', 'both', 'pause']);
       if (whom === 'pause') {

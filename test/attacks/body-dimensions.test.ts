@@ -4,6 +4,7 @@
  */
 import { expect, it } from 'vitest';
 import { newKey } from '../support/managed-keys.ts';
+import { countOf } from '../support/seed.ts';
 import { withGateway } from '../support/with-gateway.ts';
 import { newRandom, type Random } from './random.ts';
 
@@ -54,7 +55,7 @@ function grown({ pick, int }: Random, size: number): string {
 it('every request is answered', { timeout: 600_000 }, async () => {
   const random = newRandom();
   const key = await newKey(gateway, { user_path: '/team' });
-  const cases = Number(process.env.ATTACK_CASES ?? 40);
+  const cases = countOf(40, 400, 'ATTACK_CASES');
   for (let one = 0; one < cases; one++) {
     const path = random.pick(routes);
     const size = 2 ** random.int(17);

@@ -9,15 +9,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withSeveral } from '../gateways/several.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { countOf, newSeed } from '../support/seed.ts';
 import { gatewaysOfTests } from '../support/test-log.ts';
 import { json, modelsListed, user } from '../support/with-gateway.ts';
 
-const seed = Number(process.env['CHANCERY_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+const seed = newSeed();
 const engine = process.env['TEST_LOG_ENGINE'] ?? '';
 /** Where the bursts run, each in equal part: without `TEST_LOG_ENGINE`, also on two gateways of this file's own. */
 const places = engine === '' ? 3 : 1;
-const bursts = Math.ceil(Number(process.env['ATTACK_BURSTS'] ?? 6) / places);
-console.info(`budget bursts: CHANCERY_TEST_SEED=${seed} ATTACK_BURSTS=${bursts * places}`);
+const bursts = Math.ceil(countOf(6, 200, 'ATTACK_BURSTS') / places);
+console.info(`budget bursts: ATTACK_BURSTS=${bursts * places}`);
 
 const simulated = { models: ['m', 'n'], responses: 'absent' } as const;
 const MODEL = 'llamacpp/m';

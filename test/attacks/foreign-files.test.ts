@@ -5,6 +5,7 @@
 import { afterAll, expect, it } from 'vitest';
 import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { countOf } from '../support/seed.ts';
 import { json, withGateway } from '../support/with-gateway.ts';
 import { newRandom, type Random } from './random.ts';
 
@@ -106,7 +107,7 @@ it('no provider gets the id of a file of another tenant', { timeout: 600_000 }, 
   const beta = await newKey(gateway, { user_path: '/team/beta' });
   await upload(beta);
   leaked = false;
-  const cases = Number(process.env.ATTACK_CASES ?? 300);
+  const cases = countOf(100, 3_000, 'ATTACK_CASES');
   for (let one = 0; one < cases; one++) {
     const [path, bodyOf] = routes[random.int(routes.length)] ?? ['', () => ({})];
     const model = random.pick(['openai/scripted', 'anthropic/scripted', 'llamacpp/scripted']);

@@ -19,9 +19,10 @@ import type { EventLog } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
 import { createChance, type Random } from '../crash/random.ts';
 import { temporaryDirectory, thing } from '../events/log-files.ts';
+import { countOf, newSeed } from '../support/seed.ts';
 
-const rounds = Number(process.env['CHANCERY_DAMAGE_ROUNDS'] ?? 6);
-const seed = Number(process.env['CHANCERY_TEST_SEED'] ?? Date.now() % 1_000_000_000);
+const rounds = countOf(6, 500, 'CHANCERY_DAMAGE_ROUNDS');
+const seed = newSeed();
 
 interface Range {
   readonly first: number;

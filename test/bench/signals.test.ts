@@ -21,6 +21,7 @@ it('a benchmark that a signal ends leaves no process and no data folder behind',
   // Upstreams, load generator and both pass-throughs.
   while (descendantsOf(pid).length < 5 || dataFolders().every((name) => before.has(name))) {
     expect(child.exitCode).toBeNull();
+    // A time: between looks at other processes.
     await delay(20);
   }
   const started = descendantsOf(pid);
@@ -28,6 +29,7 @@ it('a benchmark that a signal ends leaves no process and no data folder behind',
   child.kill('SIGTERM');
   await ended;
   const isThere = (each: number) => existsSync(`/proc/${each}`);
+  // A time: between looks at other processes.
   for (let rest = started; rest.length > 0; rest = rest.filter(isThere)) await delay(20);
   expect(dataFolders().filter((name) => !before.has(name))).toEqual([]);
 });

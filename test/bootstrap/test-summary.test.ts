@@ -38,18 +38,6 @@ describe('the last line of .ci/run', () => {
     expect(summary(5, 0)).toEqual({ status: 0, lines: ['5 passed, 0 failed, 3 skipped'] });
   });
 
-  test('a test that passed only when it was repeated is named, with the reason of its first attempt', () => {
-    const assertionResults = [{ status: 'passed', fullName: 'a page', failureMessages: ['expected 1 to be 2'] }];
-    expect(summary(1, 0, [{ name: 'a.test.ts', status: 'passed', assertionResults }])).toEqual({
-      status: 0,
-      lines: [
-        'passed at a second attempt: a.test.ts: a page',
-        '    expected 1 to be 2',
-        '1 passed, 0 failed, 3 skipped',
-      ],
-    });
-  });
-
   test('a failed test fails the run and is named', () => {
     const assertionResults = [
       { status: 'passed', fullName: 'a sum of one' },

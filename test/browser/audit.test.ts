@@ -9,7 +9,7 @@ import { expectClean, overflowOf, settled } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the Audit page', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   const table = (page: Page) => page.getByRole('table', { name: 'Requests' });
   const rows = (page: Page) => table(page).locator('tbody tr[aria-rowindex]');

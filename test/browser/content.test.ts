@@ -5,7 +5,7 @@ import { expectClean, type OpenPage, settled } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('recorded content', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   async function openTab(id: string, name: string): Promise<OpenPage> {
     const opened = await dashboard.open();

@@ -108,5 +108,6 @@ describeInChromium('Live at 1,000 events per second', () => {
 });
 
 async function waitUntil(at: number): Promise<void> {
+  // A time: requests are sent at a rate.
   await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - performance.now())));
 }

@@ -15,7 +15,7 @@ const figure = (page: Page, title: string): Locator => page.locator('.key-figure
 const number = (text: string | null) => Number((text ?? '').replaceAll(/[^\d.]/g, ''));
 
 describeInChromium('the Overview', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   async function read(path: string, key?: string): Promise<Answered> {
     const answer = await ask(dashboard.url, path, key === undefined ? {} : { key });

@@ -22,7 +22,7 @@ async function inEachTab(page: Page, check: (tab: string) => Promise<void>): Pro
 }
 
 describeInChromium('dashboard pages', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   describe.each(dashboardPages)('$name', ({ address }) => {
     it('has no error and no violation of WCAG 2.2 AA, light and dark', async () => {

@@ -14,7 +14,7 @@ function focused(page: Page): Promise<string> {
 }
 
 describeInChromium('palette', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
   const palette = (page: Page) => page.getByRole('dialog', { name: 'Go to' });
 
   it('goes to a page by a part of its name, and the focus is on its heading', async () => {

@@ -11,7 +11,7 @@ import { countSteps } from './support/steps.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('five questions', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   async function rows(query: string): Promise<Answered[]> {
     const answer = await ask(dashboard.url, '/admin/sql', { json: { query, format: 'JSON' } });

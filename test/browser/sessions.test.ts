@@ -9,7 +9,7 @@ import { countSteps } from './support/steps.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the Sessions page', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   async function read(path: string, json?: object): Promise<Answered> {
     const answer = await ask(dashboard.url, path, json === undefined ? {} : { json });

@@ -9,7 +9,7 @@ import { expectClean, settled, shownText } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the SQL page', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
   const editor = (page: Page) => page.getByLabel('Query', { exact: true });
   const cells = (page: Page) => page.getByRole('table', { name: 'Result' }).locator('tbody tr[aria-rowindex]');
   async function run(page: Page, query: string): Promise<void> {

@@ -11,7 +11,7 @@ import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 const DAY_MS = 86_400_000;
 
 describeInChromium('the Usage page', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   async function text(path: string): Promise<string> {
     const answer = await ask(dashboard.url, path);

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { kafkaJars } from '../../infra/kafka/jars.ts';
 import { killAll, temporaryFolder } from '../e2e/gateway-process.ts';
+import { newSeed } from '../support/seed.ts';
 import { type EngineName, startCrashEngine } from './engines.ts';
 import { runCrashRounds } from './rounds.ts';
 
@@ -8,7 +9,9 @@ const jars = kafkaJars();
 if ('missing' in jars) console.log(`crash rounds on Kafka are skipped: ${jars.missing}`);
 afterAll(killAll);
 
-const SEED = 20_261;
+/** Hundreds of rounds: `npm run test:crash -- --engine kafka`. */
+const rounds = 2;
+const seed = newSeed();
 
 async function loses(name: EngineName): Promise<void> {
   const folder = temporaryFolder();
@@ -16,16 +19,16 @@ async function loses(name: EngineName): Promise<void> {
   try {
     const sum = await runCrashRounds({
       dataDir: folder.path,
-      rounds: 4,
-      seed: SEED,
+      rounds,
+      seed,
       secondsPerRound: 0.8,
       clients: 8,
       engine,
     });
     expect(sum.violations.slice(0, 20)).toEqual([]);
-    expect(sum.kills).toBeGreaterThan(1);
-    expect((sum.engine?.killsUnderLoad ?? 0) + (sum.engine?.killsWithGateway ?? 0)).toBeGreaterThan(0);
-    expect(sum.wholeAnswers).toBeGreaterThan(50);
+    expect(sum.rounds).toBe(rounds);
+    // There was something to lose.
+    expect(sum.wholeAnswers).toBeGreaterThan(10);
   } finally {
     await engine.dispose();
     folder.remove();
@@ -33,7 +36,7 @@ async function loses(name: EngineName): Promise<void> {
 }
 
 describe('a gateway and the engine of its log that are killed under load', () => {
-  it.skipIf('missing' in jars)(`lose nothing acknowledged on Kafka (seed ${SEED})`, () => loses('kafka'), 150_000);
+  it.skipIf('missing' in jars)(`lose nothing acknowledged on Kafka (seed ${seed})`, () => loses('kafka'), 150_000);
 
-  it(`lose nothing acknowledged on the stand-in for EventStoreDB (seed ${SEED})`, () => loses('eventstore'), 150_000);
+  it(`lose nothing acknowledged on the stand-in for EventStoreDB (seed ${seed})`, () => loses('eventstore'), 150_000);
 });

@@ -23,10 +23,11 @@ import {
   startProcess,
   temporaryFolder,
 } from '../e2e/gateway-process.ts';
+import { countOf, newSeed } from '../support/seed.ts';
 import { createChance, type Random } from './random.ts';
 
-const rounds = Number(process.env['CHANCERY_COPIES_ROUNDS'] ?? 2);
-const seed = Number(process.env['CHANCERY_TEST_SEED'] ?? Date.now() % 1_000_000_000);
+const rounds = countOf(2, 40, 'CHANCERY_COPIES_ROUNDS');
+const seed = newSeed();
 const chance = createChance(seed);
 const folder = temporaryFolder();
 const provider = createSimulatedProvider({ models: ['m'] });

@@ -17,6 +17,8 @@ export interface ProcessOptions {
   readonly command?: readonly [string, ...string[]];
   /** Starts a process group of its own, all of which is ended in the end: for commands that start others. */
   readonly group?: boolean;
+  /** Other test files of this process use it, too. */
+  readonly shared?: boolean;
   /** Whether it has a channel to its parent, as under the wrapper that `npm start` runs. */
   readonly channel?: boolean;
   /** A folder without a configuration file; default: the system's folder for temporary files. */
@@ -39,12 +41,13 @@ export interface GatewayProcess {
   kill(signal: NodeJS.Signals): void;
 }
 
-const running = new Map<ChildProcess, { readonly group: boolean }>();
-process.once('exit', killAll);
+const running = new Map<ChildProcess, { readonly group: boolean; readonly shared: boolean }>();
+process.once('exit', () => killAll({ andShared: true }));
 
-/** Ends everything started here that still runs, whatever the result of its test. */
-export function killAll(): void {
-  for (const [child, { group }] of running) {
+/** Ends everything started here that still runs, whatever the result of its test, except what other files use, too. */
+export function killAll({ andShared = false } = {}): void {
+  for (const [child, { group, shared }] of running) {
+    if (shared && !andShared) continue;
     if (group && child.pid !== undefined) endGroup(child.pid);
     else child.kill('SIGKILL');
   }
@@ -60,7 +63,7 @@ function endGroup(pid: number): void {
 
 /** Starts the command line; see `ProcessOptions` for what it does not inherit. */
 export function startProcess(options: ProcessOptions = {}): GatewayProcess {
-  const { args = [], env = {}, cwd = tmpdir(), group = false, channel = false } = options;
+  const { args = [], env = {}, cwd = tmpdir(), group = false, shared = false, channel = false } = options;
   const [file, ...before] = options.command ?? [process.execPath, join(root, 'src/main.ts'), 'serve'];
   const child = spawn(file, [...before, ...args], {
     cwd,
@@ -75,7 +78,7 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
     stdio: ['ignore', 'pipe', 'pipe', ...(channel ? (['ipc'] as const) : [])],
     detached: group,
   });
-  running.set(child, { group });
+  running.set(child, { group, shared });
   let stdout = '';
   let stderr = '';
   const listening = Promise.withResolvers<string>();

@@ -170,7 +170,7 @@ describe('SIGTERM', () => {
     const stream = await heldStream(url, '/v1/chat/completions');
     process.kill('SIGTERM');
     await untilRefused(url);
-    // The test measures the time between the two.
+    // A time: the one between the two signals is the subject.
     await sleep(550);
     const requestCount = performance.now();
     process.kill('SIGTERM');

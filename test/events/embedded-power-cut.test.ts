@@ -3,6 +3,7 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { LogUnavailable, START } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
+import { countOf, newSeed } from '../support/seed.ts';
 import { readAll, readThings, temporaryDirectory, thing, upTo } from './log-files.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
@@ -18,7 +19,8 @@ function randomOf(seed: number): () => number {
 }
 
 /** More for a soak: `POWER_CUT_ROUNDS=5000`. */
-const rounds = Number(process.env['POWER_CUT_ROUNDS'] ?? 60);
+const base = newSeed();
+const rounds = countOf(21, 501, 'POWER_CUT_ROUNDS');
 const cutsPerRound = 5;
 
 interface Life {
@@ -106,35 +108,35 @@ async function expectStreamsToAgree(log: EmbeddedLog): Promise<void> {
 
 describe('a log whose machine loses power', () => {
   it('keeps acknowledged events, in order, and never treats its own torn end as damage', {
-    timeout: 60_000,
+    timeout: 60_000 + rounds * 1_000,
   }, async () => {
     for (const seed of upTo(rounds)) {
-      await live(seed, { syncFailure: 0, writeFailure: 0, seal: false }).catch((error: unknown) => {
-        throw new Error(`seed ${seed}`, { cause: error });
+      await live(base + seed, { syncFailure: 0, writeFailure: 0, seal: false }).catch((error: unknown) => {
+        throw new Error(`seed ${base + seed}`, { cause: error });
       });
     }
   });
 
-  it('does so while segments are being compressed', { timeout: 60_000 }, async () => {
+  it('does so while segments are being compressed', { timeout: 60_000 + rounds * 1_000 }, async () => {
     for (const seed of upTo(rounds / 3)) {
-      await live(1_000 + seed, { syncFailure: 0, writeFailure: 0, seal: true }).catch((error: unknown) => {
-        throw new Error(`seed ${1_000 + seed}`, { cause: error });
+      await live(base + 1_000 + seed, { syncFailure: 0, writeFailure: 0, seal: true }).catch((error: unknown) => {
+        throw new Error(`seed ${base + 1_000 + seed}`, { cause: error });
       });
     }
   });
 
-  it('does so on a disk whose syncs fail now and then', { timeout: 60_000 }, async () => {
+  it('does so on a disk whose syncs fail now and then', { timeout: 60_000 + rounds * 1_000 }, async () => {
     for (const seed of upTo(rounds / 3)) {
-      await live(2_000 + seed, { syncFailure: 0.2, writeFailure: 0, seal: false }).catch((error: unknown) => {
-        throw new Error(`seed ${2_000 + seed}`, { cause: error });
+      await live(base + 2_000 + seed, { syncFailure: 0.2, writeFailure: 0, seal: false }).catch((error: unknown) => {
+        throw new Error(`seed ${base + 2_000 + seed}`, { cause: error });
       });
     }
   });
 
-  it('does so on a disk that also refuses writes now and then', { timeout: 60_000 }, async () => {
+  it('does so on a disk that also refuses writes now and then', { timeout: 60_000 + rounds * 1_000 }, async () => {
     for (const seed of upTo(rounds / 3)) {
-      await live(3_000 + seed, { syncFailure: 0.1, writeFailure: 0.1, seal: true }).catch((error: unknown) => {
-        throw new Error(`seed ${3_000 + seed}`, { cause: error });
+      await live(base + 3_000 + seed, { syncFailure: 0.1, writeFailure: 0.1, seal: true }).catch((error: unknown) => {
+        throw new Error(`seed ${base + 3_000 + seed}`, { cause: error });
       });
     }
   });

@@ -6,6 +6,7 @@ import { recogniserFinder } from '../../src/commands/guardrails/recognisers/reco
 import { rewriteWhole } from '../../src/commands/guardrails/text/finder.ts';
 import { normalForm } from '../../src/commands/guardrails/text/normal-form.ts';
 import { StreamRewriter } from '../../src/commands/guardrails/text/stream-rewriter.ts';
+import { countOf, newSeed } from '../support/seed.ts';
 import { chunked, singleUnits, throughPieces } from './any-chunking.ts';
 import { ibans, nationalIdsOfDocuments, plainCardNumbers } from './valid-numbers.ts';
 
@@ -143,7 +144,7 @@ describe('the normal form', () => {
   });
 });
 
-const seed = Number(process.env['CHANCERY_TEST_SEED'] ?? Date.now() % 2 ** 31);
+const seed = newSeed();
 const noise = fc.constantFrom('', '', '', '\u00ad', '\u200b', '\u2060\u200d', '\ufe0f', '\u0301', '\u{e0041}');
 const disguised = fc
   .tuple(fc.oneof(plainCardNumbers, ibans, nationalIdsOfDocuments, fc.constant('jane@example.com')), fc.nat(3), noise)
@@ -181,7 +182,7 @@ describe(`a stream (seed ${seed})`, () => {
         expect(throughPieces(new StreamRewriter(finder, replace), singleUnits(whole))).toBe(expected);
         expect(expected.replaceAll(/<[A-Z_]+\|([^>]*)>/g, '$1')).toBe(whole);
       }),
-      { seed, numRuns: Number(process.env['NORMAL_FORM_RUNS'] ?? 500) },
+      { seed, numRuns: countOf(500, 20_000, 'NORMAL_FORM_RUNS') },
     );
   });
 

@@ -97,6 +97,7 @@ function answersWith(...pieces: readonly string[]): void {
     events(response);
     for (const piece of pieces) {
       await new Promise((sent) => response.write(piece, sent));
+      // A time: pieces arrive one by one.
       await new Promise((later) => setTimeout(later, 5));
     }
     response.end();

@@ -445,7 +445,7 @@ describe.each([
       expect((await json(response)).choices).toHaveLength(3);
       const events = await eventsOfExchange(gateway, exchangeOf(response));
       const failed = events.find(({ type }) => type === 'attempt.failed');
-      expect(failed?.data.message).toContain('error' in malformed ? 'out of order' : 'without a choice');
+      expect(failed?.data.message).toContain('error' in malformed ? 'out of order' : 'an answer without');
       const spent = events.find(({ type, data }) => type === 'usage.recorded' && data.failedAttempt === 1);
       expect(spent?.data).toMatchObject({ inputTokens: 20, outputTokens: 6, calls: 3 });
     }

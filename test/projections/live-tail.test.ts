@@ -143,6 +143,7 @@ test('wherever listeners join and leave, each gets exactly the events that follo
       for (const one of steps) {
         if (one.do === 'write') all.push(...(await written(one.count)));
         else if (one.do === 'turn') await turn();
+        // A time: one of the random steps.
         else if (one.do === 'wait') await new Promise((resolve) => setTimeout(resolve, 12));
         else if (one.do === 'join') {
           const from = Math.max(0, all.length - one.back);

@@ -429,6 +429,7 @@ describe('a slow reader', () => {
     const reading = reply.body.pieces(async (piece) => {
       busy = true;
       seen.push(piece.toString());
+      // A time: the reader is busy for longer than the next piece needs.
       await new Promise((resolve) => setTimeout(resolve, 50));
       busy = false;
     });
@@ -657,6 +658,7 @@ describe('a failure', () => {
       bytes += piece.length;
       if (!slow) return undefined;
       slow = false;
+      // A time: longer than the idle limit.
       return new Promise((resolve) => setTimeout(resolve, 200));
     });
     expect(bytes).toBe(200_001);

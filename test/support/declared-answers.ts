@@ -7,9 +7,16 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { afterAll } from 'vitest';
 
-const differences = new Set<string>();
+/** Of the file that runs: files of one process share their modules, but this one is loaded for each of them. */
+const shared = globalThis as { differencesOfAnswers?: Set<string> };
+const isFirst = shared.differencesOfAnswers === undefined;
+shared.differencesOfAnswers ??= new Set<string>();
+const differences = shared.differencesOfAnswers;
+differences.clear();
 
-subscribe('fastify.initialization', (message) => {
+if (isFirst) subscribe('fastify.initialization', compareAnswers);
+
+function compareAnswers(message: unknown): void {
   const { fastify } = message as { fastify: FastifyInstance };
   fastify.addHook('onSend', async (_request, reply, payload) => {
     const { method, headers, routeOptions } = reply.request;
@@ -21,7 +28,7 @@ subscribe('fastify.initialization', (message) => {
     if (difference !== undefined) differences.add(difference);
     return text;
   });
-});
+}
 
 afterAll(() => {
   if (differences.size > 0) throw new Error(`answers that differ from their schema:\n${[...differences].join('\n')}`);

@@ -1,15 +1,16 @@
 /**
  * Attempts in disguise, through both interfaces: `ATTACK_CASES` of them (300 by default), the same for the same
- * `ATTACK_SEED`. None may show or change anything, whether it is refused, answered or no SQL at all.
+ * `CHANCERY_TEST_SEED`. None may show or change anything, whether it is refused, answered or no SQL at all.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { countOf, newSeed } from '../../support/seed.ts';
 import { hasChdb } from '../embedded.ts';
 import { type AttackTarget, startAttackTarget } from './attack-target.ts';
 import { forbiddenEffectsOf } from './forbidden-effects.ts';
 import { obfuscated, oneOf, randomFrom, rewritten } from './obfuscate.ts';
 
-const cases = Number(process.env['ATTACK_CASES'] ?? 300);
-const seed = Number(process.env['ATTACK_SEED'] ?? 43);
+const cases = countOf(300, 5_000, 'ATTACK_CASES');
+const seed = newSeed();
 
 const attempts: readonly [string, ...string[]] = [
   "SELECT file('$FILE')",

@@ -1,4 +1,4 @@
-/** A gateway with its dashboard and a Chromium, for the length of one test file. */
+/** A gateway with its dashboard, for the length of one test file, and the Chromium that all files of a process share. */
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { killAll, type ServeOptions, temporaryFolder } from '../../e2e/gateway-process.ts';
@@ -25,15 +25,46 @@ export interface Dashboard {
 }
 
 export interface DashboardOptions extends Partial<ServeOptions> {
-  /** The data: the seeded history, or an empty folder. */
-  readonly data?: 'seeded' | 'empty';
+  /**
+   * The data: a copy of the seeded history, an empty folder, or the gateway with the seeded history that is shared with
+   * other files. Tests with a shared one change nothing, and start no other requests than reads.
+   */
+  readonly data?: 'seeded' | 'empty' | 'shared';
+  /** A Chromium of its own. */
   readonly browser?: LaunchOptions;
+}
+
+interface Reading {
+  readonly gateway: DashboardGateway;
+  readonly seeded: SeededFolder;
+}
+
+let chromium: Promise<Browser> | undefined;
+let reading: Promise<Reading> | undefined;
+
+function sharedChromium(): Promise<Browser> {
+  chromium ??= launchChromium();
+  return chromium;
+}
+
+function sharedReading(): Promise<Reading> {
+  reading ??= startReading();
+  return reading;
+}
+
+/** Ends with this process. */
+async function startReading(): Promise<Reading> {
+  const seeded = await seededFolder();
+  process.once('exit', seeded.remove);
+  return { seeded, gateway: await serveDashboard({ dataDir: seeded.dataDir, shared: true }) };
 }
 
 /** Call it within `describeInChromium`. */
 export function withDashboard(options: DashboardOptions | (() => Promise<DashboardOptions>) = {}): Dashboard {
   let gateway: DashboardGateway | undefined;
+  let own: DashboardGateway | undefined;
   let browser: Browser | undefined;
+  let ownBrowser: Browser | undefined;
   let seeded: SeededFolder | undefined;
   const opened: OpenPage[] = [];
   const folder = temporaryFolder();
@@ -43,18 +74,23 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
   };
   beforeAll(async () => {
     const { data = 'seeded', browser: launch, ...serve } = typeof options === 'function' ? await options() : options;
-    if (data === 'seeded') seeded = await seededFolder();
-    gateway = await serveDashboard({ dataDir: seeded?.dataDir ?? folder.path, ...serve });
-    browser = await launchChromium(launch);
+    if (data === 'shared') ({ gateway, seeded } = await sharedReading());
+    else {
+      if (data === 'seeded') seeded = await seededFolder();
+      own = await serveDashboard({ dataDir: seeded?.dataDir ?? folder.path, ...serve });
+      gateway = own;
+    }
+    if (launch !== undefined) ownBrowser = await launchChromium(launch);
+    browser = ownBrowser ?? (await sharedChromium());
   });
   afterEach(async () => {
     for (const page of opened.splice(0)) await page.close();
   });
   afterAll(async () => {
-    await browser?.close();
-    await gateway?.stop();
+    await ownBrowser?.close();
+    await own?.stop();
     killAll();
-    seeded?.remove();
+    if (own !== undefined) seeded?.remove();
     folder.remove();
   });
   return {

@@ -29,6 +29,7 @@ async function onceAvailable(work: () => Promise<void>): Promise<void> {
       return await work();
     } catch (error) {
       if (!(error instanceof EngineUnavailable)) throw error;
+      // A time: between attempts.
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }

@@ -247,6 +247,7 @@ describe('an engine that does not answer', () => {
       await whenState(replica.log, 'unavailable');
       const before = store.records.length;
       await expect.poll(() => store.records.length).toBeGreaterThan(before);
+      // A time: the state must not change in it.
       await new Promise((resolve) => setTimeout(resolve, 2 * patient.stalledMs));
       store.releaseReads();
       await sent;

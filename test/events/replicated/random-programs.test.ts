@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, it } from 'vitest';
+import { countOf } from '../../support/seed.ts';
 import { ProgramRun, programs } from './random-program.ts';
 
 /** Raise it to search longer; a failure prints the program and the seed. */
-const runs = Number(process.env.CHANCERY_TEST_RUNS ?? 40);
+const runs = countOf(20, 500, 'CHANCERY_TEST_RUNS');
 
 describe('several handles on one log', { timeout: 180_000 }, () => {
   it.each([

@@ -87,7 +87,7 @@ export async function callProvider(
       const failed = malformedAnswer(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
       return { ...failed, spent: usageOfMalformed(relay, bytes, parsed) };
     }
-    const missing = missingIn(plan.dialect, { parsed, bytes: bytes.length, isJson: true, vectors: plan.vectors });
+    const missing = missingPart(parsed, bytes, plan);
     if (missing !== undefined) return incomplete(missing, bytes, answered, provider);
     received.chunks = 1;
     received.bytes = bytes.length;
@@ -109,11 +109,23 @@ export async function callProvider(
   }
 }
 
+/** What the answer lacks; of parallel calls, what the first incomplete one lacks. */
+function missingPart(parsed: unknown, bytes: Buffer, { dialect, calls, vectors }: Plan): string | undefined {
+  for (const one of calls === undefined ? [parsed] : answersOfCalls(parsed)) {
+    const missing = missingIn(dialect, { parsed: one, bytes: bytes.length, isJson: true, vectors });
+    if (missing !== undefined) return missing;
+  }
+  return undefined;
+}
+
+function answersOfCalls(parsed: unknown): readonly unknown[] {
+  return isObject(parsed) && Array.isArray(parsed.calls) ? parsed.calls : [];
+}
+
 /** The bytes of an error in an answer; of parallel calls, of the first error. */
 function errorBodyIn(parsed: unknown, bytes: Buffer, { calls }: Plan): Buffer | undefined {
   if (calls === undefined) return isErrorBody(parsed) ? bytes : undefined;
-  const answers: unknown[] = isObject(parsed) && Array.isArray(parsed.calls) ? parsed.calls : [];
-  const error = answers.find(isErrorBody);
+  const error = answersOfCalls(parsed).find(isErrorBody);
   return error === undefined ? undefined : Buffer.from(JSON.stringify(error));
 }
 

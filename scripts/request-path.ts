@@ -1,0 +1,43 @@
+/**
+ * `node scripts/run.mjs scripts/request-path.ts`: how many files and functions of `src` one request enters, by V8's precise
+ * coverage: a chat request, and a Responses stream that is translated. `--list` names the files.
+ */
+import { Session } from 'node:inspector/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { startTestGateway } from '../test/support/gateway.ts';
+
+const model = 'llamacpp/simulated-small';
+const requests = [
+  { name: 'chat', path: '/v1/chat/completions', body: { model, messages: [{ role: 'user', content: 'Hi.' }] } },
+  { name: 'translated Responses stream', path: '/v1/responses', body: { model, input: 'Hi.', stream: true } },
+];
+const src = pathToFileURL(join(import.meta.dirname, '../src/')).href;
+/** So that nothing that happens only once counts. */
+const WARM = 20;
+
+const gateway = await startTestGateway();
+const session = new Session();
+session.connect();
+await session.post('Profiler.enable');
+for (const { name, path, body } of requests) {
+  const ask = async () => (await gateway.fetch(path, { method: 'POST', json: body })).text();
+  for (let count = 0; count < WARM; count++) await ask();
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  await session.post('Profiler.takePreciseCoverage');
+  await ask();
+  const { result } = await session.post('Profiler.takePreciseCoverage');
+  await session.post('Profiler.stopPreciseCoverage');
+  const entered = result
+    .filter(({ url }) => url.startsWith(src))
+    .map(({ url, functions }) => ({
+      file: url.slice(src.length),
+      count: functions.filter(({ functionName, ranges }) => functionName !== '' && (ranges[0]?.count ?? 0) > 0).length,
+    }))
+    .filter(({ count }) => count > 0);
+  const functions = entered.reduce((sum, { count }) => sum + count, 0);
+  console.log(`${name}: ${entered.length} files, ${functions} functions`);
+  if (process.argv.includes('--list')) for (const { file, count } of entered) console.log(`  ${count} ${file}`);
+}
+session.disconnect();
+await gateway.close();
