@@ -25,7 +25,7 @@ import {
   type OpenAnswer,
   type WholeAnswer,
 } from '../outcome.ts';
-import type { ForwardPlan, Plan } from '../plan.ts';
+import type { ForwardPlan, ModelPlan, Plan } from '../plan.ts';
 import { countedAnswer } from '../record/output-count.ts';
 import { AnswerBlocked, type LiveRelay } from '../relay.ts';
 
@@ -110,7 +110,7 @@ export async function callProvider(
 }
 
 /** What the answer lacks; of parallel calls, what the first incomplete one lacks. */
-function missingPart(parsed: unknown, bytes: Buffer, { dialect, calls, vectors }: Plan): string | undefined {
+function missingPart(parsed: unknown, bytes: Buffer, { dialect, calls, vectors }: ModelPlan): string | undefined {
   for (const one of calls === undefined ? [parsed] : answersOfCalls(parsed)) {
     const missing = missingIn(dialect, { parsed: one, bytes: bytes.length, isJson: true, vectors });
     if (missing !== undefined) return missing;
