@@ -2,13 +2,14 @@
  * What a request costs over HTTP grows like its size, at every model route and in every dimension of its body: eight
  * times as much costs at most 2.3³ times the processor time, beside what the smallest request costs. The caller's objects
  * are restricted and a budget counts its requests, so that every check of a body runs. The least of several rounds is
- * compared. `ATTACK_GROWTH=long` tests every dimension at every route and provider; by default some are chosen at random
+ * compared. `npm run test:long -- attacks` tests every dimension at every route and provider; by default some are chosen at random
  * where a path occurs again.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { guard, saveGuardrail, withGuardrails } from '../support/guarded.ts';
 import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { isLong } from '../support/seed.ts';
 import { user, withGateway } from '../support/with-gateway.ts';
 import { newRandom } from './random.ts';
 
@@ -218,7 +219,7 @@ const routes: readonly Route[] = [
 
 const random = newRandom();
 const others = Object.keys(anyJson) as [string, ...string[]];
-const isLong = process.env.ATTACK_GROWTH === 'long';
+
 const cases = routes.flatMap((route, at) => {
   const own = Object.entries(route.dimensions);
   // Of the second translation at a path, three dimensions.
@@ -258,7 +259,7 @@ describe.each(cases)('POST $path $model for $caller', ({ path, model, base, dime
       }
       least.large = Math.min(least.large, await cost(large));
     }
-    if (process.env.ATTACK_GROWTH !== undefined) {
+    if (isLong) {
       console.log(
         `${least.tiny.toFixed(1)} → ${least.small.toFixed(1)} → ${least.large.toFixed(1)} ms, ${small.length} → ${large.length} bytes: ${[...statuses]} ${url} ${dimension}`,
       );

@@ -235,7 +235,7 @@ async function live(generation: number, from: Moment | undefined): Promise<{ cop
   const load = loadUntil(url, chance.fork(), () => over);
   const copies: Moment[] = [];
   for (let copy = 0; copy < 4; copy++) {
-    // Snapshots are saved every five seconds.
+    // A time: the moment of a copy is random. Snapshots are saved every five seconds.
     await sleep(chance.between(200, 3_500));
     const name = `copy ${copy} of generation ${generation}`;
     copies.push({ name, dir: copyAll(dataDir, join(folder.path, `${generation}-${copy}`), chance) });
@@ -259,6 +259,7 @@ async function round(what: string, views: Moment, log: Moment, random: Random): 
   expect(differences(shown, await figuresOfTheLog(dataDir)), what).toBe('');
   const ends = performance.now() + random.between(50, 1_500);
   const load = loadUntil(gateway.url, random, () => performance.now() > ends);
+  // A time: the moment of the kill is random.
   await sleep(random.between(50, 1_500));
   await kill(gateway);
   await load;
