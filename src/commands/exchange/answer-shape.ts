@@ -137,8 +137,10 @@ function missingCount({ input_tokens: count }: Record<string, unknown>): string 
 /** Numbers, a text in base64, or the vectors of tokens. */
 function isVector(vector: unknown): vector is string | readonly unknown[] {
   if (!Array.isArray(vector)) return isText(vector);
-  const [first] = vector;
-  return vector.every(Array.isArray(first) ? isVector : (one) => typeof one === 'number') && vector.length > 0;
+  if (Array.isArray(vector[0])) return vector.every(isVector);
+  // A loop, because a vector has thousands of numbers.
+  for (let at = 0; at < vector.length; at++) if (typeof vector[at] !== 'number') return false;
+  return vector.length > 0;
 }
 
 function hasType(one: unknown): boolean {
