@@ -1,6 +1,7 @@
 /**
  * `npm run check`: types of the gateway and of the dashboard, lint and format, the house rules about imports and exported
- * names, waits of tests, generated documents, links of documents, and no tracked file that .gitignore excludes.
+ * names, waits of tests, generated documents, links and guarantees of documents, and no tracked file that .gitignore
+ * excludes.
  * `--write` (`npm run format`) corrects what a tool can correct.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -36,7 +37,7 @@ const steps: readonly Step[] = [
     name: apiDocumentPath,
     run: async () => checkGenerated(apiDocumentPath, apiReference(await servedApiDocument()), 'docs:api'),
   },
-  { name: 'links of documents', run: async () => documentViolations(root).join('\n') },
+  { name: 'links and guarantees of documents', run: async () => documentViolations(root).join('\n') },
   { name: 'tracked files', run: async () => ignoredButTracked() },
 ];
 

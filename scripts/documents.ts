@@ -1,4 +1,7 @@
-/** What holds for the documents, beside those that are generated: their links lead to files and headings that exist. */
+/**
+ * What holds for the documents, beside those that are generated: their links lead to files and headings that exist, and each
+ * guarantee names tests that exist and are not skipped.
+ */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
@@ -10,8 +13,39 @@ export function documentViolations(root: string): readonly string[] {
     cwd: root,
     exclude: ['**/node_modules/**'],
   });
-  return files.sort().flatMap((file) => brokenLinks(root, file));
+  return [...files.sort().flatMap((file) => brokenLinks(root, file)), ...guaranteeViolations(root)];
 }
+
+const GUARANTEES = 'docs/guarantees.md';
+const MOST_WORDS = 30;
+/** Without a condition: at the begin of a line of a `describe` or a file, as conditional ones are in an `if` or use `skipIf`. */
+const SKIPPED = /^ *(?:it|test|describe)(?:\.\w+)*\.(?:skip|todo|only|fails)\b/m;
+
+/** One line for each row without a test, cell with too many words, missing test file, or skipped test in a named file. */
+function guaranteeViolations(root: string): readonly string[] {
+  if (!existsSync(join(root, GUARANTEES))) return [];
+  const rows = readFileSync(join(root, GUARANTEES), 'utf8').matchAll(/^\| \*\*(\d+)\*\* (.+) \| (.*) \| (.*) \|$/gm);
+  return [...rows].flatMap(([, number = '', ...cells]) => {
+    const place = `${GUARANTEES}: ${number}`;
+    const long = cells
+      .filter((cell) => wordsIn(cell) > MOST_WORDS)
+      .map((cell) => `${place}: ${cell.slice(0, 40)}… is too long`);
+    const tests = [...(cells[2] ?? '').matchAll(/`([^`]+)`/g)].map(([, path = '']) => path);
+    if (tests.length === 0) return [...long, `${place} names no test`];
+    return [...long, ...tests.flatMap((path) => wrongTest(root, path).map((wrong) => `${place}: ${wrong}`))];
+  });
+}
+
+function wrongTest(root: string, path: string): readonly string[] {
+  const files = path.endsWith('/') ? globSync(`${path}**/*.test.ts`, { cwd: root }) : [path];
+  if (files.length === 0 || !files.every((file) => existsSync(join(root, file)))) return [`no test ${path}`];
+  return files
+    .filter((file) => SKIPPED.test(readFileSync(join(root, file), 'utf8')))
+    .map((file) => `${file} skips a test`);
+}
+
+/** Without the addresses of links. */
+const wordsIn = (cell: string) => (cell.replace(/\]\([^)]*\)/g, ']').match(/\S*\w\S*/g) ?? []).length;
 
 /** @param file relative to the root */
 function brokenLinks(root: string, file: string): readonly string[] {

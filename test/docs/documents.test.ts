@@ -37,3 +37,34 @@ describe('links of documents', () => {
     expect(violations({ 'README.md': `${link}\n`, 'docs/guide.md': guide })).toEqual([violation]);
   });
 });
+
+describe('guarantees', () => {
+  const row = (promise: string, tests: string) => ({
+    'docs/guarantees.md': `| Guarantee | Holds against | Tests |\n|---|---|---|\n| **7** ${promise} | a kill | ${tests} |\n`,
+  });
+  const run = "if (isWindows) it.skip('that', () => {});\nit.skipIf(isWindows)('this', () => {});\n";
+
+  it('name tests that exist, files or folders', () => {
+    const files = { 'test/a.test.ts': run, 'test/b/c.test.ts': run };
+    expect(violations({ ...row('It holds.', '`test/a.test.ts`, `test/b/`'), ...files })).toEqual([]);
+  });
+
+  it.each([
+    ['no test', 'It holds.', '', 'docs/guarantees.md: 7 names no test'],
+    ['a missing file', 'It holds.', '`test/b.test.ts`', 'docs/guarantees.md: 7: no test test/b.test.ts'],
+    ['a folder without tests', 'It holds.', '`test/b/`', 'docs/guarantees.md: 7: no test test/b/'],
+    ['a skipped test', 'It holds.', '`test/s.test.ts`', 'docs/guarantees.md: 7: test/s.test.ts skips a test'],
+    [
+      'a long cell',
+      `${'It '.repeat(30)}holds.`,
+      '`test/a.test.ts`',
+      `docs/guarantees.md: 7: ${'It '.repeat(14).slice(0, 40)}… is too long`,
+    ],
+  ])('are refused with %s', (_name, promise, tests, violation) => {
+    const files = {
+      'test/a.test.ts': run,
+      'test/s.test.ts': "describe('x', () => {\n  it.skip('y', () => {});\n});\n",
+    };
+    expect(violations({ ...row(promise, tests), ...files })).toEqual([violation]);
+  });
+});

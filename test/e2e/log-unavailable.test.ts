@@ -29,10 +29,8 @@ describe.each([
   { what: 'a limit on the size of files (EFBIG)', make: limitedFiles },
 ])('a log that cannot be written: $what', ({ make }) => {
   const possible = ifPossible(make, join(folder.path, make.name));
-  if (typeof possible === 'string') {
-    it.skip(`cannot be made here: ${possible}`, () => {});
-    return;
-  }
+  if (typeof possible === 'string') it.skip(`cannot be made here: ${possible}`, () => {});
+  if (typeof possible === 'string') return;
   const disk: ScarceDisk = possible;
   const { dataDir } = disk;
   let gateway: ServedGateway;
