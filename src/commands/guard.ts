@@ -7,7 +7,6 @@ import { guardAdvanced } from '../events/catalogue/guard.ts';
 import { type EventContext, type Position, type StreamName, streamName } from '../events/event.ts';
 import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../events/log.ts';
 import { newestEvent, whenNewerEvent } from '../events/newest-event.ts';
-import { InTurn } from './in-turn.ts';
 import { refusals } from './refusal.ts';
 
 /** Where changes are recorded, and the state on which they are decided. */
@@ -73,5 +72,17 @@ export async function whileConditionsChange<Result>(
       await whenNewerEvent(stream, typeof expected === 'bigint' ? expected : undefined, log);
       await whenProcessed(await log.head());
     }
+  }
+}
+
+/** Runs one piece of work after another: a decision that depends on other streams must not overlap with their changes. */
+class InTurn {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Starts `work` when everything before it has ended, also when that failed. */
+  run<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => {});
+    return turn;
   }
 }

@@ -1,7 +1,8 @@
 /** The HTTP server with the rules for all routes. Each route is in a file of its own. */
-import type { ServerResponse } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import Fastify, { type FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import Fastify from 'fastify';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
@@ -16,14 +17,12 @@ import type { Authenticator } from './auth.ts';
 import { type BodyLimits, boundsOfRoute, limitOfRoute, refusalOfJson } from './body-limits.ts';
 import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
 import { checkEncoding, decodedRequestBody, withoutByteOrderMark } from './content-encoding.ts';
-import { allowOrigins } from './cors.ts';
+import { isAllowedOrigin } from './cross-site.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
-import { answerHalfClosed } from './half-closed-connections.ts';
 import { checkQuery } from './query.ts';
 import { redactUrl } from './redaction.ts';
 import { requestIdOf } from './request-id.ts';
 import { type RequestRecorder, recordAnswers } from './request-recorder.ts';
-import { RouteMethods } from './route-methods.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -269,4 +268,127 @@ function answerRaw(socket: Socket, code: string | undefined): void {
     return;
   }
   socket.end(rawErrorAnswer(code));
+}
+
+/**
+ * Lets web pages of other origins use the gateway (Fetch Standard, "CORS protocol"). Off unless origins are configured:
+ * no hook is added then. Keys are sent in a header and never as cookies, so answers allow no credentials.
+ */
+const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
+const MAX_AGE_SECONDS = 600;
+const HEADER_NAMES = /^[\w!#$%&'*+.^`|~ ,-]{0,4096}$/;
+
+/** Adds the hook that answers preflights without a key, before any other check of the request. */
+function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
+  if (origins.length === 0) return;
+  app.addHook('onRequest', (request, reply, done) => {
+    const { origin } = request.headers;
+    // Set on the raw response, because exchanges answer without Fastify.
+    reply.raw.setHeader('vary', 'Origin');
+    if (origin === undefined || !isAllowedOrigin(origin, origins)) return done();
+    reply.raw.setHeader('access-control-allow-origin', origins.includes('*') ? '*' : origin);
+    reply.raw.setHeader('access-control-expose-headers', '*');
+    if (!isPreflight(request)) return done();
+    const requestedHeaders = request.headers['access-control-request-headers'];
+    reply.headers({
+      'access-control-allow-methods': METHODS,
+      'access-control-max-age': String(MAX_AGE_SECONDS),
+      'x-request-id': request.id,
+    });
+    // Vendors' clients send many different headers. All names are allowed: only a key grants rights.
+    if (requestedHeaders !== undefined && HEADER_NAMES.test(requestedHeaders))
+      reply.header('access-control-allow-headers', requestedHeaders);
+    reply.code(204).send();
+  });
+}
+
+function isPreflight({ method, headers }: FastifyRequest): boolean {
+  return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
+}
+
+/** The allowed methods of an address, for requests with another method (RFC 9110 §15.5.6). */
+interface RoutePattern {
+  readonly matches: RegExp;
+  readonly methods: Set<string>;
+  isPublic: boolean;
+}
+
+interface MethodsAt {
+  readonly methods: readonly string[];
+  /** Whether every route of the address needs no key. */
+  readonly isPublic: boolean;
+}
+
+class RouteMethods {
+  readonly #patterns = new Map<string, RoutePattern>();
+
+  add(url: string, methods: string | readonly string[], isPublic: boolean): void {
+    const known = this.#patterns.get(url);
+    const pattern = known ?? { matches: patternOf(url), methods: new Set<string>(), isPublic: true };
+    for (const method of [methods].flat()) pattern.methods.add(method);
+    pattern.isPublic &&= isPublic;
+    this.#patterns.set(url, pattern);
+  }
+
+  /** In alphabetical order; undefined when no route has the address. Tests every pattern: for refused requests only. */
+  at(path: string): MethodsAt | undefined {
+    const found = [...this.#patterns.values()].filter(({ matches }) => matches.test(path));
+    if (found.length === 0) return undefined;
+    const methods = [...new Set(found.flatMap((one) => [...one.methods]))].sort();
+    return { methods, isPublic: found.every(({ isPublic }) => isPublic) };
+  }
+}
+
+/** As Fastify matches `/v1/responses/:id` and `/v1/models/*`. */
+function patternOf(url: string): RegExp {
+  const escaped = url.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
+  return new RegExp(`^${escaped.replace(/:\w+/g, '[^/]+').replaceAll('*', '.*')}$`);
+}
+
+// A client that ends its side of a connection while it waits for an answer has left, or sends nothing more and still reads
+// (RFC 9112 §9.3; `shutdown(SHUT_WR)`). The two differ only when something is sent to them: the connection of one that
+// has left is reset. So the client is sent interim answers (100, which every HTTP/1.1 client ignores), and is answered
+// unless the connection is reset.
+
+/**
+ * Milliseconds after the end. Most answers are sent before the first interim answer. The reset is noticed at the second, or
+ * at a later one on a slow connection.
+ */
+const INTERIM_ANSWERS = [300, 400, 1_500, 6_000];
+
+/** Node's own setting, which its types lack: without it, the server ends its side when the client does. */
+interface HalfOpenServer extends Server {
+  httpAllowHalfOpen?: boolean;
+}
+
+function answerHalfClosed(server: HalfOpenServer): void {
+  server.httpAllowHalfOpen = true;
+  /** The newest answer of each connection. */
+  const answers = new WeakMap<Socket, ServerResponse>();
+  server.on('request', (_request, response) => {
+    if (response.socket !== null) answers.set(response.socket, response);
+  });
+  server.on('connection', (socket: Socket) => {
+    // A connection that another process has accepted lacks it.
+    socket.allowHalfOpen = true;
+    socket.once('end', () => {
+      const response = answers.get(socket);
+      if (response === undefined || response.writableEnded) return;
+      // A client that has received a part of its answer and ends the connection has left.
+      if (response.headersSent) socket.end();
+      else sendInterimAnswers(response);
+    });
+  });
+}
+
+function sendInterimAnswers(response: ServerResponse): void {
+  if (response.req.httpVersion !== '1.1') return;
+  const timers = INTERIM_ANSWERS.map((ms) =>
+    setTimeout(() => {
+      if (!response.headersSent && !response.destroyed) response.writeContinue();
+    }, ms).unref(),
+  );
+  response.once('close', () => {
+    for (const timer of timers) clearTimeout(timer);
+  });
 }

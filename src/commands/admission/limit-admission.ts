@@ -13,11 +13,12 @@ import type { Caller } from '../model-request/caller.ts';
 import type { Target } from '../model-request/target.ts';
 import type { TokenUsage } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
+import { mayReadAmounts, type SightedKey } from '../visibility.ts';
 import type { BudgetAdmission, BudgetHold } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
 import { countedTokens } from './counted-tokens.ts';
-import { rateLimitHeaders } from './rate-limit-headers.ts';
 import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
+import type { SlidingWindow } from './sliding-window.ts';
 
 export interface LimitAdmissionParts {
   readonly budgets: BudgetAdmission;
@@ -246,4 +247,59 @@ class LimitTicket implements Ticket {
     hold?.settle(isRecorded);
     over();
   }
+}
+
+/**
+ * `x-ratelimit-*`: the remaining room in the tightest of the limits that a request has passed and whose amounts its
+ * key may read.
+ */
+interface RemainingLimit {
+  readonly limit: number;
+  readonly remaining: number;
+  readonly resetMs: number;
+}
+
+/** @returns undefined when none of them limits a period; empty when the key may read the amounts of none */
+function rateLimitHeaders(
+  gauges: RequestGauges,
+  key: SightedKey | undefined,
+  at: number,
+): Record<string, string> | undefined {
+  let requests: RemainingLimit | undefined;
+  let tokens: RemainingLimit | undefined;
+  let isHidden = false;
+  for (const gauge of gauges) {
+    if (!mayReadAmounts(key, gauge.rule)) {
+      isHidden ||= gauge.requests !== undefined || gauge.tokens !== undefined;
+      continue;
+    }
+    requests = lower(requests, roomIn(gauge.requests, gauge.rule.maxRequests, at));
+    tokens = lower(tokens, roomIn(gauge.tokens, gauge.rule.maxTokens, at));
+  }
+  if (requests === undefined && tokens === undefined) return isHidden ? {} : undefined;
+  const headers: Record<string, string> = {};
+  if (requests !== undefined) setHeaders(headers, 'requests', requests);
+  if (tokens !== undefined) setHeaders(headers, 'tokens', tokens);
+  return headers;
+}
+
+function roomIn(window: SlidingWindow | undefined, limit: number | null, at: number): RemainingLimit | undefined {
+  if (window === undefined || limit === null) return undefined;
+  return { limit, remaining: Math.max(0, limit - window.used(at)), resetMs: window.msUntilLess(at) };
+}
+
+function lower(one: RemainingLimit | undefined, other: RemainingLimit | undefined): RemainingLimit | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return other.remaining < one.remaining ? other : one;
+}
+
+/** The reset is the time until there is more room than now, in OpenAI's format: `12s`. */
+function setHeaders(
+  headers: Record<string, string>,
+  what: 'requests' | 'tokens',
+  { limit, remaining, resetMs }: RemainingLimit,
+): void {
+  headers[`x-ratelimit-limit-${what}`] = String(limit);
+  headers[`x-ratelimit-remaining-${what}`] = String(remaining);
+  headers[`x-ratelimit-reset-${what}`] = `${Math.ceil(resetMs / 1000)}s`;
 }

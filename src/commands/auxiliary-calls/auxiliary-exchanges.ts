@@ -2,9 +2,8 @@
 import type { UserPath } from '../../events/event.ts';
 import type { Client, EndReason } from '../model-request/client.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
-import type { Refusal } from '../refusal.ts';
+import { Refusal } from '../refusal.ts';
 import { everything } from '../visibility.ts';
-import { CollectingClient } from './collecting-client.ts';
 
 export interface AuxiliaryExchangesOptions {
   /**
@@ -101,4 +100,49 @@ function isEndReason(reason: unknown): reason is EndReason {
 /** A signal is aborted by the client of the request, or by a time limit. */
 function endReasonOf(reason: unknown): EndReason {
   return isEndReason(reason) ? reason : 'cancelled';
+}
+
+// The client of an exchange that the gateway itself runs: it keeps the answer in memory.
+
+/** The size of the answer is bounded by the exchange. */
+class CollectingClient implements Client {
+  readonly #controller = new AbortController();
+  readonly #answered = Promise.withResolvers<Uint8Array | Refusal>();
+
+  get ended(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Resolves with the whole body, or with the refusal in its place. */
+  get whenAnswered(): Promise<Uint8Array | Refusal> {
+    return this.#answered.promise;
+  }
+
+  readonly begun = false;
+  readonly isKeptOpen = false;
+
+  endEarly(reason: EndReason): void {
+    if (!this.#controller.signal.aborted) this.#controller.abort(reason);
+  }
+
+  answer(_status: number, _headers: Record<string, string>, body: Uint8Array): void {
+    this.#answered.resolve(body);
+  }
+
+  refuse(refusal: Refusal): void {
+    this.#answered.resolve(refusal);
+  }
+
+  keepOpen(): void {}
+
+  /** A stream was not requested: the exchange ends. */
+  begin(): void {
+    const message = 'the answer is a stream, which was not requested';
+    this.#answered.resolve(new Refusal({ status: 502, type: 'provider_error', code: null, message }));
+    this.endEarly('cancelled');
+  }
+
+  write(): undefined {}
+
+  end(): void {}
 }

@@ -3,9 +3,9 @@
  * Answers from memory; a price is computed once, and again after a change of the overrides.
  */
 import { LRUCache } from 'lru-cache';
-import { withThinking } from '../model-request/usage.ts';
+import type { EstimatedTokens } from '../model-request/units.ts';
+import { type TokenUsage, withThinking } from '../model-request/usage.ts';
 import { costAt } from './cost-of-usage.ts';
-import { estimatedCost } from './estimated-cost.ts';
 import type { ModelPricing } from './model-pricing.ts';
 import { type Price, type PriceLayer, priceOf } from './price.ts';
 import type { ModelPrices, ModelRates, PricedUsage, Pricing, ShownPrice, UsageCost } from './pricing.ts';
@@ -136,4 +136,24 @@ export class PriceBook implements Pricing, ModelPrices {
     add(`snapshot:${snapshot.date}`, snapshot.find(providerType, model));
     return layers;
   }
+}
+
+// The charge for an answer whose provider did not report its usage, or not all of it: the tokens that the gateway counted,
+// at the plain price.
+
+/** Null where the price leaves a side unknown, as for reported usage. The caveat states that it is an estimate. */
+function estimatedCost(price: Price, spent: PricedUsage, estimate: EstimatedTokens): UsageCost {
+  const { inputTokens, outputTokens } = estimate;
+  const totalTokens = inputTokens + outputTokens;
+  const usage = { ...spent.usage, inputTokens, outputTokens, totalTokens, source: 'provider' as const };
+  const cost = costAt(price, { ...spent, usage, isPartial: false });
+  const why = unreported(spent.usage);
+  const estimated = `estimated: the provider reported ${why}`;
+  return { ...cost, caveat: cost.caveat === undefined ? estimated : `${estimated}; ${cost.caveat}` };
+}
+
+function unreported({ source, inputTokens, outputTokens }: TokenUsage): string {
+  if (source === 'unknown') return 'no usage';
+  if (inputTokens === null) return outputTokens === null ? 'no count of input and output' : 'no count of input';
+  return outputTokens === null ? 'no count of output' : 'less than was said';
 }

@@ -3,14 +3,16 @@
  * generated, until its end. A response that was not streamed is converted to events.
  */
 import { streamName } from '../../events/event.ts';
+import { isObject } from '../../json/is-object.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
+import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { readExchange } from '../exchange/record/read-exchange.ts';
 import { type ReplayDependencies, replayAnswer } from '../exchange/record/replay-answer.ts';
 import { parseChunk } from '../model-request/parse-chunk.ts';
+import { responseCancelled } from '../model-request/stream-refusals.ts';
 import type { StoredResponse } from '../responses/archive.ts';
 import { isPending } from '../responses/pending-response.ts';
 import { everything } from '../visibility.ts';
-import { responseAsEvents, type StreamedEvent } from './response-as-events.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
 
@@ -115,4 +117,161 @@ class AfterNumber {
     this.#last = Math.max(this.#last, number);
     return number > after;
   }
+}
+
+/**
+ * Converts a response to the events of a stream, for responses that were not streamed. OpenAI Responses API:
+ * streaming events. Every text is one delta. Pure: the same response gives the same events.
+ */
+type StreamedEvent = JsonObject & { readonly type: string; readonly sequence_number: number };
+
+/** @param response in any state; one that has not ended gives the events of its output so far */
+function responseAsEvents(response: JsonObject): StreamedEvent[] {
+  const events: StreamedEvent[] = [];
+  const add = (type: string, members: JsonObject): void => {
+    events.push({ type, sequence_number: events.length, ...members });
+  };
+  const begun = { ...response, ...NOTHING_YET };
+  add('response.created', { response: begun });
+  add('response.in_progress', { response: begun });
+  if (isPending({ status: String(response['status']) })) return events;
+  const output = Array.isArray(response['output']) ? response['output'].filter(isObject) : [];
+  for (const [output_index, item] of output.entries()) {
+    addItem(item, output_index, add);
+    if (wasCutOff(item, response)) dropLastWords(events);
+  }
+  const error = errorOf(response);
+  if (error !== undefined) add('error', { code: error['code'], message: error['message'], param: null, error });
+  add(terminalType(response['status']), { response });
+  return events;
+}
+
+/** Whether the answer ended within this item. Text that a limit cut is reported as done, with its status. */
+function wasCutOff({ type, status }: JsonObject, response: JsonObject): boolean {
+  if (status !== 'incomplete' && status !== 'in_progress') return false;
+  return response['status'] !== 'incomplete' || (type !== 'message' && type !== 'reasoning');
+}
+
+/** An item that was cut off gets no `done` event; neither does the part in which it was cut. */
+function dropLastWords(events: StreamedEvent[]): void {
+  while (events.at(-1)?.type.endsWith('.done') === true) events.pop();
+}
+
+/** The content of the `error` event in front of `response.failed`. */
+function errorOf({ status, error, provider }: JsonObject): JsonObject | undefined {
+  if (status === 'cancelled') {
+    const { type, code, message } = responseCancelled();
+    return { type, code, message, param: null };
+  }
+  if (status !== 'failed') return undefined;
+  const { type = 'provider_error', code = null, message = 'The response failed.' } = isObject(error) ? error : {};
+  return { type, code, message, param: null, ...(type === 'provider_error' && filled(provider) ? { provider } : {}) };
+}
+
+const NOTHING_YET = {
+  status: 'in_progress',
+  output: [],
+  usage: null,
+  error: null,
+  incomplete_details: null,
+  completed_at: null,
+};
+
+/** The API has no event for a cancelled response. */
+function terminalType(status: unknown): string {
+  if (status === 'failed' || status === 'cancelled') return 'response.failed';
+  return status === 'incomplete' ? 'response.incomplete' : 'response.completed';
+}
+
+type Add = (type: string, members: JsonObject) => void;
+
+function addItem(item: JsonObject, output_index: number, add: Add): void {
+  const place = { item_id: item['id'], output_index };
+  add('response.output_item.added', { output_index, item: beginning(item) });
+  switch (item['type']) {
+    case 'message':
+      addContent(item, place, add);
+      break;
+    case 'reasoning':
+      addReasoning(item, place, add);
+      break;
+    case 'function_call':
+      add('response.function_call_arguments.delta', { ...place, delta: item['arguments'] });
+      add('response.function_call_arguments.done', { ...place, name: item['name'], arguments: item['arguments'] });
+      break;
+    case 'custom_tool_call':
+      add('response.custom_tool_call_input.delta', { ...place, delta: item['input'] });
+      add('response.custom_tool_call_input.done', { ...place, input: item['input'] });
+      break;
+  }
+  add('response.output_item.done', { output_index, item });
+}
+
+/** The item as it is added: without any content. */
+function beginning(item: JsonObject): JsonObject {
+  switch (item['type']) {
+    case 'message':
+      return { ...item, status: 'in_progress', content: [] };
+    case 'reasoning':
+      return {
+        ...item,
+        ...('status' in item ? { status: 'in_progress' } : {}),
+        ...emptied(item, 'content'),
+        summary: [],
+      };
+    case 'function_call':
+      return { ...item, status: 'in_progress', arguments: '' };
+    case 'custom_tool_call':
+      return { ...item, status: 'in_progress', input: '' };
+    default:
+      return item;
+  }
+}
+
+function emptied(item: JsonObject, member: string): JsonObject {
+  return Array.isArray(item[member]) ? { [member]: [] } : {};
+}
+
+function addContent(item: JsonObject, place: JsonObject, add: Add): void {
+  for (const [content_index, part] of partsOf(item['content'])) {
+    const at = { ...place, content_index };
+    if (part['type'] === 'output_text') {
+      const { text, logprobs = [] } = part;
+      const annotations = Array.isArray(part['annotations']) ? part['annotations'] : [];
+      add('response.content_part.added', { ...at, part: { ...part, text: '', annotations: [], logprobs: [] } });
+      if (text !== '') add('response.output_text.delta', { ...at, delta: text, logprobs });
+      for (const [annotation_index, annotation] of annotations.entries()) {
+        add('response.output_text.annotation.added', { ...at, annotation_index, annotation });
+      }
+      add('response.output_text.done', { ...at, text, logprobs });
+    } else if (part['type'] === 'refusal') {
+      add('response.content_part.added', { ...at, part: { ...part, refusal: '' } });
+      add('response.refusal.delta', { ...at, delta: part['refusal'] });
+      add('response.refusal.done', { ...at, refusal: part['refusal'] });
+    } else {
+      add('response.content_part.added', { ...at, part });
+    }
+    add('response.content_part.done', { ...at, part });
+  }
+}
+
+function addReasoning(item: JsonObject, place: JsonObject, add: Add): void {
+  for (const [summary_index, part] of partsOf(item['summary'])) {
+    const at = { ...place, summary_index };
+    add('response.reasoning_summary_part.added', { ...at, part: { ...part, text: '' } });
+    add('response.reasoning_summary_text.delta', { ...at, delta: part['text'] });
+    add('response.reasoning_summary_text.done', { ...at, text: part['text'] });
+    add('response.reasoning_summary_part.done', { ...at, part });
+  }
+  for (const [content_index, part] of partsOf(item['content'])) {
+    const at = { ...place, content_index };
+    add('response.content_part.added', { ...at, part: { ...part, text: '' } });
+    add('response.reasoning_text.delta', { ...at, delta: part['text'] });
+    add('response.reasoning_text.done', { ...at, text: part['text'] });
+    add('response.content_part.done', { ...at, part });
+  }
+}
+
+function partsOf(parts: unknown): [number, JsonObject][] {
+  return Array.isArray(parts) ? [...parts.filter(isObject).entries()] : [];
 }

@@ -16,7 +16,6 @@ import {
   exceptionOf,
   type QueryResult,
 } from './embedded-clickhouse.ts';
-import { httpStatusOf } from './exception-status.ts';
 import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
 import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
@@ -25,6 +24,26 @@ import { ClickHouseSessions } from './sessions.ts';
 import { type QueryTurn, QueryTurns } from './turns.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
 import { authenticated, largeTurns, type ReaderLimits, type User } from './users.ts';
+
+/** The HTTP status of a ClickHouse error, as in ClickHouse's own HTTP interface. */
+const byStatus: Readonly<Record<number, readonly number[]>> = {
+  400: [6, 26, 27, 38, 41, 43, 53, 62, 69, 72, 117, 130, 131, 163, 190, 456, 457, 536],
+  401: [194],
+  403: [192, 193, 497, 516],
+  404: [16, 46, 47, 50, 56, 60, 63, 73, 78, 81, 113, 115, 123, 139],
+  408: [159],
+  413: [223],
+  501: [48],
+  503: [209, 439],
+};
+
+const statuses = new Map(
+  Object.entries(byStatus).flatMap(([status, codes]) => codes.map((code) => [code, Number(status)] as const)),
+);
+
+function httpStatusOf(code: number): number {
+  return statuses.get(code) ?? 500;
+}
 
 export interface ClickHouseHttpOptions {
   readonly engine: EmbeddedClickHouse;

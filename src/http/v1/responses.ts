@@ -1,7 +1,10 @@
 /** The routes below `/v1/responses/{id}`. Creation is a model route. */
 import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import { Heartbeat } from '../../commands/exchange/delivery/heartbeat.ts';
+import type { Client } from '../../commands/model-request/client.ts';
 import { refusals } from '../../commands/refusal.ts';
+import type { EventStream } from '../../commands/response-lifecycle/lifecycle.ts';
 import * as lifecycle from '../../commands/response-lifecycle/lifecycle.ts';
 import { itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
@@ -12,7 +15,6 @@ import { jsonAnswer, jsonOrEventsAnswer, pathParameters, type Routes } from '../
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn, startingAfterIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
-import { sendEvents } from '../send-events.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { openAiPageParameters, providerParameter } from './declare.ts';
 
@@ -137,4 +139,26 @@ function lifecycleRequest(request: FastifyRequest<ById>): lifecycle.LifecycleReq
     caller: callerOf(request),
     signal: AbortSignal.timeout(60_000),
   };
+}
+
+// An event stream outside an exchange: written at the client's pace, with heartbeats while no events arrive.
+
+/** Resolves at the end of the stream. A stream that fails or is ended early ends with an error for the client. */
+async function sendEvents(stream: EventStream, headers: Record<string, string>, client: Client): Promise<void> {
+  client.begin(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8' });
+  const heartbeat = new Heartbeat((comment) => client.write(comment));
+  const write = (bytes: Buffer) => {
+    heartbeat.sent();
+    return client.write(bytes);
+  };
+  try {
+    if ('pieces' in stream) await stream.pieces((bytes) => write(bytes));
+    else for await (const bytes of stream) await write(bytes);
+    if (client.ended.aborted) client.refuse(refusals.stopping(), {});
+    else client.end();
+  } catch (error) {
+    client.refuse(refusals.internal(error), {});
+  } finally {
+    heartbeat.stop();
+  }
 }

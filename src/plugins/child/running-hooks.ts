@@ -1,9 +1,9 @@
 /** The hooks of one plugin, and the calls of them that have not ended. */
+
+import { z } from 'zod';
 import type { ChatAnswer, ChatCall, HookContext, Plugin } from '../api/plugin.ts';
 import { FrameError } from '../protocol/frames.ts';
-import type { CallMessage, FromPlugin, ToPlugin } from '../protocol/messages.ts';
-import { ConfigReader, InvalidConfig } from './config-reader.ts';
-import { manifestOf, pluginIn } from './manifest-of.ts';
+import type { CallMessage, FromPlugin, HookName, ToPlugin } from '../protocol/messages.ts';
 
 interface Call {
   readonly controller: AbortController;
@@ -106,4 +106,70 @@ export class RunningHooks {
 
 function textOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).slice(0, 2000);
+}
+
+// Configurations as the plugin's own schema reads them: with its defaults and transformations.
+
+/** Configurations that are kept in the form in which hooks get them. */
+const KEPT = 256;
+
+class InvalidConfig extends Error {}
+
+class ConfigReader {
+  readonly #plugin: Plugin;
+  readonly #known = new Map<string, unknown>();
+
+  constructor(plugin: Plugin) {
+    this.#plugin = plugin;
+  }
+
+  /** @throws InvalidConfig that names the setting at fault */
+  read(config: unknown, hook: HookName): unknown {
+    const schema: unknown = hook === 'route' ? this.#plugin.routeConfig : this.#plugin.config;
+    if (!(schema instanceof z.ZodType)) return config;
+    const key = `${hook === 'route'} ${JSON.stringify(config)}`;
+    if (this.#known.has(key)) return this.#known.get(key);
+    const read = schema.safeParse(config);
+    if (!read.success) {
+      const [issue] = read.error.issues;
+      throw new InvalidConfig(`the configuration is invalid: ${issue?.path.join('.')} ${issue?.message}`);
+    }
+    if (this.#known.size >= KEPT) this.#known.clear();
+    this.#known.set(key, read.data);
+    return read.data;
+  }
+}
+
+// The manifest that the gateway gets: everything about a plugin but its code.
+
+/** @throws Error when the module has no plugin */
+function pluginIn(module: unknown): Plugin {
+  const given: unknown = typeof module === 'object' && module !== null ? Reflect.get(module, 'default') : undefined;
+  if (typeof given !== 'object' || given === null) {
+    throw new Error("the module has no plugin: write 'export default definePlugin({ … })'");
+  }
+  const hooks: unknown = Reflect.get(given, 'hooks');
+  if (typeof hooks !== 'object' || hooks === null) throw new Error("the plugin has no 'hooks'");
+  for (const [name, hook] of Object.entries(hooks)) {
+    if (typeof hook !== 'function') throw new Error(`the hook '${name}' is no function`);
+  }
+  return given as Plugin;
+}
+
+function manifestOf({ hooks, config, routeConfig, ...facts }: Plugin): object {
+  return {
+    ...facts,
+    hooks: Object.keys(hooks),
+    config: jsonSchemaOf(config, 'config'),
+    routeConfig: jsonSchemaOf(routeConfig, 'routeConfig'),
+  };
+}
+
+function jsonSchemaOf(schema: unknown, name: string): unknown {
+  if (!(schema instanceof z.ZodType)) return schema;
+  try {
+    return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  } catch (error) {
+    throw new Error(`'${name}' has no JSON Schema: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }

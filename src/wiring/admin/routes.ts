@@ -1,16 +1,38 @@
 /** The admin API under all its prefixes: each component registers its own routes. */
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import { addressesCheck } from '../../commands/credentials/check-address.ts';
+import { publicUrl } from '../../commands/credentials/masked-url.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
+import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
+import type { RouteStrategies } from '../../commands/virtual-models/route-strategies.ts';
 import type { Config } from '../../config/config.ts';
+import { gatewayVersion } from '../../config/gateway-version.ts';
+import { strategies } from '../../events/catalogue/virtual-model.ts';
+import { formatVersion } from '../../events/embedded/frame.ts';
 import type { EventLog } from '../../events/log.ts';
+import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/admin-models.ts';
+import { createAsOf } from '../../http/admin/as-of.ts';
 import { type Purge, registerCachePurge } from '../../http/admin/cache-purge.ts';
+import { registerExplain } from '../../http/admin/explain.ts';
 import { type GatewaysListed, registerGateways } from '../../http/admin/gateways.ts';
+import { registerHistory } from '../../http/admin/history.ts';
 import { createLiveLogs } from '../../http/admin/live-logs.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
+import { registerProviderCredentials } from '../../http/admin/provider-credentials.ts';
+import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/providers-status.ts';
+import { type RuntimeOptions, registerRuntime } from '../../http/admin/runtime.ts';
+import { createRefresh, type RefreshPlan, type StepOutcome } from '../../http/admin/runtime-refresh.ts';
+import { registerTagging } from '../../http/admin/tagging.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import type { ReadToPresent } from '../../http/present-reads.ts';
+import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
+import type { StoredCredentials } from '../../projections/provider-credentials.ts';
+import type { ProviderMemory } from '../../projections/provider-memory.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import type { TaggingState } from '../../projections/tagging.ts';
+import type { Registry } from '../../providers/registry.ts';
 import { type AccessControl, type KnownAccess, registerAccessRoutes } from '../access.ts';
 import type { Analytics, AnalyticsQueries } from '../analytics/reports.ts';
 import type { GuardrailReplayWiring } from '../guardrail-replay.ts';
@@ -21,9 +43,8 @@ import type { GatewayPricing } from '../pricing.ts';
 import type { GatewayProviders } from '../providers.ts';
 import type { VirtualModels } from '../virtual-models.ts';
 import type { Workflows } from '../workflows.ts';
-import { gatewayAdmin, switches } from './gateway-routes.ts';
-import { adminHistory } from './history.ts';
 import { logAdmin } from './log.ts';
+import { createPoliciesAsOf } from './policies-as-of.ts';
 
 export interface AdminRoutes {
   readonly config: Config;
@@ -117,4 +138,176 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
   };
   mountAdmin(app, register, routes.readToPresent);
   routes.metrics.watch({ liveClients: () => live.clients() });
+}
+
+/** The admin routes that read earlier states: history, lists at another time (`as_of`), and the explanation of a decision. */
+interface AdminHistoryOptions {
+  readonly log: EventLog;
+  readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
+  readonly registry: Pick<Registry, 'list' | 'resolve'>;
+  readonly known: Pick<KnownAccess, 'keys'>;
+  readonly control: Pick<AccessControl, 'lists' | 'declared'>;
+  readonly workflows: Pick<Workflows, 'at'>;
+  readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: DeclaredVirtualModels };
+}
+
+function adminHistory(options: AdminHistoryOptions) {
+  const { log, journal, registry, known, control } = options;
+  const { inForce, declared } = options.virtualModels;
+  const asOf = createAsOf({ log, journal, now: Date.now });
+  const policies = createPoliciesAsOf({
+    asOf,
+    registry,
+    declared: control.declared,
+    declaredVirtualModels: declared,
+    enabledByDefault: inForce.enabledByDefault,
+  });
+  return {
+    asOf,
+    policies,
+    register(admin: Routes) {
+      registerHistory(admin, { log, journal });
+      registerExplain(admin, {
+        log,
+        now: {
+          get keys() {
+            return known.keys.state;
+          },
+          lists: control.lists,
+          virtualModels: inForce,
+        },
+        asOf: policies,
+        workflowsAt: async (given) => (await options.workflows.at(given, asOf)).directory,
+        declared: control.declared,
+        resolve: (model, provider) => registry.resolve(model, provider),
+      });
+    },
+  };
+}
+
+/** The admin routes for the gateway itself: its providers, models, settings and tags. */
+interface GatewayAdminOptions {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly providers: GatewayProviders;
+  readonly stored: RunningProjection<StoredCredentials>;
+  readonly remembered: RunningProjection<ProviderMemory>;
+  readonly tagging: RunningProjection<TaggingState>;
+  readonly sealers: SealerSource;
+  readonly models: Omit<AdminModelsOptions, 'list'>;
+  readonly flags: RuntimeOptions['flags'];
+  /** Views that a refresh checks, in addition to the providers' lists. */
+  readonly views: readonly RunningProjection<unknown>[];
+}
+
+/** @returns a function that registers the routes; called once for each prefix of the API */
+function gatewayAdmin(options: GatewayAdminOptions): (admin: Routes) => void {
+  const { config, log, providers, stored, tagging, sealers, models, flags } = options;
+  const { registry } = providers;
+  // One refresh at a time, across all prefixes of the API.
+  const refresh = createRefresh(refreshPlan(options));
+  return (admin) => {
+    registerProvidersStatus(admin, () => providerFacts(options));
+    registerProviderCredentials(admin, {
+      log,
+      stored,
+      sealers,
+      checkAddresses: config.registry.allowLocalProviders ? async () => {} : addressesCheck(),
+      managed: config.providers,
+      follow: () => providers.follow(),
+      problems: () => providers.problems(),
+    });
+    registerAdminModels(admin, { ...models, list: () => registry.list() });
+    registerRuntime(admin, { flags, refresh, version: gatewayVersion, logFormat: formatVersion });
+    registerTagging(admin, { log, set: tagging, managed: config.tagging });
+  };
+}
+
+function providerFacts({ providers, stored, remembered }: GatewayAdminOptions): ProviderFacts[] {
+  const { roster, registry } = providers;
+  const listings = new Map(registry.status().map((status) => [status.name, status]));
+  const inForce = roster.configs.map(({ name, type, baseUrl, options, models, resilience }) => ({
+    name,
+    type,
+    baseUrl: publicUrl(baseUrl),
+    apiVersion: options['apiVersion'],
+    configuredModels: models.map(({ id }) => id),
+    resilience,
+    listing: listings.get(name),
+    circuit: roster.resilience.get(name)?.breakers.state,
+    rememberedListedAt: remembered.state.get(name)?.modelsListedAt,
+    problem: undefined,
+  }));
+  const broken = [...providers.problems()].map(([name, problem]) => {
+    const { type = '', models = [] } = stored.state.get(name) ?? {};
+    const unknown = { baseUrl: undefined, apiVersion: undefined, resilience: undefined, listing: undefined };
+    return {
+      name,
+      type,
+      ...unknown,
+      circuit: undefined,
+      configuredModels: models,
+      rememberedListedAt: undefined,
+      problem,
+    };
+  });
+  return [...inForce, ...broken];
+}
+
+function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
+  const { registry } = providers;
+  // A view follows the log by itself; a refresh only checks that it has not stopped.
+  const fromLog = async (view: RunningProjection<unknown>): Promise<StepOutcome> => {
+    const { phase, error } = view.status();
+    if (phase === 'stopped') throw new Error(error ?? 'it no longer follows the log');
+    return { status: phase === 'live' ? 'ok' : 'partial' };
+  };
+  return {
+    steps: [
+      ...views.map((view) => ({ name: view.name.replaceAll('-', '_'), run: () => fromLog(view) })),
+      {
+        name: 'providers',
+        async run() {
+          await providers.follow();
+          await registry.refresh();
+          const failed = registry.status().filter(({ lastError }) => lastError !== undefined);
+          const names = [...failed.map(({ name }) => name), ...providers.problems().keys()];
+          const all = registry.status().length + providers.problems().size;
+          if (names.length === 0) return { status: 'ok' };
+          const message = `Not all have answered: ${names.join(', ')}.`;
+          return { status: names.length === all ? 'failed' : 'partial', message };
+        },
+      },
+      { name: 'model_list', run: async () => ({ status: registry.list().length > 0 ? 'ok' : 'failed' }) },
+    ],
+    counts: () => ({ models: registry.list().length, providers: registry.providers.length }),
+  };
+}
+
+/** The settings by name, and whether they are on. */
+function switches(
+  config: Config,
+  routeStrategies: Pick<RouteStrategies, 'names'>,
+): Readonly<Record<string, string | boolean | undefined>> {
+  const withoutPlugin = strategies.filter((one) => one !== 'plugin');
+  const selectable = [...withoutPlugin, ...routeStrategies.names().map((name) => `plugin:${name}`)];
+  return {
+    LOGGING_ENABLED: config.logging.enabled,
+    ANALYTICS_ENABLED: config.analytics.enabled,
+    LOGGING_RETENTION_DAYS: String(config.analytics.retention.audit),
+    USAGE_ENABLED: config.usageEnabled,
+    USAGE_PRICING_RECALCULATION_ENABLED: config.pricingRecalculationEnabled,
+    BUDGETS_ENABLED: config.budgets.enabled,
+    RATE_LIMITS_ENABLED: config.rateLimits.enabled,
+    GUARDRAILS_ENABLED: config.guardrailsEnabled,
+    PLUGINS_ENABLED: config.pluginsEnabled,
+    CACHE_ENABLED: config.responseCache.enabled && config.usageEnabled,
+    SEMANTIC_CACHE_ENABLED: config.semanticCache !== undefined,
+    MCP_ENABLED: false,
+    FAILOVER_ENABLED: config.failover.enabled,
+    ADMIN_UI_ENABLED: config.admin.uiEnabled,
+    DASHBOARD_LIVE_LOGS_ENABLED: config.liveLogs.enabled,
+    USER_PATH_HEADER: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
+    VIRTUAL_MODEL_STRATEGIES: selectable.join(','),
+  };
 }

@@ -1,27 +1,90 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
 import { createHash } from 'node:crypto';
+import { parseExactly } from '../../../json/exact-json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { adjustChatBody } from '../../../providers/chat-adjustments.ts';
+import { membersIn, rewriteMembers } from '../../../providers/json-members.ts';
 import { providerType } from '../../../providers/types.ts';
+import type { Ticket } from '../../model-request/admission.ts';
 import { callerName } from '../../model-request/caller.ts';
+import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import type { NamingRequest } from '../../model-request/references.ts';
+import type { Route } from '../../model-request/routing-types.ts';
 import type { Target } from '../../model-request/target.ts';
-import { refusals } from '../../refusal.ts';
+import { isLimitWithin, OUTPUT_LIMITS } from '../../model-request/token-estimate.ts';
+import { Refusal, refusals } from '../../refusal.ts';
 import { everything, maySeeEverything } from '../../visibility.ts';
 import type { OwnAnswer, ProviderAnswer } from '../answer-source.ts';
-import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
-import { limitedPlan } from '../attempts/limited-plan.ts';
 import { callTarget } from '../attempts/retry-loop.ts';
 import { SentRequests } from '../attempts/sent-requests.ts';
 import { announcePendingResponse, newPendingResponse } from '../background/announce-pending-response.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
 import { pastAttempt, planWithGuard } from '../guarding/guarded-plan.ts';
-import type { CallResult } from '../outcome.ts';
+import type { AttemptEnd, CallResult } from '../outcome.ts';
 import type { Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
 import type { Admitted } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { Step } from './step.ts';
+
+// Limits the length of the answers in the request to a provider, in the provider's dialect, to what a budget covers.
+
+/** The member that limits an answer, of those dialects in which it is a member of the body. */
+const LIMITS: Readonly<Record<string, string>> = {
+  chat: 'max_tokens',
+  messages: 'max_tokens',
+  responses: 'max_output_tokens',
+  forward: 'max_tokens',
+};
+
+/**
+ * The plan with a limit of at most so many tokens for each answer. A lower limit of the request stays.
+ * @param limit undefined when there is nothing to limit
+ */
+function limitedPlan(plan: Plan, target: Target, limit: number | undefined): Plan {
+  if (limit === undefined || !Buffer.isBuffer(plan.body)) return plan;
+  const body =
+    plan.dialect === 'ollama_chat' ? ofOllama(plan.body, limit) : limited(plan.body, plan.dialect, target, limit);
+  const { instead } = plan;
+  return {
+    ...plan,
+    ...(body === undefined ? {} : { body, outputLimit: limit }),
+    ...(instead === undefined
+      ? {}
+      : { instead: (refusal: Refusal) => instead(refusal)?.then((other) => limitedPlan(other, target, limit)) }),
+  } as Plan;
+}
+
+/** @returns undefined when the request's own limits are lower */
+function limited(body: Buffer, dialect: string, { provider, model }: Target, limit: number): Buffer | undefined {
+  const name = LIMITS[dialect];
+  if (name === undefined) return undefined;
+  const given = new Map(membersIn(body).map((member) => [member.name, member.value]));
+  const text = String(limit);
+  const changes: Record<string, string | undefined> = {};
+  let isLimited = false;
+  for (const one of OUTPUT_LIMITS) {
+    const value = parseExactly(given.get(one)?.toString() ?? 'null');
+    if (value === null) continue;
+    isLimited = true;
+    if (!isLimitWithin(value, limit)) changes[one] = text;
+  }
+  if (!isLimited) {
+    changes[name] = text;
+    if (dialect === 'chat') Object.assign(changes, adjustChatBody(provider.type, model, { [name]: limit }));
+  }
+  return Object.keys(changes).length === 0 ? undefined : rewriteMembers(body, changes);
+}
+
+function ofOllama(body: Buffer, limit: number): Buffer | undefined {
+  const given = membersIn(body).findLast(({ name }) => name === 'options');
+  const parsed = given === undefined ? {} : parseExactly(given.value.toString());
+  const options = isObject(parsed) ? parsed : {};
+  if (isLimitWithin(options['num_predict'], limit)) return undefined;
+  return rewriteMembers(body, { options: JSON.stringify({ ...options, num_predict: limit }) });
+}
 
 export const callProviders: Step<Admitted, ProviderAnswer | OwnAnswer> = {
   name: 'callProviders',
@@ -199,4 +262,112 @@ function guardedPlan(plan: Plan<Relay>, target: Target, { exchange, parsedReques
       historyReplayed: merged !== undefined,
     }),
   });
+}
+
+/**
+ * Calls one candidate after another, until one answers or no further call can succeed. When the gateway has repeated
+ * a call and still failed, the error advises the client against a retry, which would multiply the calls. The
+ * exception is 429: the client waits for `Retry-After` and retries by itself.
+ * Only the last healthy candidate is retried as its retry policy states; every other one is followed by the next
+ * candidate at once. Candidates that are not ready come last and are called once each.
+ */
+interface TargetCall {
+  readonly target: Target;
+  /** Calls made before this one, to any provider. */
+  readonly attemptsBefore: number;
+  readonly kind: 'primary' | 'failover';
+  /** Whether another candidate is called after this failure, so that it is not retried here. */
+  readonly movesOn: ((refused: RefusedTarget) => boolean) | undefined;
+}
+
+interface CalledTarget {
+  readonly target: Target;
+  readonly result: CallResult;
+}
+
+interface Failover {
+  readonly ticket: Ticket;
+  readonly attemptsBefore: number;
+  /** Milliseconds since the request was received. */
+  elapsed(): number;
+  /** @throws Refusal when the request cannot be sent to this target */
+  call(call: TargetCall): Promise<CallResult>;
+}
+
+/**
+ * The client gets the error of the candidate that was called last.
+ * @throws Refusal when none could be called: all are saturated, or the request cannot be sent to any
+ */
+async function callWithFailover(route: Route, failover: Failover): Promise<CalledTarget> {
+  const { ticket, elapsed } = failover;
+  const { candidates, ready } = route;
+  let last: CalledTarget | undefined;
+  let refused: unknown;
+  let attempts = failover.attemptsBefore;
+  let calls = 0;
+  for (const [place, target] of candidates.entries()) {
+    const full = ticket.enter(target);
+    if (full !== undefined) {
+      refused ??= full;
+      continue;
+    }
+    const calledAt = route.observed === undefined ? 0 : elapsed();
+    const movesOn = place === Math.max(ready, 1) - 1 ? undefined : route.failsOver;
+    const kind = last === undefined ? 'primary' : 'failover';
+    try {
+      const result = await failover.call({ target, attemptsBefore: attempts, kind, movesOn });
+      if (result.kind === 'open') return { target, result: observed(result, target, route, calledAt, elapsed) };
+      if (result.kind === 'refused' && result.reason === 'budget_exceeded') return { target, result };
+      const wasCalled = result.kind !== 'refused' || result.attempts > attempts;
+      if (wasCalled) calls += 1;
+      if (wasCalled || last === undefined) last = { target, result };
+      if (wasCalled) observe(result, target, route, calledAt, elapsed);
+      if (result.kind !== 'refused' || result.spent || result.reason !== undefined || !route.failsOver(result)) {
+        return advised(last, calls > 1);
+      }
+      attempts = result.attempts;
+    } catch (error) {
+      // A request that cannot be sent to this provider may be possible for the next.
+      if (!(error instanceof Refusal)) throw error;
+      refused ??= error;
+    }
+  }
+  if (last === undefined) throw refused;
+  return advised(last, calls > 1);
+}
+
+/** @param isRepeated whether more than one target was called */
+function advised(called: CalledTarget, isRepeated: boolean): CalledTarget {
+  const { target, result } = called;
+  if (result.kind !== 'refused' || result.refusal.status === 429) return called;
+  if (!isRepeated && result.isRetried !== true) return called;
+  return { target, result: { ...result, refusal: result.refusal.withoutRetry() } };
+}
+
+type Open = Extract<CallResult, { kind: 'open' }>;
+
+function observed(result: Open, target: Target, route: Route, calledAt: number, elapsed: () => number): Open {
+  if (route.observed === undefined) return result;
+  return {
+    ...result,
+    async deliver() {
+      const end = await result.deliver();
+      observe(end, target, route, calledAt, elapsed);
+      return end;
+    },
+  };
+}
+
+function observe(
+  end: AttemptEnd | RefusedTarget,
+  target: Target,
+  route: Route,
+  calledAt: number,
+  elapsed: () => number,
+): void {
+  if (route.observed === undefined) return;
+  const failure = end.kind === 'refused' ? end : undefined;
+  const firstByteMs = end.kind === 'refused' ? undefined : end.received.firstByteMs;
+  const firstByteAfter = firstByteMs === undefined ? undefined : Math.max(0, firstByteMs - calledAt);
+  route.observed(target, failure, elapsed() - calledAt, firstByteAfter);
 }

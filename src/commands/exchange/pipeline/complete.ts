@@ -1,4 +1,6 @@
 /** The last step: records the end of the exchange durably, then sends the rest of the answer to the client. */
+
+import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import { type EventLog, EventTooLarge } from '../../../events/log.ts';
 import type { Provider, ProviderReply } from '../../../providers/provider.ts';
 import type { Client } from '../../model-request/client.ts';
@@ -9,21 +11,23 @@ import type { EstimatedTokens } from '../../model-request/units.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
 import { everything, isSameOwner } from '../../visibility.ts';
-import type { DeliveredAnswer } from '../answer-source.ts';
+import type { DeliveredAnswer, OwnAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/announce-pending-response.ts';
 import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import type { ResponseCache } from '../caching/response-cache.ts';
 import { type CachePlace, noteCached } from '../caching/store-answer.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
+import { replayHeaders } from '../delivery/deliver-replay.ts';
+import { streamOfGiven, wholeOfGiven } from '../delivery/given-answer.ts';
+import { NO_ATTEMPT, sendWhole, wholeContentType } from '../delivery/send-whole.ts';
 import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
+import { pastAttempt } from '../guarding/guarded-plan.ts';
 import type { Answered, AttemptEnd } from '../outcome.ts';
 import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { estimateUsage } from '../record/estimate-usage.ts';
 import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
 import { completeCachedAnswer } from './complete-cached-answer.ts';
-import { completeOwnAnswer } from './complete-own-answer.ts';
-import { completeReplay } from './complete-replay.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { RunningExchange } from './running-exchange.ts';
 import { sendError } from './send-error.ts';
@@ -313,4 +317,87 @@ function finishStream(client: Client, status: number, headers: Record<string, st
   if (!client.begun) client.begin(status, headers);
   for (const bytes of rest) client.write(bytes);
   client.end();
+}
+
+/** The end of an exchange whose answer was generated again from the record. */
+type DeliveredReplay = Extract<DeliveredAnswer, { source: 'record' }>;
+
+/** @returns the status that represents the end of the exchange. @throws LogUnavailable */
+async function completeReplay(delivered: DeliveredReplay, exchange: RunningExchange): Promise<number> {
+  const { answer, end, broken, rest, bytes } = delivered;
+  const { record, client } = exchange;
+  if (end === 'early') return completeEarly(bytes, exchange);
+  if (broken === undefined) {
+    const received = { chunks: 0, bytes, firstByteMs: undefined };
+    events.noteCompleted(record, received, { status: 200, ...answer.attempt, finishReason: null });
+  } else {
+    events.noteFailed(record, broken, { status: 200, reason: 'stream_broken', chunks: 0 });
+  }
+  await record.flush('durable');
+  const headers = replayHeaders(answer, exchange);
+  if (!answer.stream) {
+    client.answer(200, headers, rest ?? Buffer.alloc(0));
+    return 200;
+  }
+  if (!client.begun) client.begin(200, headers);
+  if (rest !== undefined) client.write(rest);
+  client.end();
+  return 200;
+}
+
+/** The client left, or the gateway stops. */
+async function completeEarly(bytes: number, exchange: RunningExchange): Promise<number> {
+  const { record, client } = exchange;
+  if (client.ended.reason === 'client_gone') {
+    events.noteDisconnected(record, { chunks: 0, bytes, firstByteMs: undefined });
+    await record.flush('durable');
+    return 499;
+  }
+  const refusal = gatewayStopping();
+  const status = client.begun ? 200 : refusal.status;
+  events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks: 0 });
+  await record.flush('durable');
+  return sendError(exchange, refusal);
+}
+
+// The end of an exchange that the gateway answered without a provider.
+
+/** @returns the status of the answer. @throws LogUnavailable */
+async function completeOwnAnswer(
+  { given: answerFor, target, parsedRequest, policy, ticket }: OwnAnswer,
+  { dialect, record, request, client, guarded }: RunningExchange,
+): Promise<number> {
+  const guard = guarded?.guard;
+  const historyReplayed = guarded?.merged !== undefined;
+  const given = answerFor(pastAttempt({ parsedRequest, request, target, record, historyReplayed }));
+  const { relay } = given;
+  const { stream } = parsedRequest;
+  const bytes = stream ? streamOfGiven(given) : wholeOfGiven(given);
+  const stored = dialect.keeps?.(parsedRequest) === true ? relay.response?.() : undefined;
+  const placeholders = guard?.placeholders.recorded();
+  const { provider, model } = target;
+  if (stored !== undefined) {
+    events.noteResponse(record, stored, {
+      ...{ provider: provider.name, providerType: provider.type, model, native: false, placeholders },
+      previousResponseId: previousResponseOf(parsedRequest),
+      inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
+    });
+  }
+  const by = { sight: request.caller.sight, placeholders: guard?.placeholders.added() };
+  await noteConversationTurn(dialect, parsedRequest, relay, record, by);
+  const keepsBodies = policy.capture === 'full';
+  if (stream && keepsBodies) {
+    record.note(frameDelivered.create({ attempt: NO_ATTEMPT, index: 0 }, record.context, bytes));
+  }
+  const received = { chunks: 0, bytes: 0, firstByteMs: undefined };
+  events.noteCompleted(record, received, {
+    ...{ status: 200, attempt: NO_ATTEMPT, provider: provider.name, model: model || undefined },
+    finishReason: relay.finishReason?.() ?? null,
+    responseId: stored?.id,
+    answer: stream || !keepsBodies || stored !== undefined ? undefined : bytes,
+  });
+  await record.flush('durable');
+  const reply = { status: 200, headers: { 'content-type': wholeContentType(parsedRequest) } };
+  const headers = answerHeaders({ dialect, parsedRequest, target, record, request, ticket, guard }, reply);
+  return sendWhole(client, parsedRequest, headers, bytes);
 }

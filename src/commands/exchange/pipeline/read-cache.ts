@@ -3,23 +3,85 @@
  * it precedes limits and budgets. Of equal requests at the same time, one is sent to a provider.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Caller } from '../../model-request/caller.ts';
+import type { Client, StreamKeptOpen } from '../../model-request/client.ts';
 import { earlyEnd } from '../../model-request/stream-refusals.ts';
-import { refusals } from '../../refusal.ts';
+import { type Refusal, refusals } from '../../refusal.ts';
 import type { CachedAnswer, CachedContent, RecordedAnswer } from '../answer-source.ts';
 import { type CacheDirectives, cacheDirectives } from '../caching/cache-directives.ts';
 import type { CacheEntry } from '../caching/cache-index.ts';
-import { cacheScopeOf } from '../caching/cache-scope.ts';
 import type { FlightEnd } from '../caching/flights.ts';
 import type { DigestedRequest } from '../caching/request-digest.ts';
 import type { ResponseCache } from '../caching/response-cache.ts';
+import {
+  type EmbeddedQuestion,
+  type SemanticQuestion,
+  semanticQuestion,
+  thresholdOf,
+} from '../caching/semantic-question.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
-import { WatchedClient } from '../caching/watched-client.ts';
 import type { CachePolicy } from '../policy.ts';
 import type { Guarded } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import { makeClaim } from './make-claim.ts';
-import { type SimilarSearch, searchableQuestion, searchSimilar } from './search-similar.ts';
 import type { Step } from './step.ts';
+
+// A client for whose answer other requests wait.
+
+/** Longer than a client needs that reads. */
+const STALLED_MS = 1_000;
+
+/** Reports a client that does not read: requests that wait for its answer must not wait for it. */
+class WatchedClient implements Client {
+  readonly #client: Client;
+  readonly #stalled: () => void;
+
+  /** @param stalled called when a piece of the answer was not accepted within a second */
+  constructor(client: Client, stalled: () => void) {
+    this.#client = client;
+    this.#stalled = stalled;
+  }
+
+  get ended(): AbortSignal {
+    return this.#client.ended;
+  }
+
+  get begun(): boolean {
+    return this.#client.begun;
+  }
+
+  answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
+    this.#client.answer(status, headers, body);
+  }
+
+  refuse(refusal: Refusal, headers: Record<string, string>): void {
+    this.#client.refuse(refusal, headers);
+  }
+
+  keepOpen(comments: Uint8Array, stream: StreamKeptOpen): void {
+    this.#client.keepOpen(comments, stream);
+  }
+
+  get isKeptOpen(): boolean {
+    return this.#client.isKeptOpen;
+  }
+
+  begin(status: number, headers: Record<string, string>): void {
+    this.#client.begin(status, headers);
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    const accepted = this.#client.write(bytes);
+    if (accepted === undefined) return undefined;
+    const timer = setTimeout(this.#stalled, STALLED_MS);
+    timer.unref();
+    return accepted.finally(() => clearTimeout(timer));
+  }
+
+  end(): void {
+    this.#client.end();
+  }
+}
 
 export const readCache: Step<Guarded, Guarded> = {
   name: 'readCache',
@@ -218,4 +280,69 @@ function placeOf(
     flight?.land(exchange.client.ended.aborted ? 'ended_early' : 'not_cached');
   });
   return place;
+}
+
+// Who shares cached answers with whom.
+
+/**
+ * Callers with the same text share answers. `user_path`: the keys bound to exactly the same path; a caller without a
+ * bound key, which may choose its path with a header, shares only with itself at the same path.
+ */
+function cacheScopeOf({ actor, userPath, key }: Caller, scope: CachePolicy['scope']): string {
+  if (scope === 'shared') return 'shared';
+  if (scope === 'user_path' && key?.userPath !== undefined) return `path:${userPath ?? key.userPath}`;
+  return `caller:${actor}:${userPath ?? ''}`;
+}
+
+/** Looks for the answer to a similar request, after the cache has none to an equal one. */
+interface SimilarAnswer {
+  readonly content: CachedContent;
+  readonly entry: CacheEntry;
+  readonly similarity: CachedAnswer['similarity'];
+}
+
+interface SimilarSearch {
+  /** The request as embedded; undefined when that failed. */
+  readonly question: EmbeddedQuestion | undefined;
+  readonly found: SimilarAnswer | undefined;
+}
+
+/** @returns undefined when the request is not searched, and its answer not found by others */
+function searchableQuestion(
+  { exchange, history, guarded }: Guarded,
+  request: DigestedRequest,
+  { semantic, isComplete }: ResponseCache,
+  directives: Pick<CacheDirectives, 'reads' | 'semantic'>,
+): SemanticQuestion | undefined {
+  if (semantic === undefined || !isComplete || history !== undefined) return undefined;
+  if (!directives.reads || !directives.semantic) return undefined;
+  // The answer names placeholders, and their values are those of another request.
+  if (guarded !== undefined && guarded.guard.placeholders.size > 0) return undefined;
+  return semanticQuestion(exchange.dialect.name, request, semantic);
+}
+
+/** Never rejects, except with the errors of reading the log. */
+async function searchSimilar(
+  { exchange }: Guarded,
+  { text, partition }: SemanticQuestion,
+  cache: ResponseCache,
+  { threshold, maxAgeSeconds }: CacheDirectives,
+  policy: CachePolicy,
+): Promise<SimilarSearch> {
+  const { semantic } = cache;
+  const { request, record, client } = exchange;
+  const { requestId, caller } = request;
+  const vector = await semantic?.embed({
+    ...{ text, requestId, exchangeId: record.id, userPath: caller.userPath },
+    signal: client.ended,
+  });
+  if (semantic === undefined || vector === undefined) return { question: undefined, found: undefined };
+  const searched = { partition, vector, threshold: thresholdOf(threshold, semantic.settings, policy) };
+  // The record decides who may get an answer, and not the server that keeps the vectors.
+  const isThere = (digest: string) => cache.find(digest)?.partition === partition;
+  const neighbour = await semantic.nearest(searched, isThere);
+  const entry = neighbour && cache.find(neighbour.digest, maxAgeSeconds);
+  const content = entry && (await cache.answerOf(entry));
+  const found = neighbour && entry && content ? { content, entry, similarity: neighbour.similarity } : undefined;
+  return { question: { partition, vector }, found };
 }

@@ -7,8 +7,9 @@ import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
 import { idempotencyKeyClaimed } from '../../../events/catalogue/idempotency.ts';
-import type { NewEvent } from '../../../events/event.ts';
-import { type StreamName, streamName } from '../../../events/event.ts';
+import { type NewEvent, type StreamName, streamName } from '../../../events/event.ts';
+import { type EventLog, LogUnavailable } from '../../../events/log.ts';
+import type { LogStatus } from '../../../events/log-status.ts';
 import { newestEvent } from '../../../events/newest-event.ts';
 import { wallClock } from '../../../events/wall-clock.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
@@ -21,7 +22,6 @@ import type { RecordedAnswer, ReplayedPart } from '../answer-source.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import { type RecordedExchange, readExchange, recordedFailure } from './read-exchange.ts';
 import { type AnswerPart, type ReplayDependencies, replayAnswer } from './replay-answer.ts';
-import { whileWritable } from './while-writable.ts';
 
 const CLAIM_LIFETIME_MS = 24 * 60 * 60 * 1000;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
@@ -149,4 +149,32 @@ async function pendingResponseOf(earlier: RecordedExchange, archive: ResponseArc
   if (earlier.request.dialect !== 'responses') return undefined;
   const stored = await archive.find(responseIdOf(earlier.id), everything);
   return stored?.response.background === true ? Buffer.from(JSON.stringify(stored.response)) : undefined;
+}
+
+// Following an answer that is still being recorded ends when the log becomes unavailable: nothing can be added to it then.
+
+/**
+ * @param partsOf the parts of an answer until the signal is aborted, the last one an `end`
+ * @throws LogUnavailable, outcome `none`, as soon as the log is unavailable and the answer has not ended
+ */
+async function* whileWritable(
+  log: Pick<EventLog, 'status' | 'onStatusChange'>,
+  ended: AbortSignal,
+  partsOf: (signal: AbortSignal) => AsyncGenerator<AnswerPart>,
+): AsyncGenerator<AnswerPart> {
+  const unavailable = new AbortController();
+  const check = ({ state, reason = 'it is unavailable' }: LogStatus) => {
+    if (state === 'unavailable') unavailable.abort(new LogUnavailable(reason, 'none'));
+  };
+  const forget = log.onStatusChange(check);
+  try {
+    check(log.status());
+    for await (const part of partsOf(AbortSignal.any([ended, unavailable.signal]))) {
+      yield part;
+      if (part.kind === 'end') return;
+    }
+    if (!ended.aborted) unavailable.signal.throwIfAborted();
+  } finally {
+    forget();
+  }
 }

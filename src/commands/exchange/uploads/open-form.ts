@@ -2,8 +2,9 @@
  * Reads a form until its target is decided. The parts up to there are held in memory; the rest is read when the
  * provider takes it.
  */
+
+import { kindOfField } from '../../model-request/references.ts';
 import { refusals } from '../../refusal.ts';
-import { isControlField, mayBeControlField } from './control-fields.ts';
 import { type FieldPart, type FilePart, type FormPart, formParts } from './form-parts.ts';
 
 /** Limit for all files before the deciding fields, which are held in memory until then. */
@@ -79,4 +80,21 @@ async function* checkedParts(parts: AsyncIterable<FormPart>): AsyncGenerator<For
     }
     yield part;
   }
+}
+
+/** The form fields that the gateway uses to decide the target, the cost, and the access to files. */
+const CONTROL_FIELDS: ReadonlySet<string> = new Set(['model', 'provider', 'stream', 'n']);
+
+/** Whether a form may contain the field only once. */
+function isControlField(name: string): boolean {
+  return CONTROL_FIELDS.has(name);
+}
+
+/**
+ * Whether a provider may take a part of this name for a control field, also when it ignores case, spaces or brackets.
+ * Such a part must be text, which the gateway reads.
+ */
+function mayBeControlField(name: string): boolean {
+  const plain = name.trim().toLowerCase();
+  return CONTROL_FIELDS.has(plain.replace(/\[.*$/s, '').trim()) || kindOfField(plain) !== undefined;
 }

@@ -1,7 +1,9 @@
 /** Runs the guardrails of the prompt phase or of the response phase on one body. */
+
+import { isExactNumber } from '../../../json/exact-json.ts';
+import { isObject } from '../../../json/is-object.ts';
 import { type BodyTexts, withTexts } from '../body/body-texts.ts';
 import type { GuardedBody } from '../body/guarded-body.ts';
-import { withoutLogprobs } from '../body/without-logprobs.ts';
 import { allowed, type GuardrailDecision, outweighs } from '../guardrail-decision.ts';
 import type { EvaluationContext, GuardrailPhase, GuardrailResult, HeaderChanges } from '../guardrail-type.ts';
 import { evaluateStep, type GuardrailOutcome } from './evaluate-step.ts';
@@ -120,4 +122,16 @@ class ChangedBody {
     }
     return this.#body;
   }
+}
+
+/** Log probabilities repeat the text of an answer token by token: they are removed when the text changes. */
+function withoutLogprobs(answer: unknown): unknown {
+  if (Array.isArray(answer)) return answer.map(withoutLogprobs);
+  if (!isObject(answer) || isExactNumber(answer)) return answer;
+  return Object.fromEntries(
+    Object.entries(answer).map(([name, value]) => {
+      if (name !== 'logprobs') return [name, withoutLogprobs(value)];
+      return [name, Array.isArray(value) ? [] : null];
+    }),
+  );
 }

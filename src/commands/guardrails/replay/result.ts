@@ -1,9 +1,10 @@
 /** The figures of a run while it goes on. They contain no text of a request or of an answer. */
 import type { z } from 'zod';
+import { guardrailApplied, type guardrailVerdicts } from '../../../events/catalogue/guarded-exchange.ts';
 import { type replayResult, replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
+import { isObject } from '../../../json/is-object.ts';
 import type { GuardrailRun } from '../phases/guardrail-step.ts';
 import type { Evaluated } from './evaluate-exchange.ts';
-import { recordedOutcome } from './recorded-outcome.ts';
 import type { RequestObstacle } from './recorded-prompt.ts';
 import type { ReplayedExchange } from './recorded-requests.ts';
 
@@ -107,4 +108,31 @@ export class ReplayFigures {
 
 function addTo(counts: Record<string, number>, name: string, count = 1): void {
   counts[name] = (counts[name] ?? 0) + count;
+}
+
+/** What happened to a request when it was recorded, in the words of a replay. */
+interface RecordedOutcome {
+  /** The strongest of the guardrails that ran; `passed` without any. */
+  readonly verdict: (typeof replayVerdicts)[number];
+  /** Of the answer; 0 when the client got none. */
+  readonly status: number;
+}
+
+const verdictOf = {
+  block: 'blocked',
+  failure: 'failed',
+  respond: 'responded',
+  warn: 'warned',
+} as const satisfies Partial<Record<(typeof guardrailVerdicts)[number], RecordedOutcome['verdict']>>;
+
+function recordedOutcome({ recorded: { end }, events }: ReplayedExchange): RecordedOutcome {
+  let verdict: RecordedOutcome['verdict'] = 'passed';
+  for (const event of events) {
+    if (event.type !== guardrailApplied.type) continue;
+    const { verdict: given, edited } = guardrailApplied.data.parse(event.data);
+    const own = given === 'allow' ? (edited ? 'changed' : 'passed') : verdictOf[given];
+    if (replayVerdicts.indexOf(own) < replayVerdicts.indexOf(verdict)) verdict = own;
+  }
+  const status = isObject(end?.data) ? end.data['status'] : undefined;
+  return { verdict, status: typeof status === 'number' ? status : 0 };
 }

@@ -6,18 +6,28 @@
 import { usageRecorded } from '../../../events/catalogue/exchange.ts';
 import { streamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
+import { formatPosition, parsePosition } from '../../../events/sequence-position.ts';
 import type { GuardrailSteps } from '../../exchange/guardrail-steps.ts';
 import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
+import { tokensInText } from '../../model-request/token-estimate.ts';
+import type { ModelRates } from '../../pricing/pricing.ts';
 import { timeSlices } from '../../time-slices.ts';
 import { scopeKey, type WorkflowScope } from '../../workflows/scope.ts';
 import { WorkflowIndex } from '../../workflows/workflow-index.ts';
-import type { CheckedDraft } from './draft.ts';
+import { type GuardrailServices, type ModelCall, ModelCallFailed } from '../guardrail-type.ts';
+import type { CheckedDraft, OtherServices } from './draft.ts';
 import { evaluateExchange } from './evaluate-exchange.ts';
-import { ModelMeter, type RatesOf } from './model-meter.ts';
 import { exchangesIn } from './recorded-exchanges.ts';
-import { logRange, placeIn, type ReplayedExchange, type ReplayRange } from './recorded-requests.ts';
+import {
+  type LogRange,
+  logRange,
+  placeIn,
+  type ReplayedExchange,
+  type ReplayRange,
+  readReplayed,
+  requestsIn,
+} from './recorded-requests.ts';
 import { ReplayFigures, type ReplayResult } from './result.ts';
-import { sampledRequests } from './sample.ts';
 
 export interface ReplayOptions {
   readonly range: ReplayRange;
@@ -180,4 +190,119 @@ async function recordedCost(exchanges: readonly string[], log: EventLog): Promis
 
 function nanoDollars(dollars: number): string {
   return String(BigInt(Math.ceil(dollars * 1e9)));
+}
+
+/**
+ * The requests on which guardrails run that call a model or a server: spread evenly over the range, chosen before the
+ * run so that its cost can be estimated.
+ */
+interface SampleOptions {
+  readonly range: ReplayRange;
+  readonly within: LogRange;
+  readonly size: number;
+  readonly log: EventLog;
+  readonly signal: AbortSignal;
+  isOfDraft(exchange: ReplayedExchange): boolean;
+  letOthersWork(): Promise<void>;
+}
+
+/** Requests that are read to find one of a part of the range. */
+const MOST_READ = 200;
+
+/** One request from each of `size` parts of the range, where there is one. */
+async function* sampledRequests(options: SampleOptions): AsyncGenerator<ReplayedExchange> {
+  const { range, within, size, log, signal, isOfDraft, letOthersWork } = options;
+  const begin = parsePosition(within.after);
+  const length = parsePosition(within.last) - begin;
+  const known = new Set<string>();
+  for (let part = 0; part < size && !signal.aborted; part++) {
+    const first = begin + Math.floor((length * part) / size);
+    let read = 0;
+    for await (const event of requestsIn(range, within, { log, signal }, formatPosition(first))) {
+      await letOthersWork();
+      read += 1;
+      if (read > MOST_READ) break;
+      if (known.has(event.stream)) continue;
+      const exchange = await readReplayed(event.stream, log);
+      if (exchange === undefined || !isOfDraft(exchange)) continue;
+      known.add(event.stream);
+      yield exchange;
+      break;
+    }
+  }
+}
+
+/** The services of guardrails in a run: their calls are counted, priced before and after, and made at one user path. */
+type RatesOf = (call: Pick<ModelCall, 'model' | 'provider'>) => ModelRates | undefined;
+
+class ModelMeter {
+  readonly #ratesOf: RatesOf;
+  readonly #exchanges: string[] = [];
+  #calls = 0;
+  #dollars: number | undefined = 0;
+
+  constructor(ratesOf: RatesOf) {
+    this.#ratesOf = ratesOf;
+  }
+
+  get calls(): number {
+    return this.#calls;
+  }
+
+  /** The exchanges that are the records of the calls. */
+  get exchanges(): readonly string[] {
+    return this.#exchanges;
+  }
+
+  /** US dollars; undefined when the price of a model is unknown. */
+  get dollars(): number | undefined {
+    return this.#dollars;
+  }
+
+  /** Services that call nothing: each call counts with the longest answer that it allows. */
+  estimating(services: GuardrailServices): GuardrailServices {
+    return {
+      ...services,
+      callModel: async (call) => {
+        this.#note(call, call.maxTokens);
+        return { text: '{"verdict":"allow"}', isCut: false, exchangeId: '' };
+      },
+      // Of an analyzer that finds nothing.
+      fetch: async () => ({ status: 200, text: async () => '[]' }),
+    };
+  }
+
+  /** The services with their calls counted, all below `path`. */
+  counting(path: string): OtherServices {
+    return (services) => ({
+      ...services,
+      callModel: async (call) => {
+        const { userPath } = call;
+        const own = `${path}${userPath.slice(userPath.lastIndexOf('/guardrails/'))}`;
+        try {
+          const answer = await services.callModel({ ...call, userPath: own });
+          this.#note(call, tokensInText(answer.text), answer.exchangeId);
+          return answer;
+        } catch (error) {
+          const exchangeId = error instanceof ModelCallFailed ? error.exchangeId : undefined;
+          if (exchangeId !== undefined) this.#note(call, 0, exchangeId);
+          throw error;
+        }
+      },
+    });
+  }
+
+  #note(call: ModelCall, outputTokens: number, exchangeId?: string): void {
+    this.#calls += 1;
+    if (exchangeId !== undefined) this.#exchanges.push(exchangeId);
+    const rates = this.#ratesOf(call);
+    const inputTokens = call.messages.reduce((sum, { content }) => sum + tokensInText(content), 0);
+    const dollars = rates === undefined ? undefined : costOf(rates, inputTokens, outputTokens);
+    this.#dollars = dollars === undefined || this.#dollars === undefined ? undefined : this.#dollars + dollars;
+  }
+}
+
+function costOf({ inputPerMtok, outputPerMtok, perRequest }: ModelRates, input: number, output: number) {
+  if (inputPerMtok === undefined || outputPerMtok === undefined) return undefined;
+  return (input * inputPerMtok + output * outputPerMtok) / 1e6 + perRequest;
 }

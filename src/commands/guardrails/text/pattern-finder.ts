@@ -3,9 +3,9 @@
  * is. Look-around and back references do not exist in this syntax.
  */
 import { RE2JS } from 're2js';
+import { z } from 'zod';
 import { GuardrailConfigError } from '../guardrail-type.ts';
 import type { Finder, Found } from './finder.ts';
-import { longestMatch } from './pattern-length.ts';
 
 /** One search is linear; many matches of an unbounded pattern can each read the rest of the text. */
 const mostMilliseconds = 500;
@@ -73,4 +73,78 @@ function compile(pattern: string, ignoreCase: boolean): RE2JS {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+// The greatest length of a match of a compiled pattern, computed from its program.
+
+/** The part of re2js's program that is read. Its operations have the numbers of Go's package regexp/syntax. */
+const programSchema = z.object({
+  start: z.int(),
+  inst: z.array(z.object({ op: z.int(), out: z.int(), arg: z.int(), runes: z.instanceof(Int32Array) })),
+});
+
+const alt = 1;
+const altMatch = 2;
+const capture = 3;
+const emptyWidth = 4;
+const fail = 5;
+const match = 6;
+const nop = 7;
+const rune = 8;
+const rune1 = 9;
+const runeAny = 10;
+const runeAnyNotNewline = 11;
+
+const lastOfBasicPlane = 0xffff;
+
+/** In UTF-16 units; Infinity when there is no bound, or when the program contains an operation unknown here. */
+function longestMatch(pattern: RE2JS): number {
+  const parsed = programSchema.safeParse(pattern.re2().prog);
+  if (!parsed.success) return Number.POSITIVE_INFINITY;
+  const { start, inst } = parsed.data;
+  const known = new Map<number, number>();
+  const open = new Set<number>();
+  const work = [start];
+  while (work.length > 0) {
+    const pc = work.at(-1) ?? start;
+    const one = inst[pc];
+    if (one === undefined) return Number.POSITIVE_INFINITY;
+    const next = nextOf(one);
+    if (next === undefined) return Number.POSITIVE_INFINITY;
+    const unknown = next.filter((target) => !known.has(target));
+    if (known.has(pc) || unknown.length === 0) {
+      if (!known.has(pc)) known.set(pc, lengthFrom(one, next, known));
+      open.delete(pc);
+      work.pop();
+      continue;
+    }
+    // A way back to an instruction before this one is a repetition without a bound.
+    if (unknown.some((target) => open.has(target) || target === pc)) return Number.POSITIVE_INFINITY;
+    open.add(pc);
+    work.push(...unknown.slice(0, 1));
+  }
+  return known.get(start) ?? Number.POSITIVE_INFINITY;
+}
+
+type Instruction = z.infer<typeof programSchema>['inst'][number];
+
+/** The instructions after this one; undefined for an unknown operation. */
+function nextOf({ op, out, arg }: Instruction): number[] | undefined {
+  if (op === alt || op === altMatch) return [out, arg];
+  if (op === fail || op === match) return [];
+  return op === capture || op === emptyWidth || op === nop || isRune(op) ? [out] : undefined;
+}
+
+function lengthFrom(one: Instruction, next: readonly number[], known: ReadonlyMap<number, number>): number {
+  const after = Math.max(0, ...next.map((target) => known.get(target) ?? 0));
+  return isRune(one.op) ? unitsOf(one) + after : after;
+}
+
+function isRune(op: number): boolean {
+  return op === rune || op === rune1 || op === runeAny || op === runeAnyNotNewline;
+}
+
+function unitsOf({ op, runes }: Instruction): number {
+  if (op === runeAny || op === runeAnyNotNewline) return 2;
+  return runes.every((code) => code <= lastOfBasicPlane) ? 1 : 2;
 }

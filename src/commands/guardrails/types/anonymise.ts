@@ -1,8 +1,9 @@
 /** Anonymises the texts of a request: found values become placeholders, or are hidden without a way back. */
 import type { TextPart } from '../guarded-text.ts';
 import type { EvaluationContext } from '../guardrail-type.ts';
-import type { Placeholders } from '../placeholders.ts';
-import { knownValueFinder } from '../text/known-value-finder.ts';
+import type { Placeholders, RecordedPlaceholder } from '../placeholders.ts';
+import { escapePattern } from '../text/escape-pattern.ts';
+import type { Finder, Found } from '../text/finder.ts';
 import { rewriteParts, type Work } from '../text/rewrite-parts.ts';
 import { hiddenValue, type Operator } from './hidden-value.ts';
 
@@ -61,4 +62,32 @@ function entityName(entity: string): string {
     .replace(/[^A-Z0-9]+/g, '_')
     .slice(0, 40);
   return /^[A-Z]/.test(name) ? name : `X_${name}`.slice(0, 40);
+}
+
+/**
+ * Finds values that have a placeholder, wherever they occur. Placeholders are found too, as themselves: a short value
+ * within one is no value.
+ */
+interface KnownValueMatch extends Found {
+  readonly placeholder: string;
+}
+
+/** Undefined when there are no values. Of values that begin at the same place the longest is found. */
+function knownValueFinder(known: readonly RecordedPlaceholder[]): Finder<KnownValueMatch> | undefined {
+  const byValue = new Map(known.filter(({ value }) => value !== '').map((one) => [one.value, one.placeholder]));
+  if (byValue.size === 0) return undefined;
+  const placeholders = known.map(({ placeholder }) => placeholder);
+  const values = [...placeholders, ...byValue.keys()].sort((one, other) => other.length - one.length);
+  // Only literal alternatives: no backtracking beyond one value.
+  const pattern = new RegExp(values.map(escapePattern).join('|'), 'g');
+  return {
+    longest: values[0]?.length ?? 0,
+    scan: (text) => (from) => {
+      pattern.lastIndex = from;
+      const match = pattern.exec(text);
+      if (match === null) return undefined;
+      const [value] = match;
+      return { start: match.index, end: match.index + value.length, placeholder: byValue.get(value) ?? value };
+    },
+  };
 }

@@ -1,15 +1,67 @@
 /** The types of guardrails, and the reading of a configuration of any of them. */
-import type { z } from 'zod';
+import { z } from 'zod';
+import type { TextPart } from '../guarded-text.ts';
 import type { ReadConfig, UsableType } from '../guardrail.ts';
-import { GuardrailConfigError, type GuardrailServices, type GuardrailType } from '../guardrail-type.ts';
+import { allowed } from '../guardrail-decision.ts';
+import {
+  GuardrailConfigError,
+  type GuardrailResult,
+  type GuardrailServices,
+  type GuardrailType,
+} from '../guardrail-type.ts';
 import { headerEdit } from './header-edit.ts';
 import { llmBasedAltering } from './llm-based-altering.ts';
 import { llmJudge } from './llm-judge.ts';
 import { pii } from './pii.ts';
 import { presidio } from './presidio.ts';
 import { stringReplace } from './string-replace.ts';
-import { systemPrompt } from './system-prompt.ts';
+import { cut } from './summary-text.ts';
 import { tagReplace } from './tag-replace.ts';
+
+/** `system_prompt`: adds, replaces or prepends the system text of requests. */
+const config = z.strictObject({
+  mode: z.enum(['inject', 'override', 'decorator']).default('inject'),
+  content: z.string().min(1).max(100_000),
+});
+
+const systemPrompt: GuardrailType<z.infer<typeof config>> = {
+  type: 'system_prompt',
+  label: 'System prompt',
+  description: 'Adds a system message if there is none, replaces all, or prepends a text to the first.',
+  phases: ['prompt'],
+  mutating: true,
+  config,
+  defaults: { mode: 'inject' },
+  fields: [
+    {
+      key: 'mode',
+      label: 'Mode',
+      input: 'select',
+      required: false,
+      options: [
+        { value: 'inject', label: 'Inject: only when there is no system message' },
+        { value: 'override', label: 'Override: replace all system messages' },
+        { value: 'decorator', label: 'Decorator: prepend to the first system message' },
+      ],
+      scope: '',
+    },
+    { key: 'content', label: 'Content', input: 'textarea', required: true, scope: '' },
+  ],
+  summary: ({ mode, content }) => `${mode} • ${cut(content)}`,
+  compile: ({ mode, content }) => ({
+    prompt(parts): GuardrailResult {
+      if (mode === 'override') return { decision: allowed, system: { mode: 'replace', text: content } };
+      const first = parts.findIndex(isSystemText);
+      if (first === -1) return { decision: allowed, system: { mode: 'add', text: content } };
+      if (mode === 'inject') return { decision: allowed };
+      return { decision: allowed, texts: new Map([[first, `${content}\n${parts[first]?.text ?? ''}`]]) };
+    },
+  }),
+};
+
+function isSystemText({ role, kind }: TextPart): boolean {
+  return role === 'system' && kind === 'text';
+}
 
 /** A type without the type of its configuration, which it returns with the defaults of the keys that were missing. */
 export interface KnownGuardrailType extends UsableType {

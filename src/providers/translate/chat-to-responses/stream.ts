@@ -9,10 +9,9 @@
 import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
 import { firstChoice } from '../first-choice.ts';
-import { filled, type JsonObject } from '../json.ts';
+import { filled, type JsonObject, tokensOrZero } from '../json.ts';
 import { mergedExtra } from '../responses-to-chat/extra-content.ts';
 import { toolIdentities } from '../responses-to-chat/tool-names.ts';
-import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
 import { failedWithoutMessage, failureForClients, type StreamFailure, streamCutOff, typeOfCode } from './failure.ts';
 import { OpenCall } from './open-call.ts';
@@ -20,8 +19,7 @@ import { EventQueue, type OpenItem } from './open-items.ts';
 import { OpenMessage } from './open-message.ts';
 import { OpenReasoning, type ReasoningForm, reasoningForm } from './open-reasoning.ts';
 import type { EnvelopeError, ResponseEvent, TerminalEventType } from './response-events.ts';
-import type { ItemStatus, Logprob, ResponseObject, ResponseShell } from './response-object.ts';
-import { responseUsage } from './usage.ts';
+import type { ItemStatus, Logprob, ResponseObject, ResponseShell, ResponseUsage } from './response-object.ts';
 
 export interface ChatStreamEnd {
   /** Unix seconds, for a completed response. */
@@ -272,5 +270,71 @@ export class ChatStreamTranslator {
       output: this.#items.map((item) => item.read(this.#done.has(item) ? 'completed' : 'incomplete')),
       usage: responseUsage(this.#usage),
     };
+  }
+}
+
+/** Tokens with both sets of names. Null when the provider reported none: no value is estimated. */
+function responseUsage(usage: unknown): ResponseUsage | null {
+  if (!isObject(usage)) return null;
+  const input = tokensOrZero(usage['prompt_tokens'] ?? usage['input_tokens']);
+  const output = tokensOrZero(usage['completion_tokens'] ?? usage['output_tokens']);
+  const prompt = details(usage['prompt_tokens_details'] ?? usage['input_tokens_details']);
+  const completion = details(usage['completion_tokens_details'] ?? usage['output_tokens_details']);
+  const cached = tokensOrZero(prompt['cached_tokens'] ?? usage['prompt_cache_hit_tokens']);
+  const reasoning = tokensOrZero(completion['reasoning_tokens'] ?? usage['reasoning_tokens']);
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: tokensOrZero(prompt['cache_write_tokens']) },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: reasoning },
+    total_tokens: (usage['total_tokens'] ?? null) === null ? input + output : tokensOrZero(usage['total_tokens']),
+    prompt_tokens_details: { ...prompt, cached_tokens: cached },
+    completion_tokens_details: { ...completion, reasoning_tokens: reasoning },
+    raw_usage: usage,
+  };
+}
+
+function details(value: unknown): JsonObject {
+  if (!isObject(value)) return {};
+  return Object.fromEntries(Object.entries(value).filter(([, tokens]) => typeof tokens === 'number'));
+}
+
+// Assigns the pieces of a stream to tool calls. Servers identify calls by index, by id, or not at all.
+
+/** A tool call as identified in the provider's chunks; `open` once its name is known. */
+interface Call {
+  id: string | undefined;
+  /** Arguments that arrived before the name. */
+  held: string;
+  open?: OpenCall;
+}
+
+class CallLedger {
+  readonly #calls: Call[] = [];
+  readonly #byIndex = new Map<number, Call>();
+
+  /** The call of a piece, a new one if necessary. Some servers give every call the index 0. */
+  callOf(delta: CallDelta): Call {
+    const known = this.#find(delta);
+    const another = delta.id !== undefined && delta.name !== undefined && known?.id !== delta.id;
+    if (known !== undefined && !(another && known.open !== undefined)) {
+      if (known.open === undefined) known.id ??= delta.id;
+      return known;
+    }
+    const call: Call = { id: delta.id, held: '' };
+    this.#calls.push(call);
+    if (delta.index !== undefined) this.#byIndex.set(delta.index, call);
+    return call;
+  }
+
+  /** Calls with arguments that never got a name; their arguments must not be lost. */
+  nameless(): Call[] {
+    return this.#calls.filter((call) => call.open === undefined && call.held !== '');
+  }
+
+  #find({ index, id, name }: CallDelta): Call | undefined {
+    if (index !== undefined) return this.#byIndex.get(index);
+    if (id !== undefined) return this.#calls.find((call) => call.id === id);
+    return name === undefined ? this.#calls.at(-1) : undefined;
   }
 }

@@ -15,12 +15,10 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
-import { outputsAfterCalls } from '../outputs-after-calls.ts';
 import { type Refused, refuse, refuseMissing } from '../refusal.ts';
 import { readCarried } from './carried-reasoning.ts';
 import { chatParts } from './content-parts.ts';
 import { mergedExtra } from './extra-content.ts';
-import { hostedRecord } from './hosted-records.ts';
 import { isItemReference } from './item-reference.ts';
 import { type Content, compact, joinedContent, textOf } from './message-content.ts';
 import type { ReasoningStyle } from './reasoning-style.ts';
@@ -285,4 +283,69 @@ function onlyNative(path: string, type: string): Refused {
     path,
     `Items of type '${type}' need a provider with a native Responses API; this model's provider has none.`,
   );
+}
+
+// The treatment of items that only a provider with a native Responses API supports. The record of completed work of a
+// provider's own tool is dropped, since its result is in the assistant's text after it; any other item is refused,
+// since leaving it out would change the model's input.
+
+/** `approval`: the client permits a hosted tool call. It is a record once the call has a result, else a demand. */
+type HostedHandling = 'dropped' | 'approval' | 'refused';
+
+const records = new Set([
+  'web_search_call',
+  'file_search_call',
+  'code_interpreter_call',
+  'image_generation_call',
+  'mcp_call',
+  'mcp_list_tools',
+  'mcp_approval_request',
+]);
+
+const toolSearches = new Set(['tool_search_call', 'tool_search_output']);
+
+function hostedRecord(item: JsonObject, type: string): HostedHandling {
+  if (type === 'mcp_approval_response') return 'approval';
+  // A provider's search finds tools that the request lists, and all of those are sent. A client's search adds tools.
+  if (toolSearches.has(type)) return item['execution'] === 'client' ? 'refused' : 'dropped';
+  return records.has(type) ? 'dropped' : 'refused';
+}
+
+/** The members of a chat message that determine its place. */
+interface Placed {
+  readonly role: string;
+  readonly tool_calls?: readonly JsonObject[];
+  readonly tool_call_id?: string;
+}
+
+/**
+ * Chat messages with each tool message directly after the assistant message that called the tool, where chat providers
+ * require it. The Responses API allows other items in between. Everything else keeps its order; returns the same list
+ * when nothing is out of place. A tool message whose call is missing, or comes later, stays at its place.
+ */
+function outputsAfterCalls<Message extends Placed>(messages: readonly Message[]): readonly Message[] {
+  if (isInPlace(messages)) return messages;
+  /** The newest message with a call of this id: ids may be reused in a later turn. */
+  const callers = new Map<unknown, Message[]>();
+  const groups: Message[][] = [];
+  for (const message of messages) {
+    const caller = message.role === 'tool' ? callers.get(message.tool_call_id) : undefined;
+    if (caller !== undefined) {
+      caller.push(message);
+      continue;
+    }
+    const group = [message];
+    groups.push(group);
+    for (const { id } of message.tool_calls ?? []) callers.set(id, group);
+  }
+  return groups.flat();
+}
+
+function isInPlace(messages: readonly Placed[]): boolean {
+  let called: ReadonlySet<unknown> = new Set();
+  for (const message of messages) {
+    if (message.role !== 'tool') called = new Set(message.tool_calls?.map(({ id }) => id));
+    else if (!called.has(message.tool_call_id)) return false;
+  }
+  return true;
 }

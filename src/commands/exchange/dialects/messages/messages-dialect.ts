@@ -1,8 +1,17 @@
 /** `POST /v1/messages`: native where the provider speaks it, otherwise translated to chat completions and back. */
-
 import { rewriteMembers } from '../../../../providers/json-members.ts';
-import type { MessageShell } from '../../../../providers/translate/messages-to-chat/message-object.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { messageFromChat } from '../../../../providers/translate/messages-to-chat/answer.ts';
+import {
+  encodeMessageEvent,
+  type Message,
+  type MessageShell,
+} from '../../../../providers/translate/messages-to-chat/message-object.ts';
 import { chatRequestFromMessages } from '../../../../providers/translate/messages-to-chat/request.ts';
+import {
+  createMessageStreamTranslator,
+  type MessageStreamTranslator,
+} from '../../../../providers/translate/messages-to-chat/stream.ts';
 import { anthropicMessages, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../../../providers/types.ts';
@@ -10,20 +19,79 @@ import { messageIdOf } from '../../../messages/message-id.ts';
 import { parseMessagesRequest } from '../../../messages/messages-request.ts';
 import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
-import { refusedInTranslation } from '../../../refusal.ts';
+import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
+import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.ts';
+import type { StorableResponse } from '../../../responses/storable-response.ts';
+import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { translatedRelay } from '../../answer/translated-relay.ts';
 import { unchangedRelay } from '../../answer/unchanged-relay.ts';
 import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
-import type { Relay } from '../../relay.ts';
+import { joined, type Relay } from '../../relay.ts';
 import { ChatAnswerReader } from '../chat/reader.ts';
 import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
-import { MessagesFromChatWriter } from './chat-writer.ts';
 import { ObservedMessage } from './observed-message.ts';
 import { MessagesObserver } from './observer.ts';
-import { MessagesWriter } from './writer.ts';
+import { MessagesWriter, messagesStreamError } from './writer.ts';
+
+/** Writes chat completion chunks for a client of the Messages API. */
+class MessagesFromChatWriter implements AnswerWriter<JsonObject> {
+  readonly #provider: string;
+  readonly #shell: MessageShell;
+  readonly #translator: MessageStreamTranslator;
+  #whole: Message | undefined;
+
+  constructor(provider: string, shell: MessageShell) {
+    this.#provider = provider;
+    this.#shell = shell;
+    this.#translator = createMessageStreamTranslator(shell);
+  }
+
+  whole(completion: unknown): Buffer {
+    this.#whole = messageFromChat(completion, this.#shell);
+    if (this.#whole === undefined) {
+      const name = this.#provider;
+      throw refusals.badAnswer(
+        name,
+        `The provider '${name}' gave an answer without a choice, or one that was interrupted.`,
+      );
+    }
+    return Buffer.from(JSON.stringify(this.#whole));
+  }
+
+  events(chunks: readonly JsonObject[]): Buffer | undefined {
+    return joined(chunks.flatMap((chunk) => this.#translator.push(chunk)).map(encodeMessageEvent));
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (!this.#translator.stopped) return { bytes: this.broken(streamIncomplete(this.#provider)), cut: true };
+    return { bytes: Buffer.concat(this.#translator.finish().map(encodeMessageEvent)), cut: false };
+  }
+
+  broken(refusal: Refusal): Buffer {
+    return messagesStreamError(refusal);
+  }
+
+  abandon(): Buffer {
+    return messagesStreamError(gatewayStopping());
+  }
+
+  finishReason(): string | null {
+    return this.#message().stop_reason;
+  }
+
+  /** The message as the client gets it, for the record only. */
+  response(): StorableResponse {
+    const message = this.#message();
+    return { id: message.id, status: 'completed', json: JSON.stringify(message) };
+  }
+
+  #message(): Message {
+    return this.#whole ?? this.#translator.message();
+  }
+}
 
 export const messagesDialect: ExchangeDialect = {
   name: 'messages',
