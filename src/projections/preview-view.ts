@@ -5,20 +5,23 @@
  * (model, history, guardrails, attempts) and, for streams, `audit.stream` (the answer so far, as the client receives it:
  * of a guarded attempt the delivered frames, otherwise the provider's chunks). `usage.completed` carries tokens and cost.
  */
+
+import type { z } from 'zod';
 import { cacheHit } from '../events/catalogue/cache.ts';
+import type { usageRecorded } from '../events/catalogue/exchange.ts';
 import * as events from '../events/catalogue/exchange.ts';
 import { frameDelivered, guardrailApplied } from '../events/catalogue/guarded-exchange.ts';
 import { idOf, managedKeyId, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { AnswerText } from './answer-text.ts';
 import { withApplied } from './guardrail-summary.ts';
-import type { InFlight } from './in-flight.ts';
+import type { InFlight, InFlightExchange } from './in-flight.ts';
 import { isA } from './known-event.ts';
 import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
 import { isPieceOfAnswer } from './piece-of-answer.ts';
 import * as preview from './request-preview.ts';
-import { requestRow, snapshotRow, usageRow } from './row-preview.ts';
+import { nanoseconds, type PreviewOptions, type RequestSoFar } from './request-preview.ts';
 import { usagePreview } from './usage-preview.ts';
 import { verdictsOf } from './verdicts.ts';
 
@@ -258,4 +261,85 @@ function placeOf(request: preview.RequestSoFar, stream: StreamName) {
     path: data.path,
     keyId: managedKeyId(context.actor),
   };
+}
+
+// The short form of previews, for clients that show a row for each request: no headers, no bodies, bounded texts. Of a
+// streamed answer it has the last characters so far.
+
+/** Characters of an answer that are sent. */
+const MAX_ROW_ANSWER = 4_096;
+const MAX_MESSAGE = 500;
+
+/** Later events do not change it. */
+function requestRow(id: string, request: RequestSoFar, options: PreviewOptions): object {
+  const { received, resolved, cached, guardrails, attempts, answer } = request;
+  const { data, context } = received;
+  const { ending } = options;
+  const made = attempts.length;
+  const row = (text: string) => ({
+    id,
+    request_id: context.requestId,
+    timestamp: new Date(received.at).toISOString(),
+    duration_ns: ending && nanoseconds(ending.durationMs),
+    requested_model: data.model,
+    resolved_model: resolved && `${resolved.provider}/${resolved.model}`,
+    provider: resolved?.providerType,
+    provider_name: resolved?.provider,
+    cache_type: cached?.type,
+    outcome: ending?.outcome,
+    status_code: ending?.status,
+    auth_key_id: managedKeyId(context.actor),
+    auth_method: data.authMethod,
+    method: data.method,
+    path: data.path,
+    user_path: context.userPath ?? '/',
+    session_id: data.sessionId,
+    stream: data.stream,
+    attempts: made,
+    guardrail_verdict: guardrails?.verdict,
+    error_type: ending?.errorType,
+    error_code: ending?.errorCode ?? undefined,
+    error_message: ending?.errorMessage?.slice(0, MAX_MESSAGE),
+    ...(text === '' ? {} : { answer_tail: lastCharacters(text), answer_length: text.length }),
+    _live_state: options.liveState,
+    _live_pending: options.pending,
+  });
+  // An answer in progress changes.
+  if (options.answer === 'partial') return row(answer.text());
+  // An answer that differs from the provider's chunks is not a text that grew.
+  const isGrown = options.answer === 'whole' && data.stream && ending?.answer === undefined;
+  return { toJSON: () => row(isGrown ? answer.text() : '') };
+}
+
+/** Of an open request, for a listener that has just connected. */
+function snapshotRow(exchange: InFlightExchange, liveState: string): object {
+  return {
+    id: exchange.id,
+    request_id: exchange.requestId,
+    timestamp: new Date(exchange.at).toISOString(),
+    requested_model: exchange.requestedModel,
+    resolved_model: exchange.model === undefined ? undefined : `${exchange.provider}/${exchange.model}`,
+    provider: exchange.providerType,
+    provider_name: exchange.provider,
+    auth_key_id: managedKeyId(exchange.actor),
+    auth_method: exchange.authMethod,
+    method: exchange.method,
+    path: exchange.path,
+    user_path: exchange.userPath ?? '/',
+    stream: exchange.streaming,
+    attempts: exchange.attempts,
+    _live_state: liveState,
+    _live_pending: true,
+  };
+}
+
+function usageRow(event: RecordedEvent<string, z.infer<typeof usageRecorded.data>>, exchangeId: string): object {
+  return { toJSON: () => ({ ...usagePreview(event, exchangeId), raw_data: undefined, labels: undefined }) };
+}
+
+/** Without the second half of a character that was cut. */
+function lastCharacters(text: string): string {
+  const end = text.slice(-MAX_ROW_ANSWER);
+  const first = end.charCodeAt(0);
+  return first >= 0xdc00 && first <= 0xdfff ? end.slice(1) : end;
 }

@@ -1,4 +1,6 @@
 /** Wiring of budgets and rate limits: spending, counters and admission. */
+
+import { z } from 'zod';
 import type { KeyDirectory } from '../commands/access/key-directory.ts';
 import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { CostForecaster, type LongestAnswers } from '../commands/admission/cost-forecast.ts';
@@ -11,6 +13,15 @@ import { type Admission, withoutLimits } from '../commands/model-request/admissi
 import type { Pricing } from '../commands/pricing/pricing.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import type { Config } from '../config/config.ts';
+import {
+  attemptStarted,
+  exchangeEnds,
+  exchangeResumed,
+  requestReceived,
+  usageRecorded,
+} from '../events/catalogue/exchange.ts';
+import { leaseEnded, leaseGranted } from '../events/catalogue/lease.ts';
+import { idOf } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { registerBudgets } from '../http/admin/budgets.ts';
@@ -18,8 +29,9 @@ import { type RateLimitBooks, registerRateLimits } from '../http/admin/rate-limi
 import type { Routes } from '../http/api/route-schema.ts';
 import type { ReadToPresent } from '../http/present-reads.ts';
 import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/usage.ts';
+import { isA } from '../projections/known-event.ts';
 import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
-import { type LimitedExchanges, limitedExchangesView } from '../projections/limited-exchanges.ts';
+import type { Projection } from '../projections/projection.ts';
 import { rateLimitsView } from '../projections/rate-limits.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { ViewStore } from '../projections/view-store.ts';
@@ -189,3 +201,95 @@ function countElsewhere(
 
 const noBudgets: SpendLedger = { any: false, metersOf: () => [] };
 const noRules = { changes: 0, rules: new Map() };
+
+/**
+ * The open exchanges, as rate limits need them where several gateways use the log: whose they are, and whom they count
+ * for. Memory: one small entry for each.
+ */
+const savedExchange = z.object({
+  id: z.string(),
+  /** Whose exchange it is; undefined when its gateway has ended and no other one was there. */
+  gateway: z.string().optional(),
+  /** Whether that gateway has it from another one, and has not resumed it. */
+  isInherited: z.boolean(),
+  userPath: z.string(),
+  /** Whether a guardrail sent it, as part of another request. */
+  isAuxiliary: z.boolean(),
+  /** Calls since it began, or was resumed. */
+  calls: z.number(),
+  /** Of the latest call. */
+  provider: z.string(),
+  model: z.string(),
+});
+
+type LimitedExchange = z.infer<typeof savedExchange>;
+
+interface LimitedExchanges {
+  readonly open: Map<string, LimitedExchange>;
+  /** The exchange that ended with the last events: its usage may follow. */
+  ended: LimitedExchange | undefined;
+}
+
+const saved = z.object({ open: z.array(savedExchange), ended: savedExchange.optional() });
+
+const limitedExchangesView: Projection<LimitedExchanges> = {
+  name: 'limited-exchanges',
+  version: 1,
+  filter: {
+    types: [
+      requestReceived.type,
+      attemptStarted.type,
+      exchangeResumed.type,
+      usageRecorded.type,
+      ...exchangeEnds,
+      leaseEnded.type,
+      leaseGranted.type,
+    ],
+  },
+  initial: () => ({ open: new Map(), ended: undefined }),
+  apply(state, event) {
+    const id = idOf(event.stream);
+    if (isA(event, usageRecorded)) {
+      if (state.ended?.id !== id) state.ended = undefined;
+      return state;
+    }
+    state.ended = undefined;
+    if (isA(event, leaseEnded)) inherit(state, id, event.data.heir);
+    else if (isA(event, leaseGranted)) inherit(state, undefined, id);
+    else if (isA(event, requestReceived)) {
+      state.open.set(id, {
+        id,
+        gateway: event.data.gateway,
+        isInherited: false,
+        userPath: event.context.userPath ?? '/',
+        isAuxiliary: event.data.origin !== undefined,
+        calls: 0,
+        provider: '',
+        model: '',
+      });
+    } else {
+      const exchange = state.open.get(id);
+      if (exchange === undefined) return state;
+      if (isA(event, attemptStarted)) {
+        const { provider, model = '' } = event.data;
+        Object.assign(exchange, { calls: exchange.calls + 1, provider, model });
+      } else if (isA(event, exchangeResumed)) Object.assign(exchange, { calls: 0, isInherited: false });
+      else {
+        state.open.delete(id);
+        state.ended = exchange;
+      }
+    }
+    return state;
+  },
+  save: ({ open, ended }) => ({ open: [...open.values()], ended }),
+  load(value) {
+    const { open, ended } = saved.parse(value);
+    return { open: new Map(open.map((one) => [one.id, one])), ended };
+  },
+};
+
+function inherit({ open }: LimitedExchanges, gateway: string | undefined, heir: string | undefined): void {
+  for (const exchange of open.values()) {
+    if (exchange.gateway === gateway) Object.assign(exchange, { gateway: heir, isInherited: true });
+  }
+}

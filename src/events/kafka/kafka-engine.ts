@@ -4,7 +4,7 @@
  * expected revisions and ignores repetitions by writer and number.
  */
 import { randomBytes } from 'node:crypto';
-import type { Admin, KafkaConfig, Producer } from 'kafkajs';
+import type { Admin, Consumer, EachBatchPayload, KafkaConfig, KafkaMessage, Producer } from 'kafkajs';
 import {
   type EnginePlace,
   EngineUnavailable,
@@ -18,10 +18,10 @@ import { checkTlsTexts } from '../replicated/tls-texts.ts';
 import { type KafkaAddress, parseKafkaAddress } from './kafka-address.ts';
 import { type KafkaClient, KafkaClients } from './kafka-clients.ts';
 import { kafkaErrorOf } from './kafka-errors.ts';
-import { formatKafkaPlace, parseKafkaPlace, topicStart } from './kafka-place.ts';
+import { formatKafkaPlace, type KafkaPlace, parseKafkaPlace, placeAfter, topicStart } from './kafka-place.ts';
 import { PlaceVerifier } from './kafka-place-verifier.ts';
-import { readRecords } from './kafka-reader.ts';
 import { AppendAssembler, maxPartDistance, messagesOf } from './kafka-records.ts';
+import { RecordSequence } from './kafka-sequence.ts';
 import { ensureTopic } from './kafka-topic.ts';
 import kafkajs from './kafkajs.ts';
 
@@ -159,5 +159,165 @@ class KafkaEngine implements LogEngine {
     }
     this.#connected = { client, producer };
     return this.#connected;
+  }
+}
+
+/**
+ * Reads a topic from an offset. kafkajs reads only as member of a consumer group: each reader has a group of its own,
+ * which never commits an offset and ends with it.
+ */
+const sessionTimeoutMs = 15_000;
+const heartbeatMs = 2_000;
+/** An idle fetch ends after this time; it delays the end of a reader, not the records. */
+const maxWaitMs = 250;
+const maxFetchBytes = 4 * 1024 * 1024;
+
+/**
+ * Records without gaps, in batches: all that are not control records, also those of transactions that are open or were
+ * aborted. Ends when the signal is aborted, and the client with it.
+ * @throws EngineUnavailable, PlaceLost
+ */
+async function* readRecords(
+  client: KafkaClient,
+  topic: string,
+  from: KafkaPlace,
+  signal: AbortSignal,
+): AsyncGenerator<readonly KafkaMessage[]> {
+  const consumer = client.kafka.consumer({
+    groupId: `chancery-${randomBytes(12).toString('hex')}`,
+    ...{ sessionTimeout: sessionTimeoutMs, heartbeatInterval: heartbeatMs, maxWaitTimeInMs: maxWaitMs },
+    ...{ maxBytes: maxFetchBytes, maxBytesPerPartition: maxFetchBytes },
+    // Otherwise an open transaction of another program would hold back the appends after it.
+    readUncommitted: true,
+    retry: { retries: 2, initialRetryTime: 100, restartOnFailure: () => Promise.resolve(false) },
+  });
+  const handover = new Handover(signal, heartbeatMs);
+  const sequence = new RecordSequence(topic);
+  let next = from;
+  watch(consumer, handover, sequence);
+  // The group has no offsets, so kafkajs would begin again at the first record each time it joins: also after a change of
+  // the leader or the coordinator, and after this process was suspended for longer than its session lasts.
+  consumer.on(consumer.events.GROUP_JOIN, () => {
+    consumer.seek({ topic, partition: 0, offset: String(sequence.begin(next)) });
+  });
+  try {
+    await handover.orEnd(client.limited(start(consumer, topic, handover, sequence)));
+    for (;;) {
+      const messages = await handover.take();
+      if (messages === undefined) return;
+      const fresh = messages.filter(({ offset }) => BigInt(offset) >= next.offset);
+      const last = fresh.at(-1);
+      if (last === undefined) continue;
+      next = placeAfter(last);
+      yield fresh;
+    }
+  } catch (error) {
+    throw kafkaErrorOf(error, 'reading', 'none');
+  } finally {
+    handover.end();
+    await client.end(() => consumer.disconnect());
+  }
+}
+
+function watch(consumer: Consumer, handover: Handover, sequence: RecordSequence): void {
+  const { CRASH, START_BATCH_PROCESS, END_BATCH_PROCESS } = consumer.events;
+  consumer.on(CRASH, ({ payload }) => handover.fail(payload.error));
+  consumer.on(START_BATCH_PROCESS, ({ payload }) => handover.failOn(() => sequence.startBatch(payload)));
+  consumer.on(END_BATCH_PROCESS, ({ payload }) => sequence.endBatch(payload));
+}
+
+async function start(consumer: Consumer, topic: string, handover: Handover, sequence: RecordSequence): Promise<void> {
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  await consumer.run({
+    autoCommit: false,
+    eachBatch: (payload) => {
+      handover.failOn(() => sequence.checkRecords(payload.batch));
+      return handover.give(payload);
+    },
+  });
+}
+
+/** One batch at a time from kafkajs to the reader. */
+class Handover {
+  readonly #signal: AbortSignal;
+  readonly #heartbeatMs: number;
+  #given: readonly KafkaMessage[] | undefined;
+  #failure: unknown;
+  #ended = false;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(signal: AbortSignal, heartbeatMs: number) {
+    this.#heartbeatMs = heartbeatMs;
+    this.#signal = signal;
+    signal.addEventListener('abort', () => this.#change(), { once: true });
+  }
+
+  /** Resolves when the reader has taken the batch. Meanwhile the reader stays a member of its group. */
+  async give({ batch, heartbeat }: EachBatchPayload): Promise<void> {
+    if (batch.messages.length === 0 || this.#failure !== undefined) return;
+    this.#given = batch.messages;
+    this.#change();
+    while (this.#given !== undefined && !this.#ended && !this.#signal.aborted) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, this.#heartbeatMs);
+      await Promise.race([this.#changed.promise, promise]);
+      clearTimeout(timer);
+      if (this.#given !== undefined) await heartbeat();
+    }
+  }
+
+  /** Undefined at the end. */
+  async take(): Promise<readonly KafkaMessage[] | undefined> {
+    for (;;) {
+      if (this.#signal.aborted) return undefined;
+      if (this.#failure !== undefined) throw this.#failure;
+      if (this.#ended) throw new EngineUnavailable('the connection to Kafka has been closed', 'none');
+      const given = this.#given;
+      if (given !== undefined) {
+        this.#given = undefined;
+        this.#change();
+        return given;
+      }
+      await this.#changed.promise;
+    }
+  }
+
+  /** Rejects with the failure, and resolves at the end of the signal, also when the promise does neither. */
+  async orEnd(promise: Promise<void>): Promise<void> {
+    let isSettled = false;
+    promise.then(
+      () => {
+        isSettled = true;
+        this.#change();
+      },
+      (error: unknown) => this.fail(error),
+    );
+    while (!isSettled && !this.#signal.aborted && this.#failure === undefined) await this.#changed.promise;
+    if (this.#failure !== undefined && !this.#signal.aborted) throw this.#failure;
+  }
+
+  /** Fails when the function throws. */
+  failOn(check: () => void): void {
+    try {
+      check();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#change();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#change();
+  }
+
+  #change(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 }

@@ -12,7 +12,6 @@ import { formatPosition } from '../sequence-position.ts';
 import { NEW_LOG, type SeenEvent, type SequencedAppend } from './engine.ts';
 import type { AppendResult } from './outbox.ts';
 import { RecentIds, recentIdCount } from './recent-ids.ts';
-import { RecordedAppends } from './recorded-appends.ts';
 import { type SavedNumbers, WriterNumbers } from './writer-numbers.ts';
 
 /** What is known at the place where reading begins. */
@@ -281,4 +280,27 @@ async function answerFor(replica: ReplicaFiles, { writes }: SequencedAppend, fir
     return events[next - 1]?.revision ?? -1n;
   });
   return { position: formatPosition(first + count - 1), revisions };
+}
+
+/** The events of a replica that lie behind the place where its engine is read: which of them an append has recorded. */
+class RecordedAppends {
+  readonly #events: AsyncIterator<RecordedEvent>;
+  #next: string[] = [];
+
+  /** @param after position of the last event before that place */
+  constructor(replica: Pick<EmbeddedLog, 'readAll'>, after: number) {
+    this.#events = replica.readAll({ after: formatPosition(after) })[Symbol.asyncIterator]();
+  }
+
+  /** Whether the next events are those with these ids; they are then taken. */
+  async take(ids: readonly string[]): Promise<boolean> {
+    while (this.#next.length < ids.length) {
+      const { value, done } = await this.#events.next();
+      if (done) return false;
+      this.#next.push(value.id);
+    }
+    if (!ids.every((id, index) => this.#next[index] === id)) return false;
+    this.#next = this.#next.slice(ids.length);
+    return true;
+  }
 }

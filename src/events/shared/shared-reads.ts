@@ -1,14 +1,22 @@
 /** Reading the segments of the primary, up to what it has made visible. */
+
+import { type IndexSnapshot, lookIntoIndex, readIndex } from '../embedded/archive/index-snapshot.ts';
+import { PublishedBatch } from '../embedded/batch.ts';
 import { type Disk, isMissing } from '../embedded/disk.ts';
 import type { VisibleEnd } from '../embedded/embedded-log.ts';
 import { RecordReader } from '../embedded/event-record.ts';
+import { readFrame } from '../embedded/frame.ts';
 import { IndexIsWrong, LogCorrupted } from '../embedded/log-errors.ts';
 import type { LogFiles } from '../embedded/log-files.ts';
 import { LogReader, type ReadableSegment, type ReadableSegments } from '../embedded/log-reader.ts';
 import { LogSegments } from '../embedded/log-segments.ts';
 import { lossesFile, noLosses, readLosses } from '../embedded/losses.ts';
-import { Segment, segmentsIn } from '../embedded/segment.ts';
-import { readStreamParts } from '../embedded/stream-reader.ts';
+import { openBlocks } from '../embedded/open-blocks.ts';
+import { checkContinues, indexedPart } from '../embedded/outside-parts.ts';
+import { Segment, segmentFile, segmentName, segmentsIn } from '../embedded/segment.ts';
+import { SegmentStreams } from '../embedded/segment-streams.ts';
+import { readStreamParts, type StreamPart } from '../embedded/stream-reader.ts';
+import { walkBlocks } from '../embedded/walk-blocks.ts';
 import type { RecordedEvent, StreamName } from '../event.ts';
 import { ReaderIteration } from '../event-reader.ts';
 import { CompiledFilter } from '../filter.ts';
@@ -20,9 +28,7 @@ import {
   type SubscribeOptions,
 } from '../log.ts';
 import { parsePosition } from '../sequence-position.ts';
-import { SubscriptionHub } from '../subscription.ts';
-import { LiveFrames } from './live-frames.ts';
-import { RecentStreamPlaces } from './recent-stream-places.ts';
+import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
 
 export class SharedReads implements ReadableSegments {
   readonly dir: string;
@@ -159,5 +165,187 @@ export class SharedReads implements ReadableSegments {
   close(): void {
     this.#hub.close();
     this.#frames.close();
+  }
+}
+
+// Reads the frames that have just become visible, each once, for the live subscriptions.
+
+/** More is left to the subscriptions, which read it block by block. */
+const maxBytes = 1024 * 1024;
+
+interface LiveFramesParts {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly mark: number;
+  readonly records: RecordReader;
+  readonly publish: (batch: LiveBatch) => void;
+}
+
+class LiveFrames {
+  readonly #log: LiveFramesParts;
+  #file: { readonly segment: number; readonly fd: number } | undefined;
+  #buffer: Buffer = Buffer.allocUnsafeSlow(64 * 1024);
+
+  constructor(log: LiveFramesParts) {
+    this.#log = log;
+  }
+
+  /**
+   * Publishes everything between the two ends, with synchronous reads: the operating system has these bytes in memory.
+   * @returns false when something of it was not published
+   */
+  publish(from: VisibleEnd, to: VisibleEnd): boolean {
+    const bytes = to.bytes - from.bytes;
+    if (from.segment !== to.segment || bytes > maxBytes || bytes <= 0) return false;
+    if (this.#buffer.length < bytes) this.#buffer = Buffer.allocUnsafeSlow(maxBytes);
+    const fd = this.#open(to.segment);
+    if (fd === undefined || this.#log.disk.read(fd, this.#buffer, 0, bytes, from.bytes) < bytes) return false;
+    let position = from.position;
+    for (let at = 0; at < bytes; ) {
+      const frame = readFrame(this.#buffer, at, bytes, this.#log.mark);
+      if (typeof frame === 'string' || frame.first !== position + 1) return false;
+      const { start, end, first, count } = frame;
+      this.#log.publish(new PublishedBatch({ buffer: this.#buffer, start, end, first, count }, this.#log.records));
+      position = frame.last;
+      at = frame.end;
+    }
+    return position === to.position;
+  }
+
+  #open(segment: number): number | undefined {
+    if (this.#file?.segment === segment) return this.#file.fd;
+    this.close();
+    const { disk, dir } = this.#log;
+    try {
+      const fd = disk.open(segmentFile(dir, segmentName(segment), 'seg'), 'read');
+      this.#file = { segment, fd };
+      return fd;
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
+  }
+
+  close(): void {
+    if (this.#file !== undefined) this.#log.disk.close(this.#file.fd);
+    this.#file = undefined;
+  }
+}
+
+/**
+ * Where the events of streams lie, for a process that reads the log of another one. The streams of segments that the index
+ * lacks are kept in memory: these segments are walked when a stream is first read, and then only what was added.
+ */
+interface RecentStreamPlacesParts {
+  readonly dir: string;
+  readonly disk: Disk;
+  readonly mark: number;
+  readonly segments: () => LogSegments;
+  readonly visible: () => number;
+}
+
+/** The streams in the beginning of a segment. */
+interface WalkedSegment {
+  readonly streams: SegmentStreams;
+  offset: number;
+  /** Position of the next event. */
+  next: number;
+  walking: Promise<void> | undefined;
+}
+
+class RecentStreamPlaces {
+  readonly #log: RecentStreamPlacesParts;
+  #walked = new Map<Segment, WalkedSegment>();
+  /** First positions of segments that are in the index. */
+  #indexed: ReadonlyMap<number, number> = new Map();
+
+  constructor(log: RecentStreamPlacesParts) {
+    this.#log = log;
+  }
+
+  /** Forgets the segments: others may have their places. */
+  clear(): void {
+    this.#walked = new Map();
+  }
+
+  /**
+   * The stream's visible events, ascending.
+   * @throws IndexIsWrong, LogCorrupted
+   */
+  async parts(stream: StreamName, withIndex: boolean): Promise<StreamPart[]> {
+    const visible = this.#log.visible();
+    const found: StreamPart[] = [];
+    let index: IndexSnapshot | undefined;
+    const older = this.#log.segments().all.filter(({ first }) => first <= visible);
+    for (let segment = older.pop(); segment !== undefined; segment = older.pop()) {
+      const last = Math.min(visible, this.#log.segments().endOf(segment) - 1);
+      let part: StreamPart | undefined;
+      if (withIndex && this.#isIndexed(segment, last)) index ??= lookIntoIndex(this.#log.dir, this.#log.mark, stream);
+      if (index?.segments.get(segment.first) === last) part = indexedPart(segment, index.parts);
+      else part = await this.#partIn(segment, last, stream);
+      if (part === undefined) continue;
+      found.push(part);
+      // the stream begins here
+      if (part.frames[1] === 0) break;
+    }
+    const parts = found.reverse();
+    // where events were lost, revisions jump
+    if (!this.#log.segments().losses.any) for (const [at, part] of parts.entries()) checkContinues(parts[at - 1], part);
+    return parts;
+  }
+
+  #isIndexed(segment: Segment, last: number): boolean {
+    if (segment === this.#log.segments().all.at(-1)) return false;
+    if (this.#indexed.get(segment.first) === last) return true;
+    // a segment that is not walked is expected in the index
+    if (this.#walked.has(segment)) return false;
+    this.#readIndexed();
+    return this.#indexed.get(segment.first) === last;
+  }
+
+  /** Learns which segments are in the index, and forgets the streams of these. */
+  #readIndexed(): void {
+    this.#indexed = readIndex(this.#log.dir, this.#log.mark, (index) => index.segments()) ?? new Map();
+    for (const segment of this.#walked.keys()) if (this.#indexed.has(segment.first)) this.#walked.delete(segment);
+  }
+
+  /** To be called when another segment has been begun. */
+  rotated(): void {
+    this.#readIndexed();
+  }
+
+  async #partIn(segment: Segment, last: number, stream: StreamName): Promise<StreamPart | undefined> {
+    const walked = this.#walked.get(segment) ?? {
+      streams: new SegmentStreams(),
+      offset: 0,
+      next: segment.first,
+      walking: undefined,
+    };
+    this.#walked.set(segment, walked);
+    while (walked.next <= last) {
+      walked.walking ??= this.#walk(segment, walked, last).finally(() => {
+        walked.walking = undefined;
+      });
+      await walked.walking;
+    }
+    const places = walked.streams.places.get(stream);
+    return places === undefined ? undefined : { segment, last: places.last, frames: places.frames.slice() };
+  }
+
+  async #walk(segment: Segment, walked: WalkedSegment, last: number): Promise<void> {
+    const { disk, dir, mark } = this.#log;
+    const blocks = await openBlocks(disk, dir, segment.name, mark, segment.places);
+    try {
+      const from = { offset: walked.offset, position: walked.next };
+      for await (const run of walkBlocks(blocks, mark, segment, last, from)) {
+        walked.streams.noteRun(run);
+        const first = run.frames[0];
+        if (first !== undefined) segment.notePlace(first.first, run.offset);
+        walked.offset = run.offset + run.end - run.start;
+        walked.next = (run.frames.at(-1)?.last ?? walked.next - 1) + 1;
+      }
+    } finally {
+      blocks.close();
+    }
   }
 }

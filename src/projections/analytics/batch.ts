@@ -2,17 +2,24 @@
  * A batch: exactly the rows of one range of the log. Its bytes are a function of the range and the log, so a batch that
  * was interrupted can be made again and compared with the stored rows.
  */
-import { requestsRefused, usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
+
+import type { z } from 'zod';
+import {
+  type requestReceived,
+  requestsRefused,
+  usageRecalculated,
+  usageRecorded,
+} from '../../events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
-import type { Position, RecordedEvent } from '../../events/event.ts';
+import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
 import { isA } from '../known-event.ts';
 import { UnprocessableEvent } from '../skipped-events.ts';
+import { type Applied, decidingRun } from '../verdicts.ts';
 import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
-import { writeRefused } from './refused-row.ts';
-import { isAdminChange, type Retention, writeAdminChange, writeEvent, writeExchange } from './rows.ts';
-import type { TableKey } from './tables.ts';
-import { TsvRows } from './tsv.ts';
+import { isAdminChange, keyIdOrEmpty, type Retention, writeAdminChange, writeEvent, writeExchange } from './rows.ts';
+import { type Column, type TableKey, tables, valueColumns, verdictRowId } from './tables.ts';
+import { numbersByName, TsvRows, time, tsvText } from './tsv.ts';
 import {
   accountOf,
   costsOf,
@@ -21,7 +28,6 @@ import {
   writeCorrection,
   writeUsage,
 } from './usage-rows.ts';
-import { writeVerdicts } from './verdict-rows.ts';
 
 /** A range of the log, in positions. */
 export interface Range {
@@ -201,4 +207,95 @@ function emptyRows(): BatchRows {
     adminChanges: new TsvRows(),
     guardrailVerdicts: new TsvRows(),
   };
+}
+
+/** The row of `exchanges` for refused requests that the log counts in one event. */
+type Refused = RecordedEvent<string, z.infer<typeof requestsRefused.data>>;
+
+const columns = valueColumns(tables.exchanges);
+const empty = new Map(tables.exchanges.columns.map((column) => [column.name, emptyOf(column)]));
+
+function writeRefused(rows: TsvRows, event: Refused, position: number, retention: Retention): void {
+  const values = valuesOf(event, position, retention);
+  rows.write(columns.map((name) => values[name] ?? empty.get(name) ?? '').join('\t'));
+  rows.end(position);
+}
+
+/** The known columns; the others are empty. */
+function valuesOf({ id, context, data }: Refused, position: number, retention: Retention) {
+  const { endpoint, count } = data;
+  const values: Readonly<Record<string, string | number>> = {
+    position,
+    id,
+    at: time(data.firstAt),
+    ended_at: time(data.lastAt),
+    actor: tsvText(context.actor),
+    auth_key_id: tsvText(keyIdOrEmpty(context.actor)),
+    auth_method: data.authMethod,
+    user_path: tsvText(context.userPath ?? '/'),
+    path: tsvText(endpoint),
+    endpoint: tsvText(endpoint),
+    outcome: 'refused',
+    status: data.status,
+    error_type: tsvText(data.type),
+    error_code: tsvText(data.code ?? ''),
+    duration_ms: data.durationMs / count,
+    requests: count,
+    _retention_days: retention.audit,
+  };
+  return values;
+}
+
+function emptyOf({ type }: Column): string {
+  if (type.startsWith('Array')) return '[]';
+  if (type.startsWith('Nullable')) return '\\N';
+  return type.includes('String') ? '' : '0';
+}
+
+/** The rows of `guardrail_verdicts`: one for each run of a guardrail. Pure; values are in the order of the columns. */
+type Workflow = z.infer<typeof requestReceived.data>['workflow'];
+
+/** @param workflow of the request; undefined when it has none or is not known */
+function writeVerdicts(
+  rows: TsvRows,
+  event: RecordedEvent<string, Applied>,
+  position: number,
+  workflow: Workflow,
+  retention: Retention,
+): void {
+  const { context, stream, data } = event;
+  const deciding = decidingRun(data);
+  for (const [index, run] of data.runs.entries()) {
+    rows.write(
+      [
+        position,
+        time(event.at),
+        tsvText(run.type),
+        tsvText(idOf(stream)),
+        tsvText(context.requestId),
+        tsvText(context.actor),
+        tsvText(keyIdOrEmpty(context.actor)),
+        tsvText(context.userPath ?? '/'),
+        tsvText(run.guardrail),
+        data.phase,
+        run.verdict,
+        index,
+        run.step,
+        data.attempt ?? 0,
+        tsvText(run.code),
+        tsvText(run.message),
+        tsvText(run.error),
+        tsvText(run.failMode),
+        Number(run.edited),
+        numbersByName(run.findings ?? {}),
+        run.durationNs,
+        Number(index === deciding),
+        tsvText(workflow?.id),
+        workflow?.version ?? 0,
+        tsvText(workflow?.scope),
+        retention.audit,
+      ].join('\t'),
+    );
+    rows.end(verdictRowId(position, index));
+  }
 }

@@ -1,7 +1,7 @@
 /** Makes rows of `events`, `exchanges` and `admin_changes` from events. Pure; values are in the order of the tables' columns. */
 import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
+import { isBodyWithheld } from '../withheld-body.ts';
 import type { ExchangeEnd, ExchangeFacts } from './exchange-fold.ts';
-import { dataJson, visibleBody } from './masked.ts';
 import { numbers, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
 
 /** How long rows are kept, in days; 0 is without limit. Each row carries the setting at the time of its write. */
@@ -163,4 +163,31 @@ export function writeAdminChange(rows: TsvRows, event: RecordedEvent, position: 
     ].join('\t'),
   );
   rows.end(position);
+}
+
+/**
+ * Masks secrets for analysts: hashes of keys, ciphertexts of secrets and the values assigned to placeholders stay in the
+ * log.
+ */
+const secrets = /^(secretHash|apiKeys|sealed\w*)$/;
+/** Encrypted texts of `provider_credential.saved`, in any member. */
+const sealed = /^v1\.[^.]+\.[\w-]{20,}$/;
+const maskedFamilies = ['key.', 'provider_credential.'];
+
+/** The data of the event, as JSON, with such members as `[MASKED]`. */
+function dataJson({ type, data }: RecordedEvent): string {
+  const hide = maskedFamilies.some((family) => type.startsWith(family));
+  return (hide ? JSON.stringify(data, mask) : JSON.stringify(data)) ?? 'null';
+}
+
+const noBytes = new Uint8Array();
+
+/** The body of the event, for analysts; empty when it has none. */
+function visibleBody(event: RecordedEvent): Uint8Array {
+  return isBodyWithheld(event) ? noBytes : (event.body ?? noBytes);
+}
+
+function mask(name: string, value: unknown): unknown {
+  const isSecret = secrets.test(name) || (typeof value === 'string' && sealed.test(value));
+  return isSecret && value !== undefined ? '[MASKED]' : value;
 }

@@ -291,7 +291,7 @@ const iban: Recogniser = {
   hint: anyDigit,
   validLength(candidate) {
     const country = candidate.slice(0, 2).toUpperCase();
-    const length = lengths.get(country);
+    const length = ibanLengths.get(country);
     if (length === undefined) return 0;
     let end = 0;
     for (let seen = 0; seen < length; end += 1) {
@@ -312,7 +312,7 @@ const isValidIban = allOrNothing((text) => {
 });
 
 /** The IBAN registry's length for each country. */
-const lengths = new Map(
+const ibanLengths = new Map(
   (
     'AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ' +
     'ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 ' +

@@ -1,18 +1,36 @@
 /** One step of archiving: reads a closed segment once, and checks, indexes and compresses it in the same pass. */
-import { frameHeaderBytes, readFrameHeader } from '../frame.ts';
+
+import { createHash } from 'node:crypto';
+import type { DatabaseSync } from 'node:sqlite';
+import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
+import { frameHeaderBytes, readFrame, readFrameHeader } from '../frame.ts';
+import { encodeFramePlaces } from '../frame-places.ts';
+import type { FrameRun } from '../frame-run.ts';
 import { LogCorrupted } from '../log-errors.ts';
 import type { LogFiles } from '../log-files.ts';
 import type { Manifest } from '../manifest.ts';
+import { manifestText } from '../manifest-text.ts';
 import { RawBlocks } from '../raw-blocks.ts';
 import { SealedBlocks } from '../sealed-blocks.ts';
 import { segmentFile } from '../segment.ts';
 import type { SegmentBlocks } from '../segment-blocks.ts';
 import { categoriesOf, SegmentStreams, type StreamCategories } from '../segment-streams.ts';
 import { walkBlocks } from '../walk-blocks.ts';
-import { unpackNow } from '../zstd.ts';
-import { indexSegment } from './index-segment.ts';
+import { packNow, unpackNow } from '../zstd.ts';
+import {
+  compareStreams,
+  type IndexedPlace,
+  IndexUnusable,
+  indexedPlaceOf,
+  insertPlace,
+  noteTables,
+  openIndexFile,
+  rowOf,
+  unusable,
+  verifyIndexedPlace,
+  verifyTables,
+} from './index-file.ts';
 import type { Pace } from './pace.ts';
-import { SealedFile } from './sealed-file.ts';
 
 export interface ArchiveTask {
   readonly name: string;
@@ -74,4 +92,247 @@ function blocksOf({ disk, dir, mark }: LogFiles, { name, manifest }: ArchiveTask
   if (manifest === undefined) return new RawBlocks(disk, disk.open(segmentFile(dir, name, 'seg'), 'read'), mark, []);
   const fd = disk.open(segmentFile(dir, name, 'zst'), 'read');
   return new SealedBlocks(disk, fd, name, manifest, async (packed, rawLength) => unpackNow(packed, rawLength));
+}
+
+/** Number of rows written between two readings of the clock. */
+const rowsPerLook = 32;
+
+/**
+ * Enters a closed segment in the index, all of it or nothing: in one transaction, and in the order of the index, so
+ * that each of its pages is written once. Checksums that a change made wrong are not made right. Entering a segment again does no harm.
+ * @throws IndexUnusable; SQLite's error when the disk is at fault; what `pace` throws
+ */
+async function indexSegment(
+  log: { readonly dir: string; readonly mark: number },
+  segment: { readonly first: number; readonly last: number },
+  streams: SegmentStreams,
+  categories: StreamCategories,
+  pace: Pace,
+): Promise<void> {
+  const database = openIndexFile(log.dir, log.mark);
+  try {
+    database.exec('begin immediate');
+    await insert(database, segment, streams, categories, pace);
+    database.exec('commit');
+  } catch (error) {
+    throw unusable(error);
+  } finally {
+    // rolls back what has not been committed
+    database.close();
+  }
+}
+
+async function insert(
+  database: DatabaseSync,
+  { first, last }: { readonly first: number; readonly last: number },
+  streams: SegmentStreams,
+  categories: StreamCategories,
+  pace: Pace,
+): Promise<void> {
+  verifyTables(database);
+  const insertion = database.prepare(insertPlace);
+  const columns = 'stream, segment, last_revision, frames, crc32';
+  const before = database.prepare(
+    `select ${columns} from places where (stream, segment) < (?, ?) order by stream desc, segment desc limit 1`,
+  );
+  const after = database.prepare(
+    `select ${columns} from places where (stream, segment) > (?, ?) order by stream, segment limit 1`,
+  );
+  const following = ({ stream, segment }: IndexedPlace) => {
+    const row = after.get(stream, segment);
+    return row === undefined ? undefined : indexedPlaceOf(row);
+  };
+  /** The place that is to be written when it is known which one follows it, and the next one in the index. */
+  let held: IndexedPlace | undefined;
+  let next: IndexedPlace | undefined;
+  let rows = 0;
+  for (const [stream, { last: lastRevision, frames }] of [...streams.places].sort(byName)) {
+    const place = { stream, segment: first, last: lastRevision, frames: encodeFramePlaces(frames) };
+    if (held !== undefined && compare(held, place) < 0 && (next === undefined || compare(place, next) < 0)) {
+      insertion.run(...rowOf(held, place));
+    } else {
+      if (held !== undefined) insertion.run(...rowOf(held, next));
+      const row = before.get(stream, first);
+      if (row === undefined) throw new IndexUnusable('places are missing');
+      held = indexedPlaceOf(row);
+      next = following(held);
+      verifyIndexedPlace(held, next);
+      if (next !== undefined && compare(next, place) === 0) next = following(next);
+      insertion.run(...rowOf(held, place));
+    }
+    held = place;
+    if (++rows % rowsPerLook === 0) await pace();
+  }
+  if (held !== undefined) insertion.run(...rowOf(held, next));
+  const known = database.prepare('select greatest from categories where category = ?');
+  const category = database.prepare('insert or replace into categories (category, greatest) values (?, ?)');
+  for (const [name, { greatest }] of Object.entries(categories)) {
+    // compared here and not in SQL, which orders some names otherwise
+    if (greatest > String(known.get(name)?.['greatest'] ?? '')) category.run(name, greatest);
+  }
+  database.prepare('insert or replace into segments (first, last) values (?, ?)').run(first, last);
+  noteTables(database);
+}
+
+function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1;
+}
+
+function compare(a: IndexedPlace, b: IndexedPlace): number {
+  return compareStreams(a.stream, b.stream) || a.segment - b.segment;
+}
+
+/**
+ * Writes the compressed form of a closed segment, and removes the frames only after the compressed form has been read
+ * back and compared. After any failure or interruption the segment is readable in one of the two forms.
+ */
+class SealedFile {
+  readonly #disk: Disk;
+  readonly #dir: string;
+  readonly #name: string;
+  readonly #fd: number;
+  readonly #hash = createHash('sha256');
+  readonly #blocks: Manifest['blocks'] = [];
+  #frames = 0;
+  #rawBytes = 0;
+  #compressedBytes = 0;
+  #firstAt = 0;
+  #lastAt = 0;
+
+  private constructor(disk: Disk, dir: string, name: string, fd: number) {
+    this.#disk = disk;
+    this.#dir = dir;
+    this.#name = name;
+    this.#fd = fd;
+  }
+
+  static async create(disk: Disk, dir: string, name: string): Promise<SealedFile> {
+    const temporary = temporaryFile(dir, name);
+    await disk.removeLater(temporary);
+    return new SealedFile(disk, dir, name, disk.open(temporary, 'create'));
+  }
+
+  /** Of the frames that were added. */
+  get rawBytes(): number {
+    return this.#rawBytes;
+  }
+
+  /** Adds the next frames of the segment as one block. */
+  add(run: FrameRun): void {
+    const raw = run.buffer.subarray(run.start, run.end);
+    this.#hash.update(raw);
+    const compressed = packNow(raw);
+    writeFully(this.#disk, this.#fd, compressed, 0, compressed.length, this.#compressedBytes);
+    if (this.#blocks.length === 0) this.#firstAt = run.frames[0]?.at ?? 0;
+    this.#lastAt = run.frames.at(-1)?.at ?? 0;
+    this.#blocks.push({ position: run.frames[0]?.first ?? 0, offset: run.offset, at: this.#compressedBytes });
+    this.#frames += run.frames.length;
+    this.#rawBytes += raw.length;
+    this.#compressedBytes += compressed.length;
+  }
+
+  /**
+   * Replaces the frames by the compressed form. No method may be called after that.
+   * @throws Error when the content that is read back differs; the frames are then not changed
+   */
+  async finish(
+    segment: { readonly first: number; readonly last: number },
+    categories: StreamCategories,
+    mark: number,
+    pace: Pace,
+  ): Promise<void> {
+    const file = (kind: 'seg' | 'zst' | 'json') => segmentFile(this.#dir, this.#name, kind);
+    const temporary = temporaryFile(this.#dir, this.#name);
+    try {
+      await datasync(this.#disk, this.#fd);
+    } finally {
+      this.#disk.close(this.#fd);
+    }
+    const manifest: Manifest = {
+      format: 'chancery-segment',
+      version: 1,
+      first: segment.first,
+      last: segment.last,
+      firstAt: this.#firstAt,
+      lastAt: this.#lastAt,
+      rawBytes: this.#rawBytes,
+      compressedBytes: this.#compressedBytes,
+      sha256: this.#hash.digest('hex'),
+      categories,
+      blocks: this.#blocks,
+    };
+    const table = Buffer.from(manifestText(manifest));
+    try {
+      await verifySealed({ disk: this.#disk, mark }, temporary, manifest, this.#frames, pace);
+    } catch (error) {
+      await this.#disk.removeLater(temporary);
+      throw error;
+    }
+    this.#disk.rename(temporary, file('zst'));
+    await replaceFile(this.#disk, file('json'), table);
+    if (!this.#disk.readFile(file('json')).equals(table)) throw new Error(`${file('json')} is not what was written`);
+    // both files are on disk under their names with the content of the frames: only now may the frames be removed
+    await this.#disk.removeLater(file('seg'));
+  }
+
+  /** Removes the incomplete files instead of `finish`. */
+  async abandon(): Promise<void> {
+    this.#disk.close(this.#fd);
+    await this.#disk.removeLater(temporaryFile(this.#dir, this.#name));
+  }
+}
+
+function temporaryFile(dir: string, name: string): string {
+  return `${segmentFile(dir, name, 'zst')}.tmp`;
+}
+
+/**
+ * Reads a compressed segment back, block by block, and compares it with what was compressed: size, hash, the number of
+ * frames and the positions in them.
+ * @param frames the number of frames
+ * @throws Error when anything differs
+ */
+async function verifySealed(
+  { disk, mark }: { readonly disk: Disk; readonly mark: number },
+  file: string,
+  manifest: Manifest,
+  frames: number,
+  pace: Pace,
+): Promise<void> {
+  const wrong = (what: string, cause?: unknown) =>
+    new Error(`${file} was not written as it should: ${what}`, { cause });
+  const { blocks, rawBytes, compressedBytes } = manifest;
+  const hash = createHash('sha256');
+  const fd = disk.open(file, 'read');
+  try {
+    if (disk.size(fd) !== compressedBytes) throw wrong(`${disk.size(fd)} bytes instead of ${compressedBytes}`);
+    let next = manifest.first;
+    let found = 0;
+    for (const [index, { at, offset }] of blocks.entries()) {
+      const length = (blocks[index + 1]?.at ?? compressedBytes) - at;
+      const raw = await unpack(length, (blocks[index + 1]?.offset ?? rawBytes) - offset, at);
+      hash.update(raw);
+      for (let start = 0; start < raw.length; found++) {
+        const frame = readFrame(raw, start, raw.length, mark);
+        if (typeof frame === 'string' || frame.first !== next) throw wrong(`no frame for position ${next}`);
+        next = frame.last + 1;
+        start = frame.end;
+      }
+      await pace();
+    }
+    if (found !== frames || next - 1 !== manifest.last) throw wrong(`${found} frames instead of ${frames}`);
+    if (hash.digest('hex') !== manifest.sha256) throw wrong('its content has another hash');
+  } finally {
+    disk.close(fd);
+  }
+
+  async function unpack(length: number, rawLength: number, at: number): Promise<Buffer> {
+    try {
+      const packed = Buffer.allocUnsafeSlow(length);
+      const read = await disk.readLater(fd, packed, 0, length, at);
+      return unpackNow(packed.subarray(0, read), rawLength);
+    } catch (error) {
+      throw wrong(`the block at byte ${at} cannot be unpacked`, error);
+    }
+  }
 }

@@ -5,7 +5,7 @@
  * the index and reads segments on a thread of its own.
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
-import type { StreamName } from '../../event.ts';
+import { categoryOf, type StreamName } from '../../event.ts';
 import { mintEventId } from '../../event-id.ts';
 import type { ExpectedRevision } from '../../log.ts';
 import type { Disk } from '../disk.ts';
@@ -18,7 +18,6 @@ import type { StreamCategories } from '../segment-streams.ts';
 import { type StreamPart, visiblePart } from '../stream-reader.ts';
 import type { ArchiveTask } from './archive-segment.ts';
 import type { Archivist, Effort } from './archivist.ts';
-import { GreatestNames } from './greatest-names.ts';
 import { IndexUnusable, removeIndexFile, unusable } from './index-file.ts';
 import { type IndexedPart, IndexReader } from './index-reader.ts';
 import { LookedUpRevisions } from './looked-up-revisions.ts';
@@ -397,3 +396,23 @@ export class ClosedSegments {
 
 /** A step was stopped so that it can be begun again with more effort. */
 class TakenOver extends Error {}
+
+/** The greatest stream name of each category: most new streams are named after the time, and so are greater. */
+class GreatestNames {
+  readonly #names: Map<string, string>;
+
+  constructor(names: Iterable<readonly [category: string, greatest: string]> = []) {
+    this.#names = new Map(names);
+  }
+
+  note(category: string, name: string): void {
+    const known = this.#names.get(category);
+    if (known === undefined || name > known) this.#names.set(category, name);
+  }
+
+  /** Whether the stream is certainly none of those that the names were taken from. */
+  lack(stream: StreamName): boolean {
+    const greatest = this.#names.get(categoryOf(stream));
+    return greatest === undefined || stream > greatest;
+  }
+}

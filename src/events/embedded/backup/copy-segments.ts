@@ -1,19 +1,23 @@
 /** Copies the segments of a log into another folder, in order, so that the folder always has a beginning of the log. */
+
+import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Disk, datasync, isMissing, syncDirectory, writeFully } from '../disk.ts';
+import { type Disk, datasync, fileSize, isMissing, syncDirectory, writeFully } from '../disk.ts';
 import { LogCorrupted } from '../log-errors.ts';
 import type { LogFiles } from '../log-files.ts';
 import type { Losses } from '../losses.ts';
-import type { Manifest } from '../manifest.ts';
+import { type Manifest, readManifest } from '../manifest.ts';
 import { manifestText } from '../manifest-text.ts';
 import { RawBlocks } from '../raw-blocks.ts';
-import { segmentFile, segmentsIn } from '../segment.ts';
+import { type ScannedSegment, scanSegment } from '../scan-segment.ts';
+import { SealedBlocks } from '../sealed-blocks.ts';
+import { segmentFile, segmentName, segmentsIn } from '../segment.ts';
+import type { SegmentBlocks } from '../segment-blocks.ts';
 import { walkBlocks } from '../walk-blocks.ts';
+import { unpackLater } from '../zstd.ts';
 import type { BackupFiles } from './backup-files.ts';
 import { BackupRefused } from './backup-refused.ts';
-import { type SourceSegment, SourceSegments } from './source-segments.ts';
-import { compareTarget, isSealedSound } from './target-segment.ts';
 
 const copyBytes = 1024 * 1024;
 /** How often a segment is looked for again that its writer has just replaced, and how long before each. */
@@ -220,4 +224,194 @@ async function checkRaw(disk: Disk, file: string, mark: number, segment: SourceS
   } finally {
     blocks.close();
   }
+}
+
+// What a backup's folder has of a segment already, compared with the log.
+
+/** `equal`: nothing to copy. `older`: the beginning of it. `damaged`: files that cannot be read. */
+type TargetState = 'absent' | 'equal' | 'older' | 'damaged';
+
+/**
+ * @param quick compares compressed segments by their manifests and sizes, without reading them
+ * @throws BackupRefused when the folder has other events, or more of them
+ */
+async function compareTarget(target: LogFiles, source: SourceSegment, quick: boolean): Promise<TargetState> {
+  const files = target.disk.list(target.dir);
+  const has = (kind: 'seg' | 'zst' | 'json') =>
+    files.includes(path.basename(segmentFile(target.dir, source.name, kind)));
+  if (has('seg')) return compareRaw(target, source);
+  if (has('zst') && has('json')) return compareSealed(target, source, quick);
+  return has('zst') || has('json') ? 'damaged' : 'absent';
+}
+
+async function compareSealed(target: LogFiles, source: SourceSegment, quick: boolean): Promise<TargetState> {
+  const { disk, dir } = target;
+  let manifest: Manifest;
+  try {
+    manifest = readManifest(disk, dir, source.name);
+  } catch (error) {
+    if (error instanceof LogCorrupted) return 'damaged';
+    throw error;
+  }
+  const { sealed } = source;
+  const sameManifest = sealed !== undefined && sealed.manifest.sha256 === manifest.sha256;
+  if (sameManifest && quick) {
+    return fileSize(disk, segmentFile(dir, source.name, 'zst')) === manifest.compressedBytes ? 'equal' : 'damaged';
+  }
+  if (!(await isSealedSound(target, source.name, manifest))) return 'damaged';
+  if (sameManifest || (sealed === undefined && (await hashOf(source, target.mark)) === manifest.sha256)) return 'equal';
+  throw otherEvents(dir, source.name);
+}
+
+/** Whether the compressed segment has the frames and the hash that its manifest says. @param file default: its usual one */
+async function isSealedSound(
+  { disk, dir, mark }: LogFiles,
+  name: string,
+  manifest: Manifest,
+  file = segmentFile(dir, name, 'zst'),
+): Promise<boolean> {
+  const segment = openSealedFile(disk, file, name, manifest);
+  try {
+    const isWhole = segment.sealed !== undefined && disk.size(segment.sealed.fd) === manifest.compressedBytes;
+    return isWhole && (await hashOf(segment, mark)) === manifest.sha256;
+  } catch (error) {
+    if (error instanceof LogCorrupted) return false;
+    throw error;
+  } finally {
+    segment.close();
+  }
+}
+
+async function hashOf(segment: SourceSegment, mark: number): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const run of walkBlocks(segment.blocks, mark, segment, segment.last)) {
+    hash.update(run.buffer.subarray(run.start, run.end));
+  }
+  return hash.digest('hex');
+}
+
+async function compareRaw(target: LogFiles, source: SourceSegment): Promise<TargetState> {
+  const { disk, dir, mark } = target;
+  let found: ScannedSegment;
+  try {
+    found = scanSegment(disk, dir, mark, source.first);
+  } catch (error) {
+    if (error instanceof LogCorrupted) return 'damaged';
+    throw error;
+  }
+  if (found.last > source.last) {
+    throw new BackupRefused(
+      `${dir} has events up to position ${found.last} in segment ${source.name}, the log up to ${source.last}: ` +
+        'it is a backup of a later or another state of the log; use an empty folder',
+    );
+  }
+  const fd = disk.open(segmentFile(dir, source.name, 'seg'), 'read');
+  try {
+    for await (const run of walkBlocks(source.blocks, mark, source, found.last)) {
+      const length = run.end - run.start;
+      const there = Buffer.allocUnsafeSlow(length);
+      const read = await disk.readLater(fd, there, 0, length, run.offset);
+      if (!there.subarray(0, read).equals(run.buffer.subarray(run.start, run.end))) {
+        throw otherEvents(dir, source.name);
+      }
+    }
+  } finally {
+    disk.close(fd);
+  }
+  if (found.defect !== undefined) return 'damaged';
+  return found.last === source.last && source.sealed === undefined ? 'equal' : 'older';
+}
+
+function otherEvents(dir: string, name: string): BackupRefused {
+  return new BackupRefused(
+    `${dir} has other events in segment ${name} than the log: the log or the backup was continued by itself; ` +
+      'use an empty folder',
+  );
+}
+
+// The segments of a log that is copied, in whichever form each is at the moment. Its writer may be running.
+
+/** One segment whose files are open: they stay readable when the writer replaces them. */
+interface SourceSegment {
+  readonly name: string;
+  readonly first: number;
+  /** Position of the last event to copy. */
+  readonly last: number;
+  /** Present when it is compressed. */
+  readonly sealed?: { readonly manifest: Manifest; readonly fd: number };
+  readonly blocks: SegmentBlocks;
+  close(): void;
+}
+
+class SourceSegments {
+  readonly #log: LogFiles;
+  readonly #losses: Losses;
+  /** Position of the last event to copy. */
+  readonly #until: number;
+  #firsts: number[] = [];
+
+  constructor(log: LogFiles, losses: Losses, until: number) {
+    this.#log = log;
+    this.#losses = losses;
+    this.#until = until;
+    this.list();
+  }
+
+  /** Reads the directory again. */
+  list(): void {
+    const { disk, dir } = this.#log;
+    this.#firsts = [...segmentsIn(disk.list(dir)).keys()].filter((first) => first <= this.#until);
+  }
+
+  has(first: number): boolean {
+    return this.#firsts.includes(first);
+  }
+
+  /**
+   * Opens the segment after that position.
+   * @throws LogCorrupted, ENOENT: also when the writer has replaced a file since the directory was read
+   */
+  openAfter(position: number): SourceSegment {
+    const at = this.#firsts.findIndex((one) => one > position);
+    const first = this.#firsts[at] ?? this.#until + 1;
+    const before = this.#losses.lastBefore(first);
+    if (before !== position) {
+      throw new LogCorrupted(segmentName(position + 1), 0, `positions ${position + 1} to ${before} are missing`);
+    }
+    const following = this.#firsts[at + 1];
+    const end = following === undefined ? this.#until : this.#losses.lastBefore(following);
+    return openRaw(this.#log, first, Math.min(end, this.#until)) ?? openSealed(this.#log, first, following, end);
+  }
+}
+
+function openRaw({ disk, dir, mark }: LogFiles, first: number, last: number): SourceSegment | undefined {
+  const name = segmentName(first);
+  try {
+    const blocks = new RawBlocks(disk, disk.open(segmentFile(dir, name, 'seg'), 'read'), mark, []);
+    return { name, first, last, blocks, close: () => blocks.close() };
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+/** All of the segment: it was on disk as a whole before it was compressed. */
+function openSealed({ disk, dir }: LogFiles, first: number, following: number | undefined, end: number): SourceSegment {
+  const name = segmentName(first);
+  const manifest = readManifest(disk, dir, name);
+  if (manifest.first === first && manifest.last < end) {
+    throw new LogCorrupted(name, manifest.rawBytes, `positions ${manifest.last + 1} to ${end} are missing after it`);
+  }
+  if (manifest.first !== first || (following !== undefined && manifest.last !== end)) {
+    throw new LogCorrupted(name, 0, `its manifest says positions ${manifest.first} to ${manifest.last}`);
+  }
+  return openSealedFile(disk, segmentFile(dir, name, 'zst'), name, manifest);
+}
+
+/** @param file the compressed blocks that the manifest describes */
+function openSealedFile(disk: Disk, file: string, name: string, manifest: Manifest): SourceSegment {
+  const fd = disk.open(file, 'read');
+  const blocks = new SealedBlocks(disk, fd, name, manifest, unpackLater);
+  const { first, last } = manifest;
+  return { name, first, last, sealed: { manifest, fd }, blocks, close: () => blocks.close() };
 }
