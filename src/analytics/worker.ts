@@ -191,7 +191,6 @@ function stopRequest(): AbortSignal {
 }
 
 // The received sockets and ClickHouse's own threads would keep the process alive.
-process.exit(await main());
 
 // The share of the analytics process of a busy processor, set by its niceness. On Linux each thread has its own
 // niceness and the threads that it starts inherit it, so it is set for each thread. A process may always lower its
@@ -239,3 +238,5 @@ function lower(thread: number, to: number): void {
     // It has ended.
   }
 }
+
+process.exit(await main());
