@@ -190,8 +190,6 @@ function stopRequest(): AbortSignal {
   return stopping.signal;
 }
 
-// The received sockets and ClickHouse's own threads would keep the process alive.
-
 // The share of the analytics process of a busy processor, set by its niceness. On Linux each thread has its own
 // niceness and the threads that it starts inherit it, so it is set for each thread. A process may always lower its
 // share; to raise it again, it would need a privilege.
@@ -239,4 +237,5 @@ function lower(thread: number, to: number): void {
   }
 }
 
+// The received sockets and ClickHouse's own threads would keep the process alive.
 process.exit(await main());
