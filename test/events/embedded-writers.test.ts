@@ -2,7 +2,7 @@ import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkLog } from '../../src/events/embedded/check-log.ts';
-import { nodeDisk } from '../../src/events/embedded/disk.ts';
+import { type Disk, nodeDisk } from '../../src/events/embedded/disk.ts';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { frameHeaderBytes, readFrame, sealFrame } from '../../src/events/embedded/frame.ts';
 import { Watermark } from '../../src/events/embedded/watermark.ts';
@@ -81,6 +81,45 @@ describe('a writer whose log another one has taken over', () => {
       message: expect.stringContaining('taken over'),
     });
     expect((await readThings(second)).slice(0, 4)).toEqual(upTo(4));
+  });
+
+  it('does not acknowledge at the write what it adds to a batch that is not yet synced', async () => {
+    const dir = temporaryDirectory();
+    const disk = faultyDisk();
+    const first = await openTestLog(dir, { ...raw, disk });
+    await appendThings(first, 0, 4);
+    disk.holdSyncs();
+    const held = appendThing(first, 4).catch((error: unknown) => error);
+    await until(() => disk.heldSyncs > 0);
+    loseLock(dir);
+    const second = await openTestLog(dir, raw);
+    const written = first.append([{ stream: streamName('thing', 'w'), events: [thing(99)], expectedRevision: 'any' }], {
+      until: 'written',
+    });
+    await expect(written).rejects.toMatchObject({ outcome: 'unknown', message: expect.stringContaining('taken over') });
+    disk.releaseSyncs();
+    expect(await held).toMatchObject({ outcome: 'unknown' });
+    await second.close();
+    expect((await checkLog(dir)).problem?.reason).toMatch(/of the writer that opened it/);
+  });
+
+  it('looks up the path of the log for each sync, not for each write', async () => {
+    let lookUps = 0;
+    const isNamed: Disk['isNamed'] = (identity, file) => {
+      lookUps++;
+      return nodeDisk.isNamed(identity, file);
+    };
+    const disk = { ...nodeDisk, isNamed };
+    const log = await openTestLog(temporaryDirectory(), { ...raw, disk, commit: { unawaitedSyncMs: 60_000 } });
+    for (let n = 0; n < 50; n++) {
+      await log.append([{ stream: streamName('thing', 'w'), events: [thing(n)], expectedRevision: 'any' }], {
+        until: 'written',
+      });
+    }
+    await appendThing(log, 50);
+    // one for the sync; the others are of the timer
+    expect(lookUps).toBeGreaterThan(0);
+    expect(lookUps).toBeLessThan(25);
   });
 
   it('does not repair the files of the other one', async () => {

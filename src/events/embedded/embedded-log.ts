@@ -210,6 +210,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
         mark,
         writerId: parts.watermark.writer.writer,
         takenOver: () => this.#takenOver(),
+        displaced: () => this.#displaced(),
         writer: this.#writer,
         records: this.records,
         olderRevision: (stream, expected) => this.#closedSegments.lastRevision(stream, expected),
@@ -440,12 +441,20 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     return this.#closing;
   }
 
-  #takenOver(): Error | undefined {
+  #displaced(): Error | undefined {
     try {
       if (!this.#watermark.isIn(this.dir)) return new LogMoved(this.dir, formatPosition(this.#commit.visible));
+    } catch {
+      // a disk that cannot be read is no evidence of another place
+    }
+    return this.#takenOver();
+  }
+
+  #takenOver(): Error | undefined {
+    try {
       if (!this.#watermark.writer.isTakenOver()) return undefined;
     } catch {
-      // a disk that cannot be read is no evidence of another writer, or of another place
+      // a disk that cannot be read is no evidence of another writer
       return undefined;
     }
     return new LogTakenOver(this.dir, writerOf(this.dir), formatPosition(this.#commit.visible));

@@ -45,8 +45,10 @@ export interface GroupCommitParts {
   readonly mark: number;
   /** Which writer this is, for the frames. */
   readonly writerId: number;
-  /** Why this process must not write the log any more, when another one has taken it over. */
+  /** Why this process must not write the log any more, when another one has taken it over. Reads one page in memory. */
   readonly takenOver: () => Error | undefined;
+  /** The same, also when the files are no longer in the folder of the log. Looks a path up: once for each sync. */
+  readonly displaced: () => Error | undefined;
   readonly writer: SegmentWriter;
   readonly records: RecordReader;
   /** As far as that is known without waiting. */
@@ -391,7 +393,7 @@ export class GroupCommit {
       this.#buffers.give(batch.buffer);
       return;
     }
-    const takenOver = this.#parts.takenOver();
+    const takenOver = this.#checkBeforeWrite();
     if (takenOver !== undefined) {
       this.#refuse(batch, takenOver);
       this.#wasTakenOver(takenOver);
@@ -433,6 +435,16 @@ export class GroupCommit {
     else if (fresh !== undefined) this.#parts.rotated(full, fresh);
   }
 
+  /**
+   * The check after each sync covers all that was written since the one before. A write is checked before it when no
+   * sync is due that would be (so that an idle writer adds nothing behind the start of another one), and when its
+   * appends do not wait for a sync.
+   */
+  #checkBeforeWrite(): Error | undefined {
+    if (this.#options.relaxedSyncMs !== undefined) return this.#parts.displaced();
+    return this.#unsynced.length === 0 ? this.#parts.takenOver() : undefined;
+  }
+
   /** Makes the batch visible to readers. */
   #show(batch: AppendBatch): void {
     batch.segment.visibleBytes = batch.offset + batch.length;
@@ -466,7 +478,7 @@ export class GroupCommit {
         this.#syncFailed(error);
         return;
       }
-      const takenOver = this.#parts.takenOver();
+      const takenOver = this.#parts.displaced();
       if (takenOver !== undefined) {
         this.#wasTakenOver(takenOver);
         return;
@@ -521,7 +533,7 @@ export class GroupCommit {
   /** Finds out without an append whether this process must not write the log any more. */
   checkPlace(): void {
     if (this.#failure?.kind === 'taken over') return;
-    const takenOver = this.#parts.takenOver();
+    const takenOver = this.#parts.displaced();
     if (takenOver !== undefined) this.#wasTakenOver(takenOver);
   }
 
@@ -564,7 +576,7 @@ export class GroupCommit {
   async #recover(): Promise<void> {
     const failure = this.#failure;
     if (failure === undefined || failure.kind === 'taken over' || this.#syncing) return;
-    const takenOver = this.#parts.takenOver();
+    const takenOver = this.#parts.displaced();
     if (takenOver !== undefined) {
       this.#wasTakenOver(takenOver);
       return;
