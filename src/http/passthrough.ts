@@ -2,7 +2,7 @@
 import { IncomingMessage } from 'node:http';
 import type { FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
-import { KEPT_BODY_BYTES } from '../commands/exchange/record/refused-content.ts';
+import { KEPT_BODY_BYTES } from '../commands/exchange/record/end-events.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import type { Client } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';

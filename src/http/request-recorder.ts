@@ -3,8 +3,11 @@
  * itself, so no route can be left out.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type RefusalRecording, recordRefusal } from '../commands/exchange/record/record-refusal.ts';
-import type { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
+import {
+  type RefusalRecording,
+  type RefusedRequests,
+  recordRefusal,
+} from '../commands/exchange/record/refused-requests.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { Refusal } from '../commands/refusal.ts';
 import type { Metrics } from './metrics.ts';

@@ -147,7 +147,7 @@ describe('the rules of imports', () => {
     ['src/commands/responses/a.ts', '../conversations/conversation.ts'],
     ['src/commands/exchange/dialect.ts', './record/end-events.ts'],
     ['src/commands/exchange/record/a.ts', '../pipeline/exchange.ts'],
-    ['src/commands/exchange/dialects/read-with.ts', './chat/chat-dialect.ts'],
+    ['src/commands/exchange/dialect.ts', './dialects/chat/chat-dialect.ts'],
     ['src/commands/exchange/dialects/chat/a.ts', '../responses/responses-dialect.ts'],
     ['src/commands/exchange/uploads/a.ts', '../../files/named-objects.ts'],
   ])('%s may not import %s, which is in a higher layer', (from, specifier) => {

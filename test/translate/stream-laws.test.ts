@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, it } from 'vitest';
-import { translatedRelay } from '../../src/commands/exchange/answer/translated-relay.ts';
 import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/reader.ts';
 import { chatReader } from '../../src/commands/exchange/dialects/chat/upstream-chat.ts';
 import { ResponsesFromChatWriter } from '../../src/commands/exchange/dialects/responses/chat-writer.ts';
+import { translatedRelay } from '../../src/commands/exchange/relay.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
 import type { ResponseShell } from '../../src/providers/translate/chat-to-responses/response-object.ts';

@@ -1,6 +1,6 @@
 /** The cost of a response that its provider made in the background. Pure. */
 import { isObject } from '../../json/is-object.ts';
-import { missingTokens } from '../exchange/record/estimate-usage.ts';
+import { missingTokens } from '../exchange/record/spending.ts';
 import { promptTokens, tokensInText } from '../model-request/token-estimate.ts';
 import { isReported, readUsage } from '../model-request/usage.ts';
 import type { OpenWork, WorkOutcome } from './open-work.ts';

@@ -6,7 +6,7 @@ import type { ParsedRequest } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';
 import type { Refusal } from '../refusal.ts';
 import type { PastAttempt } from './dialect.ts';
-import type { CallResult, Outcome } from './outcome.ts';
+import type { CallResult, Outcome } from './plan.ts';
 import type { ExchangePolicy } from './policy.ts';
 import type { AnswerTemplate } from './reissuing/reissued-answer.ts';
 import type { GivenAnswer } from './relay.ts';

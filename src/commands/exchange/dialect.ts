@@ -1,6 +1,7 @@
-/** The interface between the exchange and the dialect that a client speaks. One file per dialect beside this one. */
+/** The interface between the exchange and the dialect that a client speaks. One folder per dialect in dialects. */
 import type { StreamWrite } from '../../events/log.ts';
 import type { ReplyHead } from '../../providers/provider.ts';
+import type { TurnInput } from '../conversations/turn.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import type { PassedRequest, Reservation } from '../model-request/admission.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
@@ -8,9 +9,10 @@ import type { ParsedRequest, ReadResult } from '../model-request/parsed-request.
 import type { Answering } from '../model-request/redacted.ts';
 import type { Target } from '../model-request/target.ts';
 import type { Units } from '../model-request/units.ts';
+import { Refusal } from '../refusal.ts';
+import type { StoredResponse } from '../responses/archive.ts';
 import type { Sight } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { EarlierTurns } from './history.ts';
 import type { Plan } from './plan.ts';
 import type { ExchangePolicy } from './policy.ts';
 import type { GivenAnswer, Relay } from './relay.ts';
@@ -119,4 +121,56 @@ export interface BackgroundResponse {
   readonly id: string;
   /** The response object without any output. */
   readonly shell: object;
+}
+
+/** The turns that a request continues, loaded once. Each candidate gets the turns that its provider does not have. */
+export type EarlierTurns =
+  | {
+      readonly kind: 'conversation';
+      readonly id: string;
+      readonly turn: TurnInput;
+      placeholders(): readonly RecordedPlaceholder[];
+    }
+  | {
+      readonly kind: 'response';
+      readonly previousId: string;
+      /** Undefined when this gateway has not stored it, or the caller may not see it. */
+      readonly head: StoredResponse | undefined;
+      /** Oldest first; read once. Rejects with a Refusal when the head is not stored, or the chain is too long. */
+      chain(): Promise<readonly StoredResponse[]>;
+    };
+
+/** Converts a parser's result to the request that the exchange works with. */
+export function readWith(parsed: Parsed): ReadResult {
+  if (!parsed.ok) return { ok: false, refusal: new Refusal({ ...parsed.refusal, type: 'invalid_request_error' }) };
+  const json = parsed.request;
+  const provider = typeof json.provider === 'string' && json.provider !== '' ? json.provider : undefined;
+  return { ok: true, parsedRequest: { model: json.model, provider, stream: json.stream === true, json } };
+}
+
+/** The result of parsing a request body. */
+type Parsed =
+  | { readonly ok: true; readonly request: Record<string, unknown> & { model: string } }
+  | {
+      readonly ok: false;
+      readonly refusal: { status: number; code: string | null; param: string | null; message: string };
+    };
+
+// How the body for the provider differs from the client's, member by member.
+
+/** The members that differ between the client's body and the provider's, as JSON texts. */
+export function memberChanges({
+  parsedRequest,
+  target: { model },
+}: Pick<PlanInput, 'parsedRequest' | 'target'>): Record<string, string | undefined> {
+  const changes: Record<string, string | undefined> = {};
+  if (parsedRequest.model !== model) changes.model = JSON.stringify(model);
+  // An object under `provider` is a routing preference for the provider, not a selector of the gateway.
+  if (typeof parsedRequest.json.provider === 'string') changes.provider = undefined;
+  return changes;
+}
+
+export function hasMembers(changes: object): boolean {
+  for (const _ in changes) return true;
+  return false;
 }

@@ -1,12 +1,11 @@
 /**
  * The record of one exchange: events are noted as things happen and appended to the log together, just before their
- * effects are visible outside the gateway.
+ * effects are visible outside the gateway. And the resources that an exchange holds until its end.
  */
 import * as exchange from '../../events/catalogue/exchange.ts';
 import { frameDelivered, guardrailApplied, placeholdersAssigned } from '../../events/catalogue/guarded-exchange.ts';
 import { pluginApplied } from '../../events/catalogue/plugin.ts';
-import type { Actor, EventContext, NewEvent, StreamName } from '../../events/event.ts';
-import { streamName } from '../../events/event.ts';
+import { type Actor, type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import {
   type Appended,
   type AppendStage,
@@ -35,7 +34,7 @@ const HOLD_ALONE: ReadonlySet<string> = new Set(
 const USAGE: ReadonlySet<string> = new Set([exchange.usageRecorded.type, exchange.usageDeferred.type]);
 
 /** The recorded facts of an exchange that is resumed. */
-export interface ContinuedExchange {
+interface ContinuedExchange {
   readonly lastRevision: bigint;
   readonly receivedAt: number;
   readonly elapsedMs: number;
@@ -184,5 +183,25 @@ export class ExchangeRecord {
     this.#noted = [];
     this.#otherWrites = [];
     return this.#log.append(writes, STAGES[until]);
+  }
+}
+
+// The resources that an exchange holds and always releases at its end: reservations, places, permits.
+
+/** @param isRecorded whether the end of the exchange, with what it has spent, is on disk */
+type Release = (isRecorded: boolean) => void;
+
+export class ExchangeScope {
+  #releases: Release[] = [];
+
+  /** Calls `release` once, when the exchange ends or the scope is left early. The last one is called first. */
+  atEnd(release: Release): void {
+    this.#releases.push(release);
+  }
+
+  end(isRecorded: boolean): void {
+    const releases = this.#releases;
+    this.#releases = [];
+    for (const release of releases.toReversed()) release(isRecorded);
   }
 }

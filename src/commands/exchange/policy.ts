@@ -1,6 +1,8 @@
-/** The policy that applies to one request: its workflow. Selected once, before anything is recorded. */
+/** The policy that applies to one request: its workflow, with its guardrails. Selected once, before anything is recorded. */
+
+import type { GuardrailStep } from '../guardrails/phases/guardrail-step.ts';
+import type { ChainStep, GuardrailChains } from '../workflows/chains.ts';
 import type { CompiledWorkflow, SelectedWorkflow } from '../workflows/compile.ts';
-import { type GuardrailSteps, guardrailSteps } from './guardrail-steps.ts';
 
 export interface CachePolicy {
   /**
@@ -18,7 +20,7 @@ export interface CachePolicy {
 }
 
 /** What the configuration of the process sets for all requests. */
-export interface ProcessPolicy {
+interface ProcessPolicy {
   /** The capture level of requests that are audited. */
   readonly capture: ExchangePolicy['capture'];
   /** Undefined while the process has no response cache. */
@@ -95,4 +97,38 @@ function cachePolicy(
     toolCalls: settings?.toolCalls ?? false,
     guardrails: JSON.stringify(hashes),
   };
+}
+
+// The guardrails of a workflow as the exchange runs them.
+
+/** One object for all requests of a workflow. */
+export interface GuardrailSteps {
+  readonly prompt: readonly GuardrailStep[];
+  /** For whole answers. */
+  readonly response: readonly GuardrailStep[];
+  /**
+   * Steps of the response phase that read a streamed answer: the stream is collected for them. A guardrail that also
+   * has a step in the stream phase runs only there.
+   */
+  readonly collected: readonly GuardrailStep[];
+  readonly stream: readonly GuardrailStep[];
+}
+
+export function guardrailSteps({ prompt, response, stream }: GuardrailChains): GuardrailSteps {
+  const ofResponse = response.flatMap(stepsIn);
+  const ofStream = stream.flatMap(stepsIn);
+  const streamed = new Set(ofStream.map(({ name }) => name));
+  return {
+    prompt: prompt.flatMap(stepsIn),
+    response: ofResponse,
+    collected: ofResponse.filter(({ name }) => !streamed.has(name)),
+    stream: ofStream,
+  };
+}
+
+function stepsIn({ step, guardrails }: ChainStep): GuardrailStep[] {
+  return guardrails.map(({ definition: { name, type, failMode, timeoutMs }, config: { mutating }, compiled }) => ({
+    ...{ name, type, step, failMode, timeoutMs, mutating },
+    guardrail: compiled,
+  }));
 }

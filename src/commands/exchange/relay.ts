@@ -1,12 +1,15 @@
 /**
- * How the exchange handles an answer: its bytes for the client, and its facts for the record. `unchangedRelay` and
- * `translatedRelay` make one from a reader and a writer (see answer/reader-and-writer.ts).
+ * How the exchange handles an answer: its bytes for the client, and its facts for the record. `unchangedRelay`
+ * makes one from an observer, `translatedRelay` from a reader and a writer.
  */
 import type { Frame } from '../../providers/sse.ts';
+import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { DeferredWork } from '../model-request/deferred-work.ts';
+import { type Answering, redacted } from '../model-request/redacted.ts';
+import { refusalFromUpstream } from '../model-request/refusal-from-upstream.ts';
 import type { EarlyEnd } from '../model-request/stream-refusals.ts';
 import type { TokenUsage } from '../model-request/usage.ts';
-import type { Refusal } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 import type { StorableResponse } from '../responses/storable-response.ts';
 
 /** The meaning of one frame of a provider's stream for the exchange. */
@@ -101,4 +104,200 @@ export class AnswerBlocked extends Error {
     super(refusal.message);
     this.refusal = refusal;
   }
+}
+
+// The two halves of an answer. A reader converts what the provider sends to events of one dialect. A writer converts
+// events of that dialect to the client's bytes. When the two dialects differ, the events are chat completion chunks;
+// when they match, the events are the dialect's own.
+// - `translatedRelay(reader, writer)`: every frame is parsed and written again. A step that changes the answer stands
+// between the two.
+// - `unchangedRelay(observer, writer)`: the provider's bytes pass unchanged. The observer parses only the frames that
+// contain something to record.
+
+/** Facts that the provider's answer states about itself. */
+interface AnswerFacts {
+  usage(): TokenUsage;
+  /** The id that the provider gave its answer; undefined when there is none. */
+  answerId?(): string | undefined;
+  /** The model that the answer names, for requests in which the gateway does not read the model. */
+  model?(): string | undefined;
+  /** The work that the provider continues after this answer; undefined for nearly every answer. */
+  deferredWork?(): DeferredWork | undefined;
+}
+
+export interface FrameEvents<Event> extends FrameOutcome {
+  /** In the order in which the provider sent them; empty for a frame without meaning. */
+  readonly events: readonly Event[];
+}
+
+/** The outcome of a frame without events, which reports a failure or cannot be read. */
+export function withoutEvents(outcome: FrameOutcome): FrameEvents<never> {
+  return { ...outcome, events: [] };
+}
+
+/** Converts the answer of a provider to events. It holds the state of one answer. */
+export interface AnswerReader<Event> extends AnswerFacts {
+  /**
+   * The whole answer, parsed, as an object of the events' dialect. The writer refuses an object that is not an
+   * answer.
+   */
+  whole(parsed: unknown): unknown;
+  events(frame: Frame): FrameEvents<Event>;
+}
+
+/** Passes the bytes of an answer unchanged when both dialects are the same. It holds the state of one answer. */
+export interface AnswerObserver extends AnswerFacts {
+  /** The whole answer, as the client gets it. */
+  whole(bytes: Buffer, parsed: unknown): Buffer;
+  frame(frame: Frame): FrameAnswer;
+}
+
+/** The result once no more frames follow: the last bytes of the client's stream, and the response to store. */
+export interface AnswerEnd {
+  /**
+   * The provider's stream ended normally: returns the rest of the client's stream. `cut` when it ended too early to
+   * be whole.
+   */
+  finish(): { readonly bytes?: Buffer; readonly cut: boolean };
+  /** The stream broke, or reported `refusal`: returns the error for the client. */
+  broken?(refusal: Refusal): Buffer | undefined;
+  /** The gateway ends the answer before its provider does: returns the rest of the client's stream. */
+  abandon?(end: EarlyEnd): Buffer | undefined;
+  /** A guardrail ended the answer: returns the rest of the client's stream, with the reason `content_filter`. */
+  filtered?(): Buffer | undefined;
+  /** Why the model stopped, as the client's dialect names it. */
+  finishReason?(): string | null;
+  /** The response object to keep, for dialects that have one. */
+  response?(): StorableResponse | undefined;
+}
+
+/** Converts events to the client's bytes. It holds the state of one answer. */
+export interface AnswerWriter<Event> extends AnswerEnd {
+  /** @param answer from the reader. @throws Refusal when it is not an answer */
+  whole(answer: unknown): Buffer;
+  /** The client's bytes for these events; undefined when there are none. */
+  events(events: readonly Event[]): Buffer | undefined;
+  /** An event ended the client's stream; later events of the provider are ignored. */
+  readonly ended?: boolean;
+}
+
+// An answer whose bytes pass unchanged, because the provider's dialect is the client's.
+
+/** @param end a writer that shares the observer's state, since it sees no events */
+export function unchangedRelay(observer: AnswerObserver, end: AnswerEnd): Relay {
+  return new UnchangedRelay(observer, end);
+}
+
+/** A class, so that its methods are not created again for each exchange: nearly every exchange has one. */
+class UnchangedRelay implements Relay {
+  readonly #observer: AnswerObserver;
+  readonly #end: AnswerEnd;
+
+  constructor(observer: AnswerObserver, end: AnswerEnd) {
+    this.#observer = observer;
+    this.#end = end;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    return this.#observer.whole(bytes, parsed);
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    return this.#observer.frame(frame);
+  }
+
+  finish(): { readonly bytes?: Buffer; readonly cut: boolean } {
+    return this.#end.finish();
+  }
+
+  broken(refusal: Refusal): Buffer | undefined {
+    return this.#end.broken?.(refusal);
+  }
+
+  abandon(end: EarlyEnd): Buffer | undefined {
+    return this.#end.abandon?.(end);
+  }
+
+  usage(): TokenUsage {
+    return this.#observer.usage();
+  }
+
+  deferredWork(): DeferredWork | undefined {
+    return this.#observer.deferredWork?.();
+  }
+
+  model(): string | undefined {
+    return this.#observer.model?.();
+  }
+
+  answerId(): string | undefined {
+    return this.#observer.answerId?.();
+  }
+
+  finishReason(): string | null {
+    return this.#end.finishReason?.() ?? null;
+  }
+
+  response(): StorableResponse | undefined {
+    return this.#end.response?.();
+  }
+}
+
+/** An answer that is read as events and written again in the client's dialect. */
+export function translatedRelay<Event>(reader: AnswerReader<Event>, writer: AnswerWriter<Event>): Relay {
+  return {
+    whole: (_bytes, parsed) => writer.whole(reader.whole(parsed)),
+    frame: (frame) => writtenFrame(reader, writer, frame),
+    finish: () => writer.finish(),
+    broken: (refusal) => writer.broken?.(refusal),
+    abandon: (end) => writer.abandon?.(end),
+    usage: () => reader.usage(),
+    deferredWork: () => reader.deferredWork?.(),
+    model: () => reader.model?.(),
+    answerId: () => reader.answerId?.(),
+    finishReason: () => writer.finishReason?.() ?? null,
+    response: () => writer.response?.(),
+  };
+}
+
+function writtenFrame<Event>(reader: AnswerReader<Event>, writer: AnswerWriter<Event>, frame: Frame): FrameAnswer {
+  const { events, terminal, record, refusal } = reader.events(frame);
+  const bytes = events.length === 0 ? undefined : writer.events(events);
+  return { bytes, terminal: terminal || writer.ended === true, record, refusal };
+}
+
+/** The failure that this part of a provider's stream reports, in its members or as an event named `error`. */
+export function failureIn(part: object, frame: Frame, provider: Answering): FrameAnswer | undefined {
+  return frame.event === 'error' || isErrorBody(part) ? reportedFailure(part, frame, provider) : undefined;
+}
+
+/** The failure that a provider reports in its stream. @param body its error, in OpenAI's form or as a plain string */
+export function reportedFailure(body: object, frame: Frame, provider: Answering): FrameAnswer {
+  const answer = { status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)), provider };
+  return {
+    terminal: true,
+    refusal: refusalFromUpstream(mapUpstreamError(answer)),
+    record: redacted(frame.raw, provider),
+  };
+}
+
+/** The failure of a stream with an event whose data is not JSON: a part of the answer is missing. */
+export function unreadableEvent(frame: Frame, provider: Answering): FrameAnswer {
+  if (frame.event === 'error') return reportedFailure({ message: frame.data }, frame, provider);
+  const { name } = provider;
+  const refusal = refusals.badAnswer(name, `The provider '${name}' sent a stream event that is not JSON.`);
+  return { terminal: true, refusal, record: redacted(frame.raw, provider) };
+}
+
+/** An answer that no provider gave, as the client gets it. */
+export function wholeOfGiven({ relay, whole }: GivenAnswer): Buffer {
+  const bytes = Buffer.from(JSON.stringify(whole));
+  return relay.whole(bytes, whole);
+}
+
+/** The whole stream. */
+export function streamOfGiven({ relay, events }: GivenAnswer): Buffer {
+  const data = [...events.map((event) => JSON.stringify(event)), '[DONE]'];
+  const bytes = data.map((one) => relay.frame({ raw: Buffer.from(`data: ${one}\n\n`), data: one }).bytes);
+  return Buffer.concat([...bytes, relay.finish().bytes].filter((one) => one !== undefined));
 }

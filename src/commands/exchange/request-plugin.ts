@@ -1,6 +1,12 @@
-/** A plugin that reads and changes requests before they are routed. The exchange knows no more of plugins. */
+/**
+ * A plugin that reads and changes requests before they are routed, and the changes that are recorded. The exchange knows
+ * no more of plugins.
+ */
+import type { z } from 'zod';
+import type { pluginApplied } from '../../events/catalogue/plugin.ts';
+import type { ParsedRequest } from '../model-request/parsed-request.ts';
 
-export interface PluginRequest {
+interface PluginRequest {
   /** For example `/v1/chat/completions`. */
   readonly endpoint: string;
   readonly method: string;
@@ -16,7 +22,7 @@ export interface PluginRequest {
   readonly clientIp: string | undefined;
 }
 
-export interface PluginRequestContext {
+interface PluginRequestContext {
   readonly requestId: string;
   /** Undefined where a plugin is checked. */
   readonly exchangeId?: string | undefined;
@@ -44,4 +50,30 @@ export interface RequestPlugin {
   readonly failMode: 'closed' | 'open';
   /** Undefined: no change. Rejects when it failed, with a message that holds no text of the request. */
   run(request: PluginRequest, context: PluginRequestContext): Promise<PluginRequestChanges | undefined>;
+}
+
+// What plugins changed in a request, applied the same way when it arrives and when it is resumed from the record.
+
+/** One plugin that changed or refused the request, or failed. */
+export type AppliedPlugin = z.infer<typeof pluginApplied.data>;
+
+/** The client's own values, for the record. */
+export interface BeforePlugins {
+  readonly headers: Record<string, string>;
+  readonly model: string;
+  readonly applied: readonly AppliedPlugin[];
+}
+
+export function changedHeaders(
+  given: Readonly<Record<string, string>>,
+  { headersSet, headersRemoved = [] }: AppliedPlugin,
+): Record<string, string> {
+  const headers = { ...given, ...headersSet };
+  for (const name of headersRemoved) delete headers[name];
+  return headers;
+}
+
+export function changedSelector(given: ParsedRequest, { model, provider }: AppliedPlugin): ParsedRequest {
+  if (model === undefined && provider === undefined) return given;
+  return { ...given, model: model ?? given.model, provider: provider ?? given.provider };
 }

@@ -1,7 +1,5 @@
 /** The relay of an object that a provider stores, or of its content. Nothing in it is a model's answer. */
-import type { AnswerEnd, AnswerObserver } from '../exchange/answer/reader-and-writer.ts';
-import { unchangedRelay } from '../exchange/answer/unchanged-relay.ts';
-import type { Relay } from '../exchange/relay.ts';
+import { type AnswerEnd, type AnswerObserver, type Relay, unchangedRelay } from '../exchange/relay.ts';
 import { unknownUsage } from '../model-request/usage.ts';
 
 const end: AnswerEnd = { finish: () => ({ cut: false }) };

@@ -15,7 +15,7 @@ import {
   CircuitBreakers,
   type CircuitState,
 } from '../exchange/attempts/circuit-breaker.ts';
-import type { RetryPolicy } from '../exchange/attempts/retry-policy.ts';
+import type { RetryPolicy } from '../exchange/attempts/retry-loop.ts';
 import type { Resilience } from '../exchange/pipeline/dependencies.ts';
 import { type Configuration, isSameConfiguration, type ProviderJournal } from './provider-journal.ts';
 

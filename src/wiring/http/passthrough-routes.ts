@@ -1,6 +1,6 @@
 /** `/p/{provider}/…`: a provider's own API, through the exchange pipeline. */
 import type { ModelAccess } from '../../commands/access/model-access.ts';
-import { mayBeReturned } from '../../commands/exchange/delivery/returned-headers.ts';
+import { mayBeReturned } from '../../commands/exchange/delivery/answer-headers.ts';
 import {
   passthroughDialect,
   refusedPassthrough,

@@ -1,13 +1,13 @@
 /** Reads the answer of a provider that speaks the Messages API, as events of that API. */
 
+import { ObservedMessage } from '../../../src/commands/exchange/dialects/messages/observed-message.ts';
+import { messagesFailureOf } from '../../../src/commands/exchange/dialects/messages/stream-failure.ts';
 import {
   type AnswerReader,
   type FrameEvents,
+  unreadableEvent,
   withoutEvents,
-} from '../../../src/commands/exchange/answer/reader-and-writer.ts';
-import { unreadableEvent } from '../../../src/commands/exchange/delivery/reported-failure.ts';
-import { ObservedMessage } from '../../../src/commands/exchange/dialects/messages/observed-message.ts';
-import { messagesFailureOf } from '../../../src/commands/exchange/dialects/messages/stream-failure.ts';
+} from '../../../src/commands/exchange/relay.ts';
 import { parseChunk } from '../../../src/commands/model-request/parse-chunk.ts';
 import type { Answering } from '../../../src/commands/model-request/redacted.ts';
 import type { TokenUsage } from '../../../src/commands/model-request/usage.ts';

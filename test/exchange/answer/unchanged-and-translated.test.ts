@@ -2,8 +2,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { translatedRelay } from '../../../src/commands/exchange/answer/translated-relay.ts';
-import { unchangedRelay } from '../../../src/commands/exchange/answer/unchanged-relay.ts';
 import { ObservedCompletion } from '../../../src/commands/exchange/dialects/chat/observed-completion.ts';
 import { ChatObserver } from '../../../src/commands/exchange/dialects/chat/observer.ts';
 import { ChatAnswerReader } from '../../../src/commands/exchange/dialects/chat/reader.ts';
@@ -17,7 +15,7 @@ import { ResponsesObserver } from '../../../src/commands/exchange/dialects/respo
 import { ResponsesReader } from '../../../src/commands/exchange/dialects/responses/reader.ts';
 import { ResponseFacts } from '../../../src/commands/exchange/dialects/responses/response-facts.ts';
 import { ResponsesWriter } from '../../../src/commands/exchange/dialects/responses/writer.ts';
-import type { Relay } from '../../../src/commands/exchange/relay.ts';
+import { type Relay, translatedRelay, unchangedRelay } from '../../../src/commands/exchange/relay.ts';
 import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/stream-refusals.ts';
 import type { Refusal } from '../../../src/commands/refusal.ts';
 import { createFrameSplitter } from '../../../src/providers/sse.ts';

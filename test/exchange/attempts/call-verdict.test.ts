@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { verdictOf } from '../../../src/commands/exchange/attempts/call-verdict.ts';
-import type { Outcome } from '../../../src/commands/exchange/outcome.ts';
+import { verdictOf } from '../../../src/commands/exchange/attempts/circuit-breaker.ts';
+import type { Outcome } from '../../../src/commands/exchange/plan.ts';
 import type { RefusedTarget } from '../../../src/commands/model-request/failed-target.ts';
 import { Refusal } from '../../../src/commands/refusal.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type RetryPolicy, retryDelay } from '../../../src/commands/exchange/attempts/retry-policy.ts';
+import { type RetryPolicy, retryDelay } from '../../../src/commands/exchange/attempts/retry-loop.ts';
 
 const policy: RetryPolicy = {
   maxRetries: 3,

@@ -77,10 +77,9 @@ describe('docs/architecture.md', () => {
     expect(rows.map(({ name }) => name)).toEqual(every);
   });
 
-  it('names the file of each step', async () => {
+  it('names the file of each step', () => {
     for (const { name, file } of rows) {
-      const module: Record<string, unknown> = await import(join(root, 'src/commands/exchange', file));
-      expect(module[name], file).toMatchObject({ name });
+      expect(readFileSync(join(root, 'src/commands/exchange', file), 'utf8'), file).toContain(`  name: '${name}',`);
     }
   });
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { missingTokens } from '../../../src/commands/exchange/record/estimate-usage.ts';
-import { OutputCount } from '../../../src/commands/exchange/record/output-count.ts';
+import { missingTokens, OutputCount } from '../../../src/commands/exchange/record/spending.ts';
 import { readUsage, unknownUsage } from '../../../src/commands/model-request/usage.ts';
 
 function tokensOf(dialect: string, ...bodies: (string | undefined)[]): number {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { cutContent, KEPT_BODY_BYTES } from '../../../src/commands/exchange/record/refused-content.ts';
+import { cutContent, KEPT_BODY_BYTES } from '../../../src/commands/exchange/record/end-events.ts';
 import { requestPartReceived } from '../../../src/events/catalogue/exchange.ts';
 
 const part = (name: string, value: string) =>

@@ -14,10 +14,7 @@ import { refusalAsSent, refusalFromFailure, refusalFromUpstream } from '../../mo
 import { streamTooLong } from '../../model-request/stream-refusals.ts';
 import { errorBody, MAX_ERROR_BYTES, parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { Refusal, refusals } from '../../refusal.ts';
-import { missingIn } from '../answer-shape.ts';
-import { type BeforeFirstByte, opening } from '../delivery/opening.ts';
-import { relayBytes } from '../delivery/relay-bytes.ts';
-import { relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
+import { type BeforeFirstByte, opening, relayBytes, relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
 import {
   type Answered,
   type AttemptEnd,
@@ -25,12 +22,15 @@ import {
   type BlockedAnswer,
   type FailedAttempt,
   type FailedUpload,
+  type ForwardPlan,
+  type ModelPlan,
+  missingIn,
   nothingYet,
   type OpenAnswer,
+  type Plan,
   type WholeAnswer,
-} from '../outcome.ts';
-import type { ForwardPlan, ModelPlan, Plan } from '../plan.ts';
-import { countedAnswer } from '../record/output-count.ts';
+} from '../plan.ts';
+import { countedAnswer } from '../record/spending.ts';
 import { AnswerBlocked, type LiveRelay } from '../relay.ts';
 
 /** @throws LogUnavailable */

@@ -8,6 +8,8 @@
  * A call holds a permit, which belongs to the state in which it was given. When the breaker has changed its state
  * since, the end of the call has no effect: it does not describe the provider's current state.
  */
+import type { Refusal } from '../../refusal.ts';
+import type { Outcome } from '../plan.ts';
 
 export interface CircuitBreakerPolicy {
   readonly enabled: boolean;
@@ -39,7 +41,7 @@ export interface CircuitPermit {
   end(verdict: Verdict): void;
 }
 
-export type Permission =
+type Permission =
   | { readonly permit: CircuitPermit }
   /** No call may be made now; `waitMs` is the time in milliseconds until the next try. */
   | { readonly permit: undefined; readonly waitMs: number };
@@ -282,4 +284,40 @@ export class CircuitBreaker {
     this.#generation += 1;
     this.#onChange(state, this.#failures);
   }
+}
+
+// How the end of a call counts for the circuit breaker of its provider. Pure, and the only place that decides it.
+
+/** The provider limits a caller (429: see paused-credentials.ts), or does not have the operation (501). */
+const NEUTRAL_STATUSES = new Set([429, 501]);
+
+/**
+ * `failed`: the provider gave no answer, a malformed one, or one whose status the policy names. A status below 500
+ * that the policy does not name is `succeeded`: the provider works, and the request was at fault.
+ */
+export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPolicy, 'isFailure'>): Verdict {
+  switch (outcome.kind) {
+    case 'whole':
+    case 'streamed':
+    case 'blocked':
+      return 'succeeded';
+    case 'abandoned':
+      return 'neutral';
+    case 'broken':
+      return ofBrokenStream(outcome.refusal);
+    case 'refused': {
+      const { status, failure, isMalformed, reason } = outcome;
+      if (reason !== undefined || failure === 'aborted') return 'neutral';
+      if (status !== undefined && NEUTRAL_STATUSES.has(status)) return 'neutral';
+      // The length of an answer depends on the request, not on the provider's health.
+      if (failure === 'too_large') return 'neutral';
+      return isMalformed || status === undefined || isFailure(status) ? 'failed' : 'succeeded';
+    }
+  }
+}
+
+/** A stream may also report after its start that the request was at fault, or that a limit was reached. */
+function ofBrokenStream({ status, code }: Refusal): Verdict {
+  if (NEUTRAL_STATUSES.has(status) || code === 'answer_too_large' || code === 'answer_too_long') return 'neutral';
+  return status < 500 ? 'succeeded' : 'failed';
 }

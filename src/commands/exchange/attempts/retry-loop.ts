@@ -3,17 +3,14 @@ import { attemptFailed, attemptStarted, costReserved } from '../../../events/cat
 import type { ReservationOnLog } from '../../model-request/admission.ts';
 import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet } from '../outcome.ts';
-import type { Plan } from '../plan.ts';
+import type { ExchangeScope } from '../exchange-record.ts';
+import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet, type Plan } from '../plan.ts';
 import type { LiveRelay } from '../relay.ts';
-import type { ExchangeScope } from '../scope.ts';
 import { callProvider } from './call-provider.ts';
-import { verdictOf } from './call-verdict.ts';
-import type { CalledBy, CircuitBreakers } from './circuit-breaker.ts';
-import { type RetryPolicy, retryDelay } from './retry-policy.ts';
+import { type CalledBy, type CircuitBreakers, verdictOf } from './circuit-breaker.ts';
 import type { SentRequests } from './sent-requests.ts';
 
-export interface AttemptsOptions extends AttemptOptions {
+interface AttemptsOptions extends AttemptOptions {
   readonly plan: Plan;
   /** Calls made before this one, when the exchange is resumed or has called another target. */
   readonly attemptsBefore: number;
@@ -203,4 +200,40 @@ function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: A
   if (status === 429 && !options.retriesRateLimits) return undefined;
   const attempt = { attempt: tries, status, transport: failure?.kind, retryAfterMs };
   return retryDelay(attempt, options.retry, options.random);
+}
+
+/** Whether a failed attempt is repeated, and after which delay. Pure. */
+export interface RetryPolicy {
+  readonly maxRetries: number;
+  readonly initialBackoffMs: number;
+  readonly maxBackoffMs: number;
+  readonly factor: number;
+  /** Share of the wait that is random, 0 to 1. */
+  readonly jitter: number;
+  /** Provider statuses after which an attempt is repeated. Connection failures always are. */
+  readonly onStatuses: readonly number[];
+}
+
+interface AttemptFailure {
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly status?: number;
+  /** The provider could not be reached, or broke off before it answered. */
+  readonly transport?: 'unreachable' | 'broken' | 'timeout' | 'idle' | 'too_large' | 'aborted';
+  readonly retryAfterMs?: number;
+}
+
+/** The wait before the next attempt in milliseconds; undefined when there is none. */
+export function retryDelay(failed: AttemptFailure, policy: RetryPolicy, random: () => number): number | undefined {
+  if (failed.attempt > policy.maxRetries) return undefined;
+  const mayRetry =
+    failed.status === undefined
+      ? failed.transport === 'unreachable' || failed.transport === 'broken'
+      : policy.onStatuses.includes(failed.status);
+  if (!mayRetry) return undefined;
+  const backoff = Math.min(policy.initialBackoffMs * policy.factor ** (failed.attempt - 1), policy.maxBackoffMs);
+  const wait = Math.max(0, backoff * (1 + policy.jitter * (2 * random() - 1)));
+  if (failed.retryAfterMs === undefined) return Math.min(wait, policy.maxBackoffMs);
+  // A provider whose `Retry-After` exceeds the maximum backoff is not called again.
+  return failed.retryAfterMs > policy.maxBackoffMs ? undefined : Math.max(failed.retryAfterMs, 0);
 }

@@ -34,12 +34,9 @@ import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import { deliveredAnswer } from '../guarding/delivered-answer.ts';
 import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
-import type { Received } from '../outcome.ts';
-import { changedSelector } from '../plugin-changes.ts';
-import { noteConversationTurn } from '../record/append-conversation-turn.ts';
+import type { Received } from '../plan.ts';
 import * as events from '../record/end-events.ts';
-import { missingTokens } from '../record/estimate-usage.ts';
-import { countWhole, OutputCount } from '../record/output-count.ts';
+import { noteConversationTurn } from '../record/end-events.ts';
 import {
   clientHeadersOf,
   type Dialects,
@@ -51,8 +48,9 @@ import {
   relayOfRecorded,
 } from '../record/read-exchange.ts';
 import type { ReplayDependencies } from '../record/replay-answer.ts';
-import { partOf, priced, withinLimit } from '../record/spending.ts';
+import { countWhole, missingTokens, OutputCount, partOf, priced, withinLimit } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
+import { changedSelector } from '../request-plugin.ts';
 import { type EndedAs, endedAs, type LeftClient, type LeftOpen, wasCancelled } from './left-open.ts';
 import type { ResumableExchange } from './resumable-exchange.ts';
 

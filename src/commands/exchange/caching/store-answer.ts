@@ -5,7 +5,7 @@ import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import type { AttemptEnd } from '../outcome.ts';
+import type { AttemptEnd } from '../plan.ts';
 import type { Flight } from './flights.ts';
 import type { ResponseCache } from './response-cache.ts';
 import type { EmbeddedQuestion } from './semantic-question.ts';

@@ -4,18 +4,17 @@
  */
 import { chunkReceived, costReserved } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
-import { ProviderFailure } from '../../../providers/provider.ts';
+import { ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
 import { type Frame, isFiller } from '../../../providers/sse.ts';
 import { createSplitter, streamFormatOf } from '../../../providers/stream-splitter.ts';
+import type { Client } from '../../model-request/client.ts';
 import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
 import { earlyEnd, streamIncomplete, streamTooLarge, streamTooLong } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import type { AttemptOptions } from '../outcome.ts';
-import type { Plan } from '../plan.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { AttemptOptions, Plan, Received, StreamLimits } from '../plan.ts';
 import type { FrameAnswer, GuardrailEnd, LiveRelay } from '../relay.ts';
 import { headersOfAnyProvider } from './answer-headers.ts';
-import { Heartbeat } from './heartbeat.ts';
-import type { BytesRelayOptions } from './relay-bytes.ts';
 
 /** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
@@ -41,7 +40,7 @@ export type StreamEnd =
   /** The client left, or the gateway stops. */
   | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
 
-export interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
+interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
   readonly relay: LiveRelay;
   readonly plan: Pick<Plan, 'relay' | 'calls'>;
   readonly provider: string;
@@ -291,5 +290,111 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     return await ended();
   } finally {
     heartbeat.stop();
+  }
+}
+
+/**
+ * Relays an answer that is not an event stream: each piece is recorded, then passed on. The newest piece is held back
+ * until another follows, so that the last one is sent only when everything is on disk.
+ */
+interface BytesRelayOptions {
+  readonly reply: ProviderReply;
+  readonly record: ExchangeRecord;
+  readonly client: Client;
+  readonly attempt: number;
+  readonly received: Received;
+  readonly keepBodies: boolean;
+  readonly headers: Record<string, string>;
+  readonly beforeFirstByte: BeforeFirstByte;
+  readonly streamLimits: StreamLimits;
+  /** Called with each piece before it is passed on. */
+  onPiece?(piece: Buffer): void;
+}
+
+/**
+ * @returns the piece held back, to be sent after the end is recorded; undefined when the answer was empty
+ * @throws LogUnavailable, ProviderFailure
+ */
+export async function relayBytes(options: BytesRelayOptions): Promise<Buffer | undefined> {
+  const { reply, record, client, attempt, received, keepBodies } = options;
+  let held: Buffer | undefined;
+  let begun = false;
+  await reply.body.pieces(async (piece) => {
+    received.firstByteMs ??= record.elapsed();
+    options.onPiece?.(piece);
+    const data = { attempt, index: received.chunks };
+    record.note(chunkReceived.create(data, record.context, keepBodies ? piece : undefined));
+    received.chunks += 1;
+    received.bytes += piece.length;
+    const previous = held;
+    held = piece;
+    if (previous === undefined) return;
+    await record.flush('written');
+    if (!begun) {
+      begun = true;
+      await options.beforeFirstByte();
+      client.begin(reply.status, options.headers);
+    }
+    await client.write(previous);
+  });
+  return held;
+}
+
+// An answer that is relayed in two parts: up to its first byte, after which no other provider is called, and the
+// rest.
+
+/** Called once, before the first byte is sent to the client. Nothing may be sent until the promise has resolved. */
+export type BeforeFirstByte = () => Promise<void>;
+
+interface Opening<End> {
+  /**
+   * `opened` when the first byte is ready; the end of the answer when it ended before that. Rejects when the relay
+   * fails.
+   */
+  readonly first: Promise<'opened' | End>;
+  /** Lets the bytes pass to the client. Resolves with the end of the answer. */
+  deliver(): Promise<End>;
+}
+
+/** @param relay resolves with the end of the answer */
+export function opening<End extends object>(relay: (beforeFirstByte: BeforeFirstByte) => Promise<End>): Opening<End> {
+  const first = Promise.withResolvers<'opened' | End>();
+  const gate = Promise.withResolvers<void>();
+  const whole = relay(() => {
+    first.resolve('opened');
+    return gate.promise;
+  });
+  whole.then(first.resolve, first.reject);
+  return {
+    first: first.promise,
+    deliver() {
+      gate.resolve();
+      return whole;
+    },
+  };
+}
+
+// Keeps an event stream alive while no bytes are sent, so that proxies do not close its connection.
+
+/** A client that receives no bytes for this long receives a comment. */
+const HEARTBEAT_MS = 15_000;
+const COMMENT = Buffer.from(': keep-alive\n\n');
+
+export class Heartbeat {
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param send called with a comment after each 15 s without `sent` */
+  constructor(send: (comment: Buffer) => void) {
+    this.#timer = setInterval(() => send(COMMENT), HEARTBEAT_MS);
+  }
+
+  /** Bytes were sent: the 15 s begin again. */
+  sent(): void {
+    this.#timer?.refresh();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 }

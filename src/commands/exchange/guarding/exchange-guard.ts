@@ -14,7 +14,7 @@ import { Placeholders, type RecordedPlaceholder } from '../../guardrails/placeho
 import { earlyEnd } from '../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import type { GuardrailSteps } from '../guardrail-steps.ts';
+import type { GuardrailSteps } from '../policy.ts';
 
 export interface GuardParts {
   readonly steps: GuardrailSteps;

@@ -6,11 +6,9 @@ import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { Sight } from '../../visibility.ts';
-import type { AnswerWriter } from '../answer/reader-and-writer.ts';
-import type { PastAttempt } from '../dialect.ts';
+import type { EarlierTurns, PastAttempt } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import type { EarlierTurns } from '../history.ts';
-import type { GivenAnswer } from '../relay.ts';
+import type { AnswerWriter, GivenAnswer } from '../relay.ts';
 
 export interface GuardedEndpoint {
   readonly bodies: GuardedBodies;

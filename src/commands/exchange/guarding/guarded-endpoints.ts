@@ -18,7 +18,6 @@ import { mergeHistory, replayed } from '../../responses/history.ts';
 import { inputItems } from '../../responses/input-items.ts';
 import { responseIdOf } from '../../responses/response-id.ts';
 import type { Sight } from '../../visibility.ts';
-import type { AnswerWriter } from '../answer/reader-and-writer.ts';
 import type { ExchangeDialect, PastAttempt } from '../dialect.ts';
 import { ChatWriter } from '../dialects/chat/writer.ts';
 import { forwardRelay } from '../dialects/forward/forward-relay.ts';
@@ -26,6 +25,7 @@ import { MessagesWriter } from '../dialects/messages/writer.ts';
 import { shellOf } from '../dialects/responses/responses-dialect.ts';
 import { ResponsesWriter } from '../dialects/responses/writer.ts';
 import type { Dialects } from '../record/read-exchange.ts';
+import type { AnswerWriter } from '../relay.ts';
 import type { GuardedAnswers, GuardedEndpoint, MergedRequest, MergeInput } from './guarded-endpoint.ts';
 
 export type GuardedEndpoints = ReadonlyMap<string, GuardedEndpoint>;

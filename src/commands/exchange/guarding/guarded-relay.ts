@@ -22,17 +22,18 @@ import { type EarlyEnd, streamIncomplete } from '../../model-request/stream-refu
 import type { TokenUsage } from '../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
-import type { AnswerWriter } from '../answer/reader-and-writer.ts';
-import { streamOfGiven, wholeOfGiven } from '../delivery/given-answer.ts';
 import type { PastAttempt } from '../dialect.ts';
 import {
   AnswerBlocked,
+  type AnswerWriter,
   type FrameAnswer,
   type GuardrailEnd,
   joined,
   type LiveRelay,
   type Relay,
   type StreamFinish,
+  streamOfGiven,
+  wholeOfGiven,
 } from '../relay.ts';
 import { type ExchangeGuard, refusalOfPhase } from './exchange-guard.ts';
 import type { GuardedAnswers, GuardedEndpoint } from './guarded-endpoint.ts';

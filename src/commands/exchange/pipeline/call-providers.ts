@@ -21,13 +21,11 @@ import { announcePendingResponse, newPendingResponse } from '../background/annou
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
 import { pastAttempt, planWithGuard } from '../guarding/guarded-plan.ts';
-import type { AttemptEnd, CallResult } from '../outcome.ts';
-import type { Plan } from '../plan.ts';
+import type { AttemptEnd, CallResult, Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
-import type { Admitted } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
-import type { Step } from './step.ts';
+import type { Admitted, Step } from './running-exchange.ts';
 
 // Limits the length of the answers in the request to a provider, in the provider's dialect, to what a budget covers.
 

@@ -17,20 +17,16 @@ import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts
 import type { ResponseCache } from '../caching/response-cache.ts';
 import { type CachePlace, noteCached } from '../caching/store-answer.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
-import { replayHeaders } from '../delivery/deliver-replay.ts';
-import { streamOfGiven, wholeOfGiven } from '../delivery/given-answer.ts';
-import { NO_ATTEMPT, sendWhole, wholeContentType } from '../delivery/send-whole.ts';
 import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
 import { pastAttempt } from '../guarding/guarded-plan.ts';
-import type { Answered, AttemptEnd } from '../outcome.ts';
-import { noteConversationTurn } from '../record/append-conversation-turn.ts';
+import type { Answered, AttemptEnd } from '../plan.ts';
 import * as events from '../record/end-events.ts';
-import { estimateUsage } from '../record/estimate-usage.ts';
-import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
-import { completeCachedAnswer } from './complete-cached-answer.ts';
+import { noteConversationTurn } from '../record/end-events.ts';
+import { estimateUsage, noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
+import { streamOfGiven, wholeOfGiven } from '../relay.ts';
+import { completeCachedAnswer, NO_ATTEMPT, replayHeaders, sendError, sendWhole, wholeContentType } from './deliver.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { RunningExchange } from './running-exchange.ts';
-import { sendError } from './send-error.ts';
 
 interface Completing extends Spender {
   readonly guard: ExchangeGuard | undefined;

@@ -21,10 +21,9 @@ import {
 } from '../caching/semantic-question.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { CachePolicy } from '../policy.ts';
-import type { Guarded } from './context.ts';
+import { makeClaim } from './admit.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
-import { makeClaim } from './make-claim.ts';
-import type { Step } from './step.ts';
+import type { Guarded, Step } from './running-exchange.ts';
 
 // A client for whose answer other requests wait.
 

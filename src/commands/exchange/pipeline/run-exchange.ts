@@ -1,23 +1,32 @@
-/** Runs one model request through the steps of the pipeline. */
+/** Runs one model request through the steps of the pipeline, and after a restart a background response. */
+
+import { exchangeResumed } from '../../../events/catalogue/exchange.ts';
 import { EventTooLarge, LogUnavailable } from '../../../events/log.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
+import { responseCancelled } from '../../model-request/stream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
+import { isPending } from '../../responses/pending-response.ts';
+import { responseIdOf } from '../../responses/response-id.ts';
+import { everything } from '../../visibility.ts';
 import type { Answer, DeliveredAnswer } from '../answer-source.ts';
-import { noteOutcome } from '../background/announce-pending-response.ts';
+import {
+  inProgressWrite,
+  noteOutcome,
+  type PendingResponse,
+  storedPendingResponse,
+} from '../background/announce-pending-response.ts';
+import type { ResumableExchange } from '../background/resumable-exchange.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
-import { isOfRequest } from '../record/refused-content.ts';
+import { isOfRequest } from '../record/end-events.ts';
+import { noteReceived } from './admit.ts';
 import { complete } from './complete.ts';
-import type { Stage } from './context.ts';
-import { deliver } from './deliver.ts';
+import { deliver, sendError } from './deliver.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
-import { noteReceived } from './record-request.ts';
-import { RunningExchange } from './running-exchange.ts';
-import { sendError } from './send-error.ts';
-import { isAnswer } from './step.ts';
+import { isAnswer, RunningExchange, type Stage } from './running-exchange.ts';
 import { steps } from './steps.ts';
 
 /** Never rejects: in every case the client gets an answer or an error, and the end of the exchange is recorded. */
@@ -35,7 +44,7 @@ export function runExchange(
 }
 
 /** Never rejects. */
-export async function runPipeline(exchange: RunningExchange, deps: ExchangeDependencies): Promise<void> {
+async function runPipeline(exchange: RunningExchange, deps: ExchangeDependencies): Promise<void> {
   const { record, scope } = exchange;
   let reached: Stage | Answer = { exchange };
   let parsedRequest: ParsedRequest | undefined;
@@ -167,4 +176,46 @@ function refusalOf(
     return refusals.backgroundNotConfirmed(pendingResponse.id, error);
   }
   return called ? refusals.answerNotRecorded(error) : refusals.logUnavailable(error);
+}
+
+// After a restart: generates a background response of which no chunk was recorded. It can be cancelled or deleted at
+// any time, also before its provider is known to be available.
+
+/** Never rejects. */
+export async function resumeExchange(resumable: ResumableExchange, deps: ExchangeDependencies): Promise<void> {
+  const { record, resumed, recordedAfter } = resumable;
+  deps.open.begun(record.stream, recordedAfter);
+  const id = responseIdOf(record.id);
+  const client = deps.detached.detach(resumable.client, id);
+  try {
+    record.note(exchangeResumed.create({ attempts: resumed.attempts }, record.context));
+    const pending = await takeOver(id, resumable, deps);
+    if (pending !== undefined) {
+      const exchange = new RunningExchange({ ...resumable, client }, resumed);
+      exchange.pendingResponse = pending;
+      return await runPipeline(exchange, deps);
+    }
+    events.noteFailed(record, responseCancelled(), { status: 0, reason: 'cancelled', chunks: 0 });
+    await record.flush('durable');
+  } catch (error) {
+    if (error instanceof LogUnavailable) deps.open.leftOpen(record.stream);
+    else deps.failed(error);
+  }
+  deps.open.over(record.stream);
+  deps.detached.over(id);
+}
+
+/**
+ * Records the new state of the pending response and returns it; undefined when the response has ended already.
+ * @throws LogUnavailable
+ */
+async function takeOver(
+  id: string,
+  { record }: ResumableExchange,
+  deps: ExchangeDependencies,
+): Promise<PendingResponse | undefined> {
+  const stored = await deps.archive.find(id, everything);
+  if (stored === undefined || !isPending(stored)) return undefined;
+  const pending = storedPendingResponse(stored, record);
+  return (await record.flushIf(inProgressWrite(pending, stored))) ? pending : undefined;
 }

@@ -1,16 +1,24 @@
-/** One exchange while it runs. */
+/** One exchange while it runs, and the input and result of each step of the pipeline. */
+
+import type { Ticket } from '../../model-request/admission.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
+import type { Route } from '../../model-request/routing-types.ts';
 import type { Target } from '../../model-request/target.ts';
+import type { Answer, OwnAnswer, ProviderAnswer } from '../answer-source.ts';
 import type { SentRequests } from '../attempts/sent-requests.ts';
 import type { PendingResponse } from '../background/announce-pending-response.ts';
 import type { NewExchange, Resumed } from '../background/resumable-exchange.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
-import type { ExchangeDialect } from '../dialect.ts';
-import type { ExchangeRecord } from '../exchange-record.ts';
-import type { BeforePlugins } from '../plugin-changes.ts';
-import { ExchangeScope } from '../scope.ts';
-import type { GuardedRequest } from './guarded-request.ts';
+import type { EarlierTurns, ExchangeDialect } from '../dialect.ts';
+import { type ExchangeRecord, ExchangeScope } from '../exchange-record.ts';
+import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
+import type { GuardedEndpoint } from '../guarding/guarded-endpoint.ts';
+import type { ExchangePolicy } from '../policy.ts';
+import type { KeyClaim } from '../record/idempotency-key.ts';
+import type { BeforePlugins } from '../request-plugin.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
 
 export class RunningExchange {
   readonly dialect: ExchangeDialect;
@@ -46,4 +54,112 @@ export class RunningExchange {
     this.resumed = resumed;
     this.gateway = gateway;
   }
+}
+
+/** The result of each step of the pipeline: one type per stage, which extends the one before. */
+export interface Arrived {
+  readonly exchange: RunningExchange;
+}
+
+export interface RequestParsed extends Arrived {
+  readonly parsedRequest: ParsedRequest;
+}
+
+export interface KeyLookedUp extends RequestParsed {
+  /** The claim to append with the request; undefined for a request without an idempotency key. */
+  readonly claim: KeyClaim | undefined;
+}
+
+export interface Routed extends KeyLookedUp {
+  readonly route: Route;
+  /** Whether the model determined the candidates, and not the route of the request. */
+  readonly isByModel: boolean;
+}
+
+export interface Governed extends Routed {
+  readonly policy: ExchangePolicy;
+}
+
+export interface Recorded extends Governed {
+  /** `request.received` is noted, and goes to the log with the next append. */
+  readonly isRecorded: true;
+}
+
+export interface WithHistory extends Recorded {
+  /** Undefined when the request continues nothing. */
+  readonly history: EarlierTurns | undefined;
+}
+
+export interface Guarded extends WithHistory {
+  /** The request as its guardrails let it pass; undefined when no guardrail runs. */
+  readonly guarded?: GuardedRequest | undefined;
+}
+
+export interface Admitted extends Guarded {
+  /** The reservation; released by the scope of the exchange. */
+  readonly ticket: Ticket;
+}
+
+export type Stage =
+  | Arrived
+  | RequestParsed
+  | KeyLookedUp
+  | Routed
+  | Governed
+  | Recorded
+  | WithHistory
+  | Guarded
+  | Admitted;
+
+/** A request as the guardrails of the prompt phase let it pass. */
+export interface GuardedRequest {
+  readonly guard: ExchangeGuard;
+  readonly endpoint: GuardedEndpoint;
+  /** The request to send. */
+  readonly parsedRequest: ParsedRequest;
+  readonly body: Buffer;
+  readonly headers: Record<string, string>;
+  readonly merged: { readonly earlier: number } | undefined;
+  /** The turns that the provider looks up itself. */
+  readonly history: EarlierTurns | undefined;
+  /** The answer of a guardrail, in place of a provider's. */
+  readonly answer: OwnAnswer['given'] | undefined;
+}
+
+/**
+ * One step of the pipeline. It returns the input of the next step, or an answer, with which the pipeline continues at
+ * `deliver`. It does not call another step. @throws Refusal, LogUnavailable
+ */
+export interface Step<In extends Arrived, Out extends Stage | Answer> {
+  readonly name: string;
+  run(context: In, deps: ExchangeDependencies): Out | Answer | Promise<Out | Answer>;
+}
+
+/** A step as the pipeline runs it. `inOrder` checks its input type at compile time. */
+interface AnyStep {
+  readonly name: string;
+  run(context: never, deps: ExchangeDependencies): Stage | Answer | Promise<Stage | Answer>;
+}
+
+type Steps = readonly [
+  Step<Arrived, RequestParsed>,
+  Step<RequestParsed, RequestParsed>,
+  Step<RequestParsed, KeyLookedUp>,
+  Step<KeyLookedUp, Routed>,
+  Step<Routed, Governed>,
+  Step<Governed, Recorded>,
+  Step<Recorded, WithHistory>,
+  Step<WithHistory, Guarded>,
+  Step<Guarded, Guarded>,
+  Step<Guarded, Admitted>,
+  Step<Admitted, ProviderAnswer | OwnAnswer>,
+];
+
+/** The steps of the pipeline, each of which takes the result of the step before. */
+export function inOrder(...steps: Steps): readonly AnyStep[] {
+  return steps;
+}
+
+export function isAnswer(value: Stage | Answer): value is Answer {
+  return 'source' in value;
 }

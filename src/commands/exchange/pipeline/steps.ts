@@ -18,29 +18,32 @@ import type { OwnAnswer } from '../answer-source.ts';
 import { ExchangeGuard, refusalOfPhase } from '../guarding/exchange-guard.ts';
 import type { GuardedEndpoint, MergedRequest } from '../guarding/guarded-endpoint.ts';
 import { withoutCarried } from '../guarding/without-carried.ts';
-import type { GuardrailSteps } from '../guardrail-steps.ts';
-import { type AppliedPlugin, changedHeaders, changedSelector } from '../plugin-changes.ts';
-import type { ExchangePolicy } from '../policy.ts';
-import type { PluginRequestChanges, RequestPlugin } from '../request-plugin.ts';
-import { admit, ticketFor } from './admit.ts';
+import type { ExchangePolicy, GuardrailSteps } from '../policy.ts';
+import {
+  type AppliedPlugin,
+  changedHeaders,
+  changedSelector,
+  type PluginRequestChanges,
+  type RequestPlugin,
+} from '../request-plugin.ts';
+import { admit, claimKey, noteReceived, record, ticketFor } from './admit.ts';
 import { callProviders } from './call-providers.ts';
-import { claimKey } from './claim-key.ts';
-import type {
-  Arrived,
-  Governed,
-  Guarded,
-  KeyLookedUp,
-  Recorded,
-  RequestParsed,
-  Routed,
-  WithHistory,
-} from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
-import type { GuardedRequest } from './guarded-request.ts';
 import { cachePolicyOf, readCache } from './read-cache.ts';
-import { noteReceived, record } from './record-request.ts';
-import type { RunningExchange } from './running-exchange.ts';
-import { inOrder, type Step } from './step.ts';
+import {
+  type Arrived,
+  type Governed,
+  type Guarded,
+  type GuardedRequest,
+  inOrder,
+  type KeyLookedUp,
+  type Recorded,
+  type RequestParsed,
+  type Routed,
+  type RunningExchange,
+  type Step,
+  type WithHistory,
+} from './running-exchange.ts';
 
 /**
  * Evaluates the guardrails of the prompt phase on the whole request, earlier turns included. Limits and exhausted

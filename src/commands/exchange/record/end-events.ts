@@ -1,14 +1,17 @@
 /** The events that end an exchange. Every way an exchange can end is a function here. */
+
+import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import * as events from '../../../events/catalogue/exchange.ts';
+import { requestPartReceived, requestReceived, requestRefused } from '../../../events/catalogue/exchange.ts';
 import { responseStored } from '../../../events/catalogue/response.ts';
-import type { EventContext, NewEvent } from '../../../events/event.ts';
-import { streamName } from '../../../events/event.ts';
+import { type EventContext, type NewEvent, streamName } from '../../../events/event.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { usdOf } from '../../budgets/money.ts';
 import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
+import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { idsAnswered } from '../../model-request/references.ts';
 import { contradictionIn, withThinking } from '../../model-request/usage.ts';
 import type { PricedUsage, UsageCost } from '../../pricing/pricing.ts';
@@ -16,10 +19,11 @@ import type { Refusal } from '../../refusal.ts';
 import type { StoredResponse } from '../../responses/archive.ts';
 import { itemWrites } from '../../responses/item-index.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
-import { contextFor, creatorFact, type Owner } from '../../visibility.ts';
+import { contextFor, creatorFact, type Owner, type Sight } from '../../visibility.ts';
+import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import type { Received } from '../outcome.ts';
-import { cutContent, isOfRequest } from './refused-content.ts';
+import type { Received } from '../plan.ts';
+import type { Relay } from '../relay.ts';
 
 /** When the request itself is at fault and nothing is recorded yet, its content is cut. */
 export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
@@ -249,4 +253,69 @@ export function outputOf({ json, output }: StorableResponse): readonly unknown[]
   if (output !== undefined) return output;
   const response = parseExactly(json);
   return isObject(response) && Array.isArray(response.output) ? response.output : [];
+}
+
+/** Notes the conversation turn of a completed exchange, to be appended with its end. */
+export async function noteConversationTurn(
+  dialect: ExchangeDialect | undefined,
+  parsedRequest: ParsedRequest,
+  relay: Pick<Relay, 'response'>,
+  record: ExchangeRecord,
+  by: { readonly sight: Sight; readonly placeholders?: readonly RecordedPlaceholder[] | undefined },
+): Promise<void> {
+  const { id, context } = record;
+  const writes = dialect?.turn?.(parsedRequest, relay, { id, context, ...by });
+  if (writes === undefined) return;
+  for (const write of await writes) record.addWrite(write);
+}
+
+// What is recorded of a request that the gateway itself refused: the caller, the kind of request, and the beginning
+// of its content. A key that is over its limit, or may not use the model, must not be able to fill the log. Pure.
+
+/** Limit for the body, or for all text fields of a form together. */
+export const KEPT_BODY_BYTES = 4096;
+/** Limit for the model's name and for the error's message, which may repeat that name. */
+const KEPT_TEXT_LENGTH = 1024;
+
+/** Whether the request is at fault: its access, a limit, a budget, or its content. */
+export function isOfRequest({ status }: Pick<Refusal, 'status'>): boolean {
+  return status < 500 || status === 501;
+}
+
+/**
+ * The events of a refused request, with their content cut. The size and SHA-256 of a cut body are recorded beside it.
+ */
+export function cutContent(events: readonly NewEvent[]): NewEvent[] {
+  let room = KEPT_BODY_BYTES;
+  return events.map((event) => {
+    if (event.type === requestReceived.type) return cutReceived(event);
+    if (event.type === requestRefused.type) return withText(event, 'message');
+    if (event.type !== requestPartReceived.type) return withText(event, 'requested');
+    const value: unknown = Reflect.get(event.data, 'value');
+    if (typeof value !== 'string') return event;
+    const bytes = Buffer.from(value);
+    const kept = Math.min(room, bytes.length);
+    room -= kept;
+    if (kept === bytes.length) return event;
+    const cut = { value: bytes.subarray(0, kept).toString(), sha256: sha256(bytes) };
+    return { ...event, data: { ...event.data, ...cut } };
+  });
+}
+
+function cutReceived(event: NewEvent): NewEvent {
+  const { body } = event;
+  const short = withText(event, 'model');
+  if (body === undefined || body.length <= KEPT_BODY_BYTES) return short;
+  const data = { ...short.data, bodyBytes: body.length, bodySha256: sha256(body) };
+  return { ...short, data, body: body.subarray(0, KEPT_BODY_BYTES) };
+}
+
+function withText(event: NewEvent, name: string): NewEvent {
+  const text: unknown = Reflect.get(event.data, name);
+  if (typeof text !== 'string' || text.length <= KEPT_TEXT_LENGTH) return event;
+  return { ...event, data: { ...event.data, [name]: text.slice(0, KEPT_TEXT_LENGTH) } };
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }

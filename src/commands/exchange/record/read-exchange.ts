@@ -26,8 +26,8 @@ import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
-import { type AppliedPlugin, changedHeaders } from '../plugin-changes.ts';
 import type { Relay } from '../relay.ts';
+import { type AppliedPlugin, changedHeaders } from '../request-plugin.ts';
 
 export type Dialects = ReadonlyMap<string, ExchangeDialect>;
 

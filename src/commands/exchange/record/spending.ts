@@ -1,16 +1,30 @@
-/** The cost of an answer: noted on the record, and charged to the caller. */
+/** The tokens of an answer, reported or estimated, and its cost: noted on the record, and charged to the caller. */
+
+import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
+import type { EventLog } from '../../../events/log.ts';
+import { whenNewerEvent } from '../../../events/newest-event.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { createSplitter, recordedFormat, streamFormatOf } from '../../../providers/stream-splitter.ts';
 import { ownOutputLimit } from '../../admission/cost-bound.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
+import { parseChunk } from '../../model-request/parse-chunk.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import type { Target } from '../../model-request/target.ts';
-import { callsFor, expectedOutput, promptTokens, requestedAnswers } from '../../model-request/token-estimate.ts';
+import {
+  callsFor,
+  expectedOutput,
+  promptTokens,
+  requestedAnswers,
+  tokensInBytes,
+} from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
-import { withThinking } from '../../model-request/usage.ts';
+import { isCounted, isReported, type TokenUsage, withThinking } from '../../model-request/usage.ts';
 import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Answered, AttemptEnd, Plan, Received } from '../plan.ts';
 import type { Relay } from '../relay.ts';
 import { noteDeferred, noteUsage } from './end-events.ts';
 
@@ -25,7 +39,7 @@ export interface Spender {
   readonly recordsUsage: boolean;
 }
 
-export interface SpendingFacts {
+interface SpendingFacts {
   readonly isPartial: boolean;
   /** Number of the failed attempt that spent it; undefined when the answer did. */
   readonly failedAttempt?: number;
@@ -73,7 +87,7 @@ export function withinLimit(
 }
 
 /** The endpoint under which usage is recorded: on a provider's own API, the path of the request. */
-export function endpointOf({ name, endpoint }: Pick<ExchangeDialect, 'name' | 'endpoint'>, path: string): string {
+function endpointOf({ name, endpoint }: Pick<ExchangeDialect, 'name' | 'endpoint'>, path: string): string {
   return name === 'passthrough' ? (path.split('?', 1)[0] ?? path) : endpoint;
 }
 
@@ -121,4 +135,251 @@ export function noteDeferral(
 /** The expected size of a response, charged if its provider never reports the usage. */
 export function partOf(model: string, json: Readonly<Record<string, unknown>>): WorkPart {
   return { model, answers: 1, inputTokens: promptTokens(json), outputTokens: expectedOutput(json) };
+}
+
+/**
+ * Estimates the tokens of an answer whose provider did not report them: the client left before the end, the stream
+ * broke, or the report is missing or cannot be read. The record is read again only for streams of these cases.
+ */
+interface Estimating {
+  readonly dialect: Pick<ExchangeDialect, 'mayBeFree'>;
+  readonly parsedRequest: Pick<ParsedRequest, 'json'>;
+  readonly request: Pick<ModelRequest, 'method'>;
+  readonly record: Pick<ExchangeRecord, 'stream' | 'flush'>;
+  readonly log: EventLog;
+}
+
+/**
+ * A read may not see an append that was made just before. The stream is read up to this often until all chunks are
+ * there.
+ */
+const MAX_READS = 4;
+
+/** Undefined when the usage that the provider reported is charged. */
+export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Promise<EstimatedTokens | undefined> {
+  const { relay, received, plan } = end;
+  const { calls = 1 } = plan;
+  const usage = relay.usage();
+  const hasEnded = end.kind === 'whole' || end.kind === 'streamed' || (end.kind === 'blocked' && end.isWhole);
+  if (hasEnded && isReported(usage)) return undefined;
+  const isStream =
+    end.kind !== 'whole' && !(end.kind === 'streamed' && streamFormatOf(end.reply.headers) === undefined);
+  if (!isStream && received.outputTokens === undefined) return undefined;
+  if (end.kind === 'abandoned' && end.notCalled === true) return undefined;
+  if (relay.deferredWork?.() !== undefined) return undefined;
+  // On a provider's own API, a model's answer is recognised by the model that it names.
+  const { dialect, request } = exchange;
+  if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
+  if (received.chunks === 0) {
+    return end.kind === 'abandoned'
+      ? { inputTokens: calls * promptTokens(sentTo(plan) ?? exchange.parsedRequest.json), outputTokens: 0 }
+      : undefined;
+  }
+  const isUploaded = plan.body !== undefined && !Buffer.isBuffer(plan.body);
+  const { outputTokens, upload } =
+    received.outputTokens === undefined || isUploaded
+      ? await readRecorded(end, exchange)
+      : { outputTokens: received.outputTokens, upload: '' };
+  const inputTokens = calls * promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
+  return missingTokens(usage, inputTokens, outputTokens, hasEnded);
+}
+
+/**
+ * The tokens to charge instead of the reported usage; undefined when the report is charged. A side that the provider
+ * did not count is charged by the estimate, the other one as it was reported. A provider that reports during the stream
+ * has reported only the beginning of a stream that ended early: its report is charged unless the estimated output is
+ * more than twice as large.
+ */
+export function missingTokens(
+  usage: TokenUsage,
+  inputTokens: number,
+  outputTokens: number,
+  hasEnded = false,
+): EstimatedTokens | undefined {
+  const isMore = outputTokens > 2 * (usage.outputTokens ?? 0);
+  const output = usage.outputTokens === null || (!hasEnded && isMore) ? outputTokens : usage.outputTokens;
+  const isCharged = isCounted(usage) && output === (usage.outputTokens ?? 0);
+  return isCharged ? undefined : { inputTokens: usage.inputTokens ?? inputTokens, outputTokens: output };
+}
+
+/** The body that the provider got, with earlier turns; undefined for one that was sent piece by piece. */
+function sentTo({ body }: Plan): unknown {
+  return Buffer.isBuffer(body) ? parseChunk(body.toString()) : undefined;
+}
+
+interface Recorded {
+  readonly outputTokens: number;
+  /** The recorded part of a request body that was sent piece by piece. */
+  readonly upload: string;
+}
+
+async function readRecorded(end: AttemptEnd, { record, log }: Estimating): Promise<Recorded> {
+  const { attempt, plan, received } = end;
+  await record.flush('written');
+  for (let reads = 1; ; reads++) {
+    const output = new OutputCount(plan.dialect, plan.calls);
+    const upload: Uint8Array[] = [];
+    let chunks = 0;
+    let newest: bigint | undefined;
+    for await (const event of log.readStream(record.stream)) {
+      newest = event.revision;
+      if (event.type === requestBodyReceived.type && event.body !== undefined) upload.push(event.body);
+      if (event.type !== chunkReceived.type) continue;
+      if (chunkReceived.data.parse(event.data).attempt !== attempt) continue;
+      chunks += 1;
+      output.add(event.body);
+    }
+    if (chunks >= received.chunks || reads === MAX_READS) {
+      const outputTokens = received.outputTokens ?? output.tokens(received);
+      return { outputTokens, upload: Buffer.concat(upload).toString() };
+    }
+    await whenNewerEvent(record.stream, newest, log);
+  }
+}
+
+// Counts the output tokens of answers whose providers did not: of a recorded stream, and of an answer in one piece.
+
+/** Approximate bytes of one stream event without its text; used where bodies are not kept. */
+const ENVELOPE_BYTES = 250;
+
+/** The whole answer, as the client gets it. Its text is counted where its provider has not. @throws as `LiveRelay.whole` */
+export function countedAnswer(
+  { relay, received }: Pick<Answered, 'relay' | 'received'>,
+  bytes: Buffer,
+  parsed: unknown,
+): Buffer | Promise<Buffer> {
+  const count = () => countWhole(received, relay.usage(), parsed);
+  let whole: Buffer | Promise<Buffer> | undefined;
+  try {
+    whole = relay.whole(bytes, parsed);
+  } finally {
+    if (!(whole instanceof Promise)) count();
+  }
+  return whole instanceof Promise ? whole.finally(count) : whole;
+}
+
+/**
+ * Counts the text of an answer in one piece, unless its provider has counted its tokens. Nothing is counted in an answer
+ * that no model generated.
+ */
+export function countWhole(received: Received, usage: TokenUsage, parsed: unknown): void {
+  if (isReported(usage)) return;
+  const bytes = bytesInAnswer(parsed);
+  if (bytes !== undefined) received.outputTokens = tokensInBytes(bytes);
+}
+
+/** Counts made while the stream arrived. */
+interface StreamSize {
+  readonly chunks: number;
+  readonly bytes: number;
+}
+
+export class OutputCount {
+  readonly #splitter;
+  #bodies = 0;
+  #textBytes = 0;
+  /** Number of events that hold text. */
+  #textEvents = 0;
+
+  /** @param dialect the dialect spoken to the provider, in so many parallel calls */
+  constructor(dialect: string, calls?: number) {
+    this.#splitter = createSplitter(recordedFormat(dialect, calls), { maxFrameBytes: Number.MAX_SAFE_INTEGER });
+  }
+
+  /** @param body of one recorded chunk; undefined where bodies are not kept */
+  add(body: Uint8Array | undefined): void {
+    if (body === undefined) return;
+    this.#bodies += 1;
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    for (const { data } of this.#splitter.push(bytes)) this.#take(data);
+  }
+
+  /** At least one token for each event with text. Without bodies: estimated from the number and size of the events. */
+  tokens({ chunks, bytes }: StreamSize): number {
+    if (this.#bodies === 0) return Math.max(chunks, tokensInBytes(Math.max(0, bytes - chunks * ENVELOPE_BYTES)));
+    const last = this.#splitter.end();
+    if (last !== undefined) this.#take(last.data);
+    return Math.max(this.#textEvents, tokensInBytes(this.#textBytes));
+  }
+
+  #take(data: string | undefined): void {
+    const event = data === undefined ? undefined : parseChunk(data);
+    if (event === undefined) return;
+    const bytes = bytesSaid(event);
+    this.#textBytes += bytes;
+    if (bytes > 0) this.#textEvents += 1;
+  }
+}
+
+// Counts the bytes of model text in an event of a stream or in a whole answer, for every dialect. Pure.
+
+/** Members with text that a model generated. */
+const TEXT: ReadonlySet<string> = new Set([
+  'content',
+  'text',
+  'reasoning_content',
+  'reasoning',
+  'thinking',
+  'refusal',
+  'arguments',
+  'partial_json',
+  'response',
+  'transcript',
+]);
+
+/** Arguments of a call, which some dialects send as an object. */
+const CALL: ReadonlySet<string> = new Set(['arguments', 'input']);
+
+/** Members of a whole answer in which the model's text is: choices of chat, items of responses, blocks of messages, and so on. */
+const PARTS = ['choices', 'output', 'content', 'message', 'response', 'candidates'] as const;
+
+/**
+ * Bytes of the text of a whole answer. Undefined for one that no model generated, and for a response that has not ended or
+ * has failed.
+ */
+function bytesInAnswer(answer: unknown): number | undefined {
+  if (!isObject(answer)) return undefined;
+  const { calls, choices, output, content, candidates, data, embeddings, done, status, type } = answer;
+  // Of parallel calls.
+  if (Array.isArray(calls)) {
+    const texts = calls.map(bytesInAnswer).filter((bytes) => bytes !== undefined);
+    return texts.length === 0 ? undefined : texts.reduce((sum, bytes) => sum + bytes);
+  }
+  if (status === 'failed' || status === 'queued' || status === 'in_progress') return undefined;
+  const isText =
+    [choices, output, candidates].some(Array.isArray) ||
+    (type === 'message' && Array.isArray(content)) ||
+    typeof done === 'boolean';
+  if (isText) return PARTS.reduce((bytes, name) => bytes + bytesSaid({ [name]: answer[name] }), 0);
+  const [first]: unknown[] = Array.isArray(data) ? data : [];
+  const isEmbedding = Array.isArray(embeddings) || (isObject(first) && 'embedding' in first);
+  return isEmbedding ? 0 : undefined;
+}
+
+/** Bytes of UTF-8. Audio does not count, and neither do events of the Responses API that repeat earlier text. */
+function bytesSaid(event: Readonly<Record<string, unknown>>): number {
+  const { type, delta } = event;
+  if (typeof type === 'string' && type.startsWith('response.')) {
+    const isText = type.endsWith('.delta') && !type.endsWith('audio.delta');
+    return isText && typeof delta === 'string' ? Buffer.byteLength(delta) : 0;
+  }
+  let bytes = 0;
+  const rest: unknown[] = [event];
+  while (rest.length > 0) {
+    const value = rest.pop();
+    if (Array.isArray(value)) for (const each of value) rest.push(each);
+    else if (isObject(value)) {
+      for (const [name, member] of Object.entries(value)) {
+        if (typeof member === 'string') bytes += TEXT.has(name) ? Buffer.byteLength(member) : 0;
+        else if (CALL.has(name) && isObject(member)) bytes += bytesOfCall(member);
+        else rest.push(member);
+      }
+    }
+  }
+  return bytes;
+}
+
+function bytesOfCall(given: Readonly<Record<string, unknown>>): number {
+  const text = JSON.stringify(given);
+  return text === '{}' ? 0 : Buffer.byteLength(text);
 }

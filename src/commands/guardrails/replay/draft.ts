@@ -1,6 +1,6 @@
 /** The draft of a replay: a workflow that is not in force, and guardrails that it defines itself. */
 import { canonicalSha256 } from '../../canonical-json.ts';
-import { type GuardrailSteps, guardrailSteps } from '../../exchange/guardrail-steps.ts';
+import { type GuardrailSteps, guardrailSteps } from '../../exchange/policy.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import { chainsOf, type GuardrailCatalogue, stepProblem } from '../../workflows/chains.ts';
 import type { WorkflowScope } from '../../workflows/scope.ts';

@@ -1,6 +1,6 @@
 /** Evaluates one recorded request, and its recorded answer, with the guardrails of a draft. Changes nothing. */
 import { replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
-import type { GuardrailSteps } from '../../exchange/guardrail-steps.ts';
+import type { GuardrailSteps } from '../../exchange/policy.ts';
 import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
 import { guardedBodies } from '../body/guarded-bodies.ts';
 import { CollectedTexts } from '../events/collected-texts.ts';

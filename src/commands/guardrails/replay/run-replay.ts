@@ -7,7 +7,7 @@ import { usageRecorded } from '../../../events/catalogue/exchange.ts';
 import { streamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import { formatPosition, parsePosition } from '../../../events/sequence-position.ts';
-import type { GuardrailSteps } from '../../exchange/guardrail-steps.ts';
+import type { GuardrailSteps } from '../../exchange/policy.ts';
 import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
 import { tokensInText } from '../../model-request/token-estimate.ts';
 import type { ModelRates } from '../../pricing/pricing.ts';

@@ -12,13 +12,16 @@ import { parseChatRequest } from '../../../chat/chat-request.ts';
 import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import { callsFor } from '../../../model-request/token-estimate.ts';
-import { translatedRelay } from '../../answer/translated-relay.ts';
-import { unchangedRelay } from '../../answer/unchanged-relay.ts';
-import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
+import {
+  type ExchangeDialect,
+  hasMembers,
+  memberChanges,
+  type PastAttempt,
+  type PlanInput,
+  readWith,
+} from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
-import type { Relay } from '../../relay.ts';
-import { hasMembers, memberChanges } from '../member-changes.ts';
-import { readWith } from '../read-with.ts';
+import { type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
 import { ObservedCompletion } from './observed-completion.ts';
 import { ChatObserver } from './observer.ts';
 import { ChatAnswerReader } from './reader.ts';

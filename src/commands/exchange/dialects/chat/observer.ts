@@ -5,9 +5,7 @@ import { filled } from '../../../../providers/translate/json.ts';
 import { isNoEvent, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
-import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
-import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
-import type { FrameAnswer } from '../../relay.ts';
+import { type AnswerObserver, type FrameAnswer, failureIn, unreadableEvent } from '../../relay.ts';
 import { isUsageOnly, type ObservedCompletion } from './observed-completion.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */

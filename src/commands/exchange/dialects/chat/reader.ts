@@ -6,8 +6,7 @@ import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
-import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
-import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
+import { type AnswerReader, type FrameEvents, failureIn, unreadableEvent, withoutEvents } from '../../relay.ts';
 
 export class ChatAnswerReader implements AnswerReader<JsonObject> {
   readonly #provider: Answering;

@@ -3,8 +3,7 @@ import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import type { Refusal } from '../../../refusal.ts';
-import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
-import { joined } from '../../relay.ts';
+import { type AnswerWriter, joined } from '../../relay.ts';
 import { checkedCompletion, isUsageOnly, ObservedCompletion } from './observed-completion.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');

@@ -11,14 +11,10 @@ import type { Answering } from '../../../model-request/redacted.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
-import type { AnswerReader, AnswerWriter } from '../../answer/reader-and-writer.ts';
-import { translatedRelay } from '../../answer/translated-relay.ts';
-import type { ExchangeDialect } from '../../dialect.ts';
+import { type ExchangeDialect, hasMembers, memberChanges, readWith } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
-import type { Relay } from '../../relay.ts';
-import { hasMembers, memberChanges } from '../member-changes.ts';
+import { type AnswerReader, type AnswerWriter, type Relay, translatedRelay } from '../../relay.ts';
 import { passthroughRelay } from '../passthrough/passthrough-relay.ts';
-import { readWith } from '../read-with.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
   name: 'embeddings',

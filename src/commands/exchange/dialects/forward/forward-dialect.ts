@@ -9,11 +9,9 @@ import {
 } from '../../../model-request/forward-operations.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
 import { checkRequest } from '../../../request-check.ts';
-import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
+import { type ExchangeDialect, hasMembers, memberChanges, type PlanInput, readWith } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
 import type { Relay } from '../../relay.ts';
-import { hasMembers, memberChanges } from '../member-changes.ts';
-import { readWith } from '../read-with.ts';
 import { forwardRelay } from './forward-relay.ts';
 
 /** Body of a forwarded endpoint: the members that the gateway reads. */

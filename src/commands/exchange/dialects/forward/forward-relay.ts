@@ -5,10 +5,14 @@ import { isNoEvent, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
-import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
-import { unchangedRelay } from '../../answer/unchanged-relay.ts';
-import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
-import type { FrameAnswer, Relay } from '../../relay.ts';
+import {
+  type AnswerObserver,
+  type FrameAnswer,
+  failureIn,
+  type Relay,
+  unchangedRelay,
+  unreadableEvent,
+} from '../../relay.ts';
 import { chatStreamError } from '../chat/writer.ts';
 import { PassthroughObserver } from '../passthrough/observer.ts';
 

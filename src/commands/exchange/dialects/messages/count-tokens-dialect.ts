@@ -5,9 +5,8 @@ import { parseCountTokensRequest } from '../../../messages/messages-request.ts';
 import { estimateInputTokens } from '../../../messages/token-estimate.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { refusals } from '../../../refusal.ts';
-import type { ExchangeDialect } from '../../dialect.ts';
+import { type ExchangeDialect, readWith } from '../../dialect.ts';
 import { passthroughRelay } from '../passthrough/passthrough-relay.ts';
-import { readWith } from '../read-with.ts';
 import { anthropicHeaders, nativeBody, speaksMessages } from './messages-dialect.ts';
 
 /** Estimated, for models whose providers do not count. Undefined when a provider does. */

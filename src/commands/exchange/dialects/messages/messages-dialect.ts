@@ -22,16 +22,18 @@ import type { Answering } from '../../../model-request/redacted.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
-import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
-import { translatedRelay } from '../../answer/translated-relay.ts';
-import { unchangedRelay } from '../../answer/unchanged-relay.ts';
-import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
+import {
+  type ExchangeDialect,
+  hasMembers,
+  memberChanges,
+  type PastAttempt,
+  type PlanInput,
+  readWith,
+} from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
-import { joined, type Relay } from '../../relay.ts';
+import { type AnswerWriter, joined, type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
 import { ChatAnswerReader } from '../chat/reader.ts';
 import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
-import { hasMembers, memberChanges } from '../member-changes.ts';
-import { readWith } from '../read-with.ts';
 import { ObservedMessage } from './observed-message.ts';
 import { MessagesObserver } from './observer.ts';
 import { MessagesWriter, messagesStreamError } from './writer.ts';

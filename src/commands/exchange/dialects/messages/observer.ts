@@ -4,9 +4,7 @@ import type { Frame } from '../../../../providers/sse.ts';
 import { isNoEvent, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
-import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
-import { unreadableEvent } from '../../delivery/reported-failure.ts';
-import type { FrameAnswer } from '../../relay.ts';
+import { type AnswerObserver, type FrameAnswer, unreadableEvent } from '../../relay.ts';
 import type { ObservedMessage } from './observed-message.ts';
 import { messagesFailureOf } from './stream-failure.ts';
 

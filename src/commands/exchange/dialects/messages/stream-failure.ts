@@ -6,8 +6,7 @@ import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { isErrorBody, mapUpstreamError } from '../../../../providers/upstream-error.ts';
 import { type Answering, redacted } from '../../../model-request/redacted.ts';
 import { refusalFromUpstream } from '../../../model-request/refusal-from-upstream.ts';
-import { reportedFailure } from '../../delivery/reported-failure.ts';
-import type { FrameAnswer } from '../../relay.ts';
+import { type FrameAnswer, reportedFailure } from '../../relay.ts';
 
 /** Anthropic's own `error` event is passed to the client: `bytes` are the event without the provider's credentials. */
 export function messagesFailureOf(event: JsonObject, frame: Frame, provider: Answering): FrameAnswer | undefined {

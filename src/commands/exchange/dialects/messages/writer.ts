@@ -4,8 +4,7 @@ import { encodeMessageEvent } from '../../../../providers/translate/messages-to-
 import { messagesErrorBody } from '../../../messages/error-object.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import type { Refusal } from '../../../refusal.ts';
-import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
-import { joined } from '../../relay.ts';
+import { type AnswerWriter, joined } from '../../relay.ts';
 import { checkedMessage, ObservedMessage } from './observed-message.ts';
 
 export class MessagesWriter implements AnswerWriter<JsonObject> {

@@ -5,8 +5,7 @@ import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
 import { isPending } from '../../../responses/pending-response.ts';
-import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
-import type { FrameAnswer } from '../../relay.ts';
+import type { AnswerObserver, FrameAnswer } from '../../relay.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
 /** A longer text is not the name of a model or the id of an answer. */

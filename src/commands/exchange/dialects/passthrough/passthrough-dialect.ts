@@ -7,7 +7,7 @@ import type { ModelRequest } from '../../../model-request/model-request.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import { READ_MEMBERS, type ReadResult } from '../../../model-request/parsed-request.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
-import { returnedHeaders } from '../../delivery/returned-headers.ts';
+import { returnedHeaders } from '../../delivery/answer-headers.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import { RecordedUpload } from '../../uploads/recorded-upload.ts';
 import { deferredWorkKind, startsUncountedWork } from './deferred-work-kind.ts';

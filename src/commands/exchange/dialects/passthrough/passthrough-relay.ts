@@ -1,8 +1,6 @@
 /** Any answer of a provider's own API: its bytes pass unchanged, and end where the provider ends them. */
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
-import type { AnswerEnd } from '../../answer/reader-and-writer.ts';
-import { unchangedRelay } from '../../answer/unchanged-relay.ts';
-import type { Relay } from '../../relay.ts';
+import { type AnswerEnd, type Relay, unchangedRelay } from '../../relay.ts';
 import { chatStreamError } from '../chat/writer.ts';
 import { PassthroughObserver } from './observer.ts';
 

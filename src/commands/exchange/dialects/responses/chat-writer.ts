@@ -14,8 +14,7 @@ import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { EarlyEnd } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
-import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
-import { joined } from '../../relay.ts';
+import { type AnswerWriter, joined } from '../../relay.ts';
 
 export class ResponsesFromChatWriter implements AnswerWriter<JsonObject> {
   readonly #shell: ResponseShell;

@@ -16,8 +16,7 @@ import { mergeHistory } from '../../../responses/history.ts';
 import { inputItems } from '../../../responses/input-items.ts';
 import { previousResponseOf } from '../../../responses/previous-response.ts';
 import type { Sight } from '../../../visibility.ts';
-import type { PlanInput } from '../../dialect.ts';
-import type { EarlierTurns } from '../../history.ts';
+import type { EarlierTurns, PlanInput } from '../../dialect.ts';
 
 /** Another model may make more tokens of the same turns: up to one of each byte. */
 const BYTES_PER_TOKEN = 4;

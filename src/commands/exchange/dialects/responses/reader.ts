@@ -9,9 +9,14 @@ import { type Answering, redacted } from '../../../model-request/redacted.ts';
 import { refusalFromUpstream } from '../../../model-request/refusal-from-upstream.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { Refusal } from '../../../refusal.ts';
-import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
-import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
-import type { FrameOutcome } from '../../relay.ts';
+import {
+  type AnswerReader,
+  type FrameEvents,
+  type FrameOutcome,
+  failureIn,
+  unreadableEvent,
+  withoutEvents,
+} from '../../relay.ts';
 import { checkedResponse, ResponseFacts, unusableId } from './response-facts.ts';
 
 /** Events in which a provider may repeat the credentials it was given. */

@@ -31,16 +31,19 @@ import { responseIdOf } from '../../../responses/response-id.ts';
 import { responseShell, type ShellFacts } from '../../../responses/response-shell.ts';
 import { truncatedInput } from '../../../responses/truncate-input.ts';
 import { type Sight, seesEverything } from '../../../visibility.ts';
-import { translatedRelay } from '../../answer/translated-relay.ts';
-import { unchangedRelay } from '../../answer/unchanged-relay.ts';
-import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
+import {
+  type ExchangeDialect,
+  hasMembers,
+  memberChanges,
+  type PastAttempt,
+  type PlanInput,
+  readWith,
+} from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import { outputOf } from '../../record/end-events.ts';
-import type { Relay } from '../../relay.ts';
+import { type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
 import { ChatAnswerReader } from '../chat/reader.ts';
 import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
-import { hasMembers, memberChanges } from '../member-changes.ts';
-import { readWith } from '../read-with.ts';
 import { ResponsesFromChatWriter } from './chat-writer.ts';
 import { loadEarlierTurns, turnsFor } from './earlier-turns.ts';
 import { ObservedResponse } from './observed-response.ts';
