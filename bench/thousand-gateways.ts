@@ -7,8 +7,7 @@
  * `networkMs` and the time that reading takes. The rates are those of docs/scale.md.
  */
 import { FencedLog } from '../src/commands/gateways/fenced-log.ts';
-import type { KnownLeases } from '../src/commands/gateways/known-leases.ts';
-import { Lease } from '../src/commands/gateways/lease.ts';
+import { type KnownLeases, Lease } from '../src/commands/gateways/lease.ts';
 import { LeaseKeeper } from '../src/commands/gateways/lease-keeper.ts';
 import { leaseEnded } from '../src/events/catalogue/lease.ts';
 import { idOf, type Position, streamName } from '../src/events/event.ts';

@@ -14,11 +14,9 @@ const ofHttp = 'http declares what it needs; it imports no providers';
 
 /** Interfaces that mirror each other on purpose: the type check compares them where one is passed for the other. */
 const sharedNames: readonly SharedName[] = [
-  { name: 'HeldItem', reason: ofCommands },
   { name: 'ItemIndex', reason: ofCommands },
   { name: 'OpenWork', reason: ofCommands },
   { name: 'RateLimitRule', reason: ofCommands },
-  { name: 'ResponseRecords', reason: ofCommands },
   { name: 'StoredResponse', reason: ofCommands },
   { name: 'TrackedObject', reason: ofCommands },
   { name: 'TrackedRecords', reason: ofCommands },

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { createReadAudit } from './commands/audit/audit-reads.ts';
 import { guardedEndpoints } from './commands/exchange/guarding/guarded-endpoints.ts';
 import { checkSent } from './commands/files/named-objects.ts';
-import { ProviderJournal } from './commands/providers/provider-journal.ts';
+import { ProviderJournal } from './commands/providers/provider-roster.ts';
 import type { Config } from './config/config.ts';
 import type { LogUnavailable } from './events/log.ts';
 import { parsePosition } from './events/sequence-position.ts';

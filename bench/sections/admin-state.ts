@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { mintKeySecret } from '../../src/commands/access/key-secret.ts';
+import { mintKeySecret } from '../../src/commands/access/key-directory.ts';
 import { keyCreated } from '../../src/events/catalogue/key.ts';
 import { userPolicySet } from '../../src/events/catalogue/user.ts';
 import { streamName } from '../../src/events/event.ts';

@@ -15,3 +15,8 @@ export function canonicalSha256(value: unknown): string {
 function sorted(object: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(Object.entries(object).sort(([one], [other]) => (one < other ? -1 : 1)));
 }
+
+/** Whether two lists have the same entries in the same order. */
+export function isSameList(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((entry, place) => entry === other[place]);
+}

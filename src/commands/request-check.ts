@@ -3,8 +3,12 @@
  * The schemas are deliberately shallow: they check the members that the gateway itself reads. Other members are
  * checked by the provider, so a body that passes is forwarded unchanged, with every unknown member.
  */
+
+import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
+import { parseExactly } from '../json/exact-json.ts';
 import { type Refused, refuse } from '../providers/translate/refusal.ts';
+import { refusals } from './refusal.ts';
 
 export interface Accepted<Request> {
   readonly ok: true;
@@ -29,7 +33,7 @@ export function checkRequest<Schema extends z.ZodType>(
   return refusalOf(checked.error.issues, json);
 }
 
-export function missingParameter(name: string): Refused {
+function missingParameter(name: string): Refused {
   return refuse('missing_required_parameter', name, `Missing required parameter: '${name}'.`);
 }
 
@@ -99,4 +103,18 @@ function pathOf(path: readonly PropertyKey[]): string {
   return path
     .map((key, at) => (typeof key === 'number' ? `[${key}]` : `${at === 0 ? '' : '.'}${String(key)}`))
     .join('');
+}
+
+/**
+ * The value of a body that is one JSON text.
+ * @param parse parses the text
+ * @throws Refusal 400 `invalid_json`
+ */
+export function parseJson(body: Buffer, parse: (text: string) => unknown = parseExactly): unknown {
+  if (!isUtf8(body)) throw refusals.malformedJson('it is not valid UTF-8');
+  try {
+    return parse(body.toString());
+  } catch (error) {
+    throw refusals.malformedJson(error instanceof Error ? error.message : 'it cannot be read');
+  }
 }

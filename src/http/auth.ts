@@ -1,8 +1,12 @@
 /** Authenticates a request: the master key, compared in constant time, or a managed key, found by its hash. */
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { type KeyDirectory, type KnownKey, whySecretNotAccepted } from '../commands/access/key-directory.ts';
-import { secretHashOf } from '../commands/access/key-secret.ts';
+import {
+  type KeyDirectory,
+  type KnownKey,
+  secretHashOf,
+  whySecretNotAccepted,
+} from '../commands/access/key-directory.ts';
 import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import { refusals } from '../commands/refusal.ts';

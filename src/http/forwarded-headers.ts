@@ -3,7 +3,7 @@
  * name. A setting adds further names.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { isCredentialHeader } from '../commands/credential-names.ts';
+import { isCredentialHeader } from '../commands/header-names.ts';
 
 /** Headers of HTTP about the content of the request, and those by which providers' SDKs and agents name themselves. */
 const FORWARDED: ReadonlySet<string> = new Set([

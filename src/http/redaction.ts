@@ -1,6 +1,6 @@
 /** The part of a request that may be recorded. Appends cannot be undone, so credentials are removed before. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { isCredentialHeader, isCredentialParameter } from '../commands/credential-names.ts';
+import { isCredentialHeader, isCredentialParameter } from '../commands/header-names.ts';
 
 /** The beginning of a query parameter, also in a query separated by semicolons, or after a `#`. */
 const PARAMETER = /[?&;#]([^?&;#=]+)=/g;

@@ -3,9 +3,9 @@
  * rules and key labels this costs two checks.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { isCredentialHeader } from '../commands/credential-names.ts';
+import { isCredentialHeader } from '../commands/header-names.ts';
 import type { CallerKey } from '../commands/model-request/caller.ts';
-import { checkedRules, type TaggingRule } from '../commands/tagging/tagging-rules.ts';
+import { checkedRules, type TaggingRule } from '../commands/tagging/tagging.ts';
 
 /** Labels beyond these limits are dropped; the request is not refused. */
 const MAX_LABELS = 64;

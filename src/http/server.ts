@@ -3,7 +3,7 @@ import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Fastify from 'fastify';
-import { whyNotAdministrator } from '../commands/access/administration.ts';
+import { whyNotAdministrator } from '../commands/access/authority.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything, type Sight } from '../commands/visibility.ts';

@@ -1,9 +1,8 @@
 /** `chancery plugin check`: loads a plugin as the gateway would, and runs each of its hooks once with sample data. */
 
-import type { TextPart } from '../commands/guardrails/guarded-text.ts';
-import type { EvaluationContext, GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
+import type { EvaluationContext, GuardrailServices, TextPart } from '../commands/guardrails/guardrail-type.ts';
 import { Placeholders } from '../commands/guardrails/placeholders.ts';
-import type { RouteTarget } from '../commands/virtual-models/route-strategy.ts';
+import type { RouteTarget } from '../commands/virtual-models/virtual-model.ts';
 import type { EndedExchange } from './api/plugin.ts';
 import { guardrailOfPlugin } from './guardrail-of-plugin.ts';
 import { type LoadedPlugin, loadPlugins } from './load-plugins.ts';

@@ -1,23 +1,20 @@
 /** A plugin with hooks for texts as a type of guardrails. */
 import { z } from 'zod';
-import type { TextPart } from '../commands/guardrails/guarded-text.ts';
 import type { UsableType } from '../commands/guardrails/guardrail.ts';
 import {
   allowed,
+  type CompiledGuardrail,
+  type EvaluationContext,
   type GuardrailDecision,
+  type GuardrailResult,
+  type GuardrailServices,
   guardrailBlocked,
   guardrailResponded,
   guardrailWarning,
-} from '../commands/guardrails/guardrail-decision.ts';
-import type {
-  CompiledGuardrail,
-  EvaluationContext,
-  GuardrailResult,
-  GuardrailServices,
+  type TextPart,
 } from '../commands/guardrails/guardrail-type.ts';
-import { GuardrailTimeout } from '../commands/guardrails/phases/evaluate-step.ts';
-import { auxiliaryPath } from '../commands/guardrails/types/auxiliary-path.ts';
-import { cut } from '../commands/guardrails/types/summary-text.ts';
+import { GuardrailTimeout } from '../commands/guardrails/phases/guardrail-step.ts';
+import { auxiliaryPath, cut } from '../commands/guardrails/types/type-settings.ts';
 import { problemOf, tooManyMembers } from './answer-problem.ts';
 import { PluginFailure } from './host/plugin-host.ts';
 import type { LoadedPlugin } from './load-plugins.ts';

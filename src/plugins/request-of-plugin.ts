@@ -1,9 +1,9 @@
 /** A plugin with the hook `request` as a plugin of the exchange. */
 import { z } from 'zod';
-import { headerNameProblem, isHeaderValue } from '../commands/changed-headers.ts';
 import type { RequestPlugin } from '../commands/exchange/request-plugin.ts';
 import type { CallModel } from '../commands/guardrails/guardrail-type.ts';
-import { auxiliaryPath } from '../commands/guardrails/types/auxiliary-path.ts';
+import { auxiliaryPath } from '../commands/guardrails/types/type-settings.ts';
+import { headerNameProblem, isHeaderValue } from '../commands/header-names.ts';
 import { problemOf, tooManyMembers } from './answer-problem.ts';
 import type { LoadedPlugin } from './load-plugins.ts';
 

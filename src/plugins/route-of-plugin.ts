@@ -1,6 +1,6 @@
 /** A plugin with the hook `route` as a strategy of virtual models. */
 import { z } from 'zod';
-import type { RouteStrategy } from '../commands/virtual-models/route-strategy.ts';
+import type { RouteStrategy } from '../commands/virtual-models/virtual-model.ts';
 import type { LoadedPlugin } from './load-plugins.ts';
 
 /** Longer than the router waits, so that the router's limit decides. */

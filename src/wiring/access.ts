@@ -1,13 +1,12 @@
 /** Wiring of keys, users and policies: authentication and access to models. */
 import { hostname } from 'node:os';
-import { whyNotAdministrator } from '../commands/access/administration.ts';
-import { createAuthorizer } from '../commands/access/authorizer.ts';
-import { EffectiveModels } from '../commands/access/effective-models.ts';
+import { whyNotAdministrator } from '../commands/access/authority.ts';
+import { createAuthorizer, EffectiveModels } from '../commands/access/authorizer.ts';
 import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
-import type { ModelPolicies } from '../commands/access/model-policies.ts';
+import type { ModelPolicies } from '../commands/access/model-access.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
-import { declaredPolicies, policiesInForce } from '../commands/users/policies-in-force.ts';
+import { declaredPolicies, policiesInForce } from '../commands/users/user-policy.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import { registerAccess } from '../http/admin/access.ts';

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { createSealer, type Sealer } from '../commands/credentials/seal.ts';
+import { createSealer, type Sealer } from '../commands/credentials/credential.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { SharedSecrets } from '../commands/gateways/shared-secrets.ts';
 import type { Config } from '../config/config.ts';

@@ -1,6 +1,5 @@
 /** Records the configuration's budgets and rate limits as events, where they differ from the log. */
-import { type BudgetSubject, budgetDecider, budgetStream } from '../commands/budgets/budget.ts';
-import { nanoOf } from '../commands/budgets/money.ts';
+import { type BudgetSubject, budgetDecider, budgetStream, nanoOf } from '../commands/budgets/budget.ts';
 import { executeCommand } from '../commands/handle-command.ts';
 import { budgetPeriod, rateLimitPeriod } from '../commands/period.ts';
 import { type RateLimitSubject, rateLimitDecider, rateLimitStream } from '../commands/rate-limits/rate-limit.ts';

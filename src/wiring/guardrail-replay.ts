@@ -2,8 +2,7 @@
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { ReplayDependencies } from '../commands/exchange/record/replay-answer.ts';
 import type { GuardrailTypes } from '../commands/guardrails/guardrail.ts';
-import { followCancelledRuns } from '../commands/guardrails/replay/cancel-elsewhere.ts';
-import { GuardrailReplays } from '../commands/guardrails/replay/replays.ts';
+import { followCancelledRuns, GuardrailReplays } from '../commands/guardrails/replay/replays.ts';
 import type { ModelPrices } from '../commands/pricing/pricing.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';

@@ -1,9 +1,7 @@
 /** A replay by the command line: on a log that is only read, beside a gateway or without one. Calls nothing. */
 import type { LocalReplay, ReplayProblem, ReplayReport } from '../cli/program-parts.ts';
-import { declaredGuardrails } from '../commands/guardrails/declared-guardrails.ts';
-import { GuardrailDirectory } from '../commands/guardrails/directory.ts';
-import { sealingPlace } from '../commands/guardrails/guardrail-input.ts';
-import { prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
+import { declaredGuardrails, GuardrailDirectory } from '../commands/guardrails/directory.ts';
+import { prepareGuardrail, sealingPlace } from '../commands/guardrails/guardrail.ts';
 import { checkDraft, type DraftParts } from '../commands/guardrails/replay/draft.ts';
 import { ReplayRun } from '../commands/guardrails/replay/run-replay.ts';
 import { Refusal } from '../commands/refusal.ts';

@@ -1,6 +1,5 @@
 /** Model requests in this gateway: the exchange pipeline, and the exchanges that run in it now. */
-import { AuxiliaryCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
-import { EmbeddingCalls } from '../commands/auxiliary-calls/embedding-calls.ts';
+import { AuxiliaryCalls, EmbeddingCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
 import type { ResumableExchange } from '../commands/exchange/background/resumable-exchange.ts';
 import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';

@@ -4,7 +4,7 @@ import type { ExchangeSummary } from '../commands/exchange/pipeline/dependencies
 import type { RequestPlugin } from '../commands/exchange/request-plugin.ts';
 import type { GuardrailTypes } from '../commands/guardrails/guardrail.ts';
 import type { CallModel } from '../commands/guardrails/guardrail-type.ts';
-import type { RouteStrategies } from '../commands/virtual-models/route-strategies.ts';
+import type { RouteStrategies } from '../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { PluginRow } from '../http/admin/plugins.ts';

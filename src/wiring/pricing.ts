@@ -1,9 +1,8 @@
 /** Wiring of prices: prices of models, their administration, and recalculated costs of the past. */
-import { configuredPrices } from '../commands/pricing/configured-prices.ts';
+import { configuredPrices } from '../commands/pricing/model-pricing.ts';
 import { PriceBook } from '../commands/pricing/price-book.ts';
 import { priceSnapshot } from '../commands/pricing/price-snapshot.ts';
-import { createRecalculator } from '../commands/pricing/recalculate.ts';
-import { type KnownModels, selectedModels } from '../commands/pricing/selected-models.ts';
+import { createRecalculator, type KnownModels, selectedModels } from '../commands/pricing/recalculate.ts';
 import { expand } from '../commands/virtual-models/expand.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';

@@ -5,8 +5,7 @@
 import type { Logger } from 'pino';
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { openCredential, type SealerSource } from '../commands/credentials/sealed-credentials.ts';
-import type { ProviderJournal } from '../commands/providers/provider-journal.ts';
-import { ProviderRoster, type RosterConfig } from '../commands/providers/provider-roster.ts';
+import { type ProviderJournal, ProviderRoster, type RosterConfig } from '../commands/providers/provider-roster.ts';
 import type { Config } from '../config/config.ts';
 import type { StoredCredentials } from '../projections/provider-credentials.ts';
 import type { ProviderMemory } from '../projections/provider-memory.ts';

@@ -1,12 +1,10 @@
 /** Wiring of the semantic cache. */
-import type { EmbeddingCalls } from '../commands/auxiliary-calls/embedding-calls.ts';
-import { Embedder } from '../commands/semantic-cache/embedder.ts';
+import type { EmbeddingCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
 import { PgvectorStore } from '../commands/semantic-cache/pgvector-store.ts';
 import { QdrantStore } from '../commands/semantic-cache/qdrant-store.ts';
-import { type ReadVectorsOptions, readVectors } from '../commands/semantic-cache/read-vectors.ts';
-import { RemoteVectors } from '../commands/semantic-cache/remote-vectors.ts';
+import { type ReadVectorsOptions, RemoteVectors, readVectors } from '../commands/semantic-cache/remote-vectors.ts';
 import { ScannedVectors } from '../commands/semantic-cache/scanned-vectors.ts';
-import { SemanticCache } from '../commands/semantic-cache/semantic-cache.ts';
+import { Embedder, SemanticCache } from '../commands/semantic-cache/semantic-cache.ts';
 import type { VectorStore } from '../commands/semantic-cache/vector-store.ts';
 import type { SemanticCacheConfig } from '../config/semantic-cache-schema.ts';
 import { wallClock } from '../events/wall-clock.ts';

@@ -1,20 +1,17 @@
 /** Wiring of virtual models: resolution of names, access policies, and routing. */
-import type { ModelAccess } from '../commands/access/model-access.ts';
-import type { VisibleModels } from '../commands/access/visible-models.ts';
+import type { ModelAccess, VisibleModels } from '../commands/access/model-access.ts';
 import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';
-import { problemAround } from '../commands/virtual-models/chains.ts';
-import { VirtualModelChanges } from '../commands/virtual-models/changes.ts';
-import { cheapestHealthy } from '../commands/virtual-models/cheapest-healthy.ts';
+import { VirtualModelChanges } from '../commands/virtual-models/decider.ts';
 import {
   type DeclaredVirtualModels,
   declaredVirtualModels,
+  problemAround,
   VirtualModelDirectory,
 } from '../commands/virtual-models/directory.ts';
-import { defaultPhrases } from '../commands/virtual-models/failover-rules.ts';
-import { type Entry, withVirtualModels } from '../commands/virtual-models/listing.ts';
+import { type Entry, withVirtualModels } from '../commands/virtual-models/expand.ts';
 import { RouteFallbacks } from '../commands/virtual-models/route-fallbacks.ts';
-import { RouteStrategies } from '../commands/virtual-models/route-strategies.ts';
-import { createRouter, type RouterOptions } from '../commands/virtual-models/router.ts';
+import { createRouter, defaultPhrases, type RouterOptions } from '../commands/virtual-models/router.ts';
+import { cheapestHealthy, RouteStrategies } from '../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';

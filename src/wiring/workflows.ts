@@ -1,27 +1,28 @@
 /** Wiring of workflows and guardrails: the policy of each request, and the changes of administrators. */
 
 import { type GuardrailTestParts, testGuardrail } from '../commands/auxiliary-calls/test-guardrail.ts';
-import { localAddressCheck } from '../commands/credentials/check-address.ts';
+import { localAddressCheck } from '../commands/credentials/credential-fields.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { ExchangeDependencies } from '../commands/exchange/pipeline/dependencies.ts';
 import { type ExchangePolicy, policyOfWorkflow, policyWithout } from '../commands/exchange/policy.ts';
-import { Guard } from '../commands/guard.ts';
 import { GuardrailChanges } from '../commands/guardrails/changes.ts';
-import { declaredGuardrails, type GuardrailRule } from '../commands/guardrails/declared-guardrails.ts';
-import { GuardrailDirectory } from '../commands/guardrails/directory.ts';
-import type { Guardrail, GuardrailTypes } from '../commands/guardrails/guardrail.ts';
-import { sealingPlace } from '../commands/guardrails/guardrail-input.ts';
+import { declaredGuardrails, GuardrailDirectory, type GuardrailRule } from '../commands/guardrails/directory.ts';
+import {
+  type Guardrail,
+  type GuardrailTypes,
+  isPrepared,
+  type PreparationParts,
+  prepareGuardrail,
+  sealingPlace,
+} from '../commands/guardrails/guardrail.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
-import { isPrepared, type PreparationParts, prepareGuardrail } from '../commands/guardrails/prepared-guardrail.ts';
 import type { DraftParts } from '../commands/guardrails/replay/draft.ts';
-import type { RouteStrategies } from '../commands/virtual-models/route-strategies.ts';
-import { stepProblem } from '../commands/workflows/chains.ts';
+import { Guard } from '../commands/handle-command.ts';
+import type { RouteStrategies } from '../commands/virtual-models/virtual-model.ts';
+import { type CompiledWorkflow, stepProblem } from '../commands/workflows/chains.ts';
 import { readVersion, WorkflowChanges } from '../commands/workflows/changes.ts';
-import type { CompiledWorkflow } from '../commands/workflows/compile.ts';
-import { WorkflowDirectory } from '../commands/workflows/directory.ts';
-import { workflowUses } from '../commands/workflows/guardrail-uses.ts';
-import { isAtOrBelow } from '../commands/workflows/scope.ts';
-import type { WorkflowFeatures } from '../commands/workflows/workflow.ts';
+import { WorkflowDirectory, workflowUses } from '../commands/workflows/directory.ts';
+import { isAtOrBelow, type WorkflowFeatures } from '../commands/workflows/workflow.ts';
 import type { ScopeTargets } from '../commands/workflows/workflow-input.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';

@@ -1,13 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Authority, authorityAt, authorityOf, highest } from '../../src/commands/access/authority.ts';
-import type { KnownKey } from '../../src/commands/access/key-directory.ts';
-import { covers, selectorList } from '../../src/commands/access/selector.ts';
 import {
+  type Authority,
+  authorityAt,
+  authorityOf,
   bindingValue,
+  highest,
   type ValuesByAdministrator,
   withValue,
-} from '../../src/commands/access/values-by-administrator.ts';
+} from '../../src/commands/access/authority.ts';
+import type { KnownKey } from '../../src/commands/access/key-directory.ts';
+import { covers, selectorList } from '../../src/commands/access/selector.ts';
 import type { Caller } from '../../src/commands/model-request/caller.ts';
 import { sightOf } from '../../src/commands/visibility.ts';
 import type { Actor, UserPath } from '../../src/events/event.ts';

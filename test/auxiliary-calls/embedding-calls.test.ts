@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type EmbeddingCall, EmbeddingCalls } from '../../src/commands/auxiliary-calls/embedding-calls.ts';
+import { type EmbeddingCall, EmbeddingCalls } from '../../src/commands/auxiliary-calls/auxiliary-calls.ts';
 import type { Client } from '../../src/commands/model-request/client.ts';
 import type { ModelRequest } from '../../src/commands/model-request/model-request.ts';
 import { Refusal } from '../../src/commands/refusal.ts';

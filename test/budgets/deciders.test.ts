@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { highest } from '../../src/commands/access/authority.ts';
-import { type BudgetCommand, budgetDecider, budgetStream } from '../../src/commands/budgets/budget.ts';
-import { nanoOf, usdOf } from '../../src/commands/budgets/money.ts';
-import { budgetSettingsDecider } from '../../src/commands/budgets/settings.ts';
+import {
+  type BudgetCommand,
+  budgetDecider,
+  budgetSettingsDecider,
+  budgetStream,
+  nanoOf,
+  usdOf,
+} from '../../src/commands/budgets/budget.ts';
 import { type RateLimitCommand, rateLimitDecider, rateLimitStream } from '../../src/commands/rate-limits/rate-limit.ts';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../src/events/catalogue/rate-limit.ts';

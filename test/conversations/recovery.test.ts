@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { itemsOf } from '../../src/commands/conversations/conversation.ts';
-import { itemFinder } from '../../src/commands/conversations/find-item.ts';
-import { loadConversation } from '../../src/commands/conversations/load-conversation.ts';
+import { itemFinder, itemsOf, loadConversation } from '../../src/commands/conversations/conversation.ts';
 import { recoverExchanges } from '../../src/commands/exchange/background/recover-exchanges.ts';
 import { createResponsesDialect } from '../../src/commands/exchange/dialects/responses/responses-dialect.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';

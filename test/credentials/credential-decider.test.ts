@@ -2,10 +2,10 @@ import { describe, test } from 'vitest';
 import {
   type Credential,
   type CredentialCommand,
+  createSealer,
   credentialDecider,
   KEPT,
 } from '../../src/commands/credentials/credential.ts';
-import { createSealer } from '../../src/commands/credentials/seal.ts';
 import { providerCredentialRemoved, providerCredentialSaved } from '../../src/events/catalogue/credential.ts';
 import { specify } from '../support/decider-spec.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isMask, publicUrl, readUrl } from '../../src/commands/credentials/masked-url.ts';
+import { isMask, publicUrl, readUrl } from '../../src/commands/credentials/credential-fields.ts';
 
 describe('an address', () => {
   test.each([

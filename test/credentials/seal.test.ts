@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createSealer, keyIdOf } from '../../src/commands/credentials/seal.ts';
+import { createSealer, keyIdOf } from '../../src/commands/credentials/credential.ts';
 
 const KEY = 'a key of at least thirty-two characters';
 const sealer = createSealer(KEY);

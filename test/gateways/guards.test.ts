@@ -5,10 +5,9 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { highest } from '../../src/commands/access/authority.ts';
 import { handleCommand } from '../../src/commands/handle-command.ts';
-import { changeKey } from '../../src/commands/keys/change-key.ts';
-import { type KeyCommand, keyDecider, keyStream, type NewKey } from '../../src/commands/keys/key.ts';
+import { changeKey, type KeyCommand, keyDecider, keyStream, type NewKey } from '../../src/commands/keys/key.ts';
 import { refusals } from '../../src/commands/refusal.ts';
-import { VirtualModelChanges } from '../../src/commands/virtual-models/changes.ts';
+import { VirtualModelChanges } from '../../src/commands/virtual-models/decider.ts';
 import { VirtualModelDirectory } from '../../src/commands/virtual-models/directory.ts';
 import { MAX_DEPTH } from '../../src/commands/virtual-models/virtual-model.ts';
 import { virtualModelRemoved } from '../../src/events/catalogue/virtual-model.ts';
@@ -218,7 +217,6 @@ const rules: Readonly<Record<string, string | undefined>> = {
 /** Appends to streams of the configuration without a decider. */
 const withoutDecider: Readonly<Record<string, string>> = {
   'src/commands/exchange/caching/purge-cache.ts': 'compatible with every other change',
-  'src/commands/reset-limits.ts': 'compatible with every other change',
   'src/plugins/load-plugins.ts': 'what this gateway has loaded',
 };
 

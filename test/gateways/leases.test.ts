@@ -1,8 +1,7 @@
 /** Leases of gateways on one log. Each gateway has a replica of a log in memory; time is a number that a test moves. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fence, FencedLog } from '../../src/commands/gateways/fenced-log.ts';
-import type { KnownLease } from '../../src/commands/gateways/known-leases.ts';
-import { Lease, LeaseLost } from '../../src/commands/gateways/lease.ts';
+import { type KnownLease, Lease, LeaseLost } from '../../src/commands/gateways/lease.ts';
 import { LeaseKeeper, type LeaseKeeperOptions } from '../../src/commands/gateways/lease-keeper.ts';
 import { leaseEnded } from '../../src/events/catalogue/lease.ts';
 import { idOf, type NewEvent, type Position, type StreamName } from '../../src/events/event.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { placeInLine } from '../../src/commands/gateways/line-of-heirs.ts';
+import { placeInLine } from '../../src/commands/gateways/lease-keeper.ts';
 import { formatPosition } from '../../src/events/sequence-position.ts';
 
 const alive = Array.from({ length: 10 }, (_, index) => `gateway ${index}`);

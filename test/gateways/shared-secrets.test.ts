@@ -1,7 +1,6 @@
 /** Gateways on one log have the same secrets. Each has a replica of a log in memory. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Lease } from '../../src/commands/gateways/lease.ts';
-import { sameSecrets } from '../../src/commands/gateways/same-secrets.ts';
+import { Lease, sameSecrets } from '../../src/commands/gateways/lease.ts';
 import type { SharedSecrets } from '../../src/commands/gateways/shared-secrets.ts';
 import type { Position } from '../../src/events/event.ts';
 import { type JoinedGateway, joinGateway } from '../support/joined-gateway.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { declaredGuardrails, type GuardrailRule } from '../../src/commands/guardrails/declared-guardrails.ts';
-import { prepareGuardrail } from '../../src/commands/guardrails/prepared-guardrail.ts';
+import { declaredGuardrails, type GuardrailRule } from '../../src/commands/guardrails/directory.ts';
+import { prepareGuardrail } from '../../src/commands/guardrails/guardrail.ts';
 import { stepProblem } from '../../src/commands/workflows/chains.ts';
 import { types } from '../workflows/made.ts';
 

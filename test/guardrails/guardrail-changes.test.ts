@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { sealingPlace } from '../../src/commands/guardrails/guardrail-input.ts';
+import { sealingPlace } from '../../src/commands/guardrails/guardrail.ts';
 import { openTestLog } from '../projections/log-engines.ts';
 import {
   admin,

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { rewriteWhole } from '../../src/commands/guardrails/text/finder.ts';
-import { patternFinder } from '../../src/commands/guardrails/text/pattern-finder.ts';
+import { patternFinder, rewriteWhole } from '../../src/commands/guardrails/text/finder.ts';
 
 describe('patternFinder', () => {
   it.each([

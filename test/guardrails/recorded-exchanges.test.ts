@@ -1,8 +1,7 @@
 /** Exchanges that run at the same time, in the order in which they began. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { exchangesIn } from '../../src/commands/guardrails/replay/recorded-exchanges.ts';
-import { logRange } from '../../src/commands/guardrails/replay/recorded-requests.ts';
+import { exchangesIn, logRange } from '../../src/commands/guardrails/replay/recorded-requests.ts';
 import { chunkReceived, exchangeCompleted, requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { idOf, streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';

@@ -1,9 +1,8 @@
 /** Runs of a draft over recorded exchanges: samples and their costs, cancellation, and what is recorded of a run. */
 import { describe, expect, it } from 'vitest';
 import { createChatDialect } from '../../src/commands/exchange/dialects/chat/chat-dialect.ts';
-import type { Guardrail } from '../../src/commands/guardrails/guardrail.ts';
+import { type Guardrail, prepareGuardrail } from '../../src/commands/guardrails/guardrail.ts';
 import type { CallModel, ModelCall } from '../../src/commands/guardrails/guardrail-type.ts';
-import { prepareGuardrail } from '../../src/commands/guardrails/prepared-guardrail.ts';
 import { checkDraft, type DraftParts } from '../../src/commands/guardrails/replay/draft.ts';
 import { GuardrailReplays, type Replay } from '../../src/commands/guardrails/replay/replays.ts';
 import type { ReplayOptions } from '../../src/commands/guardrails/replay/run-replay.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { StreamChannel } from '../../src/commands/guardrails/guarded-text.ts';
+import type { StreamChannel } from '../../src/commands/guardrails/guardrail-type.ts';
 import type { GuardrailStep } from '../../src/commands/guardrails/phases/guardrail-step.ts';
 import { mustCollect, StreamPhase } from '../../src/commands/guardrails/phases/stream-phase.ts';
 import { Placeholders } from '../../src/commands/guardrails/placeholders.ts';

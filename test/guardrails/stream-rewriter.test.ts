@@ -3,10 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { Placeholders } from '../../src/commands/guardrails/placeholders.ts';
 import { recognisers } from '../../src/commands/guardrails/recognisers/known-recognisers.ts';
 import { recogniserFinder } from '../../src/commands/guardrails/recognisers/recogniser-finder.ts';
-import { type Finder, type Found, rewriteWhole } from '../../src/commands/guardrails/text/finder.ts';
-import { literalFinder } from '../../src/commands/guardrails/text/literal-finder.ts';
-import { patternFinder } from '../../src/commands/guardrails/text/pattern-finder.ts';
-import { placeholderFinder } from '../../src/commands/guardrails/text/placeholder-finder.ts';
+import {
+  type Finder,
+  type Found,
+  literalFinder,
+  patternFinder,
+  placeholderFinder,
+  rewriteWhole,
+} from '../../src/commands/guardrails/text/finder.ts';
 import { StreamRewriter } from '../../src/commands/guardrails/text/stream-rewriter.ts';
 import { chunked, singleUnits, throughPieces } from './any-chunking.ts';
 import { cardNumbers, ibans, nationalIdsOfDocuments } from './valid-numbers.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { matchingTokens, UnchangedTokens } from '../../src/commands/guardrails/events/unchanged-tokens.ts';
+import { matchingTokens, UnchangedTokens } from '../../src/commands/guardrails/events/guarded-events.ts';
 
 const entry = (token: string) => ({ token, logprob: -1 });
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { KnownKey } from '../../src/commands/access/key-directory.ts';
-import { mintKeySecret } from '../../src/commands/access/key-secret.ts';
+import { type KnownKey, mintKeySecret } from '../../src/commands/access/key-directory.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { createAuthenticator } from '../../src/http/auth.ts';

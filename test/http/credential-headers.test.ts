@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { isCredentialHeader } from '../../src/commands/credential-names.ts';
+import { isCredentialHeader } from '../../src/commands/header-names.ts';
 import { redactHeaders, redactUrl } from '../../src/http/redaction.ts';
 import { MASTER_KEY, startTestGateway } from '../support/gateway.ts';
 import { rawAnswer } from '../support/raw-client.ts';

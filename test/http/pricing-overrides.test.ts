@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { priceStream } from '../../src/commands/pricing/price-override.ts';
+import { priceStream } from '../../src/commands/pricing/model-pricing.ts';
 import { priceOverrideSet } from '../../src/events/catalogue/price.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { exchangeOf as exchangeEvents } from '../projections/exchange-history.ts';

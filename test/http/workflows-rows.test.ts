@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { readVersion } from '../../src/commands/workflows/changes.ts';
-import { explainWorkflow } from '../../src/commands/workflows/explain.ts';
+import { explainWorkflow } from '../../src/commands/workflows/directory.ts';
 import { guardrailBody, guardrailInput } from '../../src/http/admin/guardrails-body.ts';
 import {
   guardrailRow,

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readUsage, type TokenUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { costAt } from '../../src/commands/pricing/cost-of-usage.ts';
-import type { ModelPricing } from '../../src/commands/pricing/model-pricing.ts';
-import { type Price, priceOf } from '../../src/commands/pricing/price.ts';
+import { type ModelPricing, type Price, priceOf } from '../../src/commands/pricing/model-pricing.ts';
 import type { PricedUsage } from '../../src/commands/pricing/pricing.ts';
 
 function priced(pricing: ModelPricing): Price {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
-import { configuredPrices } from '../../src/commands/pricing/configured-prices.ts';
-import { type ModelPricing, pricingSchema } from '../../src/commands/pricing/model-pricing.ts';
+import { configuredPrices, type ModelPricing, pricingSchema } from '../../src/commands/pricing/model-pricing.ts';
 import { PriceBook, type PriceSnapshot } from '../../src/commands/pricing/price-book.ts';
 import { priceSnapshot } from '../../src/commands/pricing/price-snapshot.ts';
 

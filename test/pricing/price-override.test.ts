@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ModelPricing, pricingSchema } from '../../src/commands/pricing/model-pricing.ts';
 import {
+  type ModelPricing,
   type PriceOverrideCommand,
   priceOverrideDecider,
   priceStream,
-} from '../../src/commands/pricing/price-override.ts';
+  pricingSchema,
+} from '../../src/commands/pricing/model-pricing.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { upcast } from '../../src/events/catalogue/catalogue.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';

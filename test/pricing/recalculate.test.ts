@@ -2,13 +2,16 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
 import { noteUsage } from '../../src/commands/exchange/record/end-events.ts';
 import { readUsage } from '../../src/commands/model-request/usage.ts';
-import { NewestCorrections } from '../../src/commands/pricing/newest-corrections.ts';
 import type { PricedUsage, Pricing } from '../../src/commands/pricing/pricing.ts';
-import { createRecalculator, type RecalculationScope, recalculate } from '../../src/commands/pricing/recalculate.ts';
-import { SeenNames } from '../../src/commands/pricing/seen-names.ts';
-import { selectedModels } from '../../src/commands/pricing/selected-models.ts';
-import type { RecordedEvent, UserPath } from '../../src/events/event.ts';
-import { streamName } from '../../src/events/event.ts';
+import {
+  createRecalculator,
+  NewestCorrections,
+  type RecalculationScope,
+  recalculate,
+  SeenNames,
+  selectedModels,
+} from '../../src/commands/pricing/recalculate.ts';
+import { type RecordedEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
 import { unpriced } from '../support/nothing-configured.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { highest } from '../../src/commands/access/authority.ts';
-import { mintKeySecret } from '../../src/commands/access/key-secret.ts';
+import { mintKeySecret } from '../../src/commands/access/key-directory.ts';
 import { handleCommand } from '../../src/commands/handle-command.ts';
 import { type KeyCommand, keyDecider, keyStream } from '../../src/commands/keys/key.ts';
 import { Refusal } from '../../src/commands/refusal.ts';

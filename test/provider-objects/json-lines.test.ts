@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { forEachLine, type LineLimits } from '../../src/commands/provider-objects/json-lines.ts';
+import { forEachLine, type LineLimits } from '../../src/commands/provider-objects/ask-provider.ts';
 import { membersIn } from '../../src/providers/json-members.ts';
 import type { ReplyBody } from '../../src/providers/provider.ts';
 

@@ -1,7 +1,11 @@
 /** The providers in force, and what happens to them when the configuration changes. */
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Configuration } from '../../src/commands/providers/provider-journal.ts';
-import { type KnownProvider, ProviderRoster, type RosterConfig } from '../../src/commands/providers/provider-roster.ts';
+import {
+  type Configuration,
+  type KnownProvider,
+  ProviderRoster,
+  type RosterConfig,
+} from '../../src/commands/providers/provider-roster.ts';
 import { type ProviderModel, RESPONSES_PROBE_MS } from '../../src/providers/provider.ts';
 import type { RegisteredProvider } from '../../src/providers/registry.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type EmbeddingCall, EmbeddingCallFailed } from '../../src/commands/auxiliary-calls/embedding-calls.ts';
-import { Embedder } from '../../src/commands/semantic-cache/embedder.ts';
+import { type EmbeddingCall, EmbeddingCallFailed } from '../../src/commands/auxiliary-calls/auxiliary-calls.ts';
+import { Embedder } from '../../src/commands/semantic-cache/semantic-cache.ts';
 
 function embedderThat(embed: (call: EmbeddingCall) => Promise<Float32Array>, timeoutMs = 5000) {
   const failures: string[] = [];

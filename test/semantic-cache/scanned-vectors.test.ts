@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { restsOf, similarityAtLeast } from '../../src/commands/semantic-cache/bounded-similarity.ts';
-import { ScannedVectors } from '../../src/commands/semantic-cache/scanned-vectors.ts';
+import { restsOf, ScannedVectors, similarityAtLeast } from '../../src/commands/semantic-cache/scanned-vectors.ts';
 import { normalised } from '../../src/commands/semantic-cache/vector-store.ts';
 import { at, describeVectorStore, entry, query } from './vector-store-contract.ts';
 

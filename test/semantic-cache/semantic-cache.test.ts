@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { readVectors } from '../../src/commands/semantic-cache/read-vectors.ts';
+import { readVectors } from '../../src/commands/semantic-cache/remote-vectors.ts';
 import { ScannedVectors } from '../../src/commands/semantic-cache/scanned-vectors.ts';
 import { SemanticCache, type SemanticCacheParts } from '../../src/commands/semantic-cache/semantic-cache.ts';
-import { bytesOfVector, vectorOfBytes } from '../../src/commands/semantic-cache/vector-bytes.ts';
-import type { VectorStore } from '../../src/commands/semantic-cache/vector-store.ts';
+import { bytesOfVector, type VectorStore, vectorOfBytes } from '../../src/commands/semantic-cache/vector-store.ts';
 import { streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { at, entry, query } from './vector-store-contract.ts';

@@ -5,7 +5,7 @@ import {
   type SemanticDialect,
   type SemanticTextOptions,
   semanticText,
-} from '../../src/commands/semantic-cache/semantic-text.ts';
+} from '../../src/commands/semantic-cache/semantic-cache.ts';
 
 const options: SemanticTextOptions = { maxMessages: 3, excludeSystemPrompt: false };
 const user = (content: unknown) => ({ role: 'user', content });

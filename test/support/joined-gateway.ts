@@ -1,5 +1,5 @@
 /** A gateway as far as the log knows it: a replica of a log in memory, and the leases of the gateways on it. */
-import type { KnownLeases } from '../../src/commands/gateways/known-leases.ts';
+import type { KnownLeases } from '../../src/commands/gateways/lease.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { type Leases, leasesView } from '../../src/projections/leases.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';

@@ -1,7 +1,6 @@
 /** The defaults of a gateway without configuration. */
 import type { KeyDirectory } from '../../src/commands/access/key-directory.ts';
-import type { ModelAccess } from '../../src/commands/access/model-access.ts';
-import type { ModelPolicies } from '../../src/commands/access/model-policies.ts';
+import type { ModelAccess, ModelPolicies } from '../../src/commands/access/model-access.ts';
 import type { Pricing } from '../../src/commands/pricing/pricing.ts';
 
 /** No restriction is set. */

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { sentence } from '../../infra/simulated-provider/words.ts';
-import { KEY_PREFIX } from '../../src/commands/access/key-secret.ts';
+import { KEY_PREFIX } from '../../src/commands/access/key-directory.ts';
 import { cacheHit } from '../../src/events/catalogue/cache.ts';
 import * as catalogue from '../../src/events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../src/events/catalogue/guarded-exchange.ts';

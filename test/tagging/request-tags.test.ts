@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { TaggingRule } from '../../src/commands/tagging/tagging-rules.ts';
+import type { TaggingRule } from '../../src/commands/tagging/tagging.ts';
 import { createRequestTags } from '../../src/http/request-tags.ts';
 
 const rule = (header: string, more: Partial<TaggingRule> = {}): TaggingRule => ({

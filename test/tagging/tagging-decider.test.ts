@@ -1,6 +1,5 @@
 import { describe, test } from 'vitest';
-import { type SetTagging, taggingDecider } from '../../src/commands/tagging/tagging.ts';
-import type { TaggingRule } from '../../src/commands/tagging/tagging-rules.ts';
+import { type SetTagging, type TaggingRule, taggingDecider } from '../../src/commands/tagging/tagging.ts';
 import { taggingChanged } from '../../src/events/catalogue/tagging.ts';
 import { specify } from '../support/decider-spec.ts';
 

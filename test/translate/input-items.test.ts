@@ -1,9 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { referencedItemIds, resolveItemReferences } from '../../src/commands/responses/archive.ts';
 import { mergeHistory } from '../../src/commands/responses/history.ts';
-import { pageInputItems, storedInputItems, uuidFromName } from '../../src/commands/responses/input-items.ts';
-import { responseOfItem } from '../../src/commands/responses/item-ids.ts';
-import { referencedItemIds, resolveItemReferences } from '../../src/commands/responses/item-references.ts';
+import {
+  pageInputItems,
+  responseOfItem,
+  storedInputItems,
+  uuidFromName,
+} from '../../src/commands/responses/input-items.ts';
 import { openAiPageIn } from '../../src/http/paging.ts';
 import type { Query } from '../../src/http/query.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { estimateInputTokens } from '../../src/commands/messages/token-estimate.ts';
+import { estimateInputTokens } from '../../src/commands/messages/messages-request.ts';
 
 const count = (content: unknown, more: object = {}) =>
   estimateInputTokens({ messages: [{ role: 'user', content }], ...more });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { responseShell } from '../../src/commands/responses/response-shell.ts';
+import { responseShell } from '../../src/commands/responses/create-request.ts';
 import { checkResponse, requiredMembers } from './openai-shape.ts';
 import { accepted, createdAt, shellFor } from './shells.ts';
 

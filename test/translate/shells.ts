@@ -1,5 +1,8 @@
-import { type CreateResponseRequest, parseCreateResponse } from '../../src/commands/responses/create-request.ts';
-import { responseShell } from '../../src/commands/responses/response-shell.ts';
+import {
+  type CreateResponseRequest,
+  parseCreateResponse,
+  responseShell,
+} from '../../src/commands/responses/create-request.ts';
 import type { ResponseShell } from '../../src/providers/translate/chat-to-responses/response-object.ts';
 
 export const createdAt = 1_772_295_217;

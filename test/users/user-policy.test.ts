@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { highest } from '../../src/commands/access/authority.ts';
-import { declaredPolicies, policiesInForce, userLists } from '../../src/commands/users/policies-in-force.ts';
-import { userPolicyDecider } from '../../src/commands/users/user-policy.ts';
+import {
+  declaredPolicies,
+  policiesInForce,
+  userLists,
+  userPolicyDecider,
+} from '../../src/commands/users/user-policy.ts';
 import { userPolicyRemoved, userPolicySet } from '../../src/events/catalogue/user.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { specify } from '../support/decider-spec.ts';

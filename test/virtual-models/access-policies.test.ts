@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { AccessPolicies, hasEffect } from '../../src/commands/virtual-models/access-policies.ts';
+import { AccessPolicies, hasEffect } from '../../src/commands/virtual-models/directory.ts';
 import { isFor, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { policy, redirect } from './virtual-model-fixtures.ts';

@@ -1,14 +1,16 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Balance, type Balanced, type PriceOf } from '../../src/commands/virtual-models/balance.ts';
-import { ErrorRates } from '../../src/commands/virtual-models/error-rates.ts';
+import {
+  Balance,
+  type Balanced,
+  type PriceOf,
+  placeOf,
+  RoundRobin,
+} from '../../src/commands/virtual-models/balance.ts';
 import { expandInTurn } from '../../src/commands/virtual-models/expand.ts';
-import { Latencies } from '../../src/commands/virtual-models/latencies.ts';
-import { placeOf } from '../../src/commands/virtual-models/rendezvous.ts';
-import { RoundRobin } from '../../src/commands/virtual-models/round-robin.ts';
 import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
-import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
-import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
+import { ErrorRates, Latencies } from '../../src/commands/virtual-models/target-statistics.ts';
+import { RouteStrategies, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';
 
 interface Setup {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { problemAround } from '../../src/commands/virtual-models/chains.ts';
+import { problemAround } from '../../src/commands/virtual-models/directory.ts';
 import { type Expanding, expand } from '../../src/commands/virtual-models/expand.ts';
 import { MAX_DEPTH, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createAuthorizer } from '../../src/commands/access/authorizer.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { AccessPolicies } from '../../src/commands/virtual-models/access-policies.ts';
+import { AccessPolicies } from '../../src/commands/virtual-models/directory.ts';
 import {
   type AccessQuestion,
   type Explanation,
@@ -10,9 +10,8 @@ import {
   type InForce,
 } from '../../src/commands/virtual-models/explain.ts';
 import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
-import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
 import { createRouter } from '../../src/commands/virtual-models/router.ts';
-import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
+import { RouteStrategies, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { target } from './virtual-model-fixtures.ts';
 

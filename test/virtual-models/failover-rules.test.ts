@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { RefusedTarget } from '../../src/commands/model-request/failed-target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { defaultPhrases, FailoverRules } from '../../src/commands/virtual-models/failover-rules.ts';
+import { defaultPhrases, FailoverRules } from '../../src/commands/virtual-models/router.ts';
 
 const policy = { enabled: true, maxModels: 0, statuses: [429, 500, 502, 503, 504], phrases: defaultPhrases };
 

@@ -2,12 +2,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Route, RouteRequest } from '../../src/commands/model-request/routing-types.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { cheapestHealthy } from '../../src/commands/virtual-models/cheapest-healthy.ts';
 import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
-import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
-import type { RouteQuestion, RouteSelection, RouteStrategy } from '../../src/commands/virtual-models/route-strategy.ts';
 import { createRouter } from '../../src/commands/virtual-models/router.ts';
-import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
+import {
+  cheapestHealthy,
+  type RouteQuestion,
+  type RouteSelection,
+  RouteStrategies,
+  type RouteStrategy,
+  type VirtualModel,
+} from '../../src/commands/virtual-models/virtual-model.ts';
 import { everythingAllowed } from '../support/nothing-configured.ts';
 import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';
 

@@ -4,11 +4,9 @@ import type { RefusedTarget } from '../../src/commands/model-request/failed-targ
 import type { Route, RouteRequest } from '../../src/commands/model-request/routing-types.ts';
 import type { Target } from '../../src/commands/model-request/target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { defaultPhrases } from '../../src/commands/virtual-models/failover-rules.ts';
 import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
-import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
-import { createRouter, type RouterOptions } from '../../src/commands/virtual-models/router.ts';
-import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
+import { createRouter, defaultPhrases, type RouterOptions } from '../../src/commands/virtual-models/router.ts';
+import { RouteStrategies, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { everythingAllowed } from '../support/nothing-configured.ts';
 import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { cheapestHealthy } from '../../src/commands/virtual-models/cheapest-healthy.ts';
-import { RouteStrategies } from '../../src/commands/virtual-models/route-strategies.ts';
+import { cheapestHealthy, RouteStrategies } from '../../src/commands/virtual-models/virtual-model.ts';
 import { type VirtualModelInput, virtualModelFrom } from '../../src/commands/virtual-models/virtual-model-input.ts';
 import type { UserPath } from '../../src/events/event.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { canonicalSha256 } from '../../src/commands/canonical-json.ts';
-import { type WorkflowCommand, workflowDecider } from '../../src/commands/workflows/decider.ts';
-import { managedDefault } from '../../src/commands/workflows/managed-default.ts';
+import { type WorkflowCommand, workflowDecider } from '../../src/commands/workflows/changes.ts';
 import { payloadJson, type WorkflowDraft } from '../../src/commands/workflows/workflow.ts';
+import { managedDefault } from '../../src/commands/workflows/workflow-input.ts';
 import { workflowCreated, workflowDeactivated } from '../../src/events/catalogue/workflow.ts';
 import { specify } from '../support/decider-spec.ts';
 import { admin, draft, steps } from './made.ts';

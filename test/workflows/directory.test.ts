@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { policyOfWorkflow } from '../../src/commands/exchange/policy.ts';
-import { explainWorkflow } from '../../src/commands/workflows/explain.ts';
+import { explainWorkflow } from '../../src/commands/workflows/directory.ts';
 import type { WorkflowFeatures } from '../../src/commands/workflows/workflow.ts';
 import { openTestLog } from '../projections/log-engines.ts';
 import { admin, allOn, draft, guardrail, openWorkflows, steps } from './made.ts';

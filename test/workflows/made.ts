@@ -1,17 +1,21 @@
 /** Workflows and guardrails on a real log, with small guardrail types of the tests. */
 import { z } from 'zod';
-import { createSealer } from '../../src/commands/credentials/seal.ts';
-import { Guard } from '../../src/commands/guard.ts';
+import { createSealer } from '../../src/commands/credentials/credential.ts';
 import { GuardrailChanges } from '../../src/commands/guardrails/changes.ts';
 import { type DeclaredGuardrails, GuardrailDirectory } from '../../src/commands/guardrails/directory.ts';
-import type { Guardrail, GuardrailTypes, UsableType } from '../../src/commands/guardrails/guardrail.ts';
-import { type GuardrailInput, sealingPlace } from '../../src/commands/guardrails/guardrail-input.ts';
+import {
+  type Guardrail,
+  type GuardrailInput,
+  type GuardrailTypes,
+  prepareGuardrail,
+  sealingPlace,
+  type UsableType,
+} from '../../src/commands/guardrails/guardrail.ts';
 import type { CompiledGuardrail, GuardrailType } from '../../src/commands/guardrails/guardrail-type.ts';
-import { prepareGuardrail } from '../../src/commands/guardrails/prepared-guardrail.ts';
+import { Guard } from '../../src/commands/handle-command.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { WorkflowChanges } from '../../src/commands/workflows/changes.ts';
-import { WorkflowDirectory } from '../../src/commands/workflows/directory.ts';
-import { workflowUses } from '../../src/commands/workflows/guardrail-uses.ts';
+import { WorkflowDirectory, workflowUses } from '../../src/commands/workflows/directory.ts';
 import type { WorkflowDraft, WorkflowFeatures, WorkflowStep } from '../../src/commands/workflows/workflow.ts';
 import { type PayloadInput, type WorkflowInput, workflowDraft } from '../../src/commands/workflows/workflow-input.ts';
 import { guardAdvanced } from '../../src/events/catalogue/guard.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { scopeDisplay, scopeKey, scopeType, type WorkflowScope } from '../../src/commands/workflows/scope.ts';
-import { WorkflowIndex } from '../../src/commands/workflows/workflow-index.ts';
+import { WorkflowIndex } from '../../src/commands/workflows/directory.ts';
+import { scopeDisplay, scopeKey, scopeType, type WorkflowScope } from '../../src/commands/workflows/workflow.ts';
 import { pathsAbove } from '../../src/events/user-path.ts';
 
 const index = (...scopes: readonly WorkflowScope[]) =>

@@ -45,3 +45,49 @@ function isAbove(one: UserPath | undefined, other: UserPath | undefined): boolea
   if (other === undefined) return false;
   return one === undefined || other.startsWith(`${one}/`);
 }
+
+/** The last value that each administrator set for one setting, oldest first. Folded from the events of the setting. */
+interface AdministratorValue<Value> {
+  readonly by: Actor;
+  /** Undefined when the administrator removed the setting. */
+  readonly value: Value | undefined;
+}
+
+export type ValuesByAdministrator<Value> = readonly AdministratorValue<Value>[];
+
+export function withValue<Value>(
+  values: ValuesByAdministrator<Value> = [],
+  by: Actor,
+  value: Value | undefined,
+): ValuesByAdministrator<Value> {
+  return [...values.filter((word) => word.by !== by), { by, value }];
+}
+
+/**
+ * The newest value set by a higher-ranked administrator; undefined when there is none, or when it removes the
+ * setting.
+ */
+export function bindingValue<Value>(
+  values: ValuesByAdministrator<Value> = [],
+  { isUnder }: Authority,
+): Value | undefined {
+  return values.findLast(({ by }) => isUnder(by))?.value;
+}
+
+// Which credentials may administer the gateway. The one rule for the admin API, its live tails and the metrics.
+
+/**
+ * Why the caller may not administer; undefined when it may. The secret that a rotation replaced is accepted for
+ * inference until its grace period ends, but not for administration: its holder could otherwise rotate the key again
+ * and so invalidate the new secret.
+ */
+export function whyNotAdministrator({
+  key,
+  hasPreviousSecret,
+}: Pick<Caller, 'hasPreviousSecret'> & {
+  readonly key?: { readonly dashboardAccess: boolean } | undefined;
+}): 'no dashboard access' | 'previous secret' | undefined {
+  if (key === undefined) return undefined;
+  if (!key.dashboardAccess) return 'no dashboard access';
+  return hasPreviousSecret === true ? 'previous secret' : undefined;
+}

@@ -1,6 +1,9 @@
 /** The managed keys in memory, for authentication. */
+
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Actor, UserPath } from '../../events/event.ts';
 import type { CallerKey } from '../model-request/caller.ts';
-import { isSameHash } from './key-secret.ts';
+import { type Owner, type Sight, sightOf } from '../visibility.ts';
 
 export interface KnownKey extends CallerKey {
   /** Hash of the newest secret. */
@@ -46,4 +49,57 @@ export function whySecretNotAccepted(
   const { previousSecret } = key;
   if (previousSecret === undefined || !isSameHash(secretHash, previousSecret.secretHash)) return 'unknown';
   return now < previousSecret.validUntil ? why : 'rotated';
+}
+
+// The secret of a managed key: generated once, shown once, and stored only as a hash.
+
+/** The prefix of every managed key. A text without it is not looked up. */
+export const KEY_PREFIX = 'sk_chy_';
+const SECRET_BYTES = 32;
+
+interface KeySecret {
+  /** The whole key, shown only to its owner. */
+  readonly value: string;
+  readonly secretHash: string;
+  readonly lastCharacters: string;
+}
+
+export function mintKeySecret(): KeySecret {
+  const secret = randomBytes(SECRET_BYTES).toString('base64url');
+  return { value: `${KEY_PREFIX}${secret}`, secretHash: hashOf(secret), lastCharacters: secret.slice(-4) };
+}
+
+/** The hash by which a key is found; undefined for a text that is not a managed key. */
+export function secretHashOf(key: string): string | undefined {
+  return key.startsWith(KEY_PREFIX) ? hashOf(key.slice(KEY_PREFIX.length)) : undefined;
+}
+
+/** SHA-256 as 64 hexadecimal digits. */
+function hashOf(secret: string): string {
+  return hash('sha256', secret);
+}
+
+/** Constant-time comparison. */
+function isSameHash(one: string, other: string): boolean {
+  return one.length === other.length && timingSafeEqual(Buffer.from(one, 'latin1'), Buffer.from(other, 'latin1'));
+}
+
+/** The caller of a recorded request, for work that continues after a restart or that another caller triggers. */
+interface RecordedCaller {
+  readonly actor: Actor;
+  readonly userPath: UserPath | undefined;
+  /** The id of a managed key; undefined for the master key. */
+  readonly keyId: string | undefined;
+  /** The key in its current state. Keys are never deleted, so it exists unless the log lost it. */
+  readonly key: KnownKey | undefined;
+  readonly sight: Sight;
+}
+
+export function recordedCaller(
+  { createdBy: actor, userPath }: Owner,
+  keys: Pick<KeyDirectory, 'byId'>,
+): RecordedCaller {
+  const keyId = actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
+  const key = keyId === undefined ? undefined : keys.byId(keyId);
+  return { actor, userPath, keyId, key, sight: sightOf({ actor, userPath, key }) };
 }

@@ -7,8 +7,8 @@ import type { AdmissionRequest } from '../model-request/admission.ts';
 import type { Target } from '../model-request/target.ts';
 import { boundOfAnswers, boundOfOutput, callsFor, otherLimitsAbove } from '../model-request/token-estimate.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import { reportsCost } from '../pricing/cost-of-usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
-import { reportsCost } from '../pricing/reported-cost.ts';
 import { contentOf } from './request-content.ts';
 
 type BoundingFacts = 'endpoint' | 'candidates' | 'units' | 'bodyBytes' | 'isAmbiguous';

@@ -15,9 +15,8 @@ import {
   requestedAnswers,
 } from '../model-request/token-estimate.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import { reportsCost } from '../pricing/cost-of-usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
-
-import { reportsCost } from '../pricing/reported-cost.ts';
 import {
   type BoundedRequest,
   boundOfCounted,

@@ -6,15 +6,23 @@ import { randomUUID } from 'node:crypto';
 import { usageRecorded } from '../../events/catalogue/exchange.ts';
 import { streamName, type UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { usdOf } from '../budgets/money.ts';
+import { usdOf } from '../budgets/budget.ts';
 import type { GuardrailDirectory } from '../guardrails/directory.ts';
-import type { TextRole } from '../guardrails/guarded-text.ts';
-import type { Guardrail } from '../guardrails/guardrail.ts';
-import type { GuardrailInput } from '../guardrails/guardrail-input.ts';
-import { type GuardrailPhase, type GuardrailServices, ModelCallFailed } from '../guardrails/guardrail-type.ts';
+import {
+  type Guardrail,
+  type GuardrailInput,
+  type GuardrailProblem,
+  isPrepared,
+  type PreparedGuardrail,
+} from '../guardrails/guardrail.ts';
+import {
+  type GuardrailPhase,
+  type GuardrailServices,
+  ModelCallFailed,
+  type TextRole,
+} from '../guardrails/guardrail-type.ts';
 import { type EvaluatedText, evaluateText } from '../guardrails/phases/evaluate-text.ts';
 import { Placeholders, type RecordedPlaceholder } from '../guardrails/placeholders.ts';
-import { type GuardrailProblem, isPrepared, type PreparedGuardrail } from '../guardrails/prepared-guardrail.ts';
 import { refusals } from '../refusal.ts';
 
 /** Milliseconds; a shorter time limit of the guardrail applies. */

@@ -1,15 +1,31 @@
 /** Commands and events of the budgets of one subject: stream `budget-<path>`, or `budget-label:<label>`. */
-import { budgetRemoved, budgetReset, budgetSet } from '../../events/catalogue/budget.ts';
-import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
-import { streamName } from '../../events/event.ts';
+
+import type { z } from 'zod';
+import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../events/catalogue/budget.ts';
+import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import type { Authority } from '../access/authority.ts';
-import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
-import type { Decider } from '../handle-command.ts';
+import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';
+import { type Decider, resetLimits } from '../handle-command.ts';
 import { budgetPeriodLabel } from '../period.ts';
 import { refusals } from '../refusal.ts';
-import { resetLimits } from '../reset-limits.ts';
-import { usdOf } from './money.ts';
+
+/** Conversion between US dollars, as users write them, and nano-dollars, the unit of stored amounts. Pure. */
+const NANO = 1e9;
+/** Far above every budget, and still exact to 15 digits. */
+export const MOST_USD = 1e12;
+
+/**
+ * @returns undefined for an invalid amount: not finite, not positive, less than a nano-dollar, or more than a
+ * trillion
+ */
+export function nanoOf(usd: number): number | undefined {
+  const nano = Math.round(usd * NANO);
+  return nano > 0 && usd <= MOST_USD ? nano : undefined;
+}
+
+export function usdOf(nano: number): number {
+  return nano / NANO;
+}
 
 export interface BudgetSubject {
   readonly scope: 'user_path' | 'label';
@@ -25,10 +41,10 @@ interface PeriodBudget {
 }
 
 /** The budgets of a subject by the seconds of their period, including removed ones. */
-export type SubjectBudgets = ReadonlyMap<number, PeriodBudget>;
+type SubjectBudgets = ReadonlyMap<number, PeriodBudget>;
 
 /** A budget as the configuration declares it. */
-export interface DeclaredBudget {
+interface DeclaredBudget {
   readonly periodSeconds: number;
   /** Nano-dollars. */
   readonly amount: number;
@@ -120,4 +136,38 @@ function declare(
       budgetSet.create({ ...of, periodSeconds, amount, source: 'config' }, context),
     ),
   ];
+}
+
+// Commands and events of the settings of all budgets: stream `settings-budgets`.
+
+/** When days, weeks and months begin, UTC. */
+export type BudgetAnchors = z.infer<typeof budgetSettingsChanged.data>;
+
+interface ChangeBudgetSettings {
+  /** A setting that is left out keeps its value. */
+  readonly changes: { readonly [Name in keyof BudgetAnchors]?: number | undefined };
+  readonly context: EventContext;
+}
+
+export const budgetSettingsStream: StreamName = streamName('settings', 'budgets');
+
+/** @param initial the settings before the first change */
+export function budgetSettingsDecider(initial: BudgetAnchors): Decider<BudgetAnchors, ChangeBudgetSettings> {
+  return {
+    initial,
+    dependsOn: 'its stream',
+    decide({ changes, context }, state) {
+      const next = { ...state };
+      let changed = false;
+      for (const name of budgetSettingsChanged.data.keyof().options) {
+        const value = changes[name];
+        if (value === undefined || value === next[name]) continue;
+        next[name] = value;
+        changed = true;
+      }
+      return changed ? [budgetSettingsChanged.create(next, context)] : [];
+    },
+    evolve: (state, event) =>
+      event.type === budgetSettingsChanged.type ? budgetSettingsChanged.data.parse(event.data) : state,
+  };
 }

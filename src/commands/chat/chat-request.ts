@@ -10,8 +10,13 @@ export const chatRequestSchema = z.looseObject({
 });
 
 /** Body of `POST /v1/chat/completions`: the members that the gateway reads. */
-export type ChatCompletionRequest = z.infer<typeof chatRequestSchema>;
+type ChatCompletionRequest = z.infer<typeof chatRequestSchema>;
 
 export function parseChatRequest(json: unknown): Accepted<ChatCompletionRequest> | Refused {
   return checkRequest(chatRequestSchema, json, ['model', 'messages']);
+}
+
+/** The id of a chat completion that the gateway itself generates. */
+export function completionIdOf(exchangeId: string): string {
+  return `chatcmpl-${exchangeId.replaceAll('-', '')}`;
 }

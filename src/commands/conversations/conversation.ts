@@ -8,13 +8,23 @@ import {
   conversationMetadataUpdated,
   conversationPlaceholdersAssigned,
 } from '../../events/catalogue/conversation.ts';
-import type { EventContext, NewEvent } from '../../events/event.ts';
+import { type EventContext, type NewEvent, streamName } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
-import type { DecidedEvent, Decider } from '../handle-command.ts';
-import { type Metadata, mergedMetadata, metadataRefusal } from '../metadata.ts';
+import { type DecidedEvent, type Decider, loadState } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import type { StoredItem } from '../responses/input-items.ts';
+import { type Metadata, mergedMetadata, metadataRefusal } from '../request-limits.ts';
+import type { FindItem, FoundItem, ResponseArchive } from '../responses/archive.ts';
+import {
+  type ItemHolder,
+  type ItemIndex,
+  isIndexable,
+  responseOfItem,
+  type StoredItem,
+} from '../responses/input-items.ts';
 import { type Owner, ownerOf, type Sight, sees } from '../visibility.ts';
 
 /** A conversation that has reached either limit takes no more items. The turn that reaches it is still stored whole. */
@@ -200,4 +210,97 @@ export function placeholdersOf({ placeholders = [] }: OpenConversation): readonl
 export function placeholdersAdded(placeholders: readonly RecordedPlaceholder[], context: EventContext): NewEvent {
   const body = Buffer.from(JSON.stringify(placeholders));
   return conversationPlaceholdersAssigned.create({ count: placeholders.length }, context, body);
+}
+
+/** Loads a conversation, as one caller may see it, from its stream: every acknowledged change is included. */
+export function isConversationId(id: string): boolean {
+  return /^conv_[0-9a-f]{32}$/.test(id);
+}
+
+export function conversationStream(id: string) {
+  return streamName('conversation', id);
+}
+
+/** Undefined when it does not exist, was deleted, or belongs to other callers. */
+export async function findConversation(id: string, sight: Sight, log: EventLog): Promise<OpenConversation | undefined> {
+  if (!isConversationId(id)) return undefined;
+  const { state } = await loadState(conversationDecider, conversationStream(id), log);
+  return state.status === 'open' && sees(sight, state.owner) ? state : undefined;
+}
+
+/** @throws Refusal (404) */
+export async function loadConversation(
+  id: string,
+  sight: Sight,
+  log: EventLog,
+  param: string | null = null,
+): Promise<OpenConversation> {
+  const conversation = await findConversation(id, sight, log);
+  if (conversation === undefined) throw refusals.conversationNotFound(id, param);
+  return conversation;
+}
+
+/** Finds the item with an id among all items that one caller may see. */
+interface ItemSources {
+  readonly log: EventLog;
+  readonly archive: ResponseArchive;
+  readonly index: ItemIndex;
+}
+
+/** Maximum number of holders that are searched for an id; a real id has one or two. */
+const MAX_HOLDERS = 16;
+
+/** For one request: a holder is read only once. */
+export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): FindItem {
+  const read = new Map<string, Promise<ReadonlyMap<string, FoundItem>>>();
+  const itemsIn = (holder: ItemHolder) => {
+    const key = `${holder.kind}/${holder.id}`;
+    const known = read.get(key) ?? (holder.kind === 'response' ? ofResponse(holder.id) : ofConversation(holder.id));
+    read.set(key, known);
+    return known;
+  };
+
+  async function ofResponse(id: string): Promise<ReadonlyMap<string, FoundItem>> {
+    const stored = await archive.find(id, sight);
+    if (stored === undefined) return new Map();
+    const { response, inputItems, native, provider } = stored;
+    const output = Array.isArray(response.output) ? response.output.filter(isObject) : [];
+    // The gateway gives the ids of the input, also when the response is the provider's.
+    const placeholders = () => stored.placeholders;
+    const ofOutput = { provider: native ? provider : undefined, placeholders };
+    return new Map([...found(inputItems, { provider: undefined, placeholders }), ...found(output, ofOutput)]);
+  }
+
+  async function ofConversation(id: string): Promise<ReadonlyMap<string, FoundItem>> {
+    const conversation = await findConversation(id, sight, log);
+    if (conversation === undefined) return new Map();
+    const placeholders = () => placeholdersOf(conversation);
+    return found(itemsOf(conversation).values(), { provider: undefined, placeholders });
+  }
+
+  return async (id) => {
+    const responseId = responseOfItem(id);
+    if (responseId !== undefined) {
+      const item = (await itemsIn({ kind: 'response', id: responseId })).get(id);
+      if (item !== undefined) return item;
+    }
+    if (!isIndexable(id)) return undefined;
+    let tried = 0;
+    for await (const { kind, id: holderId, owner } of index.holdersOf(id)) {
+      if (!sees(sight, owner)) continue;
+      const item = (await itemsIn({ kind, id: holderId })).get(id);
+      tried += 1;
+      if (item !== undefined || tried === MAX_HOLDERS) return item;
+    }
+    return undefined;
+  };
+}
+
+/** An item reference is not an item. */
+function found(items: Iterable<JsonObject>, holder: Omit<FoundItem, 'item'>): ReadonlyMap<string, FoundItem> {
+  const byId = new Map<string, FoundItem>();
+  for (const item of items) {
+    if (typeof item['id'] === 'string' && item['type'] !== 'item_reference') byId.set(item['id'], { ...holder, item });
+  }
+  return byId;
 }

@@ -1,27 +1,36 @@
 /** The operations of clients on conversations. Each is one command or one query. */
 import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
 import { conversationItemsAdded } from '../../events/catalogue/conversation.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { handleCommand } from '../handle-command.ts';
 import type { CheckItems } from '../model-request/references.ts';
-import { refusals } from '../refusal.ts';
-import { withReferencedItems } from '../responses/chain.ts';
-import type { FindItem } from '../responses/found-item.ts';
-import { conversationItems, type ItemPage, type ItemPageQuery, type StoredItem } from '../responses/input-items.ts';
-import { itemWrites } from '../responses/item-index.ts';
-import { itemPage } from '../responses/item-page.ts';
+import { refusals, refusedInTranslation } from '../refusal.ts';
+import { checkRequest, parseJson } from '../request-check.ts';
+import type { Metadata } from '../request-limits.ts';
+import { type FindItem, withReferencedItems } from '../responses/archive.ts';
+import { inputItemSchema } from '../responses/create-request.ts';
+import {
+  conversationItems,
+  type ItemPage,
+  type ItemPageQuery,
+  itemPage,
+  itemWrites,
+  type StoredItem,
+} from '../responses/input-items.ts';
 import type { Owner, Sight } from '../visibility.ts';
 import {
   type ConversationCommand,
   type ConversationState,
   conversationDecider,
+  conversationStream,
+  isConversationId,
   itemsOf,
+  loadConversation,
   type OpenConversation,
 } from './conversation.ts';
-import { readAddItems, readCreateConversation, readUpdateConversation } from './conversation-request.ts';
-import { conversationStream, isConversationId, loadConversation } from './load-conversation.ts';
 
 export interface ConversationDependencies {
   readonly log: EventLog;
@@ -146,4 +155,50 @@ function indexed(event: NewEvent, id: string, owner: Owner, context: EventContex
 function conversationObject(id: string, state: ConversationState | OpenConversation): object {
   if (state.status !== 'open') throw refusals.conversationNotFound(id);
   return { id, object: 'conversation', created_at: state.createdAt, metadata: state.metadata };
+}
+
+// Request bodies that create and change conversations, checked and normalised.
+
+/** Maximum number of items in one request. */
+export const MAX_ITEMS_AT_ONCE = 20;
+
+const metadata = z.record(z.string(), z.string());
+const items = z.array(inputItemSchema);
+
+export const createConversationSchema = z.looseObject({ items: items.nullish(), metadata: metadata.nullish() });
+export const updateConversationSchema = z.looseObject({ metadata });
+export const addItemsSchema = z.looseObject({ items });
+
+type GivenItems = z.infer<typeof items>;
+
+/** @param body the client's bytes; an empty body means `{}`. @throws Refusal */
+export function readCreateConversation(body: Buffer): { items: GivenItems; metadata: Metadata } {
+  const request = read(createConversationSchema, parsed(body), []);
+  return { items: notTooMany(request.items ?? []), metadata: request.metadata ?? {} };
+}
+
+/** @throws Refusal */
+export function readUpdateConversation(body: Buffer): Metadata {
+  return read(updateConversationSchema, parsed(body), ['metadata']).metadata;
+}
+
+/** @throws Refusal */
+export function readAddItems(body: Buffer): GivenItems {
+  return notTooMany(read(addItemsSchema, parsed(body), ['items']).items);
+}
+
+function parsed(body: Buffer): unknown {
+  return body.length === 0 ? {} : parseJson(body);
+}
+
+function read<Schema extends z.ZodType>(schema: Schema, json: unknown, required: readonly string[]): z.infer<Schema> {
+  const checked = checkRequest(schema, json, required);
+  if (!checked.ok) throw refusedInTranslation(checked.refusal);
+  return checked.request;
+}
+
+function notTooMany(given: GivenItems): GivenItems {
+  if (given.length <= MAX_ITEMS_AT_ONCE) return given;
+  const message = `'items' may have at most ${MAX_ITEMS_AT_ONCE} entries, but it has ${given.length}.`;
+  throw refusals.invalidRequest(message, 'items', 'array_above_max_length');
 }

@@ -9,14 +9,19 @@ import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { refusals } from '../refusal.ts';
-import type { FindItem } from '../responses/found-item.ts';
+import { type FindItem, referencedItemIds } from '../responses/archive.ts';
 import { mergeHistory } from '../responses/history.ts';
-import { conversationItems, inputItems, type StoredItem } from '../responses/input-items.ts';
-import { itemWrites } from '../responses/item-index.ts';
-import { referencedItemIds } from '../responses/item-references.ts';
+import { conversationItems, inputItems, itemWrites, type StoredItem } from '../responses/input-items.ts';
 import type { Sight } from '../visibility.ts';
-import { fullRefusal, itemsAdded, itemsOf, type OpenConversation, placeholdersAdded } from './conversation.ts';
-import { conversationStream, findConversation } from './load-conversation.ts';
+import {
+  conversationStream,
+  findConversation,
+  fullRefusal,
+  itemsAdded,
+  itemsOf,
+  type OpenConversation,
+  placeholdersAdded,
+} from './conversation.ts';
 
 /** The conversation that a request for a response names; undefined when it names none or in a wrong form. */
 export function conversationIn(request: JsonObject): string | undefined {

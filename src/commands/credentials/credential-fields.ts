@@ -1,6 +1,11 @@
 /** The fields of a provider's settings, by its type, for the form of the dashboard and for the check. */
+
+import { lookup as systemLookup } from 'node:dns';
+import type { LookupFunction } from 'node:net';
 import { z } from 'zod';
+import { CURE, checkedLookup, hostOf, LOCAL_ADDRESS, localKindIn } from '../../providers/checked-lookup.ts';
 import { type ProviderType, providerType, providerTypes } from '../../providers/types.ts';
+import { refusals } from '../refusal.ts';
 
 const credentialField = z.object({
   name: z.string(),
@@ -76,3 +81,96 @@ export const credentialSchema = z.strictObject({
 });
 
 export type CredentialBody = z.infer<typeof credentialSchema>;
+
+// Addresses that may hold a secret: their visible form, and how a masked address is recognised.
+
+/** Shown in place of a secret. */
+export const MASK = '********';
+
+/** Whether a text is a mask: three asterisks or more, and nothing else. */
+export function isMask(text: string): boolean {
+  return /^\*{3,}$/.test(text);
+}
+
+interface GivenUrl {
+  /** The address with its password, its user name if there is no password, and the values of its query masked. */
+  readonly shown: string;
+  /** Whether a part of it may not be shown. */
+  readonly hasSecret: boolean;
+  /** Whether a part of it is a mask, so that the secret has to be taken from the stored address. */
+  readonly isMasked: boolean;
+}
+
+/** Undefined for a text that is not an absolute http or https URL. */
+export function readUrl(text: string): GivenUrl | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) return undefined;
+  const { username, password, search, hash } = url;
+  const values = [...url.searchParams.values()].filter((value) => value !== '');
+  const isMasked = [decoded(password === '' ? username : password), ...values].some(isMask);
+  if (username === '' && password === '' && values.length === 0) return { shown: text, hasSecret: false, isMasked };
+  const query = search.replace(/=[^&]+/g, `=${MASK}`);
+  // A user name without a password is a token.
+  const who = password !== '' ? `${username}:${MASK}` : username === '' ? '' : MASK;
+  const path = url.pathname === '/' ? '' : url.pathname;
+  const shown = `${url.protocol}//${who}${who === '' ? '' : '@'}${url.host}${path}${query}${hash}`;
+  return { shown, hasSecret: true, isMasked };
+}
+
+/** The address without credentials and query, which may be shown everywhere. */
+export function publicUrl(text: string): string {
+  const url = new URL(text);
+  url.username = '';
+  url.password = '';
+  url.search = '';
+  return url.href;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+// Refuses a local address of a provider or of a guardrail's server when it is set, instead of at its first request.
+
+/** Milliseconds to wait for name resolution. A name that is not resolved by then is checked when it is connected to. */
+const CHECK_TIMEOUT_MS = 3000;
+
+export type CheckAddresses = (body: Pick<CredentialBody, 'type' | 'base_url' | 'proxy_url'>) => Promise<void>;
+
+/**
+ * @returns a check that throws Refusal 400 `provider_address_refused`; a name that cannot be resolved now is accepted
+ */
+export function addressesCheck(lookup: LookupFunction = systemLookup): CheckAddresses {
+  const isLocal = localAddressCheck(lookup);
+  return async ({ type, base_url, proxy_url }) => {
+    // An empty address counts as missing: the default address of the type applies.
+    const urls = { base_url: base_url || providerType(type)?.defaultBaseUrl, proxy_url };
+    for (const [field, url] of Object.entries(urls)) {
+      if (url === undefined || url === '' || !(await isLocal(url))) continue;
+      throw refusals.invalidRequest(
+        `'${field}' resolves to a loopback, link-local or cloud metadata address: ${CURE}.`,
+        field,
+        'provider_address_refused',
+      );
+    }
+  };
+}
+
+/**
+ * @returns whether a valid URL has or resolves to a loopback, link-local or cloud metadata address; false for a name
+ * that cannot be resolved now
+ */
+export function localAddressCheck(resolver: LookupFunction = systemLookup): (url: string) => Promise<boolean> {
+  const lookup = checkedLookup(resolver);
+  return async (url) => {
+    if (localKindIn(url) !== undefined) return true;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(resolve, CHECK_TIMEOUT_MS, false);
+    lookup(hostOf(url), { all: true }, (error) => resolve(error?.code === LOCAL_ADDRESS));
+    return promise.finally(() => clearTimeout(timer));
+  };
+}

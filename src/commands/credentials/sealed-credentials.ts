@@ -7,10 +7,8 @@ import { createProvider } from '../../providers/create-provider.ts';
 import type { ProviderConfig } from '../../providers/provider-config.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusals } from '../refusal.ts';
-import { type Credential, type CredentialCommand, KEPT, type UrlInput } from './credential.ts';
-import { type CredentialBody, ownFields } from './credential-fields.ts';
-import { isMask, readUrl } from './masked-url.ts';
-import type { Sealer } from './seal.ts';
+import { type Credential, type CredentialCommand, KEPT, type Sealer, type UrlInput } from './credential.ts';
+import { type CredentialBody, isMask, ownFields, readUrl } from './credential-fields.ts';
 
 /** Provides the sealing key. */
 export interface SealerSource {

@@ -2,25 +2,28 @@
  * The cost of work that providers continue after their answer. It is recorded as soon as the gateway learns that the
  * work is over: when a client fetches the response or the batch, or when the gateway itself queries the provider.
  */
-import type { EventLog, StreamWrite } from '../../events/log.ts';
+
+import { usageDeferred, usageSettled } from '../../events/catalogue/exchange.ts';
+import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
+import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { isCounted, readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
-import type { Pricing } from '../pricing/pricing.ts';
+import { usageEvent } from '../exchange/record/end-events.ts';
+import { missingTokens } from '../exchange/record/spending.ts';
+import { promptTokens, tokensInText } from '../model-request/token-estimate.ts';
+import { isCounted, isReported, readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import type { PricedUsage, Pricing } from '../pricing/pricing.ts';
 import {
   answerIn,
   type FileQuestion,
   type ResultFile,
   readLines,
   resultFiles,
-} from '../provider-objects/batch-files.ts';
+} from '../provider-objects/ask-provider.ts';
 import { batchKindOf } from '../provider-objects/tracked.ts';
-import type { OpenWork, OpenWorks, WorkOutcome } from './open-work.ts';
-import { responseSpent } from './response-spent.ts';
-import { settleWork, spentUnknown, type WorkSpent } from './settle-work.ts';
-import { outcomeIn } from './work-end.ts';
+import { type OpenWork, type OpenWorks, outcomeIn, type WorkOutcome } from './open-work.ts';
 
-export interface DeferredUsageDependencies {
+interface DeferredUsageDependencies {
   readonly log: EventLog;
   readonly pricing: Pricing;
   readonly works: OpenWorks;
@@ -170,4 +173,106 @@ function estimated({ parts = [] }: OpenWork, model: string, answers: number): Wo
   const inputTokens = Math.ceil(part.inputTokens * share);
   const outputTokens = Math.ceil(part.outputTokens * share);
   return { model, usage: unknownUsage, answers, estimate: { inputTokens, outputTokens } };
+}
+
+// The end of work that continued after an answer: its cost is recorded once, by the first process that learns of its
+// end.
+
+/** The usage of one model. */
+type WorkSpent = Pick<PricedUsage, 'model' | 'usage' | 'answers' | 'estimate'>;
+
+interface SettleDependencies {
+  readonly log: Pick<EventLog, 'append' | 'readStream'>;
+  readonly pricing: Pricing;
+}
+
+/**
+ * Records the cost of the work and its end, together with `others`.
+ * @returns whether this call recorded it: when another call did so before, nothing is appended
+ * @throws LogUnavailable; WrongExpectedRevision of one of the others
+ */
+async function settleWork(
+  work: OpenWork,
+  outcome: WorkOutcome,
+  spent: readonly WorkSpent[],
+  { log, pricing }: SettleDependencies,
+  others: readonly StreamWrite[] = [],
+): Promise<boolean> {
+  const stream = streamName('exchange', work.exchangeId);
+  const events = eventsOf(work, outcome, spent, pricing);
+  for (;;) {
+    const revision = await unsettledRevision(stream, log);
+    if (revision === undefined) return false;
+    try {
+      await log.append([{ stream, events, expectedRevision: revision }, ...others]);
+      return true;
+    } catch (error) {
+      // The stream was changed by a correction of an attempt's cost, or by another call that recorded the end: it is
+      // read again.
+      if (!(error instanceof WrongExpectedRevision) || error.stream !== stream) throw error;
+    }
+  }
+}
+
+/** Undefined when the cost of the work is on record already. */
+async function unsettledRevision(stream: StreamName, log: SettleDependencies['log']): Promise<bigint | undefined> {
+  let newest: bigint | undefined;
+  for await (const event of log.readStream(stream, { direction: 'backwards' })) {
+    newest ??= event.revision;
+    if (event.type === usageSettled.type) return undefined;
+    if (event.type === usageDeferred.type) return newest;
+  }
+  return undefined;
+}
+
+function eventsOf(work: OpenWork, outcome: WorkOutcome, spent: readonly WorkSpent[], pricing: Pricing): NewEvent[] {
+  const { kind, workId, actor, userPath, requestId, provider, providerType, endpoint } = work;
+  const context: EventContext = { actor, userPath, requestId };
+  const usages = spent.map((one) => {
+    const priced = { ...one, provider, providerType, endpoint, answerId: workId };
+    return usageEvent(context, priced, pricing.costOf(priced), work);
+  });
+  return [...usages, usageSettled.create({ kind, workId, outcome }, context)];
+}
+
+/** The charge for work of which only the request is known. */
+function spentUnknown({ model, parts }: OpenWork): readonly WorkSpent[] {
+  if (parts === undefined) return [{ model, usage: unknownUsage }];
+  return parts.map(({ model: named, answers, inputTokens, outputTokens }) => ({
+    model: named,
+    usage: unknownUsage,
+    answers,
+    estimate: { inputTokens, outputTokens },
+  }));
+}
+
+// The cost of a response that its provider made in the background. Pure.
+
+/**
+ * A failed response costs nothing, unless its provider reports a cost. A cancelled one may have been generated to its
+ * end: it is charged by the estimate, or by its reported usage if that is more.
+ */
+export function responseSpent(
+  { model, parts }: OpenWork,
+  outcome: WorkOutcome,
+  response: Readonly<Record<string, unknown>>,
+): readonly WorkSpent[] {
+  const usage = readUsage(response.usage);
+  if (isReported(usage)) return [{ model, usage }];
+  if (outcome === 'failed') return [];
+  const inputTokens = parts?.reduce((sum, part) => sum + part.inputTokens, 0) ?? 0;
+  const expected = parts?.reduce((sum, part) => sum + part.outputTokens, 0) ?? 0;
+  const estimatedTokens = tokensSaid(response.output);
+  const outputTokens = outcome === 'cancelled' ? Math.max(estimatedTokens, expected) : estimatedTokens;
+  return [{ model, usage, estimate: missingTokens(usage, inputTokens, outputTokens, true) }];
+}
+
+function tokensSaid(output: unknown): number {
+  if (!Array.isArray(output)) return 0;
+  return output.reduce<number>((sum, item) => sum + (isObject(item) ? itemTokens(item) : 0), 0);
+}
+
+function itemTokens({ content, summary, arguments: call }: Readonly<Record<string, unknown>>): number {
+  if (typeof call === 'string') return tokensInText(call);
+  return promptTokens([content, summary].flat().map((part) => (isObject(part) ? part.text : undefined)));
 }

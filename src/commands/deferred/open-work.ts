@@ -31,5 +31,25 @@ export interface OpenWorks {
   find(kind: OpenWork['kind'], provider: string, workId: string): OpenWork | undefined;
 }
 
-export const outcomes = ['completed', 'incomplete', 'failed', 'cancelled', 'expired', 'deleted', 'lost'] as const;
+const outcomes = ['completed', 'incomplete', 'failed', 'cancelled', 'expired', 'deleted', 'lost'] as const;
 export type WorkOutcome = (typeof outcomes)[number];
+
+// How a provider reports the end of work that it continued after its answer.
+
+/** End statuses of several providers. Any other status means that the work continues. */
+const ENDS: Readonly<Record<string, WorkOutcome>> = {
+  completed: 'completed',
+  succeeded: 'completed',
+  ended: 'completed',
+  incomplete: 'incomplete',
+  failed: 'failed',
+  cancelled: 'cancelled',
+  canceled: 'cancelled',
+  expired: 'expired',
+};
+
+/** The outcome of the work; undefined while it continues. Anthropic names the status of a batch `processing_status`. */
+export function outcomeIn({ status, processing_status }: Readonly<Record<string, unknown>>): WorkOutcome | undefined {
+  const state = status ?? processing_status;
+  return typeof state === 'string' && Object.hasOwn(ENDS, state) ? ENDS[state] : undefined;
+}

@@ -1,8 +1,7 @@
 /** The policy that applies to one request: its workflow, with its guardrails. Selected once, before anything is recorded. */
 
 import type { GuardrailStep } from '../guardrails/phases/guardrail-step.ts';
-import type { ChainStep, GuardrailChains } from '../workflows/chains.ts';
-import type { CompiledWorkflow, SelectedWorkflow } from '../workflows/compile.ts';
+import type { ChainStep, CompiledWorkflow, GuardrailChains, SelectedWorkflow } from '../workflows/chains.ts';
 
 export interface CachePolicy {
   /**

@@ -1,6 +1,8 @@
 /** Which provider gets a new file or batch, and which provider has an existing one. */
 import type { Provider } from '../../providers/provider.ts';
+import type { ModelAccess, ModelCaller } from '../access/model-access.ts';
 import { notServed } from '../model-request/forward-operations.ts';
+import type { Reach } from '../model-request/routing-types.ts';
 import type { Target } from '../model-request/target.ts';
 import { batches, files, type ObjectKind } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
@@ -23,7 +25,7 @@ export interface Providers {
   checkModel(provider: Provider, model: string): void;
 }
 
-export interface Hints {
+interface Hints {
   /** A provider's name or type, as the client sent it. */
   readonly provider?: string | undefined;
   /** A model's selector. */
@@ -80,4 +82,34 @@ export function takesInline(provider: Provider): boolean {
 
 export function mayServe({ capabilities }: Provider, { family }: ObjectKind): boolean {
   return capabilities.serves?.includes(family) ?? true;
+}
+
+/** The providers to which a caller's files and batches may be sent: those of which it may use at least one model. */
+interface Known {
+  readonly providers: readonly Provider[];
+  providerByNameOrType(nameOrType: string): Provider | undefined;
+}
+
+export function usableProviders(known: Known, access: ModelAccess, router: Reach): (caller: ModelCaller) => Providers {
+  return (caller) => {
+    const mayUse = ({ name }: Provider) => access.allowsProvider(caller, name, 'any');
+    return {
+      all: () => (access.restricts(caller) ? known.providers.filter(mayUse) : known.providers),
+      named(nameOrType) {
+        const provider = known.providerByNameOrType(nameOrType);
+        if (provider !== undefined && !mayUse(provider)) throw refusals.providerAccessDenied(nameOrType);
+        return provider;
+      },
+      async serving(selector) {
+        const [first] = await router.reach({ selector, provider: undefined, caller });
+        return first?.provider;
+      },
+      reachableTargets: async (selector, provider) => router.reach({ selector, provider, caller }),
+      mayUseAll: ({ name }) => access.allowsProvider(caller, name, 'all'),
+      checkModel({ name }, model) {
+        const denial = access.denial(caller, name, model);
+        if (denial !== undefined) throw refusals.modelAccessDenied(`${name}/${model}`, denial);
+      },
+    };
+  };
 }

@@ -13,9 +13,8 @@ import { isRouteMissing, notServed } from '../model-request/forward-operations.t
 import { askProvider } from '../provider-objects/ask-provider.ts';
 import { batches, files, isObjectId, trackingWrite } from '../provider-objects/tracked.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import type { BatchLines } from './batch-input.ts';
 import type { Providers } from './holders.ts';
-import type { ObjectDependencies } from './stored-objects.ts';
+import type { BatchLines, ObjectDependencies } from './stored-objects.ts';
 
 /** The limit that providers set for a file. */
 const MAX_REQUESTS = 50_000;

@@ -17,13 +17,11 @@ import type { Target } from '../model-request/target.ts';
 import { batchKindOf, messageBatches } from '../provider-objects/tracked.ts';
 import { Refusal, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
-import { checkBatchLines } from './check-batch.ts';
 import { mayServe, takesInline } from './holders.ts';
 import { type InlineRoute, inlineLines, invalidRequest, routeOf, uploadLines } from './inline-batch.ts';
-import { messageBatchOf } from './message-batch-object.ts';
-import { createPlan, noModelRequest } from './object-plan.ts';
-import { objectRelay } from './relay-object.ts';
-import type { ObjectDependencies } from './stored-objects.ts';
+import { messageBatchOf } from './message-batches.ts';
+import { createPlan, noModelRequest, objectRelay } from './object-plan.ts';
+import { checkBatchLines, type ObjectDependencies } from './stored-objects.ts';
 
 /** Anthropic's limit. */
 const MAX_REQUESTS = 100_000;

@@ -13,11 +13,11 @@ import {
   referencesInForm,
   referencesInQuery,
 } from '../model-request/references.ts';
-import { parseJson } from '../parse-json.ts';
 import { files, isObjectId, type TrackedObjects } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
-import type { FindItem } from '../responses/found-item.ts';
-import type { ItemIndex } from '../responses/item-index.ts';
+import { parseJson } from '../request-check.ts';
+import type { FindItem } from '../responses/archive.ts';
+import type { ItemIndex } from '../responses/input-items.ts';
 import { everything, type Sight, sees, seesEverything } from '../visibility.ts';
 import { remembered } from './stored-objects.ts';
 

@@ -18,12 +18,17 @@ import { batches, files, type ObjectKind } from '../provider-objects/tracked.ts'
 import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';
-import { checkBatchFile, checkBatchLines } from './check-batch.ts';
 import { ableProvider, chosenProvider, onlyProvider, takesInline } from './holders.ts';
 import * as inline from './inline-batch.ts';
-import { createPlan, noModelRequest } from './object-plan.ts';
-import { objectRelay } from './relay-object.ts';
-import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
+import { createPlan, noModelRequest, objectRelay } from './object-plan.ts';
+import {
+  checkBatchFile,
+  checkBatchLines,
+  holderOf,
+  type ObjectDependencies,
+  type ObjectRequest,
+  remembered,
+} from './stored-objects.ts';
 
 export interface CreateOptions {
   /** The `provider` query parameter. */

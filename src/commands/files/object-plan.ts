@@ -5,17 +5,18 @@ import type { Provider } from '../../providers/provider.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
 import type { ForwardPlan } from '../exchange/plan.ts';
+import { type AnswerEnd, type AnswerObserver, type Relay, unchangedRelay } from '../exchange/relay.ts';
 import type { DeferredWork } from '../model-request/deferred-work.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
 import type { ReadResult } from '../model-request/parsed-request.ts';
+import { unknownUsage } from '../model-request/usage.ts';
 import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from '../provider-objects/tracked.ts';
-import { objectRelay } from './relay-object.ts';
 
 export function noModelRequest(json: Record<string, unknown>, provider: string | undefined): ReadResult {
   return { ok: true, parsedRequest: { model: '', provider, stream: false, json } };
 }
 
-export interface NewObject {
+interface NewObject {
   /** The work that the provider continues, under the id of the new object. */
   work?(id: string): DeferredWork;
   /** The object from which the new one is created. A provider that names it in a 404 has the route. */
@@ -69,4 +70,21 @@ function remember(
   const origin = { owner, exchangeId: record.id, ...(dialect === undefined ? {} : { dialect }) };
   record.addWrite(trackingWrite(kind.name, id, provider, origin, context));
   return id;
+}
+
+/** The relay of an object that a provider stores, or of its content. Nothing in it is a model's answer. */
+const end: AnswerEnd = { finish: () => ({ cut: false }) };
+
+/**
+ * @param given `whole` gets a JSON answer and returns the client's bytes; `deferredWork` is the work that the
+ * provider continues after it
+ */
+export function objectRelay(given: Partial<Pick<AnswerObserver, 'whole' | 'deferredWork'>> = {}): Relay {
+  const observer: AnswerObserver = {
+    whole: (bytes) => bytes,
+    frame: ({ raw }) => ({ bytes: raw, terminal: false }),
+    usage: () => unknownUsage,
+    ...given,
+  };
+  return unchangedRelay(observer, end);
 }

@@ -8,8 +8,7 @@ import { jobReleased, jobTaken } from '../../events/catalogue/job.ts';
 import { type EventContext, type Position, type StreamName, streamName } from '../../events/event.ts';
 import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { logWith } from '../../events/log-with.ts';
-import type { KnownLeases } from './known-leases.ts';
-import { LeaseLost, leaseStream } from './lease.ts';
+import { type KnownLeases, LeaseLost, leaseStream } from './lease.ts';
 
 /** `analytics`: the writer into a ClickHouse server. */
 export type JobName = 'analytics' | 'deferred-work' | 'price-recalculation';

@@ -2,11 +2,13 @@
  * Keeps the lease of this gateway, states which changes of the configuration it has applied, and ends the leases of
  * gateways that do not renew theirs.
  */
-import type { Position } from '../../events/event.ts';
+
+import type { z } from 'zod';
+import { leaseEnded } from '../../events/catalogue/lease.ts';
+import type { Position, RecordedEvent } from '../../events/event.ts';
 import { LogUnavailable, START, WrongExpectedRevision } from '../../events/log.ts';
-import type { KnownLease, KnownLeases } from './known-leases.ts';
-import { type Lease, LeaseLost } from './lease.ts';
-import { placeInLine } from './line-of-heirs.ts';
+import { parsePosition } from '../../events/sequence-position.ts';
+import { type KnownLease, type KnownLeases, type Lease, LeaseLost } from './lease.ts';
 
 export interface LeaseKeeperOptions {
   readonly lease: Pick<Lease, 'gateway' | 'grantedAt' | 'isValid' | 'isLost' | 'lost' | 'renew' | 'inheritFrom'>;
@@ -286,4 +288,44 @@ function everyMs(ms: number, work: () => void): () => void {
 function afterMs(ms: number, work: () => void): () => void {
   const timer = setTimeout(work, ms).unref();
   return () => clearTimeout(timer);
+}
+
+// Which gateway ends an expired lease first. Without a line, every gateway would try at the same time, and all but one in
+// vain. The order of the log alone decides who has succeeded; the line only saves appends.
+
+/** The last place: all gateways behind it try at the same time. */
+const LAST_PLACE = 4;
+
+/**
+ * The place of a gateway in the line for a lease, from 0 on. Each lease has its own first heir, so many leases that expire
+ * together are divided among all gateways.
+ * @param alive the gateways that may end it, in the order in which all of them know each other
+ */
+export function placeInLine(expired: Pick<KnownLease, 'grantedAt'>, own: string, alive: readonly string[]): number {
+  const place = alive.indexOf(own);
+  if (place === -1) return LAST_PLACE;
+  const first = parsePosition(expired.grantedAt) % alive.length;
+  return Math.min((place - first + alive.length) % alive.length, LAST_PLACE);
+}
+
+// The ends of leases whose open exchanges may have become those of this gateway; the fold `in-flight` has which did.
+
+/** Their positions, kept until there is code that takes the exchanges. */
+export class Inheritance {
+  gateway: string | undefined;
+  #latest: Position | undefined;
+  #take: ((position: Position) => void) | undefined;
+
+  passTo(take: (position: Position) => void): void {
+    this.#take = take;
+    if (this.#latest !== undefined) take(this.#latest);
+  }
+
+  read(event: RecordedEvent): void {
+    if (event.type !== leaseEnded.type) return;
+    const { heir } = event.data as z.infer<typeof leaseEnded.data>;
+    if (heir !== undefined && heir !== this.gateway) return;
+    this.#latest = event.position;
+    this.#take?.(event.position);
+  }
 }

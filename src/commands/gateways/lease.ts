@@ -18,8 +18,13 @@ import {
   type StreamWrite,
   WrongExpectedRevision,
 } from '../../events/log.ts';
-import type { KnownLease, KnownLeases } from './known-leases.ts';
-import { checksOf, type SharedSecrets } from './shared-secrets.ts';
+import {
+  checksOf,
+  type DifferentSecret,
+  differentSecret,
+  type SecretChecks,
+  type SharedSecrets,
+} from './shared-secrets.ts';
 
 /** The lease of this gateway has ended: another gateway has its exchanges now. Nothing was recorded. */
 export class LeaseLost extends LogUnavailable {
@@ -28,7 +33,7 @@ export class LeaseLost extends LogUnavailable {
   }
 }
 
-export interface LeaseOptions {
+interface LeaseOptions {
   readonly log: EventLog;
   readonly leases: KnownLeases;
   /** Id of the data folder. */
@@ -61,11 +66,7 @@ export function gatewayStream(gateway: string): StreamName {
 }
 
 /** Ends a lease; refused when it has ended. */
-export function endOf(
-  gateway: string,
-  reason: 'stopped' | 'replaced' | 'expired' | 'exited',
-  heir?: string,
-): StreamWrite {
+function endOf(gateway: string, reason: 'stopped' | 'replaced' | 'expired' | 'exited', heir?: string): StreamWrite {
   const events = [leaseEnded.create({ reason, heir }, context)];
   return { stream: leaseStream(gateway), events, expectedRevision: 0n };
 }
@@ -75,7 +76,7 @@ function saltOf({ granted }: KnownLeases): string | undefined {
 }
 
 /** Accepted while the lease lasts. */
-export function notEnded(gateway: string): StreamWrite {
+function notEnded(gateway: string): StreamWrite {
   return { stream: leaseStream(gateway), events: [], expectedRevision: 0n };
 }
 
@@ -211,4 +212,102 @@ export class Lease {
       }
     }
   }
+}
+
+/** The leases of the gateways on the log, as far as the log was read here. */
+export interface KnownLease {
+  readonly gateway: string;
+  /** Id of its data folder. */
+  readonly folder: string;
+  /** Undefined for a lease that needs no renewal: only one gateway can use its log. */
+  readonly leaseMs?: number | undefined;
+  /** Absent where only one gateway can use the log. */
+  readonly secrets?: SecretChecks | undefined;
+  readonly grantedAt: Position;
+  /** Number of events of the stream `gateway-<gateway>`. */
+  readonly events: number;
+  /** Every change of the configuration up to this position is in force at the gateway. */
+  readonly applied: Position;
+}
+
+export interface KnownLeases {
+  /** Those that have not ended, by gateway, in the order in which they were granted. */
+  readonly granted: ReadonlyMap<string, KnownLease>;
+  /** Resolves when everything up to this position was read. */
+  whenProcessed(position: Position): Promise<void>;
+  /** Resolves after the next change of a lease. */
+  changed(): Promise<void>;
+}
+
+// The end of leases of which it is known that their gateways no longer run, without waiting until they expire.
+
+/**
+ * Ends the lease of a gateway whose process has ended. Its open exchanges go to the first of `others` whose lease lasts,
+ * or else to the next gateway that is granted a lease. Does nothing when the lease has ended.
+ * @throws LogUnavailable
+ */
+export async function endLeaseOf(
+  gateway: string,
+  others: Iterable<string>,
+  log: Pick<EventLog, 'append'>,
+): Promise<void> {
+  for (const heir of [...others, undefined]) {
+    const ended = endOf(gateway, 'exited', heir);
+    try {
+      await log.append(heir === undefined ? [ended] : [ended, notEnded(heir)]);
+      return;
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+      if (error.stream === leaseStream(gateway)) return;
+    }
+  }
+}
+
+/** Ends the leases of earlier runs, when no gateway runs: the next one that is granted a lease has their open exchanges. */
+export async function endAllLeases(gateways: Iterable<string>, log: Pick<EventLog, 'append'>): Promise<void> {
+  const ends = [...gateways].map((gateway) => endOf(gateway, 'replaced'));
+  if (ends.length > 0) await log.append(ends);
+}
+
+/** A gateway whose secrets differ from those of a gateway that was there before does not start. */
+class DifferentSecrets extends Error {
+  readonly code = 'different_secrets';
+  constructor(secret: DifferentSecret, gateway: string, hasMasterKey: boolean) {
+    super(messages[secret](gateway, hasMasterKey));
+  }
+}
+
+const messages: Readonly<Record<DifferentSecret, (gateway: string, hasMasterKey: boolean) => string>> = {
+  credentialsKey: (gateway) =>
+    `CREDENTIALS_KEY is not the one of gateway ${gateway}, which uses the same log. Set the same key on all gateways; to change it, stop all of them first.`,
+  masterKey: (gateway, hasMasterKey) =>
+    hasMasterKey
+      ? `the master key is not the one of gateway ${gateway}, which uses the same log. Set GATEWAY_MASTER_KEY to the same key on all gateways (without it each one creates its own, in DATA_DIR/master.key); to change it, stop all of them first.`
+      : `GATEWAY_UNSAFE_OPEN=true needs no key, but gateway ${gateway}, which uses the same log, has a master key. Set both equally on all gateways.`,
+};
+
+/**
+ * Resolves when no gateway that has had its lease before has other secrets. One that has is waited for until it renews its
+ * lease, or others end it: it may have crashed.
+ * @throws DifferentSecrets
+ */
+export async function sameSecrets(lease: Pick<Lease, 'gateway'>, leases: KnownLeases, secrets: SharedSecrets) {
+  const mine = leases.granted.get(lease.gateway)?.secrets ?? (await checksOf(secrets));
+  for (const { gateway, events, secrets: theirs } of earlier(leases, lease.gateway)) {
+    const different = theirs && (await differentSecret(secrets, mine, theirs));
+    if (different === undefined) continue;
+    while (leases.granted.get(gateway)?.events === events) await leases.changed();
+    if (leases.granted.has(gateway)) throw new DifferentSecrets(different, gateway, secrets.masterKey !== undefined);
+  }
+}
+
+function earlier({ granted }: KnownLeases, own: string): KnownLease[] {
+  const all = [...granted.values()];
+  // The fold changes them in place.
+  return all
+    .slice(
+      0,
+      all.findIndex(({ gateway }) => gateway === own),
+    )
+    .map((one) => ({ ...one }));
 }

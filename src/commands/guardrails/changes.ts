@@ -1,16 +1,26 @@
 /** Changes of guardrails, one at a time, and none beside a change of a workflow on any gateway, which may name the guardrail. */
-import type { EventContext, Position } from '../../events/event.ts';
-import type { EventLog, StreamWrite } from '../../events/log.ts';
-import type { SealerSource } from '../credentials/sealed-credentials.ts';
-import type { Guard } from '../guard.ts';
-import { executeCommand } from '../handle-command.ts';
-import { Refusal, refusals } from '../refusal.ts';
-import { type GuardrailCommand, guardrailDecider, type WorkflowUses } from './decider.ts';
-import type { GuardrailDirectory } from './directory.ts';
-import { type Guardrail, type GuardrailTypes, guardrailStream } from './guardrail.ts';
-import { type GuardrailInput, guardrailFrom, guardrailName } from './guardrail-input.ts';
 
-export interface GuardrailChangesOptions {
+import { guardrailRemoved, guardrailSaved } from '../../events/catalogue/guardrail.ts';
+import type { EventContext, NewEvent, Position } from '../../events/event.ts';
+import type { EventLog, StreamWrite } from '../../events/log.ts';
+import { canonicalJson } from '../canonical-json.ts';
+import type { SealerSource } from '../credentials/sealed-credentials.ts';
+import { type DecidedEvent, type Decider, executeCommand, type Guard } from '../handle-command.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import type { GuardrailDirectory } from './directory.ts';
+import {
+  type Guardrail,
+  type GuardrailInput,
+  type GuardrailProblem,
+  type GuardrailTypes,
+  guardrailFrom,
+  guardrailName,
+  guardrailStream,
+  isPrepared,
+  type PreparedGuardrail,
+} from './guardrail.ts';
+
+interface GuardrailChangesOptions {
   readonly log: EventLog;
   readonly directory: Pick<GuardrailDirectory, 'isManaged' | 'prepare' | 'storedAs'>;
   readonly types: GuardrailTypes;
@@ -24,13 +34,13 @@ export interface GuardrailChangesOptions {
   whenProcessed(position: Position): Promise<void>;
 }
 
-export interface GuardrailChange {
+interface GuardrailChange {
   readonly context: EventContext;
   /** The revision that the caller read last. */
   readonly ifRevision?: bigint | 'noStream' | undefined;
 }
 
-export interface ChangedGuardrail {
+interface ChangedGuardrail {
   /** Undefined when it was removed. */
   readonly guardrail: Guardrail | undefined;
   readonly revision: bigint | 'noStream';
@@ -103,4 +113,83 @@ export class GuardrailChanges {
 function accepted<Value>(value: Value | Refusal): Value {
   if (value instanceof Refusal) throw value;
   return value;
+}
+
+// Commands and events of a guardrail. Pure: facts about workflows come with the command.
+
+/** What a changed guardrail would break. */
+export interface BrokenUse {
+  /** The scope and the phase of the workflow: `/team (stream)`. */
+  readonly use: string;
+  readonly problem: string;
+}
+
+/** The active workflows with guardrails. */
+export interface WorkflowUses {
+  /** The scopes of those that name the guardrail, for readers. */
+  scopesUsing(name: string): readonly string[];
+  /** The uses of a guardrail of this name that would not run with this definition. */
+  brokenBy(guardrail: PreparedGuardrail): readonly BrokenUse[];
+}
+
+type GuardrailCommand = {
+  /** Whether the configuration declares it. */
+  readonly isManaged: boolean;
+  readonly uses: WorkflowUses;
+  readonly context: EventContext;
+} & (
+  | {
+      readonly kind: 'save';
+      readonly guardrail: Guardrail;
+      readonly prepared: PreparedGuardrail | GuardrailProblem;
+    }
+  | { readonly kind: 'remove'; readonly name: string }
+);
+
+const guardrailDecider: Decider<Guardrail | undefined, GuardrailCommand> = {
+  initial: undefined,
+  dependsOn: 'other streams',
+  decide,
+  evolve,
+};
+
+function decide(command: GuardrailCommand, state: Guardrail | undefined): readonly NewEvent[] | Refusal {
+  const { isManaged, uses, context } = command;
+  if (command.kind === 'remove') {
+    const { name } = command;
+    if (isManaged) return refusals.guardrailManaged(name);
+    if (state === undefined) return refusals.notFound('guardrail', name);
+    const scopes = uses.scopesUsing(name);
+    if (scopes.length > 0) {
+      return refusals.guardrailInUse(`Active workflows use the guardrail '${name}': ${listed(scopes)}.`, 'name');
+    }
+    return [guardrailRemoved.create({ name }, context)];
+  }
+  const { guardrail, prepared } = command;
+  const { name } = guardrail;
+  if (isManaged) return refusals.guardrailManaged(name);
+  if (!isPrepared(prepared)) {
+    const { problem, param = 'config' } = prepared;
+    return refusals.invalidRequest(`The configuration of '${name}' is invalid: ${problem}.`, param);
+  }
+  const [first, ...more] = uses.brokenBy(prepared);
+  if (first !== undefined) {
+    const broken = listed([first, ...more].map(({ use }) => use));
+    const message = `Active workflows use '${name}' as it could not run any more: ${broken}. The reason: ${first.problem}.`;
+    return refusals.guardrailInUse(message, 'type');
+  }
+  if (state !== undefined && canonicalJson(state) === canonicalJson(guardrail)) return [];
+  return [guardrailSaved.create(guardrail, context)];
+}
+
+const MAX_LISTED = 10;
+
+function listed(names: readonly string[]): string {
+  const more = names.length - MAX_LISTED;
+  return more > 0 ? `${names.slice(0, MAX_LISTED).join(', ')} and ${more} more` : names.join(', ');
+}
+
+function evolve(state: Guardrail | undefined, { type, data }: DecidedEvent): Guardrail | undefined {
+  if (type === guardrailSaved.type) return guardrailSaved.data.parse(data);
+  return type === guardrailRemoved.type ? undefined : state;
 }

@@ -3,8 +3,6 @@
  * a configuration once. The compiled guardrail evaluates requests, whole answers and streams.
  */
 import type { z } from 'zod';
-import type { StreamChannel, SystemChange, TextPart } from './guarded-text.ts';
-import type { GuardrailDecision } from './guardrail-decision.ts';
 import type { Placeholders } from './placeholders.ts';
 
 export type GuardrailPhase = 'prompt' | 'response' | 'stream';
@@ -190,4 +188,75 @@ export class GuardrailConfigError extends Error {
     super(message);
     this.key = key;
   }
+}
+
+/** The decision of a guardrail, and which of several decisions counts. */
+export type GuardrailAction = 'allow' | 'warn' | 'respond' | 'block';
+
+export type GuardrailDecision =
+  | { readonly action: 'allow' }
+  | { readonly action: 'warn'; readonly code: string; readonly message?: string }
+  /** The gateway answers with `text` as the assistant's turn; no provider is called, or its answer is replaced. */
+  | { readonly action: 'respond'; readonly code: string; readonly text: string; readonly message?: string }
+  /** `status` undefined: 400 in the prompt phase, 422 in the response phase and the stream phase. */
+  | { readonly action: 'block'; readonly code: string; readonly message: string; readonly status?: number };
+
+export const allowed: GuardrailDecision = { action: 'allow' };
+
+export const guardrailBlocked = 'guardrail_blocked';
+export const guardrailWarning = 'guardrail_warning';
+export const guardrailResponded = 'guardrail_responded';
+
+const severity: Readonly<Record<GuardrailAction, number>> = { allow: 0, warn: 1, respond: 2, block: 3 };
+
+/** Whether `one` outweighs `other`: block > respond > warn > allow. */
+export function outweighs(one: GuardrailDecision, other: GuardrailDecision): boolean {
+  return severity[one.action] > severity[other.action];
+}
+
+/** What guardrails see of a request or an answer: its texts, independent of the dialect. */
+export type TextRole = 'system' | 'user' | 'assistant' | 'tool';
+
+export type TextKind =
+  /** Written by the author of the message. */
+  | 'text'
+  | 'refusal'
+  | 'reasoning'
+  /** A string of the arguments of a tool call, decoded; never the JSON text around it. */
+  | 'tool_arguments'
+  | 'tool_result'
+  /** Descriptions in tools and schemas. */
+  | 'definition'
+  /** Metadata and names of end users. */
+  | 'identifier'
+  /** Settings, ids, and names of members: values in them are hidden, and no other rule applies. */
+  | 'other';
+
+/** One text of a request or of a whole answer. */
+export interface TextPart {
+  readonly role: TextRole;
+  readonly kind: TextKind;
+  /** Parts of one message have the same number; numbers ascend in the order of the conversation. -1: outside messages. */
+  readonly message: number;
+  readonly text: string;
+  /** The index of the part that this one continues: a reader of the request sees the two without a gap. */
+  readonly follows?: number;
+}
+
+/**
+ * A change of the system text of a request. `replace` removes every system text and puts `text` in front; `add` puts a
+ * system message in front of the others.
+ */
+export interface SystemChange {
+  readonly mode: 'add' | 'replace';
+  readonly text: string;
+}
+
+/** One text of a stream: texts with the same key continue each other. */
+export interface StreamChannel {
+  /** Unique in the answer, for example `choice 0 text` or `item 2 arguments`. */
+  readonly key: string;
+  readonly kind: TextKind;
+  /** The text is a JSON text, whose strings and numbers are what rules apply to. */
+  readonly isJson: boolean;
 }

@@ -3,9 +3,8 @@
  * administrator forbids.
  */
 import type { UserPath } from '../../events/event.ts';
-import type { Authority } from '../access/authority.ts';
+import { type Authority, bindingValue, type ValuesByAdministrator } from '../access/authority.ts';
 import { covers } from '../access/selector.ts';
-import { bindingValue, type ValuesByAdministrator } from '../access/values-by-administrator.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { subtreeOf } from '../visibility.ts';
 

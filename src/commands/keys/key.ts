@@ -1,11 +1,25 @@
 /** Commands and events of a managed key. Pure. */
 import * as events from '../../events/catalogue/key.ts';
-import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
+import {
+  type EventContext,
+  type NewEvent,
+  type Position,
+  type StreamName,
+  streamName,
+  type UserPath,
+} from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
-import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
-import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';
+import { isSameList } from '../canonical-json.ts';
+import {
+  type Decided,
+  type DecidedEvent,
+  type Decider,
+  executeCommand,
+  type Handled,
+  whileConditionsChange,
+} from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { isSameList } from '../same-list.ts';
 import {
   type ByAdministrator,
   beyondCreator,
@@ -17,7 +31,7 @@ import {
   widerThanAllowed,
 } from './key-bounds.ts';
 
-export type KeyState = { readonly status: 'absent' } | PresentKey;
+type KeyState = { readonly status: 'absent' } | PresentKey;
 
 interface PresentKey extends KeyAccess {
   readonly status: 'active' | 'deactivated';
@@ -41,7 +55,7 @@ export function keyStream(id: string): StreamName {
 }
 
 /** Conditions of a change of the key `id`: the key of its administrator is as it was when the change was decided. */
-export function unchangedAdministrator({ id, by: { key } }: ByAdministrator): StreamWrite[] {
+function unchangedAdministrator({ id, by: { key } }: ByAdministrator): StreamWrite[] {
   // A change of the own key expects its revision anyway.
   if (key === undefined || key.id === id) return [];
   return [{ stream: keyStream(key.id), events: [], expectedRevision: BigInt(key.revision) }];
@@ -222,4 +236,61 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
     default:
       return state;
   }
+}
+
+// Executes a command on a key while the key of its administrator is as it was when the command was decided.
+
+/**
+ * @param commandOf the command with the administrator as it is now; called again when that has changed meanwhile
+ * @throws what `commandOf` throws; Refusal
+ */
+export function changeKey(
+  commandOf: () => KeyCommand,
+  decided: Decided,
+  ifRevision?: bigint | 'noStream',
+): Promise<Handled<KeyState>> {
+  return whileConditionsChange(decided, () => {
+    const command = commandOf();
+    const conditions = unchangedAdministrator(command);
+    const options = { log: decided.log, stream: keyStream(command.id), ifRevision, conditions };
+    return executeCommand(keyDecider, command, options);
+  });
+}
+
+/** Renames a label on every key that has it. */
+interface RenameLabel {
+  readonly from: string;
+  readonly to: string;
+  readonly context: EventContext;
+  /** Present. */
+  by(): KeyAdministrator;
+}
+
+/** Appends are synced together, so concurrent ones take hardly longer than one. */
+const MAX_CONCURRENT = 64;
+
+/**
+ * Renames key by key: if the gateway stops half-way, the same command completes the rest.
+ * @param ids of the keys that have the label
+ * @returns how many keys were changed, and the position of the newest change
+ * @throws Refusal
+ */
+export async function renameLabel(
+  ids: readonly string[],
+  { from, to, context, by }: RenameLabel,
+  decided: Decided,
+): Promise<{ readonly renamed: number; readonly position: Position | undefined }> {
+  let renamed = 0;
+  let newest: Position | undefined;
+  const waiting = ids.values();
+  const renameNext = async (): Promise<void> => {
+    for (const id of waiting) {
+      const { position } = await changeKey(() => ({ kind: 'rename label', id, from, to, context, by: by() }), decided);
+      if (position === undefined) continue;
+      renamed += 1;
+      if (newest === undefined || position > newest) newest = position;
+    }
+  };
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, renameNext));
+  return { renamed, position: newest };
 }

@@ -4,7 +4,7 @@
  */
 import { createHash, hash } from 'node:crypto';
 import type { UserPath } from '../../events/event.ts';
-import { isCredentialHeader } from '../credential-names.ts';
+import { isCredentialHeader } from '../header-names.ts';
 
 export interface SessionRules {
   readonly enabled: boolean;

@@ -3,11 +3,10 @@
  * rounded once, half a nano-dollar upwards. So the total is exactly the sum of its sides, and a sum of costs is off
  * by at most half a nano-dollar per side.
  */
-
 import { isObject } from '../../json/is-object.ts';
 import type { Units } from '../model-request/units.ts';
 import { contradictionIn, hasNoOutput, type TokenUsage } from '../model-request/usage.ts';
-import type { Band, Price, Rates } from './price.ts';
+import type { Band, Price, Rates } from './model-pricing.ts';
 import type { PricedUsage, UsageCost } from './pricing.ts';
 
 const PICO_PER_NANO = 1000n;
@@ -228,4 +227,39 @@ function collect(fields: Record<string, unknown>, prefix: string, found: string[
       }
     } else if (prefix === '' && isObject(value)) collect(value, name, found);
   }
+}
+
+/**
+ * The cost that a provider itself reports for a request. It is the billed amount, so it takes precedence over any
+ * table.
+ */
+const NANO_PER_DOLLAR = 1e9;
+/** A million dollars: a higher cost of one request is a mistake. */
+const MAX_NANO = 1e15;
+/** xAI counts in ten-thousand-millionths of a dollar ("Cost Tracking" in its documentation). */
+const TICKS_PER_NANO = 10;
+
+/**
+ * OpenRouter: `cost` is taken from the account. With one's own key at the provider, that provider's bill is added, as
+ * `cost_details.upstream_inference_cost`.
+ * @returns nano-dollars; undefined when nothing is reported
+ */
+export function reportedCost(providerType: string, raw: Record<string, unknown> | null): string | undefined {
+  if (raw === null) return undefined;
+  if (providerType === 'xai') return reportedNanoDollars(raw.cost_in_usd_ticks, (ticks) => ticks / TICKS_PER_NANO);
+  if (providerType !== 'openrouter') return undefined;
+  const details = isObject(raw.cost_details) ? raw.cost_details.upstream_inference_cost : undefined;
+  const upstream = raw.is_byok === true && typeof details === 'number' ? details : 0;
+  return reportedNanoDollars(raw.cost, (dollars) => (dollars + upstream) * NANO_PER_DOLLAR);
+}
+
+function reportedNanoDollars(reported: unknown, inNano: (amount: number) => number): string | undefined {
+  if (typeof reported !== 'number') return undefined;
+  const amount = Math.round(inNano(reported));
+  return amount >= 0 && amount <= MAX_NANO ? String(amount) : undefined;
+}
+
+/** Whether providers of this type report the cost of a request, so that it is known without a price table. */
+export function reportsCost(providerType: string): boolean {
+  return providerType === 'xai' || providerType === 'openrouter';
 }

@@ -1,11 +1,15 @@
 /** A price as an administrator or the configuration writes it: rates in US dollars, by name. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { modelPricing } from '../../events/catalogue/price.ts';
+import { type modelPricing, priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/price.ts';
+import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
+import type { ConfiguredModel } from '../../providers/provider-config.ts';
+import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 
 /** Trusted: it has passed `pricingSchema`, or comes from the record. */
 export type ModelPricing = z.infer<typeof modelPricing>;
-export type PricingTier = NonNullable<ModelPricing['tiers']>[number];
+type PricingTier = NonNullable<ModelPricing['tiers']>[number];
 
 /** Upper limits: per million tokens, and per unit of anything else. */
 const MAX_RATE = 1_000_000;
@@ -47,7 +51,7 @@ const tier = z
   })
   .refine((one) => tierRateNames.some((name) => one[name] !== undefined), { error: 'a tier has at least one rate' });
 
-export const tierRateNames = [
+const tierRateNames = [
   'input_per_mtok',
   'output_per_mtok',
   'cached_input_per_mtok',
@@ -73,8 +77,8 @@ const rates = {
   per_page: unitRate(),
 };
 
-export type RateName = keyof typeof rates;
-export const rateNames = Object.keys(rates) as readonly RateName[];
+type RateName = keyof typeof rates;
+const rateNames = Object.keys(rates) as readonly RateName[];
 
 /** The pricing that a request may set. It has at least one rate. */
 export const pricingSchema = z
@@ -94,16 +98,197 @@ export const pricingSchema = z
   });
 
 /** The number of input tokens up to which a tier applies, inclusive. */
-export function limitOf(one: Pick<PricingTier, 'up_to_tokens' | 'up_to_mtok'> | undefined): number {
+function limitOf(one: Pick<PricingTier, 'up_to_tokens' | 'up_to_mtok'> | undefined): number {
   if (one?.up_to_tokens !== undefined) return one.up_to_tokens;
   return one?.up_to_mtok === undefined ? Number.POSITIVE_INFINITY : Math.round(one.up_to_mtok * 1_000_000);
 }
 
-export function isSamePricing(one: ModelPricing | undefined, other: ModelPricing): boolean {
+function isSamePricing(one: ModelPricing | undefined, other: ModelPricing): boolean {
   return isDeepStrictEqual(one === undefined ? undefined : present(one), present(other));
 }
 
 /** Without members that are undefined. */
 function present(pricing: ModelPricing): object {
   return JSON.parse(JSON.stringify(pricing));
+}
+
+// A price prepared for calculation: the rates of several sources, merged, in whole numbers.
+
+/** One source of rates. */
+export interface PriceLayer {
+  /** `override:<selector>`, `config` or `snapshot:<date>`. */
+  readonly source: string;
+  readonly pricing: ModelPricing;
+}
+
+/**
+ * Pico-dollars (a millionth of a millionth of a dollar) per token, image, second, …: whole numbers, so sums are
+ * exact.
+ */
+export type Rates = Partial<Readonly<Record<RateName, bigint>>>;
+
+/** The rates for requests of one size. */
+export interface Band {
+  /** Input tokens, inclusive. */
+  readonly upTo: number;
+  readonly rates: Rates;
+  /** The same rates in US dollars, as written in the source, for the record. */
+  readonly prices: Readonly<Record<string, number>>;
+  readonly isFree: boolean;
+}
+
+export interface Price {
+  /** The sources that contribute a rate, the strongest first, joined by `+`. */
+  readonly source: string;
+  /** By size, ascending; the last applies to every larger request. */
+  readonly bands: readonly Band[];
+}
+
+/**
+ * Merges the layers: each rate comes from the strongest layer that names it. A layer that names a rate and no tiers
+ * also removes that rate from the tiers below; a layer with tiers replaces them.
+ * @param layers the strongest first
+ */
+export function priceOf(layers: readonly PriceLayer[]): Price | undefined {
+  const pricing = layers.reduceRight<ModelPricing>((weaker, layer) => over(layer.pricing, weaker), {});
+  return hasRates(pricing) ? { source: sourcesOf(layers).join('+'), bands: bandsOf(pricing) } : undefined;
+}
+
+function over(stronger: ModelPricing, weaker: ModelPricing): ModelPricing {
+  const tiers = stronger.tiers ?? weaker.tiers?.map((one) => without(one, stronger)).filter(hasTierRates);
+  return { ...weaker, ...defined(stronger), tiers: tiers?.length === 0 ? undefined : tiers };
+}
+
+/** The layers that contribute: those with a rate that no stronger layer names. */
+function sourcesOf(layers: readonly PriceLayer[]): string[] {
+  let stronger: ModelPricing = {};
+  return layers.flatMap(({ source, pricing }) => {
+    const named = stronger;
+    stronger = over(named, pricing);
+    const hasRate = rateNames.some((name) => pricing[name] !== undefined && named[name] === undefined);
+    const hasTier = named.tiers === undefined && pricing.tiers?.some((one) => hasTierRates(without(one, named)));
+    return hasRate || hasTier === true ? [source] : [];
+  });
+}
+
+function without(one: PricingTier, stronger: ModelPricing): PricingTier {
+  const left = { ...one };
+  for (const name of tierRateNames) if (stronger[name] !== undefined) delete left[name];
+  return left;
+}
+
+function hasTierRates(one: PricingTier): boolean {
+  return tierRateNames.some((name) => one[name] !== undefined);
+}
+
+function hasRates(pricing: ModelPricing): boolean {
+  return pricing.tiers !== undefined || rateNames.some((name) => pricing[name] !== undefined);
+}
+
+function defined(pricing: ModelPricing): ModelPricing {
+  return Object.fromEntries(Object.entries(pricing).filter(([, value]) => value !== undefined));
+}
+
+/** A request beyond all tiers is charged at the plain rates; rates that they do not name come from the last tier. */
+function bandsOf({ tiers = [], ...plain }: ModelPricing): Band[] {
+  const bands = tiers.map((one) => band(limitOf(one), { ...plain, ...defined(rated(one)) }));
+  const last = tiers.at(-1);
+  const beyond = last === undefined ? plain : { ...defined(rated(last)), ...plain };
+  return [...bands, band(Number.POSITIVE_INFINITY, beyond)];
+}
+
+function rated({ up_to_tokens: _tokens, up_to_mtok: _millions, ...rates }: PricingTier): ModelPricing {
+  return rates;
+}
+
+function band(upTo: number, pricing: ModelPricing): Band {
+  const rates: Partial<Record<RateName, bigint>> = {};
+  const prices: Record<string, number> = {};
+  for (const name of rateNames) {
+    const amount = pricing[name];
+    if (amount === undefined) continue;
+    prices[name] = amount;
+    rates[name] = picoDollars(name, amount);
+  }
+  return { upTo, rates, prices: Object.freeze(prices), isFree: Object.values(rates).every((rate) => rate === 0n) };
+}
+
+/** One dollar per million tokens is a million pico-dollars per token. */
+function picoDollars(name: RateName, dollars: number): bigint {
+  return BigInt(Math.round(dollars * (name.endsWith('_per_mtok') ? 1e6 : 1e12)));
+}
+
+// Commands and events of a pricing override. Pure.
+
+/** Undefined when there is no override. */
+type PriceOverrideState = ModelPricing | undefined;
+
+export type PriceOverrideCommand = { readonly selector: string; readonly context: EventContext } & (
+  | { readonly kind: 'set'; readonly pricing: ModelPricing }
+  | { readonly kind: 'remove' }
+);
+
+/** @param selector canonical */
+export function priceStream(selector: string): StreamName {
+  return streamName('price', selector);
+}
+
+export const priceOverrideDecider: Decider<PriceOverrideState, PriceOverrideCommand> = {
+  initial: undefined,
+  dependsOn: 'its stream',
+  decide,
+  evolve,
+};
+
+function decide(command: PriceOverrideCommand, state: PriceOverrideState): readonly NewEvent[] | Refusal {
+  const { selector, context } = command;
+  if (command.kind === 'set') {
+    const { pricing } = command;
+    return isSamePricing(state, pricing) ? [] : [priceOverrideSet.create({ selector, pricing }, context)];
+  }
+  if (state === undefined) return refusals.notFound('pricing override', selector);
+  return [priceOverrideRemoved.create({ selector }, context)];
+}
+
+function evolve(state: PriceOverrideState, { type, data }: DecidedEvent): PriceOverrideState {
+  if (type === priceOverrideSet.type) return priceOverrideSet.data.parse(data).pricing;
+  return type === priceOverrideRemoved.type ? undefined : state;
+}
+
+/** The prices that a provider's configuration declares: `models[].metadata.pricing`. */
+interface ConfiguredProvider {
+  readonly name: string;
+  readonly models: readonly ConfiguredModel[];
+}
+
+/**
+ * Prices by provider, then by model.
+ * @throws Error naming the place of an invalid price: a wrong price would silently make budgets wrong
+ */
+export function configuredPrices(
+  providers: readonly ConfiguredProvider[],
+): ReadonlyMap<string, ReadonlyMap<string, ModelPricing>> {
+  const found = new Map<string, Map<string, ModelPricing>>();
+  for (const { name, models } of providers) {
+    const ofProvider = new Map<string, ModelPricing>();
+    for (const { id, metadata } of models) {
+      if (metadata?.pricing === undefined) continue;
+      ofProvider.set(id, parse(metadata.pricing, `providers.${name}.models: the pricing of '${id}'`));
+    }
+    if (ofProvider.size > 0) found.set(name, ofProvider);
+  }
+  return found;
+}
+
+const withCurrency = z.looseObject({ currency: z.literal('USD', { error: "expected 'USD'" }).optional() });
+
+function parse(value: unknown, place: string): ModelPricing {
+  const read = withCurrency
+    .transform(({ currency: _, ...rates }) => rates)
+    .pipe(pricingSchema)
+    .safeParse(value);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  const name = issue?.path.join('.');
+  throw new Error(`${place} is not valid${name ? ` at '${name}'` : ''}: ${issue?.message}`);
 }

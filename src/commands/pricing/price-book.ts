@@ -5,11 +5,9 @@
 import { LRUCache } from 'lru-cache';
 import type { EstimatedTokens } from '../model-request/units.ts';
 import { type TokenUsage, withThinking } from '../model-request/usage.ts';
-import { costAt } from './cost-of-usage.ts';
-import type { ModelPricing } from './model-pricing.ts';
-import { type Price, type PriceLayer, priceOf } from './price.ts';
+import { costAt, reportedCost } from './cost-of-usage.ts';
+import { type ModelPricing, type Price, type PriceLayer, priceOf } from './model-pricing.ts';
 import type { ModelPrices, ModelRates, PricedUsage, Pricing, ShownPrice, UsageCost } from './pricing.ts';
-import { reportedCost } from './reported-cost.ts';
 
 /** The administrators' overrides. They may change while the gateway runs. */
 export interface OverriddenPrices {

@@ -7,12 +7,10 @@
 import type { z } from 'zod';
 import { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import type { EventContext, RecordedEvent, UserPath } from '../../events/event.ts';
-import type { EventLog, StreamWrite } from '../../events/log.ts';
-import { LogUnavailable, WrongExpectedRevision } from '../../events/log.ts';
+import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { readUsage, type TokenUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
 import { timeSlices } from '../time-slices.ts';
-import { type KnownCosts, type LastWord, NewestCorrections } from './newest-corrections.ts';
 import { type PricedUsage, type Pricing, RESERVATION, type UsageCost } from './pricing.ts';
 
 export interface RecalculationScope {
@@ -55,13 +53,13 @@ interface Waiting {
 /** Corrections per append. */
 const BATCH = 128;
 
-export interface RecalculationDependencies {
+interface RecalculationDependencies {
   readonly log: EventLog;
   readonly pricing: Pricing;
 }
 
 /** Runs work while no other gateway runs such work, with the log for it. @throws what `otherwise` returns */
-export type Alone = <Result>(work: (log: EventLog) => Promise<Result>, otherwise: () => Error) => Promise<Result>;
+type Alone = <Result>(work: (log: EventLog) => Promise<Result>, otherwise: () => Error) => Promise<Result>;
 
 /**
  * @returns a function that runs one recalculation at a time
@@ -257,4 +255,110 @@ function isRecorded(event: RecordedEvent): event is Recorded {
 
 function isRecalculated(event: RecordedEvent): event is RecordedEvent<string, z.infer<typeof usageRecalculated.data>> {
   return event.type === usageRecalculated.type;
+}
+
+/**
+ * The cost of usages by their newest corrections, for one pass through the log. A limited number is kept; for further
+ * ones only a probabilistic set is kept, so that memory is bounded, and the caller then has to read the stream.
+ */
+type KnownCosts = Pick<UsageCost, 'inputCost' | 'outputCost' | 'totalCost' | 'priceSource'>;
+
+/** The current cost of a usage, and the last revision of its stream. */
+interface LastWord {
+  readonly costs: KnownCosts;
+  readonly revision: bigint;
+}
+
+/** About 30 MB. */
+const MAX_KEPT = 100_000;
+
+export class NewestCorrections {
+  readonly #kept = new Map<string, LastWord>();
+  readonly #maxKept: number;
+  #others: SeenNames | undefined;
+
+  constructor(maxKept = MAX_KEPT) {
+    this.#maxKept = maxKept;
+  }
+
+  /** Called in the log's order: a later correction replaces an earlier one. @param usage its id */
+  note(usage: string, { costs, revision }: LastWord): void {
+    if (this.#kept.size >= this.#maxKept && !this.#kept.has(usage)) {
+      this.#others ??= new SeenNames();
+      this.#others.add(usage);
+      return;
+    }
+    const { inputCost, outputCost, totalCost, priceSource } = costs;
+    this.#kept.set(usage, { costs: { inputCost, outputCost, totalCost, priceSource }, revision });
+  }
+
+  /** Undefined when the usage was never corrected; `unsure` when its stream has to be read. */
+  of(usage: string): LastWord | 'unsure' | undefined {
+    return this.#kept.get(usage) ?? (this.#others?.mayHave(usage) ? 'unsure' : undefined);
+  }
+}
+
+/**
+ * A set of names in two megabytes, however many there are: one bit per hash of a name. A name in the set is always
+ * found; a few names outside it are reported as found too, so the caller has to verify a hit.
+ */
+const BITS = 24;
+
+export class SeenNames {
+  readonly #bits = new Uint8Array(2 ** (BITS - 3));
+
+  add(name: string): void {
+    const place = placeOf(name);
+    this.#bits[place >>> 3] = this.#byte(place) | (1 << (place & 7));
+  }
+
+  mayHave(name: string): boolean {
+    const place = placeOf(name);
+    return (this.#byte(place) & (1 << (place & 7))) !== 0;
+  }
+
+  #byte(place: number): number {
+    return this.#bits[place >>> 3] ?? 0;
+  }
+}
+
+/** FNV-1a, folded to `BITS` bits. */
+function placeOf(name: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);
+  return ((hash >>> BITS) ^ hash) & (2 ** BITS - 1);
+}
+
+// The models that a selector names, as recorded usage names them.
+
+/** `provider` may be a name or a type. */
+interface SelectedModel {
+  readonly provider: string;
+  readonly model: string;
+}
+
+export interface KnownModels {
+  /** Whether a provider of that name or type exists. */
+  knows(provider: string): boolean;
+  /** The listed model of this selector. */
+  find(selector: string): SelectedModel | undefined;
+  /** The models behind an alias; undefined when it is not an alias. */
+  behind(alias: string): readonly SelectedModel[] | undefined;
+}
+
+/**
+ * An alias stands for all models that it leads to; `<provider>/<model>` may also name a model that no provider serves
+ * any more.
+ * @returns undefined for an unknown name without a provider
+ */
+export function selectedModels(selector: string, known: KnownModels): readonly SelectedModel[] | undefined {
+  const behind = known.behind(selector);
+  if (behind !== undefined) return behind;
+  const slash = selector.indexOf('/');
+  const isSplit = slash > 0 && slash < selector.length - 1;
+  const written = { provider: selector.slice(0, slash), model: selector.slice(slash + 1) };
+  if (isSplit && known.knows(written.provider)) return [written];
+  const listed = known.find(selector);
+  if (listed !== undefined) return [{ provider: listed.provider, model: listed.model }];
+  return isSplit ? [written] : undefined;
 }

@@ -1,14 +1,11 @@
 /** Commands and events of the rate limits of one subject: stream `rate-limit-<scope>:<subject>`. */
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../events/catalogue/rate-limit.ts';
-import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
-import { streamName } from '../../events/event.ts';
+import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import type { Authority } from '../access/authority.ts';
-import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
-import type { Decider } from '../handle-command.ts';
+import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';
+import { type Decider, resetLimits } from '../handle-command.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { resetLimits } from '../reset-limits.ts';
 
 export interface RateLimitSubject {
   readonly scope: 'user_path' | 'provider' | 'model';

@@ -1,27 +1,25 @@
 /** The operations on a stored response: retrieve, list its input, cancel, delete. */
 import { answerCached, cacheHit } from '../../events/catalogue/cache.ts';
-import { responseDeleted } from '../../events/catalogue/response.ts';
-import { type EventContext, type Position, streamName } from '../../events/event.ts';
+import { exchangeEnds } from '../../events/catalogue/exchange.ts';
+import { responseCancelRequested, responseDeleted } from '../../events/catalogue/response.ts';
+import { type EventContext, idOf, type Position, type StreamName, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { Provider, ReplyBody } from '../../providers/provider.ts';
 import type { ResponseStatus } from '../../providers/translate/chat-to-responses/response-object.ts';
-import type { KeyDirectory } from '../access/key-directory.ts';
+import { type KeyDirectory, recordedCaller } from '../access/key-directory.ts';
 import type { ModelAccess, ModelCaller } from '../access/model-access.ts';
-import { recordedCaller } from '../access/recorded-caller.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
+import { cancellationStream } from '../exchange/background/left-open.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/record/end-events.ts';
 import type { Dialects } from '../exchange/record/read-exchange.ts';
 import { isEventStream } from '../model-request/media-type.ts';
 import { askProvider, objectIn, type ProviderObjectRequest, replyTo } from '../provider-objects/ask-provider.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
-import { isPending } from '../responses/pending-response.ts';
-import { type StorableResponse, statusOf } from '../responses/storable-response.ts';
+import { isPending, type StorableResponse, statusOf } from '../responses/storable-response.ts';
 import { contextFor, everything, type Sight } from '../visibility.ts';
-import { cancelElsewhere } from './cancel-elsewhere.ts';
-import { relayedStream } from './relayed-stream.ts';
-import { streamResponse } from './stream-response.ts';
+import { relayedStream, streamResponse } from './stream-response.ts';
 
 export interface LifecycleDependencies {
   readonly log: EventLog;
@@ -390,4 +388,51 @@ function question(
 ): ProviderObjectRequest {
   const { id, query, requestId, signal } = request;
   return { method, path: `/v1/responses/${encodeURIComponent(id)}${path}${query}`, requestId, signal };
+}
+
+// Cancelling a background response that another gateway generates: by an event, which that gateway follows.
+
+/**
+ * Asks the gateway that generates the response to end it, and waits for the end. One that takes over from a gateway that has
+ * ended does so as well.
+ * @param waitMs longer than a takeover
+ * @returns whether it was generated until now; false when its exchange has ended already
+ * @throws Refusal when it does not end
+ */
+export async function cancelElsewhere(
+  { id, exchangeId }: Pick<StoredResponse, 'id' | 'exchangeId'>,
+  context: EventContext,
+  log: EventLog,
+  waitMs: number,
+): Promise<boolean> {
+  const exchange = streamName('exchange', exchangeId);
+  const after = await log.head();
+  if (await hasEnded(exchange, log)) return false;
+  const events = [responseCancelRequested.create({}, context)];
+  await log.append([{ stream: cancellationStream(id), events, expectedRevision: 'any' }]);
+  const signal = AbortSignal.timeout(waitMs);
+  const filter = { streams: [exchange], types: [...exchangeEnds] };
+  for await (const { type } of log.subscribe({ after, filter, signal })) {
+    if (type !== '$caughtUp') return true;
+  }
+  throw refusals.notCancelledYet();
+}
+
+async function hasEnded(exchange: StreamName, log: EventLog): Promise<boolean> {
+  for await (const { type } of log.readStream(exchange, { direction: 'backwards' })) {
+    if (exchangeEnds.has(type)) return true;
+  }
+  return false;
+}
+
+/** Ends the responses that clients of other gateways cancel. Runs until the signal is aborted. */
+export async function followCancellations(
+  log: EventLog,
+  cancel: (responseId: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const filter = { types: [responseCancelRequested.type] };
+  for await (const item of log.subscribe({ after: await log.head(), filter, signal })) {
+    if (item.type !== '$caughtUp' && 'stream' in item) cancel(idOf(item.stream));
+  }
 }

@@ -4,14 +4,18 @@
  */
 import { streamName } from '../../events/event.ts';
 import { isObject } from '../../json/is-object.ts';
+import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
+import { streamEndsEarly } from '../exchange/dialects/responses/response-error-event.ts';
 import { readExchange } from '../exchange/record/read-exchange.ts';
 import { type ReplayDependencies, replayAnswer } from '../exchange/record/replay-answer.ts';
 import { parseChunk } from '../model-request/parse-chunk.ts';
-import { responseCancelled } from '../model-request/stream-refusals.ts';
+import { type Answering, redacted } from '../model-request/redacted.ts';
+import { refusalFromFailure } from '../model-request/refusal-from-upstream.ts';
+import { responseCancelled, streamIncomplete } from '../model-request/stream-refusals.ts';
 import type { StoredResponse } from '../responses/archive.ts';
-import { isPending } from '../responses/pending-response.ts';
+import { isPending } from '../responses/storable-response.ts';
 import { everything } from '../visibility.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
@@ -46,8 +50,6 @@ export async function* streamResponse(
   if (latest !== undefined) yield* numbered.ending(responseAsEvents(latest.response));
   yield DONE;
 }
-
-const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
 interface Numbered {
   readonly type?: unknown;
@@ -274,4 +276,40 @@ function addReasoning(item: JsonObject, place: JsonObject, add: Add): void {
 
 function partsOf(parts: unknown): [number, JsonObject][] {
   return Array.isArray(parts) ? [...parts.filter(isObject).entries()] : [];
+}
+
+/** The stream of a response at its provider, relayed to a client that retrieves it. */
+const TERMINAL = new Set<unknown>(['response.completed', 'response.incomplete', 'response.failed']);
+const MAY_HOLD_CREDENTIALS = new Set<unknown>(['error', 'response.failed']);
+
+/** The events as the provider sends them. A stream that ends before its terminal event ends with an `error` event. */
+export function relayedStream(body: ReplyBody, provider: Answering, signal: AbortSignal): Pick<ReplyBody, 'pieces'> {
+  return {
+    async pieces(onPiece) {
+      const splitter = createFrameSplitter({ provider: provider.name });
+      let ended = false;
+      let number = -1;
+      const forwarded = ({ raw, data }: Frame): Buffer | undefined => {
+        if (data === '[DONE]') return ended ? raw : undefined;
+        const event = data === undefined ? undefined : parseChunk(data);
+        if (typeof event?.sequence_number === 'number') number = event.sequence_number;
+        ended ||= TERMINAL.has(event?.type);
+        return MAY_HOLD_CREDENTIALS.has(event?.type) ? redacted(raw, provider) : raw;
+      };
+      const pass = (frames: readonly Frame[]) => {
+        const bytes = Buffer.concat(frames.map(forwarded).filter((raw) => raw !== undefined));
+        return bytes.length > 0 ? onPiece(bytes) : undefined;
+      };
+      let refusal = streamIncomplete(provider.name);
+      try {
+        await body.pieces((piece) => pass(splitter.push(piece)));
+        const last = splitter.end();
+        if (last !== undefined) await pass([last]);
+      } catch (error) {
+        if (!(error instanceof ProviderFailure) || signal.aborted) throw error;
+        if (error.kind !== 'broken') refusal = refusalFromFailure(error);
+      }
+      if (!ended) await onPiece(streamEndsEarly(number, refusal));
+    },
+  };
 }

@@ -1,5 +1,10 @@
 /** Finds stored responses. A projection implements it. */
+
+import type { JsonObject } from '../../providers/translate/json.ts';
+import { type Refused, refuse } from '../../providers/translate/refusal.ts';
+import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
+import { Refusal, refusals } from '../refusal.ts';
 import { type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
 import type { StoredItem } from './input-items.ts';
 
@@ -21,7 +26,7 @@ export interface StoredResponse extends Owner {
 }
 
 /** Implemented by a projection. It does not check callers, so only `archiveOf` uses it. */
-export interface ResponseRecords {
+interface ResponseRecords {
   load(id: string): Promise<StoredResponse | undefined>;
   /** Whether it was stored here and then deleted. */
   wasDeleted(id: string): Promise<boolean>;
@@ -45,4 +50,106 @@ export function archiveOf(records: ResponseRecords): ResponseArchive {
     },
     mayBeOnlyAtProvider: async (id, sight) => seesEverything(sight) && !(await records.wasDeleted(id)),
   };
+}
+
+/** Loads the turns that `previous_response_id` refers to. */
+const MAX_CHAIN_LENGTH = 256;
+
+/**
+ * The chain that ends with `previousId`, oldest first. It begins after an ancestor that is no longer stored.
+ * @throws Refusal when the head is not stored, or the chain is longer than `MAX_CHAIN_LENGTH`
+ */
+export async function loadChain(previousId: string, sight: Sight, archive: ResponseArchive): Promise<StoredResponse[]> {
+  const chain: StoredResponse[] = [];
+  const seen = new Set<string>();
+  let next: string | null = previousId;
+  while (next !== null && !seen.has(next)) {
+    const stored = await archive.find(next, sight);
+    if (stored === undefined) {
+      if (chain.length === 0) throw refusals.previousResponseNotFound(previousId);
+      break;
+    }
+    if (chain.length === MAX_CHAIN_LENGTH) throw refusals.chainTooLong(MAX_CHAIN_LENGTH);
+    chain.push(stored);
+    seen.add(next);
+    next = stored.previousResponseId;
+  }
+  return chain.reverse();
+}
+
+interface ReferenceOptions extends ReferencePlace {
+  readonly find: FindItem;
+  /** Whether the provider has the item, so that the reference is kept. */
+  readonly stays?: (found: FoundItem | undefined) => boolean;
+  /** Converts an inserted item. Default: the stored form. */
+  readonly form?: (item: JsonObject) => JsonObject;
+}
+
+/**
+ * The input with every `item_reference` replaced by its item; the same object when there is nothing to replace.
+ * @throws Refusal (404) for an item that is not found
+ */
+export async function withReferencedItems(input: unknown, options: ReferenceOptions): Promise<unknown> {
+  const { find, stays = () => false, form = (item) => item } = options;
+  const ids = new Set(referencedItemIds(input));
+  if (ids.size === 0 || !Array.isArray(input)) return input;
+  const items = new Map<string, JsonObject>();
+  let remaining = 0;
+  for (const id of ids) {
+    const found = await find(id);
+    if (stays(found)) {
+      items.set(id, { type: 'item_reference', id });
+      remaining += 1;
+    } else if (found !== undefined) items.set(id, form(found.item));
+  }
+  if (remaining === ids.size) return input;
+  const resolved = resolveItemReferences(input, (id) => items.get(id), options);
+  if (!resolved.ok) throw new Refusal({ ...resolved.refusal, type: 'not_found_error' });
+  return resolved.input;
+}
+
+/** An item that a request refers to by its id. */
+export interface FoundItem {
+  readonly item: JsonObject;
+  /** The provider that has the item under the same id; undefined when no provider has it. */
+  readonly provider: string | undefined;
+  /** Of the response or the conversation that holds the item. */
+  placeholders(): readonly RecordedPlaceholder[];
+}
+
+/** Undefined when nothing that the caller may see contains such an item. */
+export type FindItem = (id: string) => Promise<FoundItem | undefined>;
+
+// References to items of earlier responses.
+
+/** The ids to look up before `resolveItemReferences`; empty for almost every request. */
+export function referencedItemIds(input: unknown): string[] {
+  if (!Array.isArray(input)) return [];
+  return input.filter(isItemReference).map((item) => item.id);
+}
+
+/** The place of the items in the request, for the message of a refusal. */
+interface ReferencePlace {
+  /** The member of the request; default `input`. */
+  readonly member?: string;
+  /** How many of the items are earlier turns instead of the client's new ones. */
+  readonly earlier?: number;
+}
+
+/** The input with each reference replaced by its item. A missing item is a 404 and never left out. */
+export function resolveItemReferences(
+  input: readonly JsonObject[],
+  find: (id: string) => JsonObject | undefined,
+  { member = 'input', earlier = 0 }: ReferencePlace = {},
+): { readonly ok: true; readonly input: JsonObject[] } | Refused {
+  const resolved: JsonObject[] = [];
+  for (const [index, item] of input.entries()) {
+    const found = isItemReference(item) ? find(item.id) : item;
+    if (found === undefined) {
+      const param = index < earlier ? member : `${member}[${index - earlier}].id`;
+      return refuse('item_not_found', param, `Item '${String(item['id'])}' was not found.`, 404);
+    }
+    resolved.push(found);
+  }
+  return { ok: true, input: resolved };
 }

@@ -1,9 +1,13 @@
 /** The input of a response as it is stored and listed: OpenAI's item form, each item with an id. */
 import { createHash } from 'node:crypto';
+import { itemStored } from '../../events/catalogue/item.ts';
+import { type EventContext, streamName } from '../../events/event.ts';
+import type { StreamWrite } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
-import { inputItemId, rootOf } from './item-ids.ts';
+import { refusals } from '../refusal.ts';
+import { contextFor, creatorFact, type Owner } from '../visibility.ts';
 
 /** An input or output item of a response: an object with an id of its own. */
 export interface StoredItem extends JsonObject {
@@ -114,4 +118,67 @@ export function pageInputItems(items: readonly StoredItem[], { limit, order, aft
 function placeAfter(items: readonly StoredItem[], id: string): number {
   const place = items.findIndex((item) => item.id === id);
   return place === -1 ? items.length : place + 1;
+}
+
+// Ids of items that contain their location: `<kind>_<32 hex>_<n>` is the n-th output item of the translated response
+// `resp_<32 hex>`, `<kind>_<32 hex>_i<n>` the n-th item of its input. Such items are found without an index.
+
+/** The id of an input item that the client sent without one. @param root 32 hexadecimal digits */
+function inputItemId(kind: string, root: string, index: number): string {
+  return `${kind}_${root}_i${index}`;
+}
+
+/** The 32 hexadecimal digits in the id of a response that the gateway generated; undefined for any other id. */
+function rootOf(responseId: string): string | undefined {
+  return /^resp_([0-9a-f]{32})$/.exec(responseId)?.[1];
+}
+
+/** The id of the response that an item's id contains; undefined when it contains none. */
+export function responseOfItem(itemId: string): string | undefined {
+  const root = /^[a-z]+_([0-9a-f]{32})_i?\d+$/.exec(itemId)?.[1];
+  return root === undefined ? undefined : `resp_${root}`;
+}
+
+/** The index of items whose ids do not contain their location. Written in the same append as their holder. */
+export interface ItemHolder {
+  readonly kind: 'response' | 'conversation';
+  readonly id: string;
+}
+
+interface HeldItem extends ItemHolder {
+  /** Owner of the holder. */
+  readonly owner: Owner;
+}
+
+/** Implemented by a projection. */
+export interface ItemIndex {
+  /** All recorded holders of the item, the newest first. Some may have been deleted. */
+  holdersOf(itemId: string): AsyncIterable<HeldItem>;
+}
+
+/** Ids come from providers and clients: an id that is not a plain token of reasonable length has no stream. */
+export function isIndexable(itemId: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(itemId);
+}
+
+/** @returns no write for an item whose id contains its holder */
+export function itemWrites(itemIds: readonly string[], holder: HeldItem, by: EventContext): StreamWrite[] {
+  const { kind, id, owner } = holder;
+  const facts = { holder: kind, holderId: id, ...creatorFact(owner, by) };
+  const event = itemStored.create(facts, contextFor(owner, by));
+  return itemIds
+    .filter((itemId) => isIndexable(itemId) && !(kind === 'response' && responseOfItem(itemId) === id))
+    .map((itemId) => ({ stream: streamName('item', itemId), events: [event], expectedRevision: 'any' as const }));
+}
+
+// One page of the items of a response or a conversation, for a client.
+
+/**
+ * @param holder id of the response or the conversation
+ * @throws Refusal (404) when `after` is not in the list
+ */
+export function itemPage(items: readonly StoredItem[], query: ItemPageQuery, holder: string): ItemPage {
+  const { after } = query;
+  if (after !== undefined && !items.some(({ id }) => id === after)) throw refusals.unknownAfter(after, holder);
+  return pageInputItems(items, query);
 }

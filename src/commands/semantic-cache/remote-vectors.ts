@@ -1,8 +1,21 @@
 /** Vectors on a server, whose failures are misses: no request fails or waits for long because of it. */
-import { CircuitBreaker } from '../exchange/attempts/circuit-breaker.ts';
-import type { MaybeLater, Neighbour, StoredVector, VectorQuery, VectorStore } from './vector-store.ts';
 
-export interface RemoteVectorsOptions {
+import type { z } from 'zod';
+import { vectorStored } from '../../events/catalogue/semantic-cache.ts';
+import type { Position } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { positionAtTime } from '../../events/position-at-time.ts';
+import { CircuitBreaker } from '../exchange/attempts/circuit-breaker.ts';
+import {
+  type MaybeLater,
+  type Neighbour,
+  type StoredVector,
+  type VectorQuery,
+  type VectorStore,
+  vectorOfBytes,
+} from './vector-store.ts';
+
+interface RemoteVectorsOptions {
   readonly store: VectorStore;
   /** Longest time that a search delays its request. */
   readonly timeoutMs: number;
@@ -80,5 +93,40 @@ export class RemoteVectors implements VectorStore {
     } finally {
       clearTimeout(timer);
     }
+  }
+}
+
+/** Reads the vectors back that have not expired, and those that other gateways add: the log is their store. */
+export interface ReadVectorsOptions {
+  readonly log: EventLog;
+  readonly store: VectorStore;
+  /** The longest life of a vector: older events are not read. */
+  readonly ttlSeconds: number;
+  /** Whether the response cache has an answer with this digest. */
+  isThere(digest: string): boolean;
+  /**
+   * Given where other gateways add vectors, which are then followed until the signal is aborted. Resolves when the response
+   * cache knows the answers up to this position.
+   */
+  readonly whenIndexed?: ((position: Position) => Promise<void>) | undefined;
+  readonly signal: AbortSignal;
+  now(): number;
+}
+
+/** @throws the errors of reading the log */
+export async function readVectors(options: ReadVectorsOptions): Promise<void> {
+  const { log, store, ttlSeconds, isThere, whenIndexed, signal, now } = options;
+  const after = await positionAtTime(log, now() - ttlSeconds * 1000);
+  const filter = { types: [vectorStored.type] };
+  const events = whenIndexed === undefined ? log.readAll({ after, filter }) : log.subscribe({ after, filter, signal });
+  for await (const event of events) {
+    if (signal.aborted) return;
+    if (!('stream' in event)) continue;
+    const { digest, partition, expiresAt, dimensions } = event.data as z.infer<typeof vectorStored.data>;
+    if (expiresAt <= now()) continue;
+    await whenIndexed?.(event.position);
+    if (!isThere(digest)) continue;
+    const vector = vectorOfBytes(event.body ?? new Uint8Array(), dimensions);
+    if (vector !== undefined) await store.add({ digest, partition, vector, expiresAt });
   }
 }

@@ -2,15 +2,18 @@
  * Finds the answer to a similar request: one that is equal but for the last user text, and whose text is close enough.
  * The answers themselves are in the response cache, under the digests that the vectors have.
  */
+
+import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import { vectorStored } from '../../events/catalogue/semantic-cache.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
-import type { Embedder, TextToEmbed } from './embedder.ts';
-import { type SemanticDialect, type SemanticText, semanticText } from './semantic-text.ts';
-import { bytesOfVector } from './vector-bytes.ts';
-import type { Neighbour, StoredVector, VectorStore } from './vector-store.ts';
+import { isObject } from '../../json/is-object.ts';
+import { type EmbeddingCall, EmbeddingCallFailed } from '../auxiliary-calls/auxiliary-calls.ts';
+import { CircuitBreaker } from '../exchange/attempts/circuit-breaker.ts';
+import { bytesOfVector, type Neighbour, normalised, type StoredVector, type VectorStore } from './vector-store.ts';
 
-export interface SemanticCacheSettings {
+interface SemanticCacheSettings {
   /** Least similarity, unless the request states another. */
   readonly threshold: number;
   readonly ttlSeconds: number;
@@ -27,7 +30,7 @@ export interface SemanticCacheParts {
   now(): number;
 }
 
-export interface SearchedText {
+interface SearchedText {
   readonly partition: string;
   readonly vector: Float32Array;
   readonly threshold: number;
@@ -130,4 +133,202 @@ export class SemanticCache {
     });
     this.#arriving.set(partition, all);
   }
+}
+
+/** The vector of a text, from the configured model. Without one, the request is served as if there were no such cache. */
+interface EmbedderOptions {
+  /** @throws EmbeddingCallFailed */
+  embed(call: EmbeddingCall): Promise<Float32Array>;
+  readonly model: string;
+  readonly provider: string | undefined;
+  /** Longest time that an embedding delays its request. */
+  readonly timeoutMs: number;
+  /** Called with each failure, for metrics and the operator's own log. */
+  failed(error: unknown): void;
+  now(): number;
+}
+
+interface TextToEmbed {
+  readonly text: string;
+  readonly requestId: string;
+  readonly exchangeId: string;
+  /** The caller's. */
+  readonly userPath: string | undefined;
+  /** Aborted when the client leaves. */
+  readonly signal: AbortSignal;
+}
+
+/** After so many failures in a row no embedding is computed, for so long. */
+const FAILURES = 5;
+const OPEN_MS = 30_000;
+/** Of the vectors of recent texts. */
+const RECENT_BYTES = 16 * 1024 * 1024;
+const ENTRY_BYTES = 300;
+
+export class Embedder {
+  readonly #options: EmbedderOptions;
+  readonly #breaker: CircuitBreaker;
+  /** By digest of user path and text. */
+  readonly #recent = new LRUCache<string, Float32Array>({
+    maxSize: RECENT_BYTES,
+    sizeCalculation: ({ byteLength }) => byteLength + ENTRY_BYTES,
+  });
+
+  constructor(options: EmbedderOptions) {
+    this.#options = options;
+    const policy = { enabled: true, failureThreshold: FAILURES, successThreshold: 1, openMs: OPEN_MS };
+    this.#breaker = new CircuitBreaker({ ...policy, isFailure: () => true }, options.now, () => {});
+  }
+
+  /** Distinguishes the vectors of this model from those of others. */
+  get space(): string {
+    const { provider = '', model } = this.#options;
+    return JSON.stringify([provider, model]);
+  }
+
+  /**
+   * Resolves with a vector of length 1, or with undefined, within the time limit. Never rejects. A recent text of the
+   * same user path is not embedded again.
+   */
+  async embed(given: TextToEmbed): Promise<Float32Array | undefined> {
+    const key = hash('sha256', JSON.stringify([given.userPath, given.text]));
+    const recent = this.#recent.get(key);
+    if (recent !== undefined) return recent;
+    const vector = await this.#embedded(given);
+    if (vector !== undefined) this.#recent.set(key, vector);
+    return vector;
+  }
+
+  async #embedded({ text, requestId, exchangeId, userPath, signal }: TextToEmbed): Promise<Float32Array | undefined> {
+    const { embed, model, provider, timeoutMs, failed } = this.#options;
+    const { permit } = this.#breaker.enter();
+    if (permit === undefined) return undefined;
+    const late = AbortSignal.timeout(timeoutMs);
+    try {
+      const vector = await embed({
+        ...{ text, model, provider, requestId, exchangeId },
+        userPath: `${(userPath ?? '').replace(/\/$/, '')}/cache/semantic`,
+        signal: AbortSignal.any([signal, late]),
+      });
+      permit.end('succeeded');
+      return normalised(vector);
+    } catch (error) {
+      const isCancelled = signal.aborted && !late.aborted;
+      const isRefused = error instanceof EmbeddingCallFailed && error.failure === 'refused';
+      permit.end(isCancelled || isRefused ? 'neutral' : 'failed');
+      if (!isCancelled) failed(late.aborted ? new Error(`no embedding within ${timeoutMs} ms`) : error);
+      return undefined;
+    }
+  }
+}
+
+// What a semantic search compares of a request: the last text of the user. Everything else of its body is the rest,
+// which must be equal before texts are compared at all.
+
+/** The dialects whose requests can be searched. Requests for embeddings never are. */
+export type SemanticDialect = 'chat' | 'responses' | 'messages';
+
+export interface SemanticTextOptions {
+  /** Messages of the user and of the model. A longer conversation is not searched. */
+  readonly maxMessages: number;
+  /** Whether requests with different system prompts share their answers. */
+  readonly excludeSystemPrompt: boolean;
+}
+
+interface SemanticText {
+  /** The text to embed. */
+  readonly text: string;
+  /** The body with null in place of each text to embed, and without the system prompt where it is excluded. */
+  readonly rest: Readonly<Record<string, unknown>>;
+}
+
+/** UTF-16 units: below what models for embeddings accept. Longer texts hardly ever repeat. */
+export const MAX_TEXT_LENGTH = 16_384;
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The member with the messages, the members with a system prompt, and the types of parts that are plain text. */
+const shapes = {
+  chat: { messages: 'messages', system: [], textTypes: ['text'] },
+  messages: { messages: 'messages', system: ['system'], textTypes: ['text'] },
+  // An answer repeats its instructions.
+  responses: { messages: 'input', system: [], textTypes: ['input_text', 'output_text', 'text'] },
+} as const;
+
+type Shape = (typeof shapes)[SemanticDialect];
+
+/** Roles whose messages are the system prompt. */
+const systemRoles: readonly unknown[] = ['system', 'developer'];
+
+/** Members by which the answer depends on more than the body. */
+const continuations = ['previous_response_id', 'conversation'] as const;
+
+/**
+ * @returns undefined for a request that must not be searched: with content other than texts, with calls or results of
+ * tools, of a longer conversation, one that continues a stored conversation, or without a last text of the user
+ */
+export function semanticText(
+  dialect: SemanticDialect,
+  body: Json,
+  { maxMessages, excludeSystemPrompt }: SemanticTextOptions,
+): SemanticText | undefined {
+  if (continuations.some((member) => body[member] !== undefined && body[member] !== null)) return undefined;
+  const shape: Shape = shapes[dialect];
+  const given = body[shape.messages];
+  const rest: Record<string, unknown> = { ...body };
+  if (excludeSystemPrompt) for (const member of shape.system) delete rest[member];
+  if (typeof given === 'string') {
+    if (dialect !== 'responses' || maxMessages < 1) return undefined;
+    return searched(given, { ...rest, [shape.messages]: null });
+  }
+  if (!Array.isArray(given)) return undefined;
+  const messages: unknown[] = excludeSystemPrompt ? given.filter((message) => !isSystem(message)) : given;
+  const last = messages.findLastIndex((message) => !isSystem(message));
+  if (messages.filter((message) => !isSystem(message)).length > maxMessages) return undefined;
+  if (!messages.every((message) => isPlain(message, shape))) return undefined;
+  const question: unknown = messages[last];
+  if (!isObject(question) || question['role'] !== 'user') return undefined;
+  const { content } = question;
+  const blank = { ...question, content: blankOf(content) };
+  return searched(textIn(content), { ...rest, [shape.messages]: messages.with(last, blank) });
+}
+
+function searched(text: string, rest: Json): SemanticText | undefined {
+  return text.trim() === '' || text.length > MAX_TEXT_LENGTH ? undefined : { text, rest };
+}
+
+function isSystem(message: unknown): boolean {
+  return isObject(message) && systemRoles.includes(message['role']);
+}
+
+/** Whether a message consists of texts alone. */
+function isPlain(message: unknown, { textTypes }: Shape): boolean {
+  if (!isObject(message)) return false;
+  const { type, role, content } = message;
+  if (role !== 'user' && role !== 'assistant' && !systemRoles.includes(role)) return false;
+  if (type !== undefined && type !== 'message') return false;
+  if (hasEntries(message['tool_calls']) || isObject(message['function_call']) || isObject(message['audio']))
+    return false;
+  if (typeof content === 'string') return true;
+  return Array.isArray(content) && content.every((part) => isTextPart(part, textTypes));
+}
+
+function isTextPart(part: unknown, textTypes: readonly unknown[]): boolean {
+  return isObject(part) && textTypes.includes(part['type']) && typeof part['text'] === 'string';
+}
+
+function hasEntries(value: unknown): boolean {
+  return Array.isArray(value) ? value.length > 0 : value !== undefined && value !== null;
+}
+
+function textIn(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.map((part: unknown) => (isObject(part) ? String(part['text']) : '')).join('\n\n');
+}
+
+/** The content with null for its texts. The other members of the parts stay. */
+function blankOf(content: unknown): unknown {
+  if (!Array.isArray(content)) return null;
+  return content.map((part: unknown) => (isObject(part) ? { ...part, text: null } : part));
 }

@@ -1,14 +1,14 @@
 /** Commands and events of the policy of a user path. Pure. */
 import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/user.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
-import type { Authority } from '../access/authority.ts';
-import { covers } from '../access/selector.ts';
-import { bindingValue, type ValuesByAdministrator, withValue } from '../access/values-by-administrator.ts';
+import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';
+import { type CurrentUserLists, type EffectiveModels, pathAndAbove, type UserLists } from '../access/authorizer.ts';
+import { canonicalSelectors, covers } from '../access/selector.ts';
+import { isSameList } from '../canonical-json.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
-import { type Refusal, refusals } from '../refusal.ts';
-import { isSameList } from '../same-list.ts';
+import { Refusal, refusals } from '../refusal.ts';
 
-export type UserPolicyState = {
+type UserPolicyState = {
   /** The lists that administrators set. */
   readonly words: ValuesByAdministrator<readonly string[]>;
 } & (
@@ -70,4 +70,145 @@ function evolve(state: UserPolicyState, { type, data, context: { actor } }: Deci
   }
   if (type !== userPolicyRemoved.type) return state;
   return { status: 'absent', words: withValue(state.words, actor, undefined) };
+}
+
+// The policies in force at each user path: those that administrators have set, and over them those of the
+// configuration.
+
+/** A policy as the configuration declares it. */
+interface DeclaredPolicy {
+  readonly userPath: UserPath;
+  /** Canonical selectors. */
+  readonly allowedModels: readonly string[];
+  readonly description: string | undefined;
+}
+
+export type DeclaredPolicies = ReadonlyMap<UserPath, DeclaredPolicy>;
+
+/** A policy that an administrator has set. Times are milliseconds since the epoch. */
+interface StoredPolicy extends DeclaredPolicy {
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly revision: number;
+}
+
+interface StoredPolicies {
+  readonly policies: ReadonlyMap<UserPath, StoredPolicy>;
+  /** How many of the policies restrict models. */
+  readonly restricting: number;
+  /** Changes with each change of a policy. */
+  readonly version: number;
+}
+
+/**
+ * @param policies with selectors as written in the configuration
+ * @throws Error that names the path and its problem
+ */
+export function declaredPolicies(
+  policies: readonly DeclaredPolicy[],
+  isProvider: (name: string) => boolean,
+): DeclaredPolicies {
+  const declared = new Map<UserPath, DeclaredPolicy>();
+  for (const policy of policies) {
+    const allowedModels = canonicalSelectors(policy.allowedModels, isProvider, 'allowed_models');
+    if (allowedModels instanceof Refusal) {
+      throw new Error(`users: the policy declared for '${policy.userPath}' is invalid: ${allowedModels.message}`);
+    }
+    if (declared.has(policy.userPath)) {
+      throw new Error(`users: '${policy.userPath}' has two declared policies`);
+    }
+    declared.set(policy.userPath, { ...policy, allowedModels });
+  }
+  return declared;
+}
+
+/** @param stored the policies of now or of an earlier time */
+export function userLists(stored: Pick<StoredPolicies, 'policies'>, declared: DeclaredPolicies): UserLists {
+  return { at: (path) => (declared.get(path) ?? stored.policies.get(path))?.allowedModels };
+}
+
+export function policiesInForce(stored: () => StoredPolicies, declared: DeclaredPolicies): CurrentUserLists {
+  const isDeclared = [...declared.values()].some(({ allowedModels }) => allowedModels.length > 0);
+  return {
+    at: (path) => (declared.get(path) ?? stored().policies.get(path))?.allowedModels,
+    get any() {
+      return isDeclared || stored().restricting > 0;
+    },
+    get version() {
+      return stored().version;
+    },
+  };
+}
+
+/** Every known user path, with the policy in force there. Pure. */
+export interface UserNode {
+  readonly user_path: UserPath;
+  readonly allowed_models: readonly string[];
+  readonly description?: string;
+  /** Whether a policy is set here; if not, the path is known by a key or by a path below it. */
+  readonly configured: boolean;
+  /** Keys bound to exactly this path, active or not. */
+  readonly key_count: number;
+  /** Root first. */
+  readonly inherited_from: readonly UserPath[];
+  readonly restricted: boolean;
+  readonly effective_models: readonly string[];
+  readonly created_at?: string;
+  readonly updated_at?: string;
+  /** For `If-Match`. */
+  readonly revision?: string;
+  /** Whether it is declared in the configuration and cannot be changed here. */
+  readonly managed: boolean;
+}
+
+interface UserTreeInput {
+  readonly stored: Pick<StoredPolicies, 'policies'>;
+  readonly declared: DeclaredPolicies;
+  readonly keys: Iterable<{ readonly userPath: UserPath | undefined }>;
+  readonly effective: EffectiveModels;
+}
+
+export interface UserTree {
+  /** Every known path, sorted. */
+  readonly paths: readonly UserPath[];
+  /** Computed on demand. */
+  node(path: UserPath): UserNode;
+}
+
+export function userTree({ stored, declared, keys, effective }: UserTreeInput): UserTree {
+  const keyCounts = new Map<UserPath, number>();
+  for (const { userPath } of keys) {
+    if (userPath !== undefined) keyCounts.set(userPath, (keyCounts.get(userPath) ?? 0) + 1);
+  }
+  const paths = new Set<UserPath>(['/' as UserPath]);
+  for (const known of [stored.policies.keys(), declared.keys(), keyCounts.keys()]) {
+    for (const path of known) for (const one of pathAndAbove(path)) paths.add(one);
+  }
+  return {
+    paths: [...paths].sort(),
+    node(path) {
+      const policy = declared.get(path) ?? stored.policies.get(path);
+      return {
+        user_path: path,
+        allowed_models: policy?.allowedModels ?? [],
+        ...(policy?.description === undefined ? {} : { description: policy.description }),
+        configured: policy !== undefined,
+        key_count: keyCounts.get(path) ?? 0,
+        inherited_from: effective.inheritedFrom(path),
+        restricted: effective.restricts(path),
+        effective_models: effective.of(path),
+        ...(declared.has(path) ? {} : policyMembers(stored.policies.get(path))),
+        managed: declared.has(path),
+      };
+    },
+  };
+}
+
+function policyMembers(policy: StoredPolicy | undefined) {
+  if (policy === undefined) return {};
+  return {
+    created_at: new Date(policy.createdAt).toISOString(),
+    updated_at: new Date(policy.updatedAt).toISOString(),
+    revision: String(policy.revision),
+  };
 }

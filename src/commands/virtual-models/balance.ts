@@ -1,20 +1,24 @@
 /** The order in which the targets of a virtual model are called. */
+
+import { LRUCache } from 'lru-cache';
 import type { Selection } from '../model-request/routing-types.ts';
-import type { ErrorRates } from './error-rates.ts';
 import type { Branch } from './expand.ts';
-import type { AnswerKind, Latencies } from './latencies.ts';
-import { placeOf } from './rendezvous.ts';
-import { RoundRobin } from './round-robin.ts';
 import type { FallbackReason, RouteFallbacks } from './route-fallbacks.ts';
-import type { ReadyStrategy, RouteStrategies, StrategyPlugin } from './route-strategies.ts';
-import type { RouteQuestion, RouteSelection } from './route-strategy.ts';
-import { SessionTargets } from './session-targets.ts';
-import type { VirtualModel, VirtualTarget } from './virtual-model.ts';
+import type { AnswerKind, ErrorRates, Latencies } from './target-statistics.ts';
+import type {
+  ReadyStrategy,
+  RouteQuestion,
+  RouteSelection,
+  RouteStrategies,
+  StrategyPlugin,
+  VirtualModel,
+  VirtualTarget,
+} from './virtual-model.ts';
 
 /** The cost of a model, as a number to compare; undefined when its price is unknown. */
 export type PriceOf = (provider: string, model: string) => number | undefined;
 
-export interface BalanceOptions {
+interface BalanceOptions {
   readonly priceOf: PriceOf;
   readonly latencies: Latencies;
   readonly errorRates: ErrorRates;
@@ -294,4 +298,86 @@ function checked(selection: RouteSelection | null | undefined, count: number): S
 function selectorOf(branch: Branch | undefined): string {
   const first = branch?.candidates[0]?.target;
   return first === undefined ? '' : `${first.provider.name}/${first.model}`;
+}
+
+/** The targets that route strategies selected for sessions. In memory, bounded: the least recently used is dropped. */
+const MAX_SESSIONS = 10_000;
+
+class SessionTargets {
+  readonly #targets = new LRUCache<string, VirtualTarget>({ max: MAX_SESSIONS });
+
+  /** Another object than any target of the virtual model, when that was changed since. */
+  of({ source }: VirtualModel, sessionId: string): VirtualTarget | undefined {
+    return this.#targets.get(sessionKey(source, sessionId));
+  }
+
+  keep({ source }: VirtualModel, sessionId: string, target: VirtualTarget): void {
+    this.#targets.set(sessionKey(source, sessionId), target);
+  }
+
+  /** The next request of the session gets a new selection. */
+  forget(source: string, sessionId: string): void {
+    this.#targets.delete(sessionKey(source, sessionId));
+  }
+}
+
+function sessionKey(source: string, sessionId: string): string {
+  return `${source}\0${sessionId}`;
+}
+
+// Assigns sessions to places by weighted rendezvous hashing (highest random weight): a session keeps its place as
+// long as the place exists, places get sessions by their weights, and when one is removed only its own sessions move.
+
+/** @param among never empty, in any order @returns the index in the list */
+export function placeOf(session: string, among: readonly { readonly key: string; readonly weight: number }[]): number {
+  let chosen = 0;
+  let highest = Number.NEGATIVE_INFINITY;
+  for (const [place, { key, weight }] of among.entries()) {
+    const score = -weight / Math.log(fraction(`${session}\0${key}`));
+    if (score > highest) {
+      highest = score;
+      chosen = place;
+    }
+  }
+  return chosen;
+}
+
+/** The text's hash as a number strictly between 0 and 1: FNV-1a, followed by the final mix of MurmurHash3. */
+function fraction(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let place = 0; place < text.length; place++) hash = Math.imul(hash ^ text.charCodeAt(place), 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (((hash ^ (hash >>> 16)) >>> 0) + 0.5) / 2 ** 32;
+}
+
+/**
+ * Turns by weight, distributed as evenly as possible (the "smooth weighted round robin" of nginx): each time, every
+ * entry gains its weight; the entry with the most is chosen, and loses the sum of all gains. Over as many turns as
+ * the sum of the weights, each entry is chosen exactly as often as its weight.
+ */
+export class RoundRobin<Entry> {
+  readonly #weightSum = new Map<Entry, number>();
+
+  /**
+   * @param among never empty; an entry that is left out this time neither gains nor loses
+   * @returns the index of the chosen entry
+   */
+  next(among: readonly { readonly entry: Entry; readonly weight: number }[]): number {
+    let total = 0;
+    let chosen = 0;
+    let most = Number.NEGATIVE_INFINITY;
+    for (const [place, { entry, weight }] of among.entries()) {
+      const weightSum = (this.#weightSum.get(entry) ?? 0) + weight;
+      this.#weightSum.set(entry, weightSum);
+      total += weight;
+      if (weightSum > most) {
+        most = weightSum;
+        chosen = place;
+      }
+    }
+    const winner = among[chosen]?.entry;
+    if (winner !== undefined) this.#weightSum.set(winner, most - total);
+    return chosen;
+  }
 }

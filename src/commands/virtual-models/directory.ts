@@ -1,15 +1,13 @@
 /** The virtual models in force: those of administrators, and over them those of the configuration. */
 import type { UserPath } from '../../events/event.ts';
-import type { ModelPolicies } from '../access/model-policies.ts';
+import type { ModelPolicies } from '../access/model-access.ts';
+import { parseSelector, type Selector } from '../access/selector.ts';
 import { Refusal } from '../refusal.ts';
-import { AccessPolicies } from './access-policies.ts';
-import { problemAround } from './chains.ts';
-import type { KnownStrategies } from './route-strategies.ts';
-import { isRedirect, type VirtualModel } from './virtual-model.ts';
+import { chainedName, isFor, isRedirect, type KnownStrategies, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
 import { type KnownProviders, type VirtualModelInput, virtualModelFrom } from './virtual-model-input.ts';
 
 /** A virtual model that an administrator created. Times are milliseconds since the epoch. */
-export interface StoredVirtualModel {
+interface StoredVirtualModel {
   readonly model: VirtualModel;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -76,7 +74,7 @@ interface InForce {
   readonly policies: AccessPolicies;
 }
 
-export interface DirectoryOptions {
+interface DirectoryOptions {
   stored(): StoredVirtualModels;
   readonly declared: DeclaredVirtualModels;
   /** Whether a model without a policy may be used. */
@@ -153,4 +151,176 @@ function policiesOf(current: () => AccessPolicies): ModelPolicies {
     allowsProvider: (userPath, provider, extent) => current().allowsProvider(userPath, provider, extent),
     deciding: (provider, model) => current().deciding(provider, model),
   };
+}
+
+/** Chains of virtual models that lead to other virtual models. Pure. */
+export type ChainProblem =
+  /** The names in the cycle, with the first one repeated at the end. */
+  | { readonly kind: 'cycle'; readonly path: readonly string[] }
+  /** The number of virtual models in the chain. */
+  | { readonly kind: 'too deep'; readonly depth: number };
+
+type Models = ReadonlyMap<string, VirtualModel>;
+
+/** The names of the virtual models that lead to this one. */
+export function usersOf(source: string, models: Models): string[] {
+  return [...models.values()].filter((one) => nextOf(one, models).includes(source)).map((one) => one.source);
+}
+
+/** The problem of the chains that contain this virtual model; problems of other chains are not checked. */
+export function problemAround(source: string, models: Models): ChainProblem | undefined {
+  const cycle = pathBack(source, models);
+  if (cycle !== undefined) return { kind: 'cycle', path: cycle };
+  const ahead = longest(source, (name) => successors(name, models), new Map());
+  const users = Map.groupBy(
+    [...models.values()].flatMap((one) => nextOf(one, models).map((next) => ({ next, from: one.source }))),
+    ({ next }) => next,
+  );
+  const behind = longest(source, (name) => users.get(name)?.map(({ from }) => from) ?? [], new Map());
+  const depth = ahead + behind - 1;
+  return depth > MAX_DEPTH ? { kind: 'too deep', depth } : undefined;
+}
+
+function successors(name: string, models: Models): readonly string[] {
+  const model = models.get(name);
+  return model === undefined ? [] : nextOf(model, models);
+}
+
+/** The virtual models that it leads to, including disabled ones, which may be enabled again. */
+function nextOf(model: VirtualModel, models: Models): string[] {
+  return model.targets.flatMap((target) => {
+    const name = chainedName(model, target);
+    return name !== undefined && (models.get(name)?.targets.length ?? 0) > 0 ? [name] : [];
+  });
+}
+
+/** The shortest cycle from a name back to itself. */
+function pathBack(source: string, models: Models): string[] | undefined {
+  const cameFrom = new Map<string, string>();
+  const waiting = [source];
+  for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+    for (const next of successors(name, models)) {
+      if (cameFrom.has(next)) continue;
+      cameFrom.set(next, name);
+      if (next === source) return around(source, cameFrom);
+      waiting.push(next);
+    }
+  }
+  return undefined;
+}
+
+function around(source: string, cameFrom: ReadonlyMap<string, string>): string[] {
+  const path = [source];
+  for (let name = cameFrom.get(source); name !== undefined && name !== source; name = cameFrom.get(name)) {
+    path.unshift(name);
+  }
+  return [source, ...path];
+}
+
+/**
+ * Number of names on the longest path from here, including this one. A cycle elsewhere counts each of its names once.
+ */
+function longest(name: string, next: (name: string) => readonly string[], known: Map<string, number>): number {
+  const before = known.get(name);
+  if (before !== undefined) return before;
+  known.set(name, 0);
+  const length = 1 + Math.max(0, ...next(name).map((one) => longest(one, next, known)));
+  known.set(name, length);
+  return length;
+}
+
+/**
+ * Model policies: which callers may use which models. Only the most specific policy decides: of this model at this
+ * provider, of the provider, of the model at any provider, of everything; without a policy, the default.
+ */
+export class AccessPolicies implements ModelPolicies {
+  readonly any: boolean;
+  readonly #enabledByDefault: boolean;
+  readonly #exact = new Map<string, VirtualModel>();
+  readonly #providers = new Map<string, VirtualModel>();
+  readonly #models = new Map<string, VirtualModel>();
+  #everything: VirtualModel | undefined;
+  /** The policies of single models, by their provider. */
+  readonly #exactOf = new Map<string, VirtualModel[]>();
+
+  /** @param all the virtual models; only the policies among them are used */
+  constructor(all: Iterable<VirtualModel>, enabledByDefault: boolean) {
+    this.#enabledByDefault = enabledByDefault;
+    let count = 0;
+    for (const one of all) {
+      if (isRedirect(one)) continue;
+      count += 1;
+      this.#add(one, parseSelector(one.source));
+    }
+    this.any = count > 0 || !enabledByDefault;
+  }
+
+  #add(policy: VirtualModel, selector: Selector): void {
+    if (selector.kind === 'everything') this.#everything = policy;
+    else if (selector.kind === 'provider') this.#providers.set(selector.provider, policy);
+    else if (selector.kind === 'model') this.#models.set(selector.model, policy);
+    else {
+      this.#exact.set(policy.source, policy);
+      const others = this.#exactOf.get(selector.provider);
+      if (others === undefined) this.#exactOf.set(selector.provider, [policy]);
+      else others.push(policy);
+    }
+  }
+
+  allows(userPath: UserPath | undefined, provider: string, model: string): boolean {
+    return this.#decides(this.#deciding(provider, model), userPath);
+  }
+
+  deciding(provider: string, model: string): string | undefined {
+    return this.#deciding(provider, model)?.source;
+  }
+
+  allowsProvider(userPath: UserPath | undefined, provider: string, extent: 'all' | 'any'): boolean {
+    const ofProvider = this.#providers.get(provider);
+    // A policy of the whole provider precedes those that name a model at any provider.
+    const others = ofProvider === undefined ? [...this.#models.values()] : [];
+    const single = [...(this.#exactOf.get(provider) ?? []), ...others].map((policy) => this.#decides(policy, userPath));
+    const rest = this.#decides(ofProvider ?? this.#everything, userPath);
+    return extent === 'all' ? rest && single.every(Boolean) : rest || single.some(Boolean);
+  }
+
+  #deciding(provider: string, model: string): VirtualModel | undefined {
+    const exact = this.#exact.size === 0 ? undefined : this.#exact.get(`${provider}/${model}`);
+    return exact ?? this.#providers.get(provider) ?? this.#models.get(model) ?? this.#everything;
+  }
+
+  #decides(policy: VirtualModel | undefined, userPath: UserPath | undefined): boolean {
+    if (policy === undefined) return this.#enabledByDefault;
+    return policy.enabled && isFor(policy.userPaths, userPath);
+  }
+}
+
+/**
+ * Whether the policy changes any decision. It does not when every less specific policy of the same models decides the
+ * same.
+ */
+export function hasEffect(policy: VirtualModel, others: Iterable<VirtualModel>, enabledByDefault: boolean): boolean {
+  if (policy.userPaths.length > 0 || policy.enabled !== enabledByDefault) return true;
+  const selector = parseSelector(policy.source);
+  for (const other of others) {
+    if (isRedirect(other) || other.source === policy.source) continue;
+    const isSame = other.userPaths.length === 0 && other.enabled === policy.enabled;
+    if (!isSame && isAbove(parseSelector(other.source), selector)) return true;
+  }
+  return false;
+}
+
+/** Whether `one` decides about some of the models of `other` when `other` is missing. */
+function isAbove(one: Selector, other: Selector): boolean {
+  switch (other.kind) {
+    case 'everything':
+      return false;
+    case 'model':
+      return one.kind === 'everything';
+    case 'provider':
+      return one.kind === 'everything' || one.kind === 'model';
+    case 'exact':
+      if (one.kind === 'provider') return one.provider === other.provider;
+      return one.kind === 'everything' || (one.kind === 'model' && one.model === other.model);
+  }
 }

@@ -3,9 +3,7 @@ import { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { UserPath } from '../../events/event.ts';
 import { canonicalSelector } from '../access/selector.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import type { KnownStrategies } from './route-strategies.ts';
-import type { RouteConfig } from './route-strategy.ts';
-import type { FailoverSetting, VirtualModel, VirtualTarget } from './virtual-model.ts';
+import type { FailoverSetting, KnownStrategies, RouteConfig, VirtualModel, VirtualTarget } from './virtual-model.ts';
 
 export interface VirtualModelInput {
   readonly source: string;

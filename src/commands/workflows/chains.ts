@@ -1,9 +1,17 @@
 /** The guardrails of a workflow in the order in which they run, for each phase. */
-import { workflowPhases } from '../../events/catalogue/workflow.ts';
+import { workflowFeatures, workflowPhases } from '../../events/catalogue/workflow.ts';
 import { canonicalSha256 } from '../canonical-json.ts';
+import { type GuardrailProblem, isPrepared, type PreparedGuardrail } from '../guardrails/guardrail.ts';
 import type { GuardrailPhase } from '../guardrails/guardrail-type.ts';
-import { type GuardrailProblem, isPrepared, type PreparedGuardrail } from '../guardrails/prepared-guardrail.ts';
-import type { WorkflowStep } from './workflow.ts';
+import {
+  scopeKey,
+  stepsOf,
+  type WorkflowFeature,
+  type WorkflowFeatures,
+  type WorkflowPayload,
+  type WorkflowStep,
+  type WorkflowVersion,
+} from './workflow.ts';
 
 /** The guardrails of one step, which run at the same time. At most one of them changes texts. */
 export interface ChainStep {
@@ -14,7 +22,7 @@ export interface ChainStep {
 /** The steps of each phase, ascending. */
 export type GuardrailChains = Readonly<Record<GuardrailPhase, readonly ChainStep[]>>;
 
-export interface StepProblem {
+interface StepProblem {
   /** One sentence without its full stop. */
   readonly problem: string;
   /** The index of the step at fault. */
@@ -68,10 +76,10 @@ export function chainsOf(steps: readonly WorkflowStep[], catalogue: GuardrailCat
   return chains;
 }
 
-export type ChainHashes = Readonly<Partial<Record<GuardrailPhase, string>>>;
+type ChainHashes = Readonly<Partial<Record<GuardrailPhase, string>>>;
 
 /** SHA-256 of the definitions of each phase in their order, with the digests of plugins. A phase without guardrails has none. */
-export function chainHashes(chains: GuardrailChains): ChainHashes {
+function chainHashes(chains: GuardrailChains): ChainHashes {
   const used = workflowPhases.filter((phase) => chains[phase].length > 0);
   return Object.fromEntries(used.map((phase) => [phase, canonicalSha256(chains[phase].map(hashedStep))]));
 }
@@ -80,4 +88,68 @@ function hashedStep({ guardrails }: ChainStep) {
   return guardrails.map(({ definition: { description: _shown, ...definition }, type: { digest, defaults } }) =>
     digest === undefined ? definition : { ...definition, config: { ...defaults, ...definition.config }, digest },
   );
+}
+
+// A workflow as requests use it: everything that follows from its definition, computed once.
+
+/** The workflow of a request, as its `request.received` has it. One object for all requests of a version. */
+export interface SelectedWorkflow {
+  readonly id: string;
+  readonly version: number;
+  /** `global`, `path:/team`, `provider_model:openai:gpt-4o`, … */
+  readonly scope: string;
+  /** The features that the workflow turns off; absent when it turns off none. */
+  readonly off?: readonly WorkflowFeature[];
+}
+
+export interface CompiledWorkflow {
+  readonly workflow: WorkflowVersion;
+  readonly selected: SelectedWorkflow;
+  /** The features of the workflow that the configuration of the process does not turn off. */
+  readonly effective: WorkflowFeatures;
+  /** Undefined when no guardrail runs. */
+  readonly chains: GuardrailChains | undefined;
+  readonly chainHashes: ChainHashes;
+  /** Why its guardrails cannot run. Its requests are refused, because they must not pass unchecked. */
+  readonly problem: string | undefined;
+}
+
+/** @param switches what the configuration of the process allows */
+export function compileWorkflow(
+  workflow: WorkflowVersion,
+  catalogue: GuardrailCatalogue,
+  switches: WorkflowFeatures,
+): CompiledWorkflow {
+  const { payload } = workflow;
+  const effective = effectiveFeatures(payload, switches);
+  const steps = effective.guardrails ? stepsOf(payload) : [];
+  const problem = stepProblem(steps, catalogue)?.problem;
+  const chains = steps.length === 0 || problem !== undefined ? undefined : chainsOf(steps, catalogue);
+  return {
+    workflow,
+    selected: selectedOf(workflow),
+    effective,
+    chains,
+    chainHashes: chains === undefined ? {} : chainHashes(chains),
+    problem,
+  };
+}
+
+/** Budgets need the usage of requests. */
+function effectiveFeatures({ features }: WorkflowPayload, switches: WorkflowFeatures): WorkflowFeatures {
+  const on = (feature: WorkflowFeature) => features[feature] && switches[feature];
+  return {
+    cache: on('cache'),
+    audit: on('audit'),
+    usage: on('usage'),
+    budget: on('budget') && on('usage'),
+    guardrails: on('guardrails'),
+    failover: on('failover'),
+  };
+}
+
+function selectedOf({ id, version, scope, payload: { features } }: WorkflowVersion): SelectedWorkflow {
+  const off = workflowFeatures.filter((feature) => !features[feature]);
+  const selected = { id, version, scope: scopeKey(scope) };
+  return off.length === 0 ? selected : { ...selected, off };
 }

@@ -2,20 +2,26 @@
  * Changes of workflows, one at a time, and none beside a change of a guardrail on any gateway: whether a workflow is
  * valid depends on the guardrails that it names.
  */
-import { workflowCreated } from '../../events/catalogue/workflow.ts';
-import { type EventContext, type Position, streamName } from '../../events/event.ts';
+import { workflowCreated, workflowDeactivated } from '../../events/catalogue/workflow.ts';
+import { type EventContext, type NewEvent, type Position, streamName } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
-import type { Guard } from '../guard.ts';
-import { executeCommand } from '../handle-command.ts';
-import { refusals } from '../refusal.ts';
-import type { GuardrailCatalogue } from './chains.ts';
-import { type WorkflowCommand, workflowDecider } from './decider.ts';
+import { canonicalSha256 } from '../canonical-json.ts';
+import { type DecidedEvent, type Decider, executeCommand, type Guard } from '../handle-command.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { type GuardrailCatalogue, stepProblem } from './chains.ts';
 import type { VersionPlace, WorkflowDirectory } from './directory.ts';
-import { managedDefault } from './managed-default.ts';
-import { scopeKey } from './scope.ts';
-import type { WorkflowDraft, WorkflowStep, WorkflowVersion } from './workflow.ts';
+import {
+  payloadJson,
+  scopeKey,
+  scopeType,
+  stepsOf,
+  type WorkflowDraft,
+  type WorkflowStep,
+  type WorkflowVersion,
+} from './workflow.ts';
+import { managedDefault } from './workflow-input.ts';
 
-export interface WorkflowChangesOptions {
+interface WorkflowChangesOptions {
   readonly log: EventLog;
   readonly directory: Pick<WorkflowDirectory, 'placeOf' | 'storedAs'>;
   readonly guardrails: GuardrailCatalogue;
@@ -26,7 +32,7 @@ export interface WorkflowChangesOptions {
   whenProcessed(position: Position): Promise<void>;
 }
 
-export interface WorkflowCondition {
+interface WorkflowCondition {
   /** Of the version that the caller knows as the active one of the scope; `noStream`: it knows none. */
   readonly ifRevision?: bigint | 'noStream' | undefined;
 }
@@ -132,4 +138,96 @@ export async function readVersion(
     if (type === workflowCreated.type) return { workflow: workflowCreated.data.parse(data), createdAt: Math.floor(at) };
   }
   return undefined;
+}
+
+/** Commands and events of the workflow of one scope. Pure: the guardrails in force come with the command. */
+interface ScopeState {
+  /** Undefined before the first version, and after a deactivation. */
+  readonly active: WorkflowVersion | undefined;
+  /** Number of versions so far. */
+  readonly versions: number;
+}
+
+export type WorkflowCommand = { readonly context: EventContext } & (
+  | {
+      readonly kind: 'create';
+      /** For the new version. */
+      readonly id: string;
+      readonly draft: WorkflowDraft;
+      readonly guardrails: GuardrailCatalogue;
+    }
+  /** Creates the default workflow or adapts it to the configuration; a global one of an administrator stays. */
+  | { readonly kind: 'manage default'; readonly id: string; readonly draft: WorkflowDraft }
+  | { readonly kind: 'deactivate'; readonly id: string }
+);
+
+export const workflowDecider: Decider<ScopeState, WorkflowCommand> = {
+  initial: { active: undefined, versions: 0 },
+  dependsOn: 'other streams',
+  decide,
+  evolve,
+};
+
+function decide(command: WorkflowCommand, state: ScopeState): readonly NewEvent[] | Refusal {
+  const { context, id } = command;
+  switch (command.kind) {
+    case 'create': {
+      const { draft, guardrails } = command;
+      const problem = stepProblem(stepsOf(draft.payload), guardrails);
+      if (problem !== undefined) {
+        const member = draft.payload.schemaVersion === 1 ? 'guardrails' : 'steps';
+        return refusals.invalidRequest(`${sentence(problem.problem)}.`, `workflow_payload.${member}`);
+      }
+      return [created(id, draft, state, context)];
+    }
+    case 'manage default':
+      return isKept(command.draft, state) ? [] : [created(id, command.draft, state, context, true)];
+    case 'deactivate': {
+      if (state.active?.id !== id) return refusals.invalidRequest(`The workflow '${id}' is not active.`, 'id');
+      if (scopeType(state.active.scope) === 'global') {
+        const message = 'The global workflow cannot be deactivated. A new global workflow replaces it.';
+        return refusals.invalidRequest(message, 'id');
+      }
+      return [workflowDeactivated.create({ id }, context)];
+    }
+  }
+}
+
+function isKept({ payload, description }: WorkflowDraft, { active }: ScopeState): boolean {
+  if (active === undefined) return false;
+  if (active.managedDefault !== true) return true;
+  return active.payloadSha256 === canonicalSha256(payloadJson(payload)) && active.description === description;
+}
+
+function created(
+  id: string,
+  { scope, name, description, payload }: WorkflowDraft,
+  { active, versions }: ScopeState,
+  context: EventContext,
+  isManaged = false,
+): NewEvent {
+  const data = {
+    id,
+    scope,
+    version: versions + 1,
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(isManaged ? { managedDefault: true as const } : {}),
+    payload,
+    payloadSha256: canonicalSha256(payloadJson(payload)),
+    ...(active === undefined ? {} : { supersedes: active.id }),
+  };
+  return workflowCreated.create(data, context);
+}
+
+function sentence(problem: string): string {
+  return problem.charAt(0).toUpperCase() + problem.slice(1);
+}
+
+function evolve(state: ScopeState, { type, data }: DecidedEvent): ScopeState {
+  if (type === workflowCreated.type) {
+    const active = workflowCreated.data.parse(data);
+    return { active, versions: active.version };
+  }
+  return type === workflowDeactivated.type ? { ...state, active: undefined } : state;
 }

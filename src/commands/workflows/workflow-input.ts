@@ -3,12 +3,12 @@ import { cacheScopes, workflowPhases } from '../../events/catalogue/workflow.ts'
 import type { UserPath } from '../../events/event.ts';
 import type { GuardrailPhase } from '../guardrails/guardrail-type.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import type { WorkflowScope } from './scope.ts';
 import {
   sortedSteps,
   type WorkflowDraft,
   type WorkflowFeatures,
   type WorkflowPayload,
+  type WorkflowScope,
   type WorkflowStep,
 } from './workflow.ts';
 
@@ -38,7 +38,7 @@ export interface CacheInput {
   readonly toolCalls?: boolean | undefined;
 }
 
-export interface StepInput {
+interface StepInput {
   readonly ref: string;
   /** Default: 0. */
   readonly step?: number | undefined;
@@ -175,4 +175,24 @@ function checkedSteps(
     checked.push({ ref: name, phase: known, step });
   }
   return checked;
+}
+
+// The workflow that the gateway creates for the requests of no other workflow.
+
+/** Every feature is on; guardrails when there are steps. @param steps of guardrails that exist */
+export function managedDefault(steps: readonly WorkflowStep[]): WorkflowDraft {
+  const features = {
+    cache: true,
+    audit: true,
+    usage: true,
+    budget: true,
+    guardrails: steps.length > 0,
+    failover: true,
+  };
+  return {
+    scope: {},
+    name: managedDefaultName,
+    description: managedDefaultDescription,
+    payload: { schemaVersion: 2, features, steps: sortedSteps(steps) },
+  };
 }

@@ -3,7 +3,7 @@
  * names (`pathInScope`). Objects outside the scope of an administrator are 404 in the routes that look them up.
  */
 import type { FastifyRequest } from 'fastify';
-import { whyNotAdministrator } from '../../commands/access/administration.ts';
+import { whyNotAdministrator } from '../../commands/access/authority.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';

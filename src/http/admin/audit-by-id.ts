@@ -1,7 +1,6 @@
 /** Requests by any of their ids: of the exchange, the request, the response, an item, the session or the key. */
 import { scopedSession } from '../../commands/model-request/session.ts';
-import { responseOfItem } from '../../commands/responses/item-ids.ts';
-import { isIndexable } from '../../commands/responses/item-index.ts';
+import { isIndexable, responseOfItem } from '../../commands/responses/input-items.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import type { IdColumn, IdMatches } from '../../projections/analytics/audit-filter.ts';

@@ -1,7 +1,6 @@
 /** Managed keys as rows of the admin API. */
 import { z } from 'zod';
-import { whyNotAccepted } from '../../commands/access/key-directory.ts';
-import { KEY_PREFIX } from '../../commands/access/key-secret.ts';
+import { KEY_PREFIX, whyNotAccepted } from '../../commands/access/key-directory.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import { timeText } from '../time-text.ts';

@@ -2,12 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { authorityOf } from '../../commands/access/authority.ts';
-import { mintKeySecret } from '../../commands/access/key-secret.ts';
+import { mintKeySecret } from '../../commands/access/key-directory.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
-import { changeKey } from '../../commands/keys/change-key.ts';
-import { type KeyCommand, keyNotFound } from '../../commands/keys/key.ts';
+import { changeKey, type KeyCommand, keyNotFound, renameLabel } from '../../commands/keys/key.ts';
 import type { KeyAdministrator } from '../../commands/keys/key-bounds.ts';
-import { renameLabel } from '../../commands/keys/rename-label.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';

@@ -1,6 +1,6 @@
 /** Budgets as rows of the API: amounts in US dollars, times in ISO 8601. */
 import { z } from 'zod';
-import { usdOf } from '../../commands/budgets/money.ts';
+import { usdOf } from '../../commands/budgets/budget.ts';
 import { budgetPeriodLabel } from '../../commands/period.ts';
 import type { UserPath } from '../../events/event.ts';
 import { type BudgetPeriod, periodAt } from '../../projections/budget-period.ts';

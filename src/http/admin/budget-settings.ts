@@ -1,6 +1,6 @@
 /** `/admin/budgets/settings`: when days, weeks and months of budgets begin, in UTC. */
 import { z } from 'zod';
-import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
+import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/budget.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import type { EventLog } from '../../events/log.ts';
 import { DAILY, defaultAnchors, MONTHLY, periodAt, WEEKLY } from '../../projections/budget-period.ts';

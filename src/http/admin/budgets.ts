@@ -8,9 +8,10 @@ import {
   type BudgetSubject,
   budgetDecider,
   budgetStream,
+  MOST_USD,
+  nanoOf,
   resetAllBudgets,
 } from '../../commands/budgets/budget.ts';
-import { MOST_USD, nanoOf } from '../../commands/budgets/money.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { budgetPeriod } from '../../commands/period.ts';
 import { refusals } from '../../commands/refusal.ts';

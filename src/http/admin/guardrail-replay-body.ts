@@ -1,8 +1,7 @@
 /** The body of `POST /admin/guardrails/replay`. */
 import { z } from 'zod';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
-import type { Guardrail, GuardrailTypes } from '../../commands/guardrails/guardrail.ts';
-import { guardrailFrom } from '../../commands/guardrails/guardrail-input.ts';
+import { type Guardrail, type GuardrailTypes, guardrailFrom } from '../../commands/guardrails/guardrail.ts';
 import type { ReplayDraft } from '../../commands/guardrails/replay/draft.ts';
 import { type ReplayOptions, replayLimits } from '../../commands/guardrails/replay/run-replay.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { GuardrailTest, GuardrailTestResult } from '../../commands/auxiliary-calls/test-guardrail.ts';
-import { blockStatus } from '../../commands/guardrails/phases/phase-refusal.ts';
+import { blockStatus } from '../../commands/guardrails/phases/guardrail-step.ts';
 import type { UserPath } from '../../events/event.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';

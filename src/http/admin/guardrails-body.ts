@@ -1,6 +1,6 @@
 /** The bodies of `PUT` and `DELETE /admin/guardrails`. */
 import { z } from 'zod';
-import type { GuardrailInput } from '../../commands/guardrails/guardrail-input.ts';
+import type { GuardrailInput } from '../../commands/guardrails/guardrail.ts';
 import { optionalUserPath } from '../user-path.ts';
 
 export const guardrailBody = z.strictObject({

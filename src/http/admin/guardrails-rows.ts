@@ -4,11 +4,12 @@ import type { GuardrailDirectory } from '../../commands/guardrails/directory.ts'
 import {
   type Guardrail,
   type GuardrailTypes,
+  isPrepared,
+  type PreparedGuardrail,
+  SECRET_MASK,
   secretFields,
   type UsableType,
 } from '../../commands/guardrails/guardrail.ts';
-import { SECRET_MASK } from '../../commands/guardrails/guardrail-input.ts';
-import { isPrepared, type PreparedGuardrail } from '../../commands/guardrails/prepared-guardrail.ts';
 import { timeText } from '../time-text.ts';
 
 const phases = z.array(z.enum(['prompt', 'response', 'stream'])).readonly();

@@ -3,8 +3,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
-import { pricingSchema } from '../../commands/pricing/model-pricing.ts';
-import { type PriceOverrideCommand, priceOverrideDecider, priceStream } from '../../commands/pricing/price-override.ts';
+import {
+  type PriceOverrideCommand,
+  priceOverrideDecider,
+  priceStream,
+  pricingSchema,
+} from '../../commands/pricing/model-pricing.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../projections/price-overrides.ts';

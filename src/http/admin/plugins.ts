@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import type { GuardrailTypes } from '../../commands/guardrails/guardrail.ts';
 import { refusals } from '../../commands/refusal.ts';
-import type { RouteStrategies } from '../../commands/virtual-models/route-strategies.ts';
+import type { RouteStrategies } from '../../commands/virtual-models/virtual-model.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes, type ZodTypes } from '../api/route-schema.ts';
 import { guardrailTypeRow, guardrailTypeRows } from './guardrails-rows.ts';

@@ -1,7 +1,6 @@
 /** `/admin/provider-credentials`: the providers that administrators set up, next to those of the configuration. */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { CheckAddresses } from '../../commands/credentials/check-address.ts';
 import {
   type Credential,
   type CredentialCommand,
@@ -9,12 +8,14 @@ import {
   credentialStream,
 } from '../../commands/credentials/credential.ts';
 import {
+  type CheckAddresses,
   credentialSchema,
   credentialTypeSchema,
   credentialTypes,
+  MASK,
   ownFields,
+  readUrl,
 } from '../../commands/credentials/credential-fields.ts';
-import { MASK, readUrl } from '../../commands/credentials/masked-url.ts';
 import { type SealerSource, saveCommand } from '../../commands/credentials/sealed-credentials.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { refusals } from '../../commands/refusal.ts';

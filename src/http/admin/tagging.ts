@@ -1,8 +1,7 @@
 /** `/admin/tagging/settings`: which request headers become labels. */
 import { z } from 'zod';
 import { executeCommand } from '../../commands/handle-command.ts';
-import { taggingDecider, taggingStream } from '../../commands/tagging/tagging.ts';
-import type { TaggingRule } from '../../commands/tagging/tagging-rules.ts';
+import { type TaggingRule, taggingDecider, taggingStream } from '../../commands/tagging/tagging.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { TaggingState } from '../../projections/tagging.ts';

@@ -2,13 +2,19 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt } from '../../commands/access/authority.ts';
-import type { EffectiveModels } from '../../commands/access/effective-models.ts';
+import type { EffectiveModels } from '../../commands/access/authorizer.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
-import type { DeclaredPolicies } from '../../commands/users/policies-in-force.ts';
-import { type UserPolicyCommand, userPolicyDecider, userStream } from '../../commands/users/user-policy.ts';
-import { type UserNode, type UserTree, userTree } from '../../commands/users/user-tree.ts';
+import {
+  type DeclaredPolicies,
+  type UserNode,
+  type UserPolicyCommand,
+  type UserTree,
+  userPolicyDecider,
+  userStream,
+  userTree,
+} from '../../commands/users/user-policy.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { newestEvent } from '../../events/newest-event.ts';

@@ -8,8 +8,12 @@ import {
   VirtualModelDirectory,
 } from '../../commands/virtual-models/directory.ts';
 import { expand } from '../../commands/virtual-models/expand.ts';
-import type { StrategyPlugin } from '../../commands/virtual-models/route-strategies.ts';
-import { isRedirect, strategies, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
+import {
+  isRedirect,
+  type StrategyPlugin,
+  strategies,
+  type VirtualModel,
+} from '../../commands/virtual-models/virtual-model.ts';
 import { timeText } from '../time-text.ts';
 
 /** Inputs of the rows beside the stored virtual models. */

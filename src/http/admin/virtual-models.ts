@@ -1,9 +1,8 @@
 /** `/admin/virtual-models`: aliases of other models, and access policies of models. */
 import { z } from 'zod';
 import { Refusal, refusals } from '../../commands/refusal.ts';
-import type { VirtualModelChanges } from '../../commands/virtual-models/changes.ts';
-import type { KnownStrategies } from '../../commands/virtual-models/route-strategies.ts';
-import { strategies, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
+import type { VirtualModelChanges } from '../../commands/virtual-models/decider.ts';
+import { type KnownStrategies, strategies, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
 import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/virtual-model-input.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';

@@ -1,11 +1,15 @@
 /** Workflows as the admin API returns them. */
 import { z } from 'zod';
-import type { ChainStep } from '../../commands/workflows/chains.ts';
+import type { ChainStep, CompiledWorkflow } from '../../commands/workflows/chains.ts';
 import type { RecordedVersion } from '../../commands/workflows/changes.ts';
-import type { CompiledWorkflow } from '../../commands/workflows/compile.ts';
-import type { WorkflowExplanation } from '../../commands/workflows/explain.ts';
-import { scopeDisplay, scopeKey, scopeType, type WorkflowScope } from '../../commands/workflows/scope.ts';
-import { payloadJson } from '../../commands/workflows/workflow.ts';
+import type { WorkflowExplanation } from '../../commands/workflows/directory.ts';
+import {
+  payloadJson,
+  scopeDisplay,
+  scopeKey,
+  scopeType,
+  type WorkflowScope,
+} from '../../commands/workflows/workflow.ts';
 import { timeText } from '../time-text.ts';
 
 const scope = z.object({

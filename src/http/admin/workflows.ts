@@ -8,8 +8,7 @@ import {
   type WorkflowChanges,
 } from '../../commands/workflows/changes.ts';
 import type { WorkflowDirectory } from '../../commands/workflows/directory.ts';
-import { scopeKey } from '../../commands/workflows/scope.ts';
-import type { WorkflowVersion } from '../../commands/workflows/workflow.ts';
+import { scopeKey, type WorkflowVersion } from '../../commands/workflows/workflow.ts';
 import { type ScopeTargets, workflowDraft } from '../../commands/workflows/workflow-input.ts';
 import type { EventLog } from '../../events/log.ts';
 import { globalAdmin } from '../api/declare.ts';

@@ -1,8 +1,8 @@
 /** Validation of requests by the schemas of their routes, before the handler runs. */
 import type { FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { parseJson } from '../../commands/parse-json.ts';
 import { refusals } from '../../commands/refusal.ts';
+import { parseJson } from '../../commands/request-check.ts';
 import { toRefusal } from '../errors.ts';
 
 /**

@@ -1,13 +1,13 @@
 /** Routes of `/v1/conversations`. The gateway stores conversations itself, for every provider. */
 import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import { conversationStream } from '../../commands/conversations/conversation.ts';
+import * as conversations from '../../commands/conversations/conversations.ts';
 import {
   addItemsSchema,
   createConversationSchema,
   updateConversationSchema,
-} from '../../commands/conversations/conversation-request.ts';
-import * as conversations from '../../commands/conversations/conversations.ts';
-import { conversationStream } from '../../commands/conversations/load-conversation.ts';
+} from '../../commands/conversations/conversations.ts';
 import * as answers from '../answer-schemas.ts';
 import { anyKey } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';

@@ -2,15 +2,15 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { listMessageBatches } from '../../commands/files/list-message-batches.ts';
+import { listMessageBatches } from '../../commands/files/list-objects.ts';
 import { messageBatchDialect, messageBatchRequestSchema } from '../../commands/files/message-batch-dialect.ts';
 import {
   cancelMessageBatch,
   deleteMessageBatch,
+  type MessageResult,
   messageBatchResults,
   retrieveMessageBatch,
 } from '../../commands/files/message-batches.ts';
-import type { MessageResult } from '../../commands/files/message-results.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey, exchangeRoute } from '../api/declare.ts';

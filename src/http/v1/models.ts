@@ -1,6 +1,6 @@
 /** `GET /v1/models` and `GET /v1/models/{selector}`, in OpenAI's format or, for Anthropic's clients, in Anthropic's. */
 import { z } from 'zod';
-import type { VisibleModels } from '../../commands/access/visible-models.ts';
+import type { VisibleModels } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
 import * as answers from '../answer-schemas.ts';
 import { anyKey } from '../api/declare.ts';

@@ -6,7 +6,7 @@ import type { Client } from '../../commands/model-request/client.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { EventStream } from '../../commands/response-lifecycle/lifecycle.ts';
 import * as lifecycle from '../../commands/response-lifecycle/lifecycle.ts';
-import { itemPage } from '../../commands/responses/item-page.ts';
+import { itemPage } from '../../commands/responses/input-items.ts';
 import { streamName } from '../../events/event.ts';
 import * as answers from '../answer-schemas.ts';
 import { anyKey } from '../api/declare.ts';

@@ -1,6 +1,6 @@
 /** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
 import { z } from 'zod';
-import { usdOf } from '../../commands/budgets/money.ts';
+import { usdOf } from '../../commands/budgets/budget.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';

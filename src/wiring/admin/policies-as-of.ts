@@ -1,7 +1,6 @@
 /** The limits of users and models at another time: the current rules over what administrators had set by then. */
-import type { UserLists } from '../../commands/access/authorizer.ts';
-import { EffectiveModels } from '../../commands/access/effective-models.ts';
-import { type DeclaredPolicies, userLists } from '../../commands/users/policies-in-force.ts';
+import { EffectiveModels, type UserLists } from '../../commands/access/authorizer.ts';
+import { type DeclaredPolicies, userLists } from '../../commands/users/user-policy.ts';
 import { type DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import type { AsOf, Moment } from '../../http/admin/as-of.ts';
 import { type KeysState, keysView } from '../../projections/keys.ts';

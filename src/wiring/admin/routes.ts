@@ -1,10 +1,9 @@
 /** The admin API under all its prefixes: each component registers its own routes. */
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import { addressesCheck } from '../../commands/credentials/check-address.ts';
-import { publicUrl } from '../../commands/credentials/masked-url.ts';
+import { addressesCheck, publicUrl } from '../../commands/credentials/credential-fields.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
 import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
-import type { RouteStrategies } from '../../commands/virtual-models/route-strategies.ts';
+import type { RouteStrategies } from '../../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../../config/config.ts';
 import { gatewayVersion } from '../../config/gateway-version.ts';
 import { strategies } from '../../events/catalogue/virtual-model.ts';

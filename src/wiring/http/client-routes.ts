@@ -1,11 +1,10 @@
 /** The routes of clients under `/v1`, except usage: models, model requests, files, batches, responses, conversations. */
-import type { ModelAccess } from '../../commands/access/model-access.ts';
-import { visibleModels } from '../../commands/access/visible-models.ts';
+import { type ModelAccess, visibleModels } from '../../commands/access/model-access.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { RecoveryDependencies } from '../../commands/exchange/background/recover-exchanges.ts';
 import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/forward-responses.ts';
+import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems } from '../../commands/files/named-objects.ts';
-import { usableProviders } from '../../commands/files/usable-providers.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
 import type { Config } from '../../config/config.ts';

@@ -1,5 +1,5 @@
 /** What clients store in the log and refer to by id: responses, items of conversations, files and batches. */
-import { itemFinder } from '../../commands/conversations/find-item.ts';
+import { itemFinder } from '../../commands/conversations/conversation.ts';
 import { trackedObjects } from '../../commands/provider-objects/tracked.ts';
 import { archiveOf } from '../../commands/responses/archive.ts';
 import type { Sight } from '../../commands/visibility.ts';

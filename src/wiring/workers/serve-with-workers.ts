@@ -10,7 +10,7 @@ import { type AnalyticsProcess, analyticsProcess } from '../../analytics/process
 import { announceStart, whyNotStarted } from '../../announce-start.ts';
 import { print, printError } from '../../cli/terminal.ts';
 import { createReadAudit } from '../../commands/audit/audit-reads.ts';
-import { endAllLeases, endLeaseOf } from '../../commands/gateways/end-leases.ts';
+import { endAllLeases, endLeaseOf } from '../../commands/gateways/lease.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { EmbeddedLog } from '../../events/embedded/embedded-log.ts';
 import type { EventLog } from '../../events/log.ts';

@@ -1,14 +1,14 @@
 /** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
 import { describe, expect, it } from 'vitest';
-import { itemFinder } from '../../../src/commands/conversations/find-item.ts';
+import { itemFinder } from '../../../src/commands/conversations/conversation.ts';
 import type { LeftClient, LeftOpen } from '../../../src/commands/exchange/background/left-open.ts';
 import { recoverExchanges } from '../../../src/commands/exchange/background/recover-exchanges.ts';
 import { createResponsesDialect } from '../../../src/commands/exchange/dialects/responses/responses-dialect.ts';
 import { storedResponseWrite } from '../../../src/commands/exchange/record/end-events.ts';
 import { streamResponse } from '../../../src/commands/response-lifecycle/stream-response.ts';
 import { archiveOf } from '../../../src/commands/responses/archive.ts';
-import { inState } from '../../../src/commands/responses/pending-response.ts';
-import { responseIdOf } from '../../../src/commands/responses/response-id.ts';
+import { responseIdOf } from '../../../src/commands/responses/create-request.ts';
+import { inState } from '../../../src/commands/responses/storable-response.ts';
 import { everything } from '../../../src/commands/visibility.ts';
 import { attemptStarted, chunkReceived, requestReceived } from '../../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../../src/events/event.ts';

@@ -2,10 +2,8 @@
 
 import { InheritedExchanges } from '../../../src/commands/exchange/background/inherited-exchanges.ts';
 import { FencedLog } from '../../../src/commands/gateways/fenced-log.ts';
-import { Inheritance } from '../../../src/commands/gateways/inheritance.ts';
-import type { KnownLeases } from '../../../src/commands/gateways/known-leases.ts';
-import { Lease } from '../../../src/commands/gateways/lease.ts';
-import { LeaseKeeper } from '../../../src/commands/gateways/lease-keeper.ts';
+import { type KnownLeases, Lease } from '../../../src/commands/gateways/lease.ts';
+import { Inheritance, LeaseKeeper } from '../../../src/commands/gateways/lease-keeper.ts';
 import { exchangeCompleted, exchangeFailed, requestReceived } from '../../../src/events/catalogue/exchange.ts';
 import { idempotencyKeyClaimed } from '../../../src/events/catalogue/idempotency.ts';
 import {

@@ -4,11 +4,22 @@ import {
   type guardrailVerdicts,
   placeholdersAssigned,
 } from '../../../events/catalogue/guarded-exchange.ts';
-import type { GuardedBody } from '../../guardrails/body/guarded-body.ts';
-import { allowed, type GuardrailDecision, outweighs } from '../../guardrails/guardrail-decision.ts';
-import type { EvaluationContext, GuardrailPhase, HeaderChanges } from '../../guardrails/guardrail-type.ts';
-import type { GuardrailRun, GuardrailStep } from '../../guardrails/phases/guardrail-step.ts';
-import { blockStatus, guardrailHeader, warningHeader } from '../../guardrails/phases/phase-refusal.ts';
+import type { GuardedBody } from '../../guardrails/body/body-texts.ts';
+import {
+  allowed,
+  type EvaluationContext,
+  type GuardrailDecision,
+  type GuardrailPhase,
+  type HeaderChanges,
+  outweighs,
+} from '../../guardrails/guardrail-type.ts';
+import {
+  blockStatus,
+  type GuardrailRun,
+  type GuardrailStep,
+  guardrailHeader,
+  warningHeader,
+} from '../../guardrails/phases/guardrail-step.ts';
 import { type PhaseOutcome, runPhase } from '../../guardrails/phases/run-phase.ts';
 import { Placeholders, type RecordedPlaceholder } from '../../guardrails/placeholders.ts';
 import { earlyEnd } from '../../model-request/stream-refusals.ts';

@@ -8,13 +8,17 @@ import { isObject } from '../../../json/is-object.ts';
 import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';
 import { restoreValues } from '../../guardrails/body/restore-values.ts';
-import { CollectedTexts } from '../../guardrails/events/collected-texts.ts';
 import { guardedEvents, type StreamDialect } from '../../guardrails/events/guarded-dialects.ts';
-import type { GuardedEvents, StreamEvent } from '../../guardrails/events/guarded-events.ts';
-import type { GuardrailDecision } from '../../guardrails/guardrail-decision.ts';
-import { eventTooLarge, mostCollectedBytes, responseTooLarge } from '../../guardrails/phases/phase-refusal.ts';
+import { CollectedTexts, type GuardedEvents, type StreamEvent } from '../../guardrails/events/guarded-events.ts';
+import type { GuardrailDecision } from '../../guardrails/guardrail-type.ts';
+import {
+  eventTooLarge,
+  mostCollectedBytes,
+  type PhaseStop,
+  responseTooLarge,
+  type TextPhaseStep,
+} from '../../guardrails/phases/guardrail-step.ts';
 import { mustCollect, StreamPhase } from '../../guardrails/phases/stream-phase.ts';
-import type { PhaseStop, TextPhaseStep } from '../../guardrails/phases/text-phase.ts';
 import { Placeholders } from '../../guardrails/placeholders.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';

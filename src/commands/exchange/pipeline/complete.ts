@@ -9,7 +9,7 @@ import { answerNotRecordable, gatewayStopping, responseCancelled } from '../../m
 import type { Target } from '../../model-request/target.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
-import { previousResponseOf } from '../../responses/previous-response.ts';
+import { previousResponseOf } from '../../responses/create-request.ts';
 import { everything, isSameOwner } from '../../visibility.ts';
 import type { DeliveredAnswer, OwnAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/announce-pending-response.ts';

@@ -9,7 +9,7 @@ import type { Ticket } from '../../model-request/admission.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { Refusal } from '../../refusal.ts';
-import { previousResponseOf } from '../../responses/previous-response.ts';
+import { previousResponseOf } from '../../responses/create-request.ts';
 import type { Answer, CachedAnswer, DeliveredAnswer, RecordedAnswer } from '../answer-source.ts';
 import { addRouting, cacheHeader } from '../delivery/answer-headers.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';

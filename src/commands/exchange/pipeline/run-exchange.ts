@@ -7,8 +7,8 @@ import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { ParsedRequest } from '../../model-request/parsed-request.ts';
 import { responseCancelled } from '../../model-request/stream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
-import { isPending } from '../../responses/pending-response.ts';
-import { responseIdOf } from '../../responses/response-id.ts';
+import { responseIdOf } from '../../responses/create-request.ts';
+import { isPending } from '../../responses/storable-response.ts';
 import { everything } from '../../visibility.ts';
 import type { Answer, DeliveredAnswer } from '../answer-source.ts';
 import {

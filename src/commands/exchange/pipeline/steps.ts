@@ -6,7 +6,7 @@
 import { modelResolved } from '../../../events/catalogue/exchange.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';
-import type { GuardrailDecision } from '../../guardrails/guardrail-decision.ts';
+import type { GuardrailDecision } from '../../guardrails/guardrail-type.ts';
 import type { ReadResult } from '../../model-request/parsed-request.ts';
 import { readJson } from '../../model-request/read-json.ts';
 import { oneTarget, type Route } from '../../model-request/routing-types.ts';

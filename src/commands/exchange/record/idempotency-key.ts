@@ -16,7 +16,7 @@ import type { ModelRequest } from '../../model-request/model-request.ts';
 import { streamIncomplete } from '../../model-request/stream-refusals.ts';
 import { refusals } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
-import { responseIdOf } from '../../responses/response-id.ts';
+import { responseIdOf } from '../../responses/create-request.ts';
 import { everything } from '../../visibility.ts';
 import type { RecordedAnswer, ReplayedPart } from '../answer-source.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';

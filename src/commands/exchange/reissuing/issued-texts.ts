@@ -1,7 +1,7 @@
 /** The JSON texts of the ids and timestamps in one rendered answer. */
-import { completionIdOf } from '../../chat/completion-id.ts';
-import { messageIdOf } from '../../messages/message-id.ts';
-import { responseIdOf } from '../../responses/response-id.ts';
+import { completionIdOf } from '../../chat/chat-request.ts';
+import { messageIdOf } from '../../messages/messages-request.ts';
+import { responseIdOf } from '../../responses/create-request.ts';
 
 /** The exchange for which an answer is rendered. */
 export interface Issue {

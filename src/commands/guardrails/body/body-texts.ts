@@ -1,8 +1,8 @@
 /** The texts of one body with their places in its JSON, and the body with other texts in those places. */
 import { isExactNumber, parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
-import type { TextKind, TextPart, TextRole } from '../guarded-text.ts';
-import { type JsonLiteral, jsonLiterals, withLiterals } from '../text/json-text.ts';
+import type { SystemChange, TextKind, TextPart, TextRole } from '../guardrail-type.ts';
+import { type JsonLiteral, jsonLiterals, plainNumber, withLiterals } from '../text/json-text.ts';
 
 export type JsonPath = readonly (string | number)[];
 
@@ -92,7 +92,7 @@ const continuable: ReadonlySet<TextKind> = new Set(['text', 'refusal', 'reasonin
  * The parts with `follows`: in one list of content a text continues the text before it, and the first text of a message
  * the last one of the message before it when both have the same author, because such messages are merged for some providers.
  */
-export function withContinuations({ parts, places }: Pick<BodyTexts, 'parts' | 'places'>): TextPart[] {
+function withContinuations({ parts, places }: Pick<BodyTexts, 'parts' | 'places'>): TextPart[] {
   let before: number | undefined;
   return parts.map((part, index) => {
     // Names of authors stand between the texts of messages.
@@ -199,7 +199,7 @@ function jsonTextOf(value: unknown): string {
 }
 
 /** @param copies objects made here, which are changed in place */
-export function withChangedValue(
+function withChangedValue(
   root: unknown,
   path: JsonPath,
   change: (value: unknown) => unknown,
@@ -220,4 +220,127 @@ export function withChangedValue(
   // An assignment to `__proto__` would not add a member.
   Object.defineProperty(copy, name, { value, writable: true, enumerable: true, configurable: true });
   return copy;
+}
+
+/** How the texts of one kind of body are found, and how its system text is changed. */
+export interface GuardedBody {
+  texts(body: unknown): BodyTexts;
+  /** Undefined for answers. */
+  withSystem?(body: unknown, change: SystemChange): unknown;
+}
+
+// The strings of a body that its dialect does not name as texts: members that the gateway does not know, settings and
+// ids. A provider may read any of them, so guardrails do too.
+
+/** Members whose strings are words of an API, or made by a machine: rules for texts do not apply to them. */
+const settings: ReadonlySet<string> = new Set([
+  ...['model', 'object', 'type', 'role', 'status', 'name', 'provider', 'phase', 'format', 'detail', 'mode', 'syntax'],
+  ...['tool_choice', 'reasoning_effort', 'effort', 'summary', 'generate_summary', 'verbosity', 'service_tier'],
+  ...['truncation', 'include', 'modalities', 'voice', 'size', 'quality', 'style', 'encoding_format', 'ttl', 'error'],
+  ...['prompt_cache_key', 'prompt_cache_retention', 'finish_reason', 'stop_reason', 'system_fingerprint', 'logprobs'],
+  ...['media_type', 'mime_type', 'search_context_size', 'ranker', 'strictness', 'require_approval', 'signature'],
+  ...['encrypted_content', 'encrypted_index', 'obfuscation', 'enum', 'const', 'pattern', 'required', '$ref', 'url'],
+  ...['image_url', 'file_url', 'file_data', 'data', 'thought_signature', 'custom_llm_provider', 'user_path'],
+]);
+
+/** Whether a member holds a word of an API, or an id. */
+export function isSetting(name: string): boolean {
+  return settings.has(name) || name.endsWith('id') || name.endsWith('ids');
+}
+
+/** A request in which every string is read. */
+export function everyTextOfRequest(of: GuardedBody): GuardedBody {
+  return {
+    ...of,
+    texts(body): BodyTexts {
+      const texts = of.texts(body);
+      const remaining = new RemainingTexts({ ...texts, parts: withContinuations(texts) }, 'user', true);
+      remaining.add(body, [], false);
+      return remaining;
+    },
+  };
+}
+
+/** Members in which an answer repeats its request. */
+const repeated: ReadonlySet<string> = new Set([
+  ...['instructions', 'metadata', 'tools', 'prompt', 'text', 'user', 'safety_identifier', 'reasoning', 'input'],
+  ...['prompt_cache_options', 'conversation', 'stop_sequence'],
+]);
+
+/** An answer in which every string is read, except settings and ids, and what it repeats of its request. */
+export function everyTextOfAnswer(of: GuardedBody): GuardedBody {
+  return {
+    ...of,
+    texts(body): BodyTexts {
+      const remaining = new RemainingTexts(of.texts(body), 'assistant', false);
+      if (!isObject(body)) return remaining;
+      for (const name in body) {
+        if (!repeated.has(name) && !isSetting(name)) remaining.add(body[name], [name], false);
+      }
+      return remaining;
+    },
+  };
+}
+
+/** Whether a text is an image, a sound or a file, and no words. */
+export function isMedia(text: string): boolean {
+  return text.length >= shortestMedia && media.test(text);
+}
+
+/** Only numbers of nine digits or more are read: shorter ones are settings and counts. */
+const longNumber = /^-?[0-9]{9,}$/;
+/** Names of members that are more than words. */
+const unusualName = /[^A-Za-z_$-]/;
+/** Media in base64, also as a data URL. With white space it counts as text: words look like base64 in lines. */
+const media = /^(?:data:[\w.+/-]*(?:;[\w=.+-]*)*;base64,)?[A-Za-z0-9+/_=-]*$/;
+const shortestMedia = 256;
+
+class RemainingTexts extends TextCollector {
+  readonly #covered: ReadonlySet<string>;
+  readonly #author: TextRole;
+  readonly #readsSettings: boolean;
+
+  constructor({ parts, places, unreadable }: BodyTexts, author: TextRole, readsSettings: boolean) {
+    super();
+    for (const part of parts) this.parts.push(part);
+    for (const place of places) this.places.push(place);
+    for (const path of unreadable) this.unreadable.push(path);
+    this.#covered = new Set(places.map(({ path }) => keyOf(path)));
+    this.#author = author;
+    this.#readsSettings = readsSettings;
+  }
+
+  /** @param isBelowSetting whether a member above is a setting */
+  add(value: unknown, path: JsonPath, isBelowSetting: boolean): void {
+    if (this.#covered.has(keyOf(path))) return;
+    if (typeof value === 'string' || typeof value === 'number' || isExactNumber(value)) {
+      this.#scalar(value, path, isBelowSetting);
+    } else if (Array.isArray(value)) {
+      for (const [index, one] of value.entries()) this.add(one, [...path, index], isBelowSetting);
+    } else if (isObject(value)) {
+      for (const name in value) {
+        const at = [...path, name];
+        if (this.#readsSettings && unusualName.test(name)) this.name(at, this.#origin(true));
+        this.add(value[name], at, isBelowSetting || isSetting(name));
+      }
+    }
+  }
+
+  #scalar(value: unknown, path: JsonPath, isSetting: boolean): void {
+    if (isSetting && !this.#readsSettings) return;
+    const origin = this.#origin(isSetting);
+    if (typeof value !== 'string') {
+      const number = plainNumber(JSON.stringify(value));
+      if (longNumber.test(number)) this.add(number, path, isSetting);
+    } else if (isMedia(value)) this.unread(path);
+    else if (value !== '') this.text(value, path, origin);
+  }
+
+  #origin(isSetting: boolean): TextOrigin {
+    return { role: this.#author, kind: isSetting ? 'other' : 'text', message: -1 };
+  }
+}
+
+function keyOf(path: JsonPath): string {
+  return path.join('\u0000');
 }

@@ -1,12 +1,148 @@
 /** The bodies that guardrails read, by dialect. */
-
 import { isObject } from '../../../json/is-object.ts';
-import type { SystemChange, TextRole } from '../guarded-text.ts';
-import { type BodyTexts, type JsonPath, TextCollector, type TextOrigin } from './body-texts.ts';
-import { chatAnswerBody, chatRequestBody } from './chat-body.ts';
-import type { GuardedBody } from './guarded-body.ts';
-import { contentTexts, definitionTexts, identifierTexts, roleNamed } from './message-parts.ts';
-import { everyTextOfAnswer, everyTextOfRequest } from './remaining-texts.ts';
+import type { SystemChange, TextRole } from '../guardrail-type.ts';
+import {
+  type BodyTexts,
+  everyTextOfAnswer,
+  everyTextOfRequest,
+  type GuardedBody,
+  type JsonPath,
+  TextCollector,
+  type TextOrigin,
+} from './body-texts.ts';
+
+/** Contents and tools, which have similar shapes in several dialects. */
+function roleNamed(role: unknown): TextRole {
+  if (role === 'system' || role === 'developer') return 'system';
+  if (role === 'assistant' || role === 'model') return 'assistant';
+  return role === 'tool' || role === 'function' ? 'tool' : 'user';
+}
+
+/** Parts whose data are images, sounds or files. Names of files and texts around them are read. */
+const media: ReadonlySet<unknown> = new Set([
+  ...['image_url', 'input_image', 'image', 'input_audio', 'output_audio', 'video_url', 'input_video'],
+]);
+
+/** The content of a message of the chat or the Responses dialect: a string, or a list of parts. */
+function contentTexts(into: TextCollector, content: unknown, path: JsonPath, origin: TextOrigin): void {
+  if (!Array.isArray(content)) {
+    into.strings(content, path, origin);
+    return;
+  }
+  for (const [index, part] of content.entries()) {
+    const at = [...path, index];
+    if (!isObject(part)) into.text(part, at, origin);
+    else if (media.has(part['type'])) {
+      into.unread(at);
+      into.text(part['transcript'], [...at, 'transcript'], origin);
+    } else if (part['type'] === 'file' || part['type'] === 'input_file') {
+      into.unread(at);
+      into.text(part['filename'], [...at, 'filename'], origin);
+    } else if (part['type'] === 'refusal') into.strings(part, at, { ...origin, kind: 'refusal' });
+    else if (typeof part['text'] === 'string') into.text(part['text'], [...at, 'text'], origin);
+    else into.strings(part, at, origin);
+  }
+}
+
+const described = new Set(['description', 'title', 'default', 'examples']);
+
+/** Descriptions in tools and schemas. */
+function definitionTexts(into: TextCollector, value: unknown, path: JsonPath): void {
+  const origin: TextOrigin = { role: 'system', kind: 'definition', message: -1 };
+  if (Array.isArray(value)) {
+    for (const [index, one] of value.entries()) definitionTexts(into, one, [...path, index]);
+  } else if (isObject(value)) {
+    for (const name in value) {
+      const member = value[name];
+      // A property of a schema may have the name of a keyword: then its value is a schema.
+      if (described.has(name) && !isObject(member)) into.strings(member, [...path, name], origin);
+      else definitionTexts(into, member, [...path, name]);
+    }
+  }
+}
+
+const identifying = ['user', 'safety_identifier', 'metadata'];
+
+/** Members that name the end user, at the provider's side. */
+function identifierTexts(into: TextCollector, body: Readonly<Record<string, unknown>>): void {
+  const origin: TextOrigin = { role: 'user', kind: 'identifier', message: -1 };
+  for (const name of identifying) {
+    if (isObject(body[name])) into.strings(body[name], [name], origin, true);
+    else into.text(body[name], [name], origin);
+  }
+}
+
+/** Texts of chat completions: requests and whole answers. */
+export const chatRequestBody: GuardedBody = {
+  texts(body): BodyTexts {
+    const into = new TextCollector();
+    if (!isObject(body)) return into;
+    const { messages, prediction } = body;
+    if (Array.isArray(messages)) {
+      for (const [index, message] of messages.entries()) messageTexts(into, message, ['messages', index], index);
+    }
+    if (isObject(prediction)) {
+      const origin = { role: 'assistant', kind: 'text', message: -1 } as const;
+      contentTexts(into, prediction['content'], ['prediction', 'content'], origin);
+    }
+    for (const name of ['tools', 'functions', 'response_format']) definitionTexts(into, body[name], [name]);
+    identifierTexts(into, body);
+    return into;
+  },
+  withSystem(body, { mode, text }: SystemChange) {
+    if (!isObject(body) || !Array.isArray(body['messages'])) return body;
+    const others: unknown[] = mode === 'replace' ? body['messages'].filter(isNoSystem) : body['messages'];
+    return { ...body, messages: [{ role: 'system', content: text }, ...others] };
+  },
+};
+
+export const chatAnswerBody: GuardedBody = {
+  texts(body): BodyTexts {
+    const into = new TextCollector();
+    if (!isObject(body) || !Array.isArray(body['choices'])) return into;
+    for (const [index, choice] of body['choices'].entries()) {
+      if (isObject(choice)) messageTexts(into, withRole(choice['message']), ['choices', index, 'message'], index);
+    }
+    return into;
+  },
+};
+
+function isNoSystem(message: unknown): boolean {
+  return !isObject(message) || roleNamed(message['role']) !== 'system';
+}
+
+/** An answer is the assistant's, also without a role. */
+function withRole(message: unknown): unknown {
+  return isObject(message) ? { ...message, role: 'assistant' } : message;
+}
+
+function messageTexts(into: TextCollector, message: unknown, path: JsonPath, number: number): void {
+  if (!isObject(message)) return;
+  const role = roleNamed(message['role']);
+  const origin = { role, kind: role === 'tool' ? 'tool_result' : 'text', message: number } as const;
+  contentTexts(into, message['content'], [...path, 'content'], origin);
+  into.text(message['name'], [...path, 'name'], { ...origin, kind: 'identifier' });
+  into.text(message['refusal'], [...path, 'refusal'], { ...origin, kind: 'refusal' });
+  for (const name of ['reasoning_content', 'reasoning', 'reasoning_details', 'thinking']) {
+    into.strings(message[name], [...path, name], { ...origin, kind: 'reasoning' });
+  }
+  const { audio } = message;
+  if (isObject(audio)) into.text(audio['transcript'], [...path, 'audio', 'transcript'], origin);
+  const callOrigin = { ...origin, kind: 'tool_arguments' } as const;
+  if (isObject(message['function_call'])) {
+    into.jsonText(message['function_call']['arguments'], [...path, 'function_call', 'arguments'], callOrigin);
+  }
+  const calls = message['tool_calls'];
+  if (!Array.isArray(calls)) return;
+  for (const [index, call] of calls.entries()) {
+    if (!isObject(call)) continue;
+    const at = [...path, 'tool_calls', index];
+    if (isObject(call['function'])) {
+      into.jsonText(call['function']['arguments'], [...at, 'function', 'arguments'], callOrigin);
+    }
+    if (isObject(call['custom'])) into.text(call['custom']['input'], [...at, 'custom', 'input'], callOrigin);
+  }
+}
 
 /** Texts of the Messages dialect: requests and whole answers. */
 const messagesRequestBody: GuardedBody = {

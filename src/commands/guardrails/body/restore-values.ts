@@ -2,9 +2,8 @@
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import type { Placeholders } from '../placeholders.ts';
-import { rewriteWhole } from '../text/finder.ts';
+import { type PlaceholderMatch, placeholderFinder, rewriteWhole } from '../text/finder.ts';
 import { jsonLiterals, withLiterals } from '../text/json-text.ts';
-import { type PlaceholderMatch, placeholderFinder } from '../text/placeholder-finder.ts';
 
 /** Members whose strings are JSON texts. */
 const jsonMembers: ReadonlySet<string> = new Set(['arguments', 'partial_json']);

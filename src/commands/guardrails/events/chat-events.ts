@@ -1,12 +1,11 @@
 /** Chat completion chunks, and chunks of legacy completions. */
 import { isObject } from '../../../json/is-object.ts';
-import { isSetting } from '../body/remaining-texts.ts';
+import { isSetting } from '../body/body-texts.ts';
 import { restoreValues } from '../body/restore-values.ts';
-import type { StreamChannel, TextKind } from '../guarded-text.ts';
-import type { TextPhase } from '../phases/text-phase.ts';
+import type { StreamChannel, TextKind } from '../guardrail-type.ts';
+import type { TextPhase } from '../phases/guardrail-step.ts';
 import type { Placeholders } from '../placeholders.ts';
-import { type GuardedEvents, type StreamEvent, WrittenTexts } from './guarded-events.ts';
-import { matchingTokens } from './unchanged-tokens.ts';
+import { type GuardedEvents, matchingTokens, type StreamEvent, WrittenTexts } from './guarded-events.ts';
 
 /** Members of a delta with text. */
 const deltaTexts: Readonly<Record<string, TextKind>> = {

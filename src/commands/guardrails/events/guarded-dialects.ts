@@ -2,12 +2,11 @@
 
 import { isObject } from '../../../json/is-object.ts';
 import { restoreValues } from '../body/restore-values.ts';
-import type { StreamChannel, TextKind } from '../guarded-text.ts';
-import type { TextPhase } from '../phases/text-phase.ts';
+import type { StreamChannel, TextKind } from '../guardrail-type.ts';
+import type { TextPhase } from '../phases/guardrail-step.ts';
 import type { Placeholders } from '../placeholders.ts';
 import { GuardedChatEvents } from './chat-events.ts';
-import { type GuardedEvents, type StreamEvent, WrittenTexts } from './guarded-events.ts';
-import { matchingTokens } from './unchanged-tokens.ts';
+import { type GuardedEvents, matchingTokens, type StreamEvent, WrittenTexts } from './guarded-events.ts';
 
 export type StreamDialect = 'chat' | 'completions' | 'messages' | 'responses';
 

@@ -1,8 +1,13 @@
 /** Evaluates one text with one guardrail, as if it were a message of a request or an answer. */
-import { chatAnswerBody, chatRequestBody } from '../body/chat-body.ts';
-import type { TextRole } from '../guarded-text.ts';
-import { allowed, type GuardrailDecision } from '../guardrail-decision.ts';
-import type { EvaluationContext, GuardrailPhase, HeaderChanges } from '../guardrail-type.ts';
+import { chatAnswerBody, chatRequestBody } from '../body/guarded-bodies.ts';
+import {
+  allowed,
+  type EvaluationContext,
+  type GuardrailDecision,
+  type GuardrailPhase,
+  type HeaderChanges,
+  type TextRole,
+} from '../guardrail-type.ts';
 import type { GuardrailRun, GuardrailStep } from './guardrail-step.ts';
 import { runPhase } from './run-phase.ts';
 import { mustCollect, StreamPhase } from './stream-phase.ts';

@@ -2,12 +2,23 @@
 
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { type BodyTexts, withTexts } from '../body/body-texts.ts';
-import type { GuardedBody } from '../body/guarded-body.ts';
-import { allowed, type GuardrailDecision, outweighs } from '../guardrail-decision.ts';
-import type { EvaluationContext, GuardrailPhase, GuardrailResult, HeaderChanges } from '../guardrail-type.ts';
-import { evaluateStep, type GuardrailOutcome } from './evaluate-step.ts';
-import { type GuardrailRun, type GuardrailStep, orderedSteps } from './guardrail-step.ts';
+import { type BodyTexts, type GuardedBody, withTexts } from '../body/body-texts.ts';
+import {
+  allowed,
+  type EvaluationContext,
+  type GuardrailDecision,
+  type GuardrailPhase,
+  type GuardrailResult,
+  type HeaderChanges,
+  outweighs,
+} from '../guardrail-type.ts';
+import {
+  evaluateStep,
+  type GuardrailOutcome,
+  type GuardrailRun,
+  type GuardrailStep,
+  orderedSteps,
+} from './guardrail-step.ts';
 
 export interface PhaseInput {
   readonly phase: GuardrailPhase;

@@ -2,15 +2,26 @@
  * Runs the guardrails of the stream phase on the texts of one answer as they arrive, and restores the values of
  * placeholders last. For any division into pieces the client gets the guardrails applied to the whole text.
  */
-import type { StreamChannel } from '../guarded-text.ts';
-import { allowed, type GuardrailDecision, outweighs } from '../guardrail-decision.ts';
-import type { EvaluationContext, StreamGuardrail, StreamStep } from '../guardrail-type.ts';
+import {
+  allowed,
+  type EvaluationContext,
+  type GuardrailDecision,
+  outweighs,
+  type StreamChannel,
+  type StreamGuardrail,
+  type StreamStep,
+} from '../guardrail-type.ts';
 import type { Placeholders } from '../placeholders.ts';
-import { ChannelStages } from '../text/channel-stages.ts';
-import { placeholderFinder } from '../text/placeholder-finder.ts';
+import { placeholderFinder } from '../text/finder.ts';
+import { ChannelStages } from '../text/json-text.ts';
 import { StreamRewriter } from '../text/stream-rewriter.ts';
-import { type GuardrailRun, type GuardrailStep, orderedSteps } from './guardrail-step.ts';
-import type { TextPhase, TextPhaseStep } from './text-phase.ts';
+import {
+  type GuardrailRun,
+  type GuardrailStep,
+  orderedSteps,
+  type TextPhase,
+  type TextPhaseStep,
+} from './guardrail-step.ts';
 
 /** Whether the answer must be collected and given to `runPhase`: a step of the stream phase cannot read pieces. */
 export function mustCollect(steps: readonly GuardrailStep[]): boolean {

@@ -3,11 +3,9 @@ import { canonicalSha256 } from '../../canonical-json.ts';
 import { type GuardrailSteps, guardrailSteps } from '../../exchange/policy.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import { chainsOf, type GuardrailCatalogue, stepProblem } from '../../workflows/chains.ts';
-import type { WorkflowScope } from '../../workflows/scope.ts';
-import { payloadJson, stepsOf, type WorkflowPayload } from '../../workflows/workflow.ts';
-import type { Guardrail } from '../guardrail.ts';
+import { payloadJson, stepsOf, type WorkflowPayload, type WorkflowScope } from '../../workflows/workflow.ts';
+import { type Guardrail, type GuardrailProblem, isPrepared, type PreparedGuardrail } from '../guardrail.ts';
 import type { GuardrailServices } from '../guardrail-type.ts';
-import { type GuardrailProblem, isPrepared, type PreparedGuardrail } from '../prepared-guardrail.ts';
 
 export interface ReplayDraft {
   readonly scope: WorkflowScope;

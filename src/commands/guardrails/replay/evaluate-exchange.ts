@@ -1,27 +1,34 @@
 /** Evaluates one recorded request, and its recorded answer, with the guardrails of a draft. Changes nothing. */
+
+import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
 import { replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
+import type { RecordedEvent } from '../../../events/event.ts';
+import type { EventLog } from '../../../events/log.ts';
+import { logWith } from '../../../events/log-with.ts';
+import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
 import type { GuardrailSteps } from '../../exchange/policy.ts';
-import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
+import type { RecordedExchange } from '../../exchange/record/read-exchange.ts';
+import { type ReplayDependencies, replayAnswer } from '../../exchange/record/replay-answer.ts';
+import { parseChunk } from '../../model-request/parse-chunk.ts';
 import { guardedBodies } from '../body/guarded-bodies.ts';
-import { CollectedTexts } from '../events/collected-texts.ts';
 import { guardedEvents, type StreamDialect } from '../events/guarded-dialects.ts';
-import type { StreamEvent } from '../events/guarded-events.ts';
-import type { GuardrailAction } from '../guardrail-decision.ts';
-import type { EvaluationContext, GuardrailPhase } from '../guardrail-type.ts';
-import type { GuardrailRun } from '../phases/guardrail-step.ts';
-import { mostCollectedBytes, responseTooLarge } from '../phases/phase-refusal.ts';
+import { CollectedTexts, type StreamEvent } from '../events/guarded-events.ts';
+import type { EvaluationContext, GuardrailAction, GuardrailPhase } from '../guardrail-type.ts';
+import { type GuardrailRun, mostCollectedBytes, type PhaseStop, responseTooLarge } from '../phases/guardrail-step.ts';
 import { type PhaseOutcome, runPhase } from '../phases/run-phase.ts';
 import { mustCollect, StreamPhase } from '../phases/stream-phase.ts';
-import type { PhaseStop } from '../phases/text-phase.ts';
 import { Placeholders } from '../placeholders.ts';
-import { readOnce } from './read-once.ts';
-import { type AnswerEvent, type AnswerObstacle, answerEvents, isComplete, wholeAnswer } from './recorded-answer.ts';
-import { type RecordedPrompt, type RequestObstacle, recordedPrompt } from './recorded-prompt.ts';
-import type { ReplayedExchange } from './recorded-requests.ts';
+import {
+  type RecordedPrompt,
+  type ReplayedExchange,
+  type RequestObstacle,
+  recordedPrompt,
+} from './recorded-requests.ts';
 
 /** From the strongest to the weakest. */
 export { replayVerdicts };
-export type ReplayVerdict = (typeof replayVerdicts)[number];
+
+type ReplayVerdict = (typeof replayVerdicts)[number];
 
 export interface Evaluated {
   readonly verdict: ReplayVerdict;
@@ -43,7 +50,7 @@ interface PhaseResult extends Pick<Evaluated, 'verdict' | 'guardrail' | 'code' |
   readonly goesOn: boolean;
 }
 
-export interface EvaluationDependencies extends ReplayDependencies {
+interface EvaluationDependencies extends ReplayDependencies {
   /** Awaited between pieces of the work. */
   letOthersWork(): Promise<void>;
 }
@@ -229,4 +236,81 @@ function streamResult(runs: readonly GuardrailRun[], stop: PhaseStop | undefined
   const warning = runs.find(({ verdict }) => verdict === 'warn');
   if (warning === undefined) return allowedResult(facts);
   return { ...facts, verdict: 'warned', guardrail: warning.guardrail, code: warning.code, goesOn: true };
+}
+
+// The recorded answer of a request as its client got it: a whole body, or the events of a stream.
+
+/** Why an answer is not evaluated. */
+type AnswerObstacle =
+  /** The exchange failed, or its client left. */
+  | 'incomplete'
+  /** It is not recorded, or it is no JSON. */
+  | 'answer_not_recorded';
+
+/** Undefined when it is not on record. */
+async function wholeAnswer(
+  recorded: RecordedExchange,
+  deps: ReplayDependencies,
+  signal: AbortSignal,
+): Promise<Record<string, unknown> | undefined> {
+  const pieces: Buffer[] = [];
+  for await (const bytes of answerBytes(recorded, deps, signal)) pieces.push(bytes);
+  return parseChunk(Buffer.concat(pieces).toString());
+}
+
+/** An event of a stream, and its size. */
+interface AnswerEvent {
+  readonly event: StreamEvent;
+  readonly bytes: number;
+}
+
+async function* answerEvents(
+  recorded: RecordedExchange,
+  deps: ReplayDependencies,
+  signal: AbortSignal,
+): AsyncGenerator<AnswerEvent> {
+  const splitter = createFrameSplitter();
+  for await (const bytes of answerBytes(recorded, deps, signal)) yield* eventsIn(splitter.push(bytes));
+  const last = splitter.end();
+  if (last !== undefined) yield* eventsIn([last]);
+}
+
+function isComplete({ end }: RecordedExchange): boolean {
+  return end?.type === exchangeCompleted.type;
+}
+
+function* eventsIn(frames: readonly Frame[]): Generator<AnswerEvent> {
+  for (const { data, raw } of frames) {
+    const event = data === undefined ? undefined : parseChunk(data);
+    if (event !== undefined) yield { event, bytes: raw.length };
+  }
+}
+
+async function* answerBytes(
+  { id, request, chunks }: RecordedExchange,
+  deps: ReplayDependencies,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  if (request.dialect === 'forward') {
+    // Such answers are passed on unchanged.
+    for (const { body } of chunks)
+      if (body !== undefined) yield Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    return;
+  }
+  for await (const part of replayAnswer(id, deps, signal)) if (part.kind === 'bytes') yield part.bytes;
+}
+
+// A log from which the events of one exchange were read already: they are not read again.
+
+/** @param events the whole stream, from its beginning to its end */
+function readOnce(log: EventLog, events: readonly RecordedEvent[]): EventLog {
+  const stream = events[0]?.stream;
+  return logWith(log, {
+    readStream: (name, options) =>
+      name === stream && options === undefined ? inTurn(events) : log.readStream(name, options),
+  });
+}
+
+async function* inTurn(events: readonly RecordedEvent[]): AsyncGenerator<RecordedEvent> {
+  yield* events;
 }

@@ -1,16 +1,23 @@
 /** The runs of drafts: one at a time, recorded when they start and when they end. Those of other gateways are found too. */
 import type { z } from 'zod';
-import { replayFinished, replayStarted } from '../../../events/catalogue/guardrail-replay.ts';
-import { type EventContext, type NewEvent, type Position, type StreamName, streamName } from '../../../events/event.ts';
+import { replayCancelRequested, replayFinished, replayStarted } from '../../../events/catalogue/guardrail-replay.ts';
+import {
+  type EventContext,
+  idOf,
+  type NewEvent,
+  type Position,
+  type StreamName,
+  streamName,
+} from '../../../events/event.ts';
 import { type EventLog, type ExpectedRevision, LogUnavailable } from '../../../events/log.ts';
+import { newestEvent } from '../../../events/newest-event.ts';
 import { refusals } from '../../refusal.ts';
-import { cancelRunElsewhere } from './cancel-elsewhere.ts';
 import type { CheckedDraft } from './draft.ts';
 import type { ReplayResult } from './result.ts';
 import { type ReplayOptions, type ReplayProgress, ReplayRun, type RunDependencies } from './run-replay.ts';
 
-export type ReplayFacts = z.infer<typeof replayStarted.data>;
-export type ReplayOutcome = z.infer<typeof replayFinished.data>['outcome'];
+type ReplayFacts = z.infer<typeof replayStarted.data>;
+type ReplayOutcome = z.infer<typeof replayFinished.data>['outcome'];
 
 export interface Replay {
   readonly id: string;
@@ -27,7 +34,7 @@ export interface Replay {
   readonly facts: ReplayFacts;
 }
 
-export interface ReplaysOptions {
+interface ReplaysOptions {
   readonly log: EventLog;
   /** Id of this gateway. */
   readonly gateway: string;
@@ -199,7 +206,7 @@ async function readReplay(id: string, log: Pick<EventLog, 'readStream'>): Promis
   return found;
 }
 
-export function replayStream(id: string): StreamName {
+function replayStream(id: string): StreamName {
   return streamName('replay', id);
 }
 
@@ -222,4 +229,32 @@ function factsOf(
     ...(maxCost !== undefined && { maxCost }),
     maxRequests,
   };
+}
+
+/** Cancelling a run of another gateway: by an event in the stream of the run, which that gateway follows. */
+const WAIT_MS = 15_000;
+
+/** Resolves when the end of the run is recorded. @throws Refusal 503 when it does not end */
+async function cancelRunElsewhere(stream: StreamName, context: EventContext, log: EventLog): Promise<void> {
+  const after = await log.head();
+  if ((await newestEvent(stream, log))?.type === replayFinished.type) return;
+  await log.append([{ stream, events: [replayCancelRequested.create({}, context)], expectedRevision: 'exists' }]);
+  const signal = AbortSignal.timeout(WAIT_MS);
+  const filter = { streams: [stream], types: [replayFinished.type] };
+  for await (const { type } of log.subscribe({ after, filter, signal })) {
+    if (type !== '$caughtUp') return;
+  }
+  throw refusals.replayNotCancelledYet();
+}
+
+/** Ends the runs that administrators cancel through other gateways, until the signal is aborted. */
+export async function followCancelledRuns(
+  log: EventLog,
+  cancel: (id: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const filter = { types: [replayCancelRequested.type] };
+  for await (const item of log.subscribe({ after: await log.head(), filter, signal })) {
+    if (item.type !== '$caughtUp' && 'stream' in item) cancel(idOf(item.stream));
+  }
 }

@@ -5,8 +5,7 @@ import { type replayResult, replayVerdicts } from '../../../events/catalogue/gua
 import { isObject } from '../../../json/is-object.ts';
 import type { GuardrailRun } from '../phases/guardrail-step.ts';
 import type { Evaluated } from './evaluate-exchange.ts';
-import type { RequestObstacle } from './recorded-prompt.ts';
-import type { ReplayedExchange } from './recorded-requests.ts';
+import type { ReplayedExchange, RequestObstacle } from './recorded-requests.ts';
 
 export type ReplayResult = z.infer<typeof replayResult>;
 type GuardrailFigures = ReplayResult['guardrails'][number];

@@ -12,13 +12,13 @@ import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts'
 import { tokensInText } from '../../model-request/token-estimate.ts';
 import type { ModelRates } from '../../pricing/pricing.ts';
 import { timeSlices } from '../../time-slices.ts';
-import { scopeKey, type WorkflowScope } from '../../workflows/scope.ts';
-import { WorkflowIndex } from '../../workflows/workflow-index.ts';
+import { WorkflowIndex } from '../../workflows/directory.ts';
+import { scopeKey, type WorkflowScope } from '../../workflows/workflow.ts';
 import { type GuardrailServices, type ModelCall, ModelCallFailed } from '../guardrail-type.ts';
 import type { CheckedDraft, OtherServices } from './draft.ts';
 import { evaluateExchange } from './evaluate-exchange.ts';
-import { exchangesIn } from './recorded-exchanges.ts';
 import {
+  exchangesIn,
   type LogRange,
   logRange,
   placeIn,

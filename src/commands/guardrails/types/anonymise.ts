@@ -1,11 +1,10 @@
 /** Anonymises the texts of a request: found values become placeholders, or are hidden without a way back. */
-import type { TextPart } from '../guarded-text.ts';
-import type { EvaluationContext } from '../guardrail-type.ts';
+
+import { createHash } from 'node:crypto';
+import type { EvaluationContext, TextPart } from '../guardrail-type.ts';
 import type { Placeholders, RecordedPlaceholder } from '../placeholders.ts';
-import { escapePattern } from '../text/escape-pattern.ts';
-import type { Finder, Found } from '../text/finder.ts';
-import { rewriteParts, type Work } from '../text/rewrite-parts.ts';
-import { hiddenValue, type Operator } from './hidden-value.ts';
+import { escapePattern, type Finder, type Found } from '../text/finder.ts';
+import { rewriteParts, type Work } from '../text/stream-rewriter.ts';
 
 /** What stands instead of a value. */
 export type Hide = (entity: string, value: string) => string;
@@ -90,4 +89,28 @@ function knownValueFinder(known: readonly RecordedPlaceholder[]): Finder<KnownVa
       return { start: match.index, end: match.index + value.length, placeholder: byValue.get(value) ?? value };
     },
   };
+}
+
+/** What stands in a text instead of a value that was found in it. */
+export const operators = ['replace', 'mask', 'redact', 'hash'] as const;
+type Operator = (typeof operators)[number];
+
+/** Without a way back: the value is not recorded. */
+function hiddenValue(operator: Operator, entity: string, value: string): string {
+  if (operator === 'redact') return '';
+  if (operator === 'mask') return masked(value);
+  if (operator === 'hash') return createHash('sha256').update(value).digest('hex');
+  return `<${entity}>`;
+}
+
+const shown = 4;
+
+/** All letters and digits but the last four, of values with more than eight. */
+function masked(value: string): string {
+  const signs = value.match(/[\p{L}\p{N}]/gu)?.length ?? 0;
+  let hidden = signs > 2 * shown ? signs - shown : signs;
+  return value.replace(/[\p{L}\p{N}]/gu, (sign) => {
+    hidden -= 1;
+    return hidden >= 0 ? '*' : sign;
+  });
 }

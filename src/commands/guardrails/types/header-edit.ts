@@ -1,8 +1,8 @@
 /** `header_edit`: changes headers of requests and answers. Credentials and framing cannot be changed. */
 import { z } from 'zod';
-import { headerNameProblem, isHeaderValue } from '../../changed-headers.ts';
-import { allowed } from '../guardrail-decision.ts';
+import { headerNameProblem, isHeaderValue } from '../../header-names.ts';
 import {
+  allowed,
   GuardrailConfigError,
   type GuardrailResult,
   type GuardrailType,

@@ -1,13 +1,13 @@
 /** The types of guardrails, and the reading of a configuration of any of them. */
 import { z } from 'zod';
-import type { TextPart } from '../guarded-text.ts';
 import type { ReadConfig, UsableType } from '../guardrail.ts';
-import { allowed } from '../guardrail-decision.ts';
 import {
+  allowed,
   GuardrailConfigError,
   type GuardrailResult,
   type GuardrailServices,
   type GuardrailType,
+  type TextPart,
 } from '../guardrail-type.ts';
 import { headerEdit } from './header-edit.ts';
 import { llmBasedAltering } from './llm-based-altering.ts';
@@ -15,8 +15,8 @@ import { llmJudge } from './llm-judge.ts';
 import { pii } from './pii.ts';
 import { presidio } from './presidio.ts';
 import { stringReplace } from './string-replace.ts';
-import { cut } from './summary-text.ts';
 import { tagReplace } from './tag-replace.ts';
+import { cut } from './type-settings.ts';
 
 /** `system_prompt`: adds, replaces or prepends the system text of requests. */
 const config = z.strictObject({

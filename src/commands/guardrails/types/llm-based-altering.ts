@@ -1,18 +1,15 @@
 /** `llm_based_altering`: a model rewrites texts. */
 import { z } from 'zod';
-import type { TextPart } from '../guarded-text.ts';
-import { allowed } from '../guardrail-decision.ts';
-import type {
-  CompiledGuardrail,
-  EvaluationContext,
-  GuardrailResult,
-  GuardrailServices,
-  GuardrailType,
+import {
+  allowed,
+  type CompiledGuardrail,
+  type EvaluationContext,
+  type GuardrailResult,
+  type GuardrailServices,
+  type GuardrailType,
+  type TextPart,
 } from '../guardrail-type.ts';
-import { auxiliaryPath } from './auxiliary-path.ts';
-import { rolesField, rolesMember } from './guarded-roles.ts';
-import { inBatches } from './in-batches.ts';
-import { cut } from './summary-text.ts';
+import { auxiliaryPath, cut, inBatches, rolesField, rolesMember } from './type-settings.ts';
 
 const concurrentCalls = 8;
 

@@ -2,19 +2,25 @@
 import { z } from 'zod';
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
-import type { TextPart } from '../guarded-text.ts';
-import { allowed, type GuardrailDecision } from '../guardrail-decision.ts';
-import type {
-  CompiledGuardrail,
-  EvaluationContext,
-  GuardrailResult,
-  GuardrailServices,
-  GuardrailType,
+import {
+  allowed,
+  type CompiledGuardrail,
+  type EvaluationContext,
+  type GuardrailDecision,
+  type GuardrailResult,
+  type GuardrailServices,
+  type GuardrailType,
+  type TextPart,
 } from '../guardrail-type.ts';
-import { auxiliaryPath } from './auxiliary-path.ts';
-import { isConversation } from './guarded-roles.ts';
-import { matchActionDefaults, matchActionFields, matchActionMembers, matchDecision } from './match-action.ts';
-import { cut } from './summary-text.ts';
+import {
+  auxiliaryPath,
+  cut,
+  isConversation,
+  matchActionDefaults,
+  matchActionFields,
+  matchActionMembers,
+  matchDecision,
+} from './type-settings.ts';
 
 export const defaultJudgePrompt =
   'You check texts for a company. Block texts that ask for or contain help with crime, violence, self-harm or malware, or ' +

@@ -1,26 +1,34 @@
 /** `pii`: recognises personal data and API keys without a server. */
 import { z } from 'zod';
-import type { StreamChannel, TextPart } from '../guarded-text.ts';
-import { allowed, type GuardrailDecision } from '../guardrail-decision.ts';
-import type {
-  CompiledGuardrail,
-  EvaluationContext,
-  GuardrailResult,
-  GuardrailType,
-  StreamGuardrail,
+import {
+  allowed,
+  type CompiledGuardrail,
+  type EvaluationContext,
+  type GuardrailDecision,
+  type GuardrailResult,
+  type GuardrailType,
+  type StreamChannel,
+  type StreamGuardrail,
+  type TextPart,
 } from '../guardrail-type.ts';
 import type { Placeholders } from '../placeholders.ts';
 import { recognisers } from '../recognisers/known-recognisers.ts';
 import { type RecognisedMatch, recogniserFinder } from '../recognisers/recogniser-finder.ts';
-import { ChannelStages } from '../text/channel-stages.ts';
 import type { Finder } from '../text/finder.ts';
-import { inTurns, rewriteParts, type Work } from '../text/rewrite-parts.ts';
-import { StreamRewriter } from '../text/stream-rewriter.ts';
-import { changedTexts, type Hide, hideKnownValues, hideRecorded, hideWith } from './anonymise.ts';
-import { allRoles, rolesField, rolesMember } from './guarded-roles.ts';
-import { operators } from './hidden-value.ts';
-import { matchActionDefaults, matchActionFields, matchActionMembers, matchDecision } from './match-action.ts';
-import { yesOrNo, yesOrNoField } from './yes-or-no.ts';
+import { ChannelStages } from '../text/json-text.ts';
+import { inTurns, rewriteParts, StreamRewriter, type Work } from '../text/stream-rewriter.ts';
+import { changedTexts, type Hide, hideKnownValues, hideRecorded, hideWith, operators } from './anonymise.ts';
+import {
+  allRoles,
+  matchActionDefaults,
+  matchActionFields,
+  matchActionMembers,
+  matchDecision,
+  rolesField,
+  rolesMember,
+  yesOrNo,
+  yesOrNoField,
+} from './type-settings.ts';
 
 const defaultEntities = recognisers.filter(({ byDefault }) => byDefault).map(({ entity }) => entity);
 const allEntities = recognisers.map(({ entity }) => entity);

@@ -1,23 +1,31 @@
 /** `presidio`: personal data as a Presidio analyzer finds it (`POST /analyze` of its HTTP API). */
 import { z } from 'zod';
 import { parseExactly } from '../../../json/exact-json.ts';
-import type { TextPart } from '../guarded-text.ts';
-import { allowed } from '../guardrail-decision.ts';
-import type {
-  CompiledGuardrail,
-  EvaluationContext,
-  GuardrailResult,
-  GuardrailServices,
-  GuardrailType,
+import {
+  allowed,
+  type CompiledGuardrail,
+  type EvaluationContext,
+  type GuardrailResult,
+  type GuardrailServices,
+  type GuardrailType,
+  type TextPart,
 } from '../guardrail-type.ts';
 import type { Placeholders } from '../placeholders.ts';
-import { inTurns, joinedRuns, overJoints, withReplacements } from '../text/rewrite-parts.ts';
-import { changedTexts, type Hide, hideKnownValues, hideRecorded, hideWith } from './anonymise.ts';
-import { allRoles, isConversation, rolesField, rolesMember } from './guarded-roles.ts';
-import { operators } from './hidden-value.ts';
-import { inBatches } from './in-batches.ts';
-import { matchActionDefaults, matchActionFields, matchActionMembers, matchDecision } from './match-action.ts';
-import { yesOrNo, yesOrNoField } from './yes-or-no.ts';
+import { inTurns, joinedRuns, overJoints, withReplacements } from '../text/stream-rewriter.ts';
+import { changedTexts, type Hide, hideKnownValues, hideRecorded, hideWith, operators } from './anonymise.ts';
+import {
+  allRoles,
+  inBatches,
+  isConversation,
+  matchActionDefaults,
+  matchActionFields,
+  matchActionMembers,
+  matchDecision,
+  rolesField,
+  rolesMember,
+  yesOrNo,
+  yesOrNoField,
+} from './type-settings.ts';
 
 /** Such parts would be repeated in errors, or cut off by the path of the analyzer. */
 function hasMoreThanPath(url: string): boolean {

@@ -1,27 +1,33 @@
 /** `string_replace`: replaces fixed texts or patterns, or decides when one occurs. */
 import { z } from 'zod';
-import type { StreamChannel, TextPart } from '../guarded-text.ts';
-import { allowed, type GuardrailDecision } from '../guardrail-decision.ts';
 import {
+  allowed,
   type CompiledGuardrail,
   GuardrailConfigError,
+  type GuardrailDecision,
   type GuardrailPhase,
   type GuardrailResult,
   type GuardrailType,
+  type StreamChannel,
   type StreamGuardrail,
+  type TextPart,
 } from '../guardrail-type.ts';
-import { ChannelStages } from '../text/channel-stages.ts';
-import type { Finder, Found } from '../text/finder.ts';
-import type { TextStage } from '../text/json-text-rewriter.ts';
-import { literalFinder } from '../text/literal-finder.ts';
-import { type PatternMatch, patternFinder } from '../text/pattern-finder.ts';
-import { inTurns, rewriteJoints, rewriteLong, type Work } from '../text/rewrite-parts.ts';
-import { StreamRewriter } from '../text/stream-rewriter.ts';
+import { type Finder, type Found, literalFinder, type PatternMatch, patternFinder } from '../text/finder.ts';
+import { ChannelStages, type TextStage } from '../text/json-text.ts';
+import { inTurns, rewriteJoints, rewriteLong, StreamRewriter, type Work } from '../text/stream-rewriter.ts';
 import { changedTexts } from './anonymise.ts';
-import { isConversation, rolesField, rolesMember } from './guarded-roles.ts';
-import { matchActionDefaults, matchActionFields, matchActionMembers, matchDecision } from './match-action.ts';
-import { cut } from './summary-text.ts';
-import { yesOrNo, yesOrNoField } from './yes-or-no.ts';
+import {
+  cut,
+  isConversation,
+  matchActionDefaults,
+  matchActionFields,
+  matchActionMembers,
+  matchDecision,
+  rolesField,
+  rolesMember,
+  yesOrNo,
+  yesOrNoField,
+} from './type-settings.ts';
 
 /** The rules of `string_replace`: one per line, `find => replace`; `#` begins a comment line. */
 const mostRules = 500;

@@ -1,13 +1,13 @@
 /** `tag_replace`: replaces `{{chancery.<tag>}}` in requests by facts of the request. */
 import { z } from 'zod';
-import { allowed } from '../guardrail-decision.ts';
 import {
+  allowed,
   type EvaluationContext,
   GuardrailConfigError,
   type GuardrailResult,
   type GuardrailType,
 } from '../guardrail-type.ts';
-import { rolesField, rolesMember } from './guarded-roles.ts';
+import { rolesField, rolesMember } from './type-settings.ts';
 
 const config = z.strictObject({
   roles: rolesMember(['system']),

@@ -9,7 +9,7 @@ import { filled, type JsonObject } from '../../../../providers/translate/json.ts
 import { ParallelReader } from '../../../../providers/translate/parallel-reader.ts';
 import type { TranslationRefusal } from '../../../../providers/translate/refusal.ts';
 import { providerType } from '../../../../providers/types.ts';
-import { completionIdOf } from '../../../chat/completion-id.ts';
+import { completionIdOf } from '../../../chat/chat-request.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { refusedInTranslation } from '../../../refusal.ts';

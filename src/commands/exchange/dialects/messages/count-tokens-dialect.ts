@@ -1,8 +1,7 @@
 /** `POST /v1/messages/count_tokens` where the provider can count: forwarded, and recorded like any request. */
 
 import type { JsonObject } from '../../../../providers/translate/json.ts';
-import { parseCountTokensRequest } from '../../../messages/messages-request.ts';
-import { estimateInputTokens } from '../../../messages/token-estimate.ts';
+import { estimateInputTokens, parseCountTokensRequest } from '../../../messages/messages-request.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { refusals } from '../../../refusal.ts';
 import { type ExchangeDialect, readWith } from '../../dialect.ts';

@@ -15,8 +15,7 @@ import {
 import { anthropicMessages, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../../../providers/types.ts';
-import { messageIdOf } from '../../../messages/message-id.ts';
-import { parseMessagesRequest } from '../../../messages/messages-request.ts';
+import { messageIdOf, parseMessagesRequest } from '../../../messages/messages-request.ts';
 import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';

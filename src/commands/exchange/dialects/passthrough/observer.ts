@@ -4,7 +4,7 @@ import type { Frame } from '../../../../providers/sse.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
-import { isPending } from '../../../responses/pending-response.ts';
+import { isPending } from '../../../responses/storable-response.ts';
 import type { AnswerObserver, FrameAnswer } from '../../relay.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);

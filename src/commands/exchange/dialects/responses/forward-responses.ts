@@ -3,8 +3,7 @@
  * References in the body are resolved as for the response itself.
  */
 import type { EventLog } from '../../../../events/log.ts';
-import type { ResponseArchive } from '../../../responses/archive.ts';
-import type { FindItem } from '../../../responses/found-item.ts';
+import type { FindItem, ResponseArchive } from '../../../responses/archive.ts';
 import type { Sight } from '../../../visibility.ts';
 import type { PlanInput } from '../../dialect.ts';
 import { loadEarlierTurns, turnsFor } from './earlier-turns.ts';

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
-import { isPending } from '../../../responses/pending-response.ts';
+import { isPending } from '../../../responses/storable-response.ts';
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 

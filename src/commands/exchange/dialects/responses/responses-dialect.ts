@@ -20,16 +20,22 @@ import { isRouteMissing } from '../../../model-request/forward-operations.ts';
 import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
-import type { ResponseArchive } from '../../../responses/archive.ts';
-import { withReferencedItems } from '../../../responses/chain.ts';
-import { type CreateResponseRequest, parseCreateResponse } from '../../../responses/create-request.ts';
-import type { FindItem, FoundItem } from '../../../responses/found-item.ts';
-import { replayed } from '../../../responses/history.ts';
+import {
+  type FindItem,
+  type FoundItem,
+  type ResponseArchive,
+  withReferencedItems,
+} from '../../../responses/archive.ts';
+import {
+  type CreateResponseRequest,
+  parseCreateResponse,
+  previousResponseOf,
+  responseIdOf,
+  responseShell,
+  type ShellFacts,
+} from '../../../responses/create-request.ts';
+import { replayed, truncatedInput } from '../../../responses/history.ts';
 import { storedInputItems } from '../../../responses/input-items.ts';
-import { previousResponseOf } from '../../../responses/previous-response.ts';
-import { responseIdOf } from '../../../responses/response-id.ts';
-import { responseShell, type ShellFacts } from '../../../responses/response-shell.ts';
-import { truncatedInput } from '../../../responses/truncate-input.ts';
 import { type Sight, seesEverything } from '../../../visibility.ts';
 import {
   type ExchangeDialect,

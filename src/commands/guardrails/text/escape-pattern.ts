@@ -1,4 +1,0 @@
-/** A pattern that matches exactly this text. */
-export function escapePattern(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
-}
