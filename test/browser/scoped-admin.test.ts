@@ -11,7 +11,7 @@ import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 const MOST_CONTROLS = 60;
 
 describeInChromium('an administrator of /team', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
   const openAsLead = () => dashboard.open({ key: dashboard.facts.keys.lead.value });
 
   /** An exchange inside of the subtree. */
