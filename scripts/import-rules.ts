@@ -82,7 +82,6 @@ const commandLayers = [
   'auxiliary-calls',
   'exchange/reissuing',
   'exchange',
-  'exchange/uploads',
   'exchange/record',
   'exchange/delivery',
   'exchange/attempts',

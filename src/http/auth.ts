@@ -8,7 +8,7 @@ import {
   whySecretNotAccepted,
 } from '../commands/access/key-directory.ts';
 import type { RefusedBecause } from '../commands/access/refused-access.ts';
-import type { Caller } from '../commands/model-request/caller.ts';
+import type { Caller } from '../commands/model-request/model-request.ts';
 import { refusals } from '../commands/refusal.ts';
 import { sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';

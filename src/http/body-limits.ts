@@ -1,5 +1,5 @@
 /** Limits of request bodies: of their size, and of the JSON in them. */
-import { READ_MEMBERS } from '../commands/model-request/parsed-request.ts';
+import { READ_MEMBERS } from '../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { type BodyBounds, jsonProblem } from '../json/body-scan.ts';
 

@@ -1,7 +1,6 @@
 /** The open exchanges, so that a stop can wait for them or end them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Client, EndReason } from '../commands/model-request/client.ts';
-import type { ModelRequest } from '../commands/model-request/model-request.ts';
+import type { Client, EndReason, ModelRequest } from '../commands/model-request/model-request.ts';
 import { noSessions, type Sessions } from '../commands/model-request/session.ts';
 import { refusals } from '../commands/refusal.ts';
 import { clientErrorFormatOf } from './client-error-format.ts';

@@ -1,7 +1,7 @@
 /** The exchange's client on a hijacked Node response, without further layers between exchange and socket. */
 import type { ServerResponse } from 'node:http';
-import type { Client, EndReason, StreamKeptOpen } from '../commands/model-request/client.ts';
-import { isEventStream } from '../commands/model-request/media-type.ts';
+import { isEventStream } from '../commands/model-request/answer-body.ts';
+import type { Client, EndReason, StreamKeptOpen } from '../commands/model-request/model-request.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import type { ClientErrorFormat } from './client-error-format.ts';
 import { isStillSending, refusalHeaders } from './errors.ts';

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isCredentialHeader } from '../commands/header-names.ts';
-import type { CallerKey } from '../commands/model-request/caller.ts';
+import type { CallerKey } from '../commands/model-request/model-request.ts';
 import { checkedRules, type TaggingRule } from '../commands/tagging/tagging.ts';
 
 /** Labels beyond these limits are dropped; the request is not refused. */

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Fastify from 'fastify';
 import { whyNotAdministrator } from '../commands/access/authority.ts';
-import type { Caller } from '../commands/model-request/caller.ts';
+import type { Caller } from '../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';

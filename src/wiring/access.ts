@@ -5,7 +5,7 @@ import { createAuthorizer, EffectiveModels } from '../commands/access/authorizer
 import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
 import type { ModelPolicies } from '../commands/access/model-access.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
-import type { Caller } from '../commands/model-request/caller.ts';
+import type { Caller } from '../commands/model-request/model-request.ts';
 import { declaredPolicies, policiesInForce } from '../commands/users/user-policy.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';

@@ -1,12 +1,11 @@
 /** Model requests in this gateway: the exchange pipeline, and the exchanges that run in it now. */
 import { AuxiliaryCalls, EmbeddingCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
-import type { ResumableExchange } from '../commands/exchange/background/resumable-exchange.ts';
+import type { ResumableExchange } from '../commands/exchange/background/background-response.ts';
 import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';
 import { resumeExchange, runExchange } from '../commands/exchange/pipeline/run-exchange.ts';
 import { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
-import type { Client } from '../commands/model-request/client.ts';
-import type { ModelRequest } from '../commands/model-request/model-request.ts';
+import type { Client, ModelRequest } from '../commands/model-request/model-request.ts';
 import { createSessions } from '../commands/model-request/session.ts';
 import type { Config } from '../config/config.ts';
 import { OpenExchanges } from '../http/open-exchanges.ts';

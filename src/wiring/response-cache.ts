@@ -1,7 +1,6 @@
 /** Wiring of the response cache. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type PurgeSelection, purgeCache } from '../commands/exchange/caching/purge-cache.ts';
-import { ResponseCache } from '../commands/exchange/caching/response-cache.ts';
+import { type PurgeSelection, purgeCache, ResponseCache } from '../commands/exchange/caching/response-cache.ts';
 import type { ReplayDependencies } from '../commands/exchange/record/replay-answer.ts';
 import type { Config } from '../config/config.ts';
 import type { EventContext, Position } from '../events/event.ts';

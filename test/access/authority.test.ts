@@ -11,7 +11,7 @@ import {
 } from '../../src/commands/access/authority.ts';
 import type { KnownKey } from '../../src/commands/access/key-directory.ts';
 import { covers, selectorList } from '../../src/commands/access/selector.ts';
-import type { Caller } from '../../src/commands/model-request/caller.ts';
+import type { Caller } from '../../src/commands/model-request/model-request.ts';
 import { sightOf } from '../../src/commands/visibility.ts';
 import type { Actor, UserPath } from '../../src/events/event.ts';
 

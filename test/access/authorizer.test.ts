@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createAuthorizer, decide, EffectiveModels, pathAndAbove } from '../../src/commands/access/authorizer.ts';
 import type { ModelPolicies } from '../../src/commands/access/model-access.ts';
-import type { CallerKey } from '../../src/commands/model-request/caller.ts';
+import type { CallerKey } from '../../src/commands/model-request/model-request.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { noModelPolicies } from '../support/nothing-configured.ts';
 

@@ -1,7 +1,7 @@
 /** Requests as admission gets them. */
 import type { AdmissionRequest } from '../../src/commands/model-request/admission.ts';
-import type { Target } from '../../src/commands/model-request/target.ts';
-import type { Units } from '../../src/commands/model-request/units.ts';
+import type { Target } from '../../src/commands/model-request/routing-types.ts';
+import type { Units } from '../../src/commands/model-request/usage.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 

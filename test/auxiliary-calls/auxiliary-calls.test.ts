@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { AuxiliaryCalls } from '../../src/commands/auxiliary-calls/auxiliary-calls.ts';
 import type { ModelCall } from '../../src/commands/guardrails/guardrail-type.ts';
-import type { Client } from '../../src/commands/model-request/client.ts';
+import type { Client } from '../../src/commands/model-request/model-request.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 
 const call = (change: Partial<ModelCall> = {}): ModelCall => ({

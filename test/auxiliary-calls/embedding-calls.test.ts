@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type EmbeddingCall, EmbeddingCalls } from '../../src/commands/auxiliary-calls/auxiliary-calls.ts';
-import type { Client } from '../../src/commands/model-request/client.ts';
-import type { ModelRequest } from '../../src/commands/model-request/model-request.ts';
+import type { Client, ModelRequest } from '../../src/commands/model-request/model-request.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 
 const call = (change: Partial<EmbeddingCall> = {}): EmbeddingCall => ({

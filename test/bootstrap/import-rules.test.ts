@@ -149,7 +149,7 @@ describe('the rules of imports', () => {
     ['src/commands/exchange/record/a.ts', '../pipeline/exchange.ts'],
     ['src/commands/exchange/dialect.ts', './dialects/chat/chat-dialect.ts'],
     ['src/commands/exchange/dialects/chat/a.ts', '../responses/responses-dialect.ts'],
-    ['src/commands/exchange/uploads/a.ts', '../../files/named-objects.ts'],
+    ['src/commands/exchange/record/a.ts', '../../files/named-objects.ts'],
   ])('%s may not import %s, which is in a higher layer', (from, specifier) => {
     const there = posix.join(posix.dirname(from), specifier);
     for (const statement of [`import { x } from '${specifier}';\n`, `import type { X } from '${specifier}';\n`]) {

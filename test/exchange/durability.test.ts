@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import type { ExchangeDialect } from '../../src/commands/exchange/dialect.ts';
-import { formDialect } from '../../src/commands/exchange/dialects/forward/form-dialect.ts';
-import { createForwardDialect } from '../../src/commands/exchange/dialects/forward/forward-dialect.ts';
-import { formEnd, partHead } from '../../src/commands/exchange/uploads/form-encoding.ts';
+import { formEnd, partHead } from '../../src/commands/exchange/dialects/forward/form.ts';
+import { createForwardDialect, formDialect } from '../../src/commands/exchange/dialects/forward/forward-dialect.ts';
 import type { ModelRequest } from '../../src/commands/model-request/model-request.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';

@@ -1,6 +1,6 @@
 /** One exchange with a real provider over a log whose appends a test holds back, and the client that gets its answer. */
 import { CircuitBreaker, CircuitBreakers } from '../../src/commands/exchange/attempts/circuit-breaker.ts';
-import type { LeftClient } from '../../src/commands/exchange/background/left-open.ts';
+import type { LeftClient } from '../../src/commands/exchange/background/open-exchange-tracker.ts';
 import { DetachedClients } from '../../src/commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../../src/commands/exchange/dialect.ts';
 import { createChatDialect } from '../../src/commands/exchange/dialects/chat/chat-dialect.ts';
@@ -8,8 +8,7 @@ import type { ExchangeDependencies } from '../../src/commands/exchange/pipeline/
 import { runExchange } from '../../src/commands/exchange/pipeline/run-exchange.ts';
 import { policyWithout } from '../../src/commands/exchange/policy.ts';
 import { type Admission, withoutLimits } from '../../src/commands/model-request/admission.ts';
-import type { Client, EndReason } from '../../src/commands/model-request/client.ts';
-import type { ModelRequest } from '../../src/commands/model-request/model-request.ts';
+import type { Client, EndReason, ModelRequest } from '../../src/commands/model-request/model-request.ts';
 import { oneTarget } from '../../src/commands/model-request/routing-types.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { everything } from '../../src/commands/visibility.ts';

@@ -216,7 +216,7 @@ const rules: Readonly<Record<string, string | undefined>> = {
 
 /** Appends to streams of the configuration without a decider. */
 const withoutDecider: Readonly<Record<string, string>> = {
-  'src/commands/exchange/caching/purge-cache.ts': 'compatible with every other change',
+  'src/commands/exchange/caching/response-cache.ts': 'compatible with every other change',
   'src/plugins/load-plugins.ts': 'what this gateway has loaded',
 };
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { adjustChatBody } from '../../src/providers/chat-adjustments.ts';
+import { adjustChatBody } from '../../src/commands/exchange/dialects/chat/chat-dialect.ts';
 import { providerType, providerTypes } from '../../src/providers/types.ts';
 
 const messages = [{ role: 'user', content: 'hi' }];

@@ -2,9 +2,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { ObservedMessage } from '../../src/commands/exchange/dialects/messages/observed-message.ts';
-import { MessagesObserver } from '../../src/commands/exchange/dialects/messages/observer.ts';
-import { MessagesWriter } from '../../src/commands/exchange/dialects/messages/writer.ts';
+import {
+  MessagesObserver,
+  MessagesWriter,
+  ObservedMessage,
+} from '../../src/commands/exchange/dialects/messages/answer.ts';
 import { unchangedRelay } from '../../src/commands/exchange/relay.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { messageFromChat } from '../../src/providers/translate/messages-to-chat/answer.ts';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, it } from 'vitest';
-import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/reader.ts';
-import { chatReader } from '../../src/commands/exchange/dialects/chat/upstream-chat.ts';
-import { ResponsesFromChatWriter } from '../../src/commands/exchange/dialects/responses/chat-writer.ts';
+import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/answer.ts';
+import { chatReader } from '../../src/commands/exchange/dialects/chat/chat-dialect.ts';
+import { ResponsesFromChatWriter } from '../../src/commands/exchange/dialects/responses/writer.ts';
 import { translatedRelay } from '../../src/commands/exchange/relay.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';

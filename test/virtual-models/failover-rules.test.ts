@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { RefusedTarget } from '../../src/commands/model-request/failed-target.ts';
+import type { RefusedTarget } from '../../src/commands/model-request/routing-types.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { defaultPhrases, FailoverRules } from '../../src/commands/virtual-models/router.ts';
 

@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ModelAccess } from '../../src/commands/access/model-access.ts';
-import type { RefusedTarget } from '../../src/commands/model-request/failed-target.ts';
-import type { Route, RouteRequest } from '../../src/commands/model-request/routing-types.ts';
-import type { Target } from '../../src/commands/model-request/target.ts';
+import type { RefusedTarget, Route, RouteRequest, Target } from '../../src/commands/model-request/routing-types.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallbacks.ts';
 import { createRouter, defaultPhrases, type RouterOptions } from '../../src/commands/virtual-models/router.ts';

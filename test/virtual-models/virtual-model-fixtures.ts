@@ -1,5 +1,5 @@
 /** Virtual models, and their surroundings, for tests that need no gateway. */
-import type { Target } from '../../src/commands/model-request/target.ts';
+import type { Target } from '../../src/commands/model-request/routing-types.ts';
 import type { VirtualModelContext } from '../../src/commands/virtual-models/decider.ts';
 import type { VirtualModel, VirtualTarget } from '../../src/commands/virtual-models/virtual-model.ts';
 

@@ -4,7 +4,7 @@
  * setting of a higher one.
  */
 import type { Actor, UserPath } from '../../events/event.ts';
-import type { Caller } from '../model-request/caller.ts';
+import type { Caller } from '../model-request/model-request.ts';
 import { subtreeOf } from '../visibility.ts';
 import type { KeyDirectory } from './key-directory.ts';
 

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { UserPath } from '../../events/event.ts';
-import type { CallerKey } from '../model-request/caller.ts';
+import type { CallerKey } from '../model-request/model-request.ts';
 import type { Denial, ModelAccess, ModelCaller, ModelPolicies } from './model-access.ts';
 import { type SelectorList, selectorList } from './selector.ts';
 

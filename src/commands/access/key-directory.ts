@@ -2,7 +2,7 @@
 
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Actor, UserPath } from '../../events/event.ts';
-import type { CallerKey } from '../model-request/caller.ts';
+import type { CallerKey } from '../model-request/model-request.ts';
 import { type Owner, type Sight, sightOf } from '../visibility.ts';
 
 export interface KnownKey extends CallerKey {

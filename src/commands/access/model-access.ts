@@ -1,7 +1,7 @@
 /** Which callers may use which models. Routing, listings and everything else that names a model use it. */
 
 import type { UserPath } from '../../events/event.ts';
-import type { Caller } from '../model-request/caller.ts';
+import type { Caller } from '../model-request/model-request.ts';
 
 /** The parts of a caller that decide access. */
 export type ModelCaller = Pick<Caller, 'userPath' | 'key' | 'origin'>;

@@ -4,7 +4,7 @@
  */
 import { foldedName } from '../../json/body-scan.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import { boundOfAnswers, boundOfOutput, callsFor, otherLimitsAbove } from '../model-request/token-estimate.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import { reportsCost } from '../pricing/cost-of-usage.ts';

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import type { AdmissionRequest, Charge, EarlierTokens } from '../model-request/admission.ts';
 import { forwardOperations, requestedUnits } from '../model-request/forward-operations.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import {
   boundOfAnswers,
   callsFor,

@@ -1,4 +1,4 @@
-import type { EstimatedTokens } from '../model-request/units.ts';
+import type { EstimatedTokens } from '../model-request/usage.ts';
 
 /**
  * The tokens that rate limits count: the estimate where there is one, else the reported number; null when it is

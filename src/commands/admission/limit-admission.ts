@@ -9,8 +9,8 @@ import {
   type ReservationOnLog,
   type Ticket,
 } from '../model-request/admission.ts';
-import type { Caller } from '../model-request/caller.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Caller } from '../model-request/model-request.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import type { TokenUsage } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
 import { mayReadAmounts, type SightedKey } from '../visibility.ts';

@@ -5,8 +5,8 @@
  */
 import { LRUCache } from 'lru-cache';
 import { pathsAbove } from '../../events/user-path.ts';
-import type { Caller } from '../model-request/caller.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Caller } from '../model-request/model-request.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { auditRead } from '../../events/catalogue/audit.ts';
 import { type EventContext, idOf, type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
-import type { Caller } from '../model-request/caller.ts';
+import type { Caller } from '../model-request/model-request.ts';
 import { refusals } from '../refusal.ts';
 import { ownerOf } from '../visibility.ts';
 

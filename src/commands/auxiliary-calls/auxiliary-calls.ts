@@ -6,9 +6,8 @@
 import type { UserPath } from '../../events/event.ts';
 import { isObject } from '../../json/is-object.ts';
 import { type ModelAnswer, type ModelCall, ModelCallFailed } from '../guardrails/guardrail-type.ts';
-import type { Client, EndReason } from '../model-request/client.ts';
-import type { ModelRequest } from '../model-request/model-request.ts';
-import { parseChunk } from '../model-request/parse-chunk.ts';
+import { parseChunk } from '../model-request/answer-body.ts';
+import type { Client, EndReason, ModelRequest } from '../model-request/model-request.ts';
 import { Refusal } from '../refusal.ts';
 import { everything } from '../visibility.ts';
 

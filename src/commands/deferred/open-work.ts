@@ -1,6 +1,6 @@
 /** Work that a provider continues after its answer, as recorded in the log. A projection implements it. */
 import type { Actor, UserPath } from '../../events/event.ts';
-import type { WorkPart } from '../model-request/deferred-work.ts';
+import type { WorkPart } from '../model-request/usage.ts';
 
 export interface OpenWork {
   /** Id of the exchange that started it. */

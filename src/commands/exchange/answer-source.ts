@@ -2,8 +2,8 @@
 import type { z } from 'zod';
 import type { usageRecorded } from '../../events/catalogue/exchange.ts';
 import type { Ticket } from '../model-request/admission.ts';
-import type { ParsedRequest } from '../model-request/parsed-request.ts';
-import type { Target } from '../model-request/target.ts';
+import type { ParsedRequest } from '../model-request/model-request.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import type { Refusal } from '../refusal.ts';
 import type { PastAttempt } from './dialect.ts';
 import type { CallResult, Outcome } from './plan.ts';

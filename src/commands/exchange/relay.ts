@@ -4,11 +4,9 @@
  */
 import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
-import type { DeferredWork } from '../model-request/deferred-work.ts';
-import { type Answering, redacted } from '../model-request/redacted.ts';
-import { refusalFromUpstream } from '../model-request/refusal-from-upstream.ts';
-import type { EarlyEnd } from '../model-request/stream-refusals.ts';
-import type { TokenUsage } from '../model-request/usage.ts';
+import { type Answering, redacted } from '../model-request/answer-body.ts';
+import { type EarlyEnd, refusalFromUpstream } from '../model-request/upstream-refusals.ts';
+import type { DeferredWork, TokenUsage } from '../model-request/usage.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { StorableResponse } from '../responses/storable-response.ts';
 

@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod';
 import type { pluginApplied } from '../../events/catalogue/plugin.ts';
-import type { ParsedRequest } from '../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../model-request/model-request.ts';
 
 interface PluginRequest {
   /** For example `/v1/chat/completions`. */

@@ -2,8 +2,7 @@
 import type { Provider } from '../../providers/provider.ts';
 import type { ModelAccess, ModelCaller } from '../access/model-access.ts';
 import { notServed } from '../model-request/forward-operations.ts';
-import type { Reach } from '../model-request/routing-types.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Reach, Target } from '../model-request/routing-types.ts';
 import { batches, files, type ObjectKind } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
 

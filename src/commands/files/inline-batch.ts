@@ -8,7 +8,7 @@ import { parseExactly } from '../../json/exact-json.ts';
 import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
-import { formEnd, PART_END, partHead } from '../exchange/uploads/form-encoding.ts';
+import { formEnd, PART_END, partHead } from '../exchange/dialects/forward/form.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
 import { askProvider } from '../provider-objects/ask-provider.ts';
 import { batches, files, isObjectId, trackingWrite } from '../provider-objects/tracked.ts';

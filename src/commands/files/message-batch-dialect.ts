@@ -8,12 +8,12 @@ import { chatRequestFromMessages } from '../../providers/translate/messages-to-c
 import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../providers/types.ts';
 import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
-import { upstreamChat } from '../exchange/dialects/chat/upstream-chat.ts';
+import { upstreamChat } from '../exchange/dialects/chat/chat-dialect.ts';
 import { jsonHeaders } from '../exchange/dialects/forward/forward-dialect.ts';
 import { anthropicHeaders, nativeBody } from '../exchange/dialects/messages/messages-dialect.ts';
 import { parseMessagesRequest } from '../messages/messages-request.ts';
-import type { WorkPart } from '../model-request/deferred-work.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Target } from '../model-request/routing-types.ts';
+import type { WorkPart } from '../model-request/usage.ts';
 import { batchKindOf, messageBatches } from '../provider-objects/tracked.ts';
 import { Refusal, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';

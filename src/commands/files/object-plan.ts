@@ -6,10 +6,9 @@ import type { PlanInput } from '../exchange/dialect.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
 import type { ForwardPlan } from '../exchange/plan.ts';
 import { type AnswerEnd, type AnswerObserver, type Relay, unchangedRelay } from '../exchange/relay.ts';
-import type { DeferredWork } from '../model-request/deferred-work.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
-import type { ReadResult } from '../model-request/parsed-request.ts';
-import { unknownUsage } from '../model-request/usage.ts';
+import type { ReadResult } from '../model-request/model-request.ts';
+import { type DeferredWork, unknownUsage } from '../model-request/usage.ts';
 import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from '../provider-objects/tracked.ts';
 
 export function noModelRequest(json: Record<string, unknown>, provider: string | undefined): ReadResult {

@@ -10,11 +10,11 @@ import { isNamedOnly } from '../../providers/translate/responses-to-chat/item-re
 import type { BatchLineForecast } from '../admission/cost-forecast.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
-import type { WorkPart } from '../model-request/deferred-work.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
-import { READ_MEMBERS } from '../model-request/parsed-request.ts';
+import { READ_MEMBERS } from '../model-request/model-request.ts';
 import { referencesIn } from '../model-request/references.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Target } from '../model-request/routing-types.ts';
+import type { WorkPart } from '../model-request/usage.ts';
 import { askProvider, contentPath, type FileQuestion, readLines } from '../provider-objects/ask-provider.ts';
 import {
   batches,

@@ -1,11 +1,9 @@
 /** Admission of a request by budgets and rate limits, decided from memory. */
 import type { Position } from '../../events/event.ts';
 import type { Refusal } from '../refusal.ts';
-import type { Caller } from './caller.ts';
-import type { ParsedRequest } from './parsed-request.ts';
-import type { Target } from './target.ts';
-import type { EstimatedTokens, Units } from './units.ts';
-import type { TokenUsage } from './usage.ts';
+import type { Caller, ParsedRequest } from './model-request.ts';
+import type { Target } from './routing-types.ts';
+import type { EstimatedTokens, TokenUsage, Units } from './usage.ts';
 
 export interface AdmissionRequest {
   readonly caller: Pick<Caller, 'userPath' | 'key' | 'origin'>;

@@ -1,7 +1,7 @@
 /** The model endpoints that are forwarded unchanged, one row each. */
 import type { Family } from '../../providers/provider.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import type { Units } from './units.ts';
+import type { Units } from './usage.ts';
 
 /** The route, here and in the provider's OpenAI API. */
 export type ForwardEndpoint =

@@ -1,4 +1,11 @@
-import type { Caller } from './caller.ts';
+/** A model request as it arrives: its caller, its client, and its body, parsed once. */
+
+import { isUtf8 } from 'node:buffer';
+import type { UserPath } from '../../events/event.ts';
+import { parseExactly } from '../../json/exact-json.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import type { Sight } from '../visibility.ts';
+import { OUTPUT_LIMITS } from './token-estimate.ts';
 
 /** A model request as it was received, before its body is read. */
 export interface ModelRequest {
@@ -23,4 +30,131 @@ export interface ModelRequest {
   readonly body: Buffer;
   /** Replaces `body` when it is too large to be read whole. Only a passthrough takes it. */
   readonly bodyPieces?: AsyncIterable<Buffer>;
+}
+
+/** The caller of a request and its rights. Determined by authentication, before the exchange begins. */
+export interface Caller {
+  readonly actor: 'master' | 'system' | `key:${string}`;
+  readonly userPath?: UserPath | undefined;
+  readonly authMethod: 'master_key' | 'api_key' | 'no_key';
+  /** Which stored objects the caller sees. */
+  readonly sight: Sight;
+  /** The settings of a managed key; undefined for the master key, and where no key is required. */
+  readonly key?: CallerKey | undefined;
+  /** Hash of the managed key's secret that was sent: of two accepted secrets, one expires earlier. */
+  readonly secretHash?: string | undefined;
+  /** Whether a rotation has replaced that secret: during its grace period it is not accepted for administration. */
+  readonly hasPreviousSecret?: boolean;
+  /**
+   * `plugin`: the gateway calls a model itself, for a guardrail or the semantic cache. Guardrails do not run for the call, and what restricts
+   * clients to models does not restrict it, because an administrator chose its model.
+   */
+  readonly origin?: 'plugin';
+}
+
+export interface CallerKey {
+  readonly id: string;
+  /** The path the key is bound to. It is then the caller's `userPath`, and the subtree that the key administers. */
+  readonly userPath: UserPath | undefined;
+  readonly dashboardAccess: boolean;
+  /** Canonical selectors; empty: the key itself restricts nothing. */
+  readonly allowedModels: readonly string[];
+  readonly labels: readonly string[];
+}
+
+/** By what a circuit breaker tells callers apart: the managed key, else the user path. */
+export function callerName({ key, userPath }: Pick<Caller, 'key' | 'userPath'>): string {
+  return key?.id ?? userPath ?? '';
+}
+
+// The client of an exchange. The HTTP side implements it.
+
+/** Why the exchange has to end early: the reason of the `ended` signal. */
+export type EndReason = 'client_gone' | 'gateway_stopping' | 'cancelled';
+
+export interface StreamKeptOpen {
+  readonly headers: Record<string, string>;
+  /** The end of a stream without an answer; undefined when its dialect has none. */
+  failure(refusal: Refusal): Uint8Array | undefined;
+}
+
+export interface Client {
+  /** Aborted, with an `EndReason`, when no client waits for the answer any more or the gateway must stop. */
+  readonly ended: AbortSignal;
+  /** Sends the whole answer. */
+  answer(status: number, headers: Record<string, string>, body: Uint8Array): void;
+  /** Sends an error: as the answer, at the end of a stream kept open, or, when an answer has begun, by cutting it off. */
+  refuse(refusal: Refusal, headers: Record<string, string>): void;
+  /** Whether `begin` was called. */
+  readonly begun: boolean;
+  /**
+   * Sends comments of an event stream before an answer has begun. The head of the stream is sent before the first of
+   * them; `begin` and `refuse` may still follow.
+   */
+  keepOpen(comments: Uint8Array, stream: StreamKeptOpen): void;
+  /** Whether the client got the head of an event stream by `keepOpen`. */
+  readonly isKeptOpen: boolean;
+  /** Begins an answer whose bytes follow. */
+  begin(status: number, headers: Record<string, string>): void;
+  /**
+   * Sends one piece of the answer. Returns a promise when the client reads too slowly; it resolves when the client
+   * has caught up, and the exchange reads nothing more from the provider until then.
+   */
+  write(bytes: Uint8Array): Promise<void> | undefined;
+  end(): void;
+}
+
+// The body of a model request, as its dialect reads it.
+
+/** The provider that a refused request named. */
+interface ProviderName {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** A request body, parsed once. */
+export interface ParsedRequest {
+  /** The selector as the client wrote it; empty when no model is called. */
+  readonly model: string;
+  /** The routing hint in the body's `provider` member. */
+  readonly provider: string | undefined;
+  readonly stream: boolean;
+  readonly json: Record<string, unknown>;
+}
+
+/**
+ * Members of requests that name what is called, its input, or an object, or that decide what it costs. A body with one of
+ * them in another spelling is not passed on: some servers ignore the case of names.
+ */
+export const READ_MEMBERS: ReadonlySet<string> = new Set([
+  ...['model', 'provider', 'stream', 'messages', 'input', 'instructions', 'system', 'prompt', 'suffix', 'metadata'],
+  ...['tools', 'tool_choice', 'functions', 'response_format', 'text', 'reasoning', 'thinking', 'modalities', 'audio'],
+  ...['background', 'store', 'previous_response_id', 'conversation', 'container', 'service_tier', 'web_search_options'],
+  ...['n', 'best_of', 'options', 'min_tokens', 'max_tool_calls', ...OUTPUT_LIMITS],
+]);
+
+export type ReadResult =
+  | { readonly ok: true; readonly parsedRequest: ParsedRequest }
+  | {
+      readonly ok: false;
+      readonly refusal: Refusal;
+      /** What is known of the request, to be recorded with the refusal. */
+      readonly known?: { readonly parsedRequest: ParsedRequest; readonly provider: ProviderName | undefined };
+    };
+
+interface JsonReader {
+  read(json: unknown): ReadResult;
+}
+
+/** Reads a body that is one JSON text, with its dialect. */
+export function readJson(dialect: JsonReader, body: Buffer): ReadResult {
+  if (!isUtf8(body)) return { ok: false, refusal: refusals.malformedJson('it is not valid UTF-8') };
+  let json: unknown;
+  try {
+    json = parseExactly(body.toString());
+  } catch (error) {
+    const detail = body.length === 0 ? 'it is empty' : error instanceof Error ? error.message : 'it cannot be read';
+    return { ok: false, refusal: refusals.malformedJson(detail) };
+  }
+  return dialect.read(json);
 }

@@ -1,7 +1,33 @@
 /** Routing by model: one target, or several in the order in which they are called. */
-import type { Caller } from './caller.ts';
-import type { RefusedTarget } from './failed-target.ts';
-import type { Target } from './target.ts';
+import type { FailureKind, Provider } from '../../providers/provider.ts';
+import type { Refusal } from '../refusal.ts';
+import type { Caller } from './model-request.ts';
+
+/** A provider with one of its models. */
+export interface Target {
+  readonly provider: Provider;
+  /** The provider's own id of the model; empty when no model is called. */
+  readonly model: string;
+}
+
+/** The result of the attempts with one target, when none gave an answer. */
+export interface RefusedTarget {
+  readonly kind: 'refused';
+  readonly refusal: Refusal;
+  readonly attempts: number;
+  /** Set when the provider is not at fault. */
+  readonly reason?: 'upload_failed' | 'budget_exceeded';
+  /** The provider's last status; undefined when it gave none or was not called. */
+  readonly status?: number | undefined;
+  /** How the call failed; undefined when the provider gave a status or was not called. */
+  readonly failure?: FailureKind | undefined;
+  /** The provider answered, but the answer is malformed. */
+  readonly isMalformed?: boolean;
+  /** The gateway has called this target more than once for the same request. */
+  readonly isRetried?: boolean;
+  /** The request cannot be repeated: its body arrived in pieces that are not kept. */
+  readonly spent?: boolean;
+}
 
 export interface RouteRequest {
   /** The selector as the client wrote it. */

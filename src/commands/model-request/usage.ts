@@ -153,3 +153,31 @@ const MAX_COUNT = 1e12;
 function count(value: unknown): number | null {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT ? value : null;
 }
+
+/** Tokens counted by the gateway when a provider did not report them. */
+export interface EstimatedTokens {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** The units of a request that are not tokens. */
+export interface Units {
+  /** Characters of text to be spoken. */
+  readonly inputCharacters?: number | undefined;
+  readonly outputImages?: number | undefined;
+}
+
+/** Work that a provider continues after its answer; its cost is known when it is over. */
+export interface DeferredWork {
+  readonly kind: 'response' | 'batch';
+  /** The provider's own id of the work. */
+  readonly id: string;
+  /** For a batch whose input was read: the work per model. */
+  readonly parts?: readonly WorkPart[] | undefined;
+}
+
+/** The part of such work for one model. */
+export interface WorkPart extends EstimatedTokens {
+  readonly model: string;
+  readonly answers: number;
+}

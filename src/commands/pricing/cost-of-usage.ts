@@ -4,8 +4,7 @@
  * by at most half a nano-dollar per side.
  */
 import { isObject } from '../../json/is-object.ts';
-import type { Units } from '../model-request/units.ts';
-import { contradictionIn, hasNoOutput, type TokenUsage } from '../model-request/usage.ts';
+import { contradictionIn, hasNoOutput, type TokenUsage, type Units } from '../model-request/usage.ts';
 import type { Band, Price, Rates } from './model-pricing.ts';
 import type { PricedUsage, UsageCost } from './pricing.ts';
 

@@ -3,8 +3,7 @@
  * Answers from memory; a price is computed once, and again after a change of the overrides.
  */
 import { LRUCache } from 'lru-cache';
-import type { EstimatedTokens } from '../model-request/units.ts';
-import { type TokenUsage, withThinking } from '../model-request/usage.ts';
+import { type EstimatedTokens, type TokenUsage, withThinking } from '../model-request/usage.ts';
 import { costAt, reportedCost } from './cost-of-usage.ts';
 import { type ModelPricing, type Price, type PriceLayer, priceOf } from './model-pricing.ts';
 import type { ModelPrices, ModelRates, PricedUsage, Pricing, ShownPrice, UsageCost } from './pricing.ts';

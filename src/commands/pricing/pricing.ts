@@ -1,6 +1,5 @@
 /** The cost of usage. Computed once at the end of every exchange, from memory. */
-import type { EstimatedTokens, Units } from '../model-request/units.ts';
-import type { TokenUsage } from '../model-request/usage.ts';
+import type { EstimatedTokens, TokenUsage, Units } from '../model-request/usage.ts';
 
 export interface PricedUsage {
   readonly provider: string;

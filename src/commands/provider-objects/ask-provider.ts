@@ -3,8 +3,8 @@ import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../providers/provider.ts';
 import { type MappedError, mapUpstreamError } from '../../providers/upstream-error.ts';
-import { credentialsRefused, refusalFromFailure, refusalFromUpstream } from '../model-request/refusal-from-upstream.ts';
-import { errorBody } from '../model-request/whole-body.ts';
+import { errorBody } from '../model-request/answer-body.ts';
+import { credentialsRefused, refusalFromFailure, refusalFromUpstream } from '../model-request/upstream-refusals.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { files, messageBatches, type ObjectKind } from './tracked.ts';
 

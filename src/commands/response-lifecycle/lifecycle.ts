@@ -10,10 +10,10 @@ import type { ResponseStatus } from '../../providers/translate/chat-to-responses
 import { type KeyDirectory, recordedCaller } from '../access/key-directory.ts';
 import type { ModelAccess, ModelCaller } from '../access/model-access.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
-import { cancellationStream } from '../exchange/background/left-open.ts';
+import { cancellationStream } from '../exchange/background/open-exchange-tracker.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/record/end-events.ts';
 import type { Dialects } from '../exchange/record/read-exchange.ts';
-import { isEventStream } from '../model-request/media-type.ts';
+import { isEventStream } from '../model-request/answer-body.ts';
 import { askProvider, objectIn, type ProviderObjectRequest, replyTo } from '../provider-objects/ask-provider.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';

@@ -3,7 +3,7 @@ import { isObject } from '../../json/is-object.ts';
 import type { ResponseShell, ResponseStatus } from '../../providers/translate/chat-to-responses/response-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import type { Refused } from '../../providers/translate/refusal.ts';
-import type { ParsedRequest } from '../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../model-request/model-request.ts';
 import { type Accepted, checkRequest } from '../request-check.ts';
 
 const text = z.string().nullish();

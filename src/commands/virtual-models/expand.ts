@@ -4,7 +4,7 @@
  */
 
 import type { ModelAccess, ModelCaller, VisibleModels } from '../access/model-access.ts';
-import type { Target } from '../model-request/target.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import type { VirtualModelDirectory } from './directory.ts';
 import { chainedName, isFor, MAX_DEPTH, type VirtualModel, type VirtualTarget } from './virtual-model.ts';
 

@@ -2,8 +2,8 @@
 import type { UserPath } from '../../events/event.ts';
 import { type AccessStep, decide, type Policies } from '../access/authorizer.ts';
 import { whyNotAccepted } from '../access/key-directory.ts';
-import type { CallerKey } from '../model-request/caller.ts';
-import type { Target } from '../model-request/target.ts';
+import type { CallerKey } from '../model-request/model-request.ts';
+import type { Target } from '../model-request/routing-types.ts';
 import { expand } from './expand.ts';
 import { isFor, type VirtualModel } from './virtual-model.ts';
 

@@ -1,20 +1,20 @@
 /** Routes a request by the virtual models in force, to targets that the caller may use. */
 import type { Denial, ModelAccess } from '../access/model-access.ts';
 import type { Admission } from '../model-request/admission.ts';
-import { callerName } from '../model-request/caller.ts';
-import type { RefusedTarget } from '../model-request/failed-target.ts';
-import { CREDENTIALS_REFUSED } from '../model-request/refusal-from-upstream.ts';
+import { callerName } from '../model-request/model-request.ts';
 import {
   type ModelDirectory,
   oneTarget,
   type Reach,
   type ReachRequest,
+  type RefusedTarget,
   type Route,
   type RouteRequest,
   type Router,
   type Selection,
+  type Target,
 } from '../model-request/routing-types.ts';
-import type { Target } from '../model-request/target.ts';
+import { CREDENTIALS_REFUSED } from '../model-request/upstream-refusals.ts';
 import { refusals } from '../refusal.ts';
 import { Balance, type Balanced, type PriceOf } from './balance.ts';
 import type { VirtualModelDirectory } from './directory.ts';

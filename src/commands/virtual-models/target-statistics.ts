@@ -1,5 +1,5 @@
 /** The share of failed calls of models in the last minute. */
-import type { Target } from '../model-request/target.ts';
+import type { Target } from '../model-request/routing-types.ts';
 
 /** Milliseconds for which a call counts. */
 const ERROR_WINDOW_MS = 60_000;

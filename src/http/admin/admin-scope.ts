@@ -4,7 +4,7 @@
  */
 import type { FastifyRequest } from 'fastify';
 import { whyNotAdministrator } from '../../commands/access/authority.ts';
-import type { Caller } from '../../commands/model-request/caller.ts';
+import type { Caller } from '../../commands/model-request/model-request.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';

@@ -1,6 +1,6 @@
 /** `POST /admin/cache/purge`: removes answers from the response cache. */
 import { z } from 'zod';
-import type { PurgeSelection } from '../../commands/exchange/caching/purge-cache.ts';
+import type { PurgeSelection } from '../../commands/exchange/caching/response-cache.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { EventContext, UserPath } from '../../events/event.ts';
 import { scopedAdmin } from '../api/declare.ts';

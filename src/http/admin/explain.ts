@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { UserLists } from '../../commands/access/authorizer.ts';
 import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
-import type { Target } from '../../commands/model-request/target.ts';
+import type { Target } from '../../commands/model-request/routing-types.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { type DeclaredPolicies, userStream } from '../../commands/users/user-policy.ts';
 import { virtualModelStream } from '../../commands/virtual-models/decider.ts';

@@ -10,7 +10,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { Caller } from '../../commands/model-request/caller.ts';
+import type { Caller } from '../../commands/model-request/model-request.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type Position, streamName, type UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';

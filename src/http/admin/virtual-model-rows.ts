@@ -1,7 +1,7 @@
 /** Virtual models and access policies as rows of the admin API. */
 import { z } from 'zod';
 import { parseSelector } from '../../commands/access/selector.ts';
-import type { Target } from '../../commands/model-request/target.ts';
+import type { Target } from '../../commands/model-request/routing-types.ts';
 import {
   type DeclaredVirtualModels,
   type StoredVirtualModels,

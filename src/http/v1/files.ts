@@ -20,9 +20,7 @@ import {
   type ObjectRequest,
   retrieveObject,
 } from '../../commands/files/stored-objects.ts';
-import type { Caller } from '../../commands/model-request/caller.ts';
-import type { Client } from '../../commands/model-request/client.ts';
-import type { ModelRequest } from '../../commands/model-request/model-request.ts';
+import type { Caller, Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { batches, files, type ObjectKind } from '../../commands/provider-objects/tracked.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey, exchangeRoute } from '../api/declare.ts';

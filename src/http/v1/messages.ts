@@ -1,13 +1,9 @@
 /** `POST /v1/messages/count_tokens`. `POST /v1/messages` is a model route like the others. */
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import { estimatedCount } from '../../commands/exchange/dialects/messages/count-tokens.ts';
-import { countTokensDialect } from '../../commands/exchange/dialects/messages/count-tokens-dialect.ts';
+import { countTokensDialect, estimatedCount } from '../../commands/exchange/dialects/messages/messages-dialect.ts';
 import { countTokensRequestSchema } from '../../commands/messages/messages-request.ts';
-import type { Caller } from '../../commands/model-request/caller.ts';
-import type { Client } from '../../commands/model-request/client.ts';
-import type { ModelRequest } from '../../commands/model-request/model-request.ts';
-import type { Reach } from '../../commands/model-request/routing-types.ts';
-import type { Target } from '../../commands/model-request/target.ts';
+import type { Caller, Client, ModelRequest } from '../../commands/model-request/model-request.ts';
+import type { Reach, Target } from '../../commands/model-request/routing-types.ts';
 import * as answers from '../answer-schemas.ts';
 import { exchangeRoute } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';

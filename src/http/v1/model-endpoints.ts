@@ -2,15 +2,15 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import { type FormOptions, formDialect } from '../../commands/exchange/dialects/forward/form-dialect.ts';
 import {
   createForwardDialect,
+  type FormOptions,
   type ForwardOptions,
+  formDialect,
   forwardRequestSchema,
 } from '../../commands/exchange/dialects/forward/forward-dialect.ts';
-import type { Client } from '../../commands/model-request/client.ts';
 import { type ForwardOperation, forwardOperations } from '../../commands/model-request/forward-operations.ts';
-import type { ModelRequest } from '../../commands/model-request/model-request.ts';
+import type { Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { exchangeRoute } from '../api/declare.ts';
 import { mediaAnswer, type Routes } from '../api/route-schema.ts';
 import { decodedStream } from '../content-encoding.ts';

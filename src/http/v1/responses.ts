@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { Heartbeat } from '../../commands/exchange/delivery/relay-stream.ts';
-import type { Client } from '../../commands/model-request/client.ts';
+import type { Client } from '../../commands/model-request/model-request.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { EventStream } from '../../commands/response-lifecycle/lifecycle.ts';
 import * as lifecycle from '../../commands/response-lifecycle/lifecycle.ts';

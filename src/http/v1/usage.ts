@@ -1,7 +1,7 @@
 /** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
 import { z } from 'zod';
 import { usdOf } from '../../commands/budgets/budget.ts';
-import type { Caller } from '../../commands/model-request/caller.ts';
+import type { Caller } from '../../commands/model-request/model-request.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';

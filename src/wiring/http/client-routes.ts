@@ -2,7 +2,7 @@
 import { type ModelAccess, visibleModels } from '../../commands/access/model-access.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { RecoveryDependencies } from '../../commands/exchange/background/recover-exchanges.ts';
-import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/forward-responses.ts';
+import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/responses-dialect.ts';
 import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';

@@ -2,14 +2,13 @@
  * Exchanges without an end in the log: those that this gateway has inherited are closed or resumed, its own are tracked.
  */
 import type { Logger } from 'pino';
-import { InheritedExchanges } from '../../commands/exchange/background/inherited-exchanges.ts';
-import { OpenExchangeTracker } from '../../commands/exchange/background/open-exchange-tracker.ts';
+import type { ResumableExchange } from '../../commands/exchange/background/background-response.ts';
+import { InheritedExchanges, OpenExchangeTracker } from '../../commands/exchange/background/open-exchange-tracker.ts';
 import {
   type RecoveryDependencies,
   recoverExchanges,
   resumableExchange,
 } from '../../commands/exchange/background/recover-exchanges.ts';
-import type { ResumableExchange } from '../../commands/exchange/background/resumable-exchange.ts';
 import type { RecordedExchange } from '../../commands/exchange/record/read-exchange.ts';
 import type { StreamName } from '../../events/event.ts';
 import { type InFlight, openExchanges } from '../../projections/in-flight.ts';

@@ -1,15 +1,13 @@
 /** Reads the answer of a provider that speaks the Messages API, as events of that API. */
 
-import { ObservedMessage } from '../../../src/commands/exchange/dialects/messages/observed-message.ts';
-import { messagesFailureOf } from '../../../src/commands/exchange/dialects/messages/stream-failure.ts';
+import { messagesFailureOf, ObservedMessage } from '../../../src/commands/exchange/dialects/messages/answer.ts';
 import {
   type AnswerReader,
   type FrameEvents,
   unreadableEvent,
   withoutEvents,
 } from '../../../src/commands/exchange/relay.ts';
-import { parseChunk } from '../../../src/commands/model-request/parse-chunk.ts';
-import type { Answering } from '../../../src/commands/model-request/redacted.ts';
+import { type Answering, parseChunk } from '../../../src/commands/model-request/answer-body.ts';
 import type { TokenUsage } from '../../../src/commands/model-request/usage.ts';
 import { isObject } from '../../../src/json/is-object.ts';
 import type { Frame } from '../../../src/providers/sse.ts';

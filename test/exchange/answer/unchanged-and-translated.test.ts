@@ -2,21 +2,26 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ObservedCompletion } from '../../../src/commands/exchange/dialects/chat/observed-completion.ts';
-import { ChatObserver } from '../../../src/commands/exchange/dialects/chat/observer.ts';
-import { ChatAnswerReader } from '../../../src/commands/exchange/dialects/chat/reader.ts';
-import { chatReader } from '../../../src/commands/exchange/dialects/chat/upstream-chat.ts';
-import { ChatWriter } from '../../../src/commands/exchange/dialects/chat/writer.ts';
-import { ObservedMessage } from '../../../src/commands/exchange/dialects/messages/observed-message.ts';
-import { MessagesObserver } from '../../../src/commands/exchange/dialects/messages/observer.ts';
-import { MessagesWriter } from '../../../src/commands/exchange/dialects/messages/writer.ts';
-import { ObservedResponse } from '../../../src/commands/exchange/dialects/responses/observed-response.ts';
-import { ResponsesObserver } from '../../../src/commands/exchange/dialects/responses/observer.ts';
-import { ResponsesReader } from '../../../src/commands/exchange/dialects/responses/reader.ts';
-import { ResponseFacts } from '../../../src/commands/exchange/dialects/responses/response-facts.ts';
-import { ResponsesWriter } from '../../../src/commands/exchange/dialects/responses/writer.ts';
+import {
+  ChatAnswerReader,
+  ChatObserver,
+  ChatWriter,
+  ObservedCompletion,
+} from '../../../src/commands/exchange/dialects/chat/answer.ts';
+import { chatReader } from '../../../src/commands/exchange/dialects/chat/chat-dialect.ts';
+import {
+  MessagesObserver,
+  MessagesWriter,
+  ObservedMessage,
+} from '../../../src/commands/exchange/dialects/messages/answer.ts';
+import {
+  ObservedResponse,
+  ResponseFacts,
+  ResponsesReader,
+} from '../../../src/commands/exchange/dialects/responses/answer.ts';
+import { ResponsesObserver, ResponsesWriter } from '../../../src/commands/exchange/dialects/responses/writer.ts';
 import { type Relay, translatedRelay, unchangedRelay } from '../../../src/commands/exchange/relay.ts';
-import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/stream-refusals.ts';
+import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/upstream-refusals.ts';
 import type { Refusal } from '../../../src/commands/refusal.ts';
 import { createFrameSplitter } from '../../../src/providers/sse.ts';
 import { MessagesReader } from './messages-reader.ts';

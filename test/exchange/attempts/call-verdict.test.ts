@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { verdictOf } from '../../../src/commands/exchange/attempts/circuit-breaker.ts';
 import type { Outcome } from '../../../src/commands/exchange/plan.ts';
-import type { RefusedTarget } from '../../../src/commands/model-request/failed-target.ts';
+import type { RefusedTarget } from '../../../src/commands/model-request/routing-types.ts';
 import { Refusal } from '../../../src/commands/refusal.ts';
 
 const policy = { isFailure: (status: number) => status >= 500 };

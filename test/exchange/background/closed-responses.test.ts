@@ -1,7 +1,7 @@
 /** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
 import { describe, expect, it } from 'vitest';
 import { itemFinder } from '../../../src/commands/conversations/conversation.ts';
-import type { LeftClient, LeftOpen } from '../../../src/commands/exchange/background/left-open.ts';
+import type { LeftClient, LeftOpen } from '../../../src/commands/exchange/background/open-exchange-tracker.ts';
 import { recoverExchanges } from '../../../src/commands/exchange/background/recover-exchanges.ts';
 import { createResponsesDialect } from '../../../src/commands/exchange/dialects/responses/responses-dialect.ts';
 import { storedResponseWrite } from '../../../src/commands/exchange/record/end-events.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { thresholdOf } from '../../../src/commands/exchange/caching/semantic-question.ts';
+import { thresholdOf } from '../../../src/commands/exchange/caching/request-digest.ts';
 
 const settings = { threshold: 0.9, ttlSeconds: 1, maxMessages: 3, excludeSystemPrompt: false };
 

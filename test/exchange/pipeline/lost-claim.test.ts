@@ -10,8 +10,7 @@ import type { ExchangeDependencies } from '../../../src/commands/exchange/pipeli
 import { isAnswer, RunningExchange } from '../../../src/commands/exchange/pipeline/running-exchange.ts';
 import { policyWithout } from '../../../src/commands/exchange/policy.ts';
 import { withoutLimits } from '../../../src/commands/model-request/admission.ts';
-import type { Client } from '../../../src/commands/model-request/client.ts';
-import type { ModelRequest } from '../../../src/commands/model-request/model-request.ts';
+import type { Client, ModelRequest } from '../../../src/commands/model-request/model-request.ts';
 import { archiveOf } from '../../../src/commands/responses/archive.ts';
 import { everything } from '../../../src/commands/visibility.ts';
 import { requestReceived } from '../../../src/events/catalogue/exchange.ts';

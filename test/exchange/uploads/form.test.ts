@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formEnd, PART_END, partHead } from '../../../src/commands/exchange/uploads/form-encoding.ts';
-import { formParts } from '../../../src/commands/exchange/uploads/form-parts.ts';
+import { formEnd, formParts, PART_END, partHead } from '../../../src/commands/exchange/dialects/forward/form.ts';
 
 const boundary = 'form-1';
 const contentType = `multipart/form-data; boundary=${boundary}`;

@@ -1,6 +1,6 @@
 /** A gateway of the simulation: the product's code of leases over a simulated log, and requests in their simplest form. */
 
-import { InheritedExchanges } from '../../../src/commands/exchange/background/inherited-exchanges.ts';
+import { InheritedExchanges } from '../../../src/commands/exchange/background/open-exchange-tracker.ts';
 import { FencedLog } from '../../../src/commands/gateways/fenced-log.ts';
 import { type KnownLeases, Lease } from '../../../src/commands/gateways/lease.ts';
 import { Inheritance, LeaseKeeper } from '../../../src/commands/gateways/lease-keeper.ts';

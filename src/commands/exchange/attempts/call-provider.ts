@@ -8,11 +8,21 @@ import { sendInParallel } from '../../../providers/parallel-calls.ts';
 import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../../providers/provider.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import { isErrorBody, mapUpstreamError } from '../../../providers/upstream-error.ts';
-import { isEventStream, isJson } from '../../model-request/media-type.ts';
-import { redacted } from '../../model-request/redacted.ts';
-import { refusalAsSent, refusalFromFailure, refusalFromUpstream } from '../../model-request/refusal-from-upstream.ts';
-import { streamTooLong } from '../../model-request/stream-refusals.ts';
-import { errorBody, MAX_ERROR_BYTES, parseWhole, wholeBody } from '../../model-request/whole-body.ts';
+import {
+  errorBody,
+  isEventStream,
+  isJson,
+  MAX_ERROR_BYTES,
+  parseWhole,
+  redacted,
+  wholeBody,
+} from '../../model-request/answer-body.ts';
+import {
+  refusalAsSent,
+  refusalFromFailure,
+  refusalFromUpstream,
+  streamTooLong,
+} from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { type BeforeFirstByte, opening, relayBytes, relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
 import {

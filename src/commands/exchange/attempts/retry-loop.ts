@@ -1,7 +1,7 @@
 /** Calls one target until it answers or a retry cannot help. Every attempt is recorded. */
 import { attemptFailed, attemptStarted, costReserved } from '../../../events/catalogue/exchange.ts';
 import type { ReservationOnLog } from '../../model-request/admission.ts';
-import type { RefusedTarget } from '../../model-request/failed-target.ts';
+import type { RefusedTarget } from '../../model-request/routing-types.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { ExchangeScope } from '../exchange-record.ts';
 import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet, type Plan } from '../plan.ts';

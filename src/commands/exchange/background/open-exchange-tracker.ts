@@ -2,19 +2,58 @@
  * Exchanges whose beginning is recorded and whose end is not: the running ones, and those whose end could not be
  * recorded because the log could not be written. The tracker records these ends once the log can be written again.
  */
-import type { Position, StreamName } from '../../../events/event.ts';
+import { type Position, type StreamName, streamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
+import { newestEvent } from '../../../events/newest-event.ts';
+import { responseCancelled } from '../../model-request/upstream-refusals.ts';
+import { Refusal } from '../../refusal.ts';
 import type { RecordedExchange } from '../record/read-exchange.ts';
-import type { LeftClient, LeftOpen } from './left-open.ts';
+
+/** Why an exchange was left open, and how it then ends. */
+export const endedAs = {
+  gateway_stopped: new Refusal({
+    status: 503,
+    type: 'internal_error',
+    code: 'gateway_stopped',
+    message: 'The gateway stopped unexpectedly during this exchange.',
+  }),
+  log_unavailable: new Refusal({
+    status: 503,
+    type: 'internal_error',
+    code: 'log_unavailable',
+    message: 'The event log became unavailable during this exchange.',
+  }),
+  cancelled: responseCancelled(),
+};
+
+export type EndedAs = keyof typeof endedAs;
+
+/** Why the exchanges were left open. */
+export type LeftOpen = Exclude<EndedAs, 'cancelled'>;
+
+/** What the client of such an exchange got, as far as the record does not tell. */
+export interface LeftClient {
+  /**
+   * An error instead of any answer. The exchange then fails, also with a whole answer on record; no response is stored, and
+   * a background response ends as failed.
+   */
+  readonly wasRefused: boolean;
+}
+
+/** The requests to cancel a background response that another gateway generates. */
+export function cancellationStream(responseId: string): StreamName {
+  return streamName('cancellation', responseId);
+}
+
+/** Whether a client has cancelled the response through another gateway than the one that generated it. */
+export async function wasCancelled(responseId: string, log: Pick<EventLog, 'readStream'>): Promise<boolean> {
+  return (await newestEvent(cancellationStream(responseId), log)) !== undefined;
+}
 
 /** @returns the exchanges to resume. @throws LogUnavailable */
-export type CloseOpen = (
-  streams: readonly StreamName[],
-  why: LeftOpen,
-  client?: LeftClient,
-) => Promise<RecordedExchange[]>;
+type CloseOpen = (streams: readonly StreamName[], why: LeftOpen, client?: LeftClient) => Promise<RecordedExchange[]>;
 
-export interface OpenExchangeTrackerOptions {
+interface OpenExchangeTrackerOptions {
   readonly log: EventLog;
   readonly close: CloseOpen;
   /** Resumes an exchange that was left open before any output was recorded. Must not throw. */
@@ -122,4 +161,82 @@ export class OpenExchangeTracker {
       }
     }
   }
+}
+
+/** Exchanges of gateways whose lease has ended: this gateway ends or resumes those that it inherited. */
+interface InheritedExchangesOptions {
+  /** The open exchanges that this gateway has inherited and that do not run here, up to what was read of the log. */
+  readonly open: () => Iterable<StreamName>;
+  readonly whenProcessed: (position: Position) => Promise<void>;
+  readonly close: CloseOpen;
+  /** Resumes an exchange. Must not throw. */
+  readonly resume: (recorded: RecordedExchange) => void;
+  readonly onError: (error: unknown) => void;
+  /** Delay before exchanges are tried again that could not be ended. Default 1000. */
+  readonly retryMs?: number;
+  /** Calls once, unless the function that it returns is called before. Default: `setTimeout`. */
+  readonly after?: (ms: number, work: () => void) => () => void;
+}
+
+const INHERITED_RETRY_MS = 1000;
+
+export class InheritedExchanges {
+  readonly #options: InheritedExchangesOptions;
+  /** Inherited before `begin`. */
+  #earlier: Position | undefined;
+  #hasBegun = false;
+  #running: Promise<void> = Promise.resolve();
+  #cancelRetry: (() => void) | undefined;
+  #stopped = false;
+
+  constructor(options: InheritedExchangesOptions) {
+    this.#options = options;
+  }
+
+  /** To be called when the exchanges that were inherited at the start run here. */
+  begin(): void {
+    this.#hasBegun = true;
+    if (this.#earlier !== undefined) void this.take(this.#earlier);
+  }
+
+  /** Ends or resumes what was inherited up to this position. Never rejects; what fails is tried again. */
+  take(position: Position): Promise<void> {
+    if (!this.#hasBegun) {
+      this.#earlier = position;
+      return Promise.resolve();
+    }
+    this.#running = this.#running.then(() => this.#take(position));
+    return this.#running;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelRetry?.();
+    await this.#running;
+  }
+
+  async #take(position: Position): Promise<void> {
+    const {
+      open,
+      whenProcessed,
+      close,
+      resume,
+      onError,
+      retryMs = INHERITED_RETRY_MS,
+      after = afterMs,
+    } = this.#options;
+    if (this.#stopped) return;
+    try {
+      await whenProcessed(position);
+      for (const recorded of await close([...open()], 'gateway_stopped')) resume(recorded);
+    } catch (error) {
+      onError(error);
+      if (!this.#stopped) this.#cancelRetry = after(retryMs, () => void this.take(position));
+    }
+  }
+}
+
+function afterMs(ms: number, work: () => void): () => void {
+  const timer = setTimeout(work, ms);
+  return () => clearTimeout(timer);
 }

@@ -12,12 +12,11 @@ import { createSplitter, recordedFormat, type StreamFormat } from '../../../prov
 import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, recordedCaller, whyNotAccepted } from '../../access/key-directory.ts';
 import { ownOutputLimit } from '../../admission/cost-bound.ts';
-import { parseChunk } from '../../model-request/parse-chunk.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import { answerNotRecordable } from '../../model-request/stream-refusals.ts';
+import { parseChunk } from '../../model-request/answer-body.ts';
+import type { ParsedRequest } from '../../model-request/model-request.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
-import type { EstimatedTokens } from '../../model-request/units.ts';
-import { isReported, type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
+import { answerNotRecordable } from '../../model-request/upstream-refusals.ts';
+import { type EstimatedTokens, isReported, type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
 import { type Pricing, RESERVATION } from '../../pricing/pricing.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';
@@ -25,12 +24,10 @@ import { previousResponseOf, responseIdOf } from '../../responses/create-request
 import { isPending, type StorableResponse, withOutcome } from '../../responses/storable-response.ts';
 import { everything, ownerOf } from '../../visibility.ts';
 import { nullClient } from '../delivery/detached-client.ts';
-import { deferredWorkKind } from '../dialects/passthrough/deferred-work-kind.ts';
-import { passthroughRelay } from '../dialects/passthrough/passthrough-relay.ts';
+import { deferredWorkKind, passthroughRelay } from '../dialects/passthrough/passthrough-dialect.ts';
 import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
-import { deliveredAnswer } from '../guarding/delivered-answer.ts';
-import type { GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
+import { deliveredAnswer, type GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
 import type { Received } from '../plan.ts';
 import * as events from '../record/end-events.ts';
 import { noteConversationTurn } from '../record/end-events.ts';
@@ -48,8 +45,8 @@ import type { ReplayDependencies } from '../record/replay-answer.ts';
 import { countWhole, missingTokens, OutputCount, partOf, priced, withinLimit } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
 import { changedSelector } from '../request-plugin.ts';
-import { type EndedAs, endedAs, type LeftClient, type LeftOpen, wasCancelled } from './left-open.ts';
-import type { ResumableExchange } from './resumable-exchange.ts';
+import type { ResumableExchange } from './background-response.ts';
+import { type EndedAs, endedAs, type LeftClient, type LeftOpen, wasCancelled } from './open-exchange-tracker.ts';
 
 /** A crash may leave thousands open, and each takes its own synced append. */
 const MAX_CONCURRENT = 32;

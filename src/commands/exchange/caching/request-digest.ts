@@ -7,9 +7,11 @@ import { LRUCache } from 'lru-cache';
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { isNamedOnly } from '../../../providers/translate/responses-to-chat/item-reference.ts';
-import type { Target } from '../../model-request/target.ts';
+import type { Target } from '../../model-request/routing-types.ts';
+import type { SemanticCache } from '../../semantic-cache/semantic-cache.ts';
 import { anthropicHeaders } from '../dialects/messages/messages-dialect.ts';
 import { responsesHeaders } from '../dialects/responses/responses-dialect.ts';
+import type { CachePolicy } from '../policy.ts';
 
 /** Changed when the meaning of a digest changes: entries of older builds are then not found. */
 const VERSION = 1;
@@ -104,7 +106,7 @@ function namesItems({ input }: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** A request whose JSON is without the texts that a semantic search compares. Its body is the client's. */
-export interface RequestRest extends DigestedRequest {
+interface RequestRest extends DigestedRequest {
   /** Distinguishes the vectors of different models. */
   readonly space: string;
 }
@@ -113,7 +115,7 @@ export interface RequestRest extends DigestedRequest {
  * SHA-256, hexadecimal: the same for requests that are equal but for those texts. Undefined for a body that is nested too
  * deeply; `RequestDigests` has accepted the body before.
  */
-export function partitionDigest({ space, guarded, body, ...request }: RequestRest): string | undefined {
+function partitionDigest({ space, guarded, body, ...request }: RequestRest): string | undefined {
   const { model: _model, provider: _provider, ...rest } = request.json;
   const [own, sent] = [new CanonicalText(), new CanonicalText()];
   const given = own.of(rest, topLevel);
@@ -248,4 +250,47 @@ function afterString(body: Buffer, from: number): number {
     if (escapes % 2 === 0) return quote + 1;
     at = quote + 1;
   }
+}
+
+/** What a similar request must have in common with this one, and the text by which the two are compared. */
+export interface SemanticQuestion {
+  readonly text: string;
+  readonly partition: string;
+}
+
+export interface EmbeddedQuestion {
+  readonly partition: string;
+  readonly vector: Float32Array;
+}
+
+/**
+ * With guardrails, the text is the one that they let pass, and both requests must be equal but for it.
+ * @param dialect its name
+ * @returns undefined for a request that must not be searched
+ */
+export function semanticQuestion(
+  dialect: string,
+  request: DigestedRequest,
+  semantic: SemanticCache,
+): SemanticQuestion | undefined {
+  const own = semantic.textOf(dialect, request.json);
+  if (own === undefined) return undefined;
+  const sent = request.guarded === undefined ? undefined : semantic.textOf(dialect, request.guarded);
+  if (request.guarded !== undefined && sent === undefined) return undefined;
+  const rest = { ...request, json: own.rest, guarded: sent?.rest, space: semantic.space };
+  const partition = partitionDigest(rest);
+  return partition === undefined ? undefined : { text: sent?.text ?? own.text, partition };
+}
+
+/**
+ * The least similarity of an answer. Where callers share answers that cannot see each other's, a request can only raise it:
+ * otherwise one with a threshold of 0 would get the answers of others, on any subject.
+ */
+export function thresholdOf(
+  given: number | undefined,
+  { threshold }: SemanticCache['settings'],
+  { scope }: Pick<CachePolicy, 'scope'>,
+): number {
+  if (given === undefined) return threshold;
+  return scope === 'shared' ? Math.max(given, threshold) : given;
 }

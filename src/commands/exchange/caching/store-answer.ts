@@ -1,14 +1,13 @@
 /** Offers the answer of an exchange to later requests. */
 import { answerCached } from '../../../events/catalogue/cache.ts';
 import type { Appended } from '../../../events/log.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import type { Target } from '../../model-request/target.ts';
+import type { ParsedRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { AttemptEnd } from '../plan.ts';
-import type { Flight } from './flights.ts';
-import type { ResponseCache } from './response-cache.ts';
-import type { EmbeddedQuestion } from './semantic-question.ts';
+import type { EmbeddedQuestion } from './request-digest.ts';
+import type { Flight, ResponseCache } from './response-cache.ts';
 
 /** Where the answer of a request that missed the cache may be kept. */
 export interface CachePlace {

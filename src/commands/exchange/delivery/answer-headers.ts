@@ -3,9 +3,8 @@ import type { ReplyHead } from '../../../providers/provider.ts';
 import { rateLimitsIn } from '../../../providers/rate-limit-headers.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { Ticket } from '../../model-request/admission.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import type { Target } from '../../model-request/target.ts';
+import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 

@@ -2,7 +2,7 @@
  * Exchanges that continue when their client leaves: background responses, and requests with an idempotency key, whose
  * answer a retry can fetch. They end early only when they are cancelled or the gateway stops.
  */
-import type { Client, EndReason, StreamKeptOpen } from '../../model-request/client.ts';
+import type { Client, EndReason, StreamKeptOpen } from '../../model-request/model-request.ts';
 import type { Refusal } from '../../refusal.ts';
 
 export class DetachedClients {

@@ -7,9 +7,14 @@ import { LogUnavailable } from '../../../events/log.ts';
 import { ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
 import { type Frame, isFiller } from '../../../providers/sse.ts';
 import { createSplitter, streamFormatOf } from '../../../providers/stream-splitter.ts';
-import type { Client } from '../../model-request/client.ts';
-import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
-import { earlyEnd, streamIncomplete, streamTooLarge, streamTooLong } from '../../model-request/stream-refusals.ts';
+import type { Client } from '../../model-request/model-request.ts';
+import {
+  earlyEnd,
+  refusalFromFailure,
+  streamIncomplete,
+  streamTooLarge,
+  streamTooLong,
+} from '../../model-request/upstream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { AttemptOptions, Plan, Received, StreamLimits } from '../plan.ts';

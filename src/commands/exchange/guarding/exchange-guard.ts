@@ -4,7 +4,17 @@ import {
   type guardrailVerdicts,
   placeholdersAssigned,
 } from '../../../events/catalogue/guarded-exchange.ts';
+import { isExactNumber } from '../../../json/exact-json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import {
+  carriedForm,
+  carriedMark,
+  isCarried,
+} from '../../../providers/translate/responses-to-chat/carried-reasoning.ts';
 import type { GuardedBody } from '../../guardrails/body/body-texts.ts';
+import type { GuardedBodies } from '../../guardrails/body/guarded-bodies.ts';
+import type { StreamDialect } from '../../guardrails/events/guarded-dialects.ts';
+import type { StreamEvent } from '../../guardrails/events/guarded-events.ts';
 import {
   allowed,
   type EvaluationContext,
@@ -22,12 +32,17 @@ import {
 } from '../../guardrails/phases/guardrail-step.ts';
 import { type PhaseOutcome, runPhase } from '../../guardrails/phases/run-phase.ts';
 import { Placeholders, type RecordedPlaceholder } from '../../guardrails/placeholders.ts';
-import { earlyEnd } from '../../model-request/stream-refusals.ts';
+import type { ParsedRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
+import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
+import type { Sight } from '../../visibility.ts';
+import type { EarlierTurns, PastAttempt } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { GuardrailSteps } from '../policy.ts';
+import type { AnswerWriter, GivenAnswer } from '../relay.ts';
 
-export interface GuardParts {
+interface GuardParts {
   readonly steps: GuardrailSteps;
   readonly record: ExchangeRecord;
   /** Whether changed requests and delivered answers are recorded. */
@@ -191,4 +206,63 @@ export function refusalOfPhase(
     return refusals.guardrailBlocked(blockStatus(decision, phase), decision.code, decision.message, what);
   }
   return failed === undefined ? undefined : refusals.guardrailFailed(failed);
+}
+
+/** How guardrails read the requests and answers of one endpoint. */
+export interface GuardedEndpoint {
+  readonly bodies: GuardedBodies;
+  /** Undefined when the answers contain no text. */
+  readonly answers?: GuardedAnswers;
+  /** @throws Refusal for a request whose answer would not pass the guardrails */
+  check?(input: Pick<MergeInput, 'parsedRequest' | 'candidates'>): void;
+  /**
+   * The request with the turns that it continues and the items that it refers to, unless every candidate has them.
+   * Undefined when it is complete.
+   * @throws Refusal
+   */
+  merged?(input: MergeInput): Promise<MergedRequest | undefined>;
+}
+
+export interface GuardedAnswers {
+  readonly stream: StreamDialect;
+  /** Writes the events of an answer as its client gets them. */
+  writer(attempt: PastAttempt): AnswerWriter<StreamEvent>;
+  /** Writes an answer that consists of one text: `relay` gets its events. */
+  ofText(text: string, attempt: PastAttempt): GivenAnswer;
+}
+
+export interface MergeInput {
+  readonly parsedRequest: ParsedRequest;
+  readonly history: EarlierTurns | undefined;
+  readonly candidates: readonly Target[];
+  readonly sight: Sight;
+  readonly record: ExchangeRecord;
+}
+
+export interface MergedRequest {
+  readonly json: Record<string, unknown>;
+  /** How many of its input items are earlier turns. */
+  readonly earlier: number;
+  /** The turns that every candidate looks up itself. */
+  readonly history: EarlierTurns | undefined;
+  /** The values that guardrails kept from providers in earlier turns. */
+  readonly placeholders: readonly RecordedPlaceholder[];
+}
+
+/**
+ * Reasoning that the gateway carries for clients in a form of its own is no text that guardrails read, so guarded
+ * requests and answers have the same form without any reasoning.
+ */
+const nothing = carriedForm({ text: '' });
+
+/** Whether a JSON text may hold it. */
+export function mayHoldCarried(json: string | Buffer): boolean {
+  return json.includes(carriedMark);
+}
+
+export function withoutCarried(value: unknown): unknown {
+  if (typeof value === 'string') return isCarried(value) ? nothing : value;
+  if (Array.isArray(value)) return value.map(withoutCarried);
+  if (!isObject(value) || isExactNumber(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, withoutCarried(one)]));
 }

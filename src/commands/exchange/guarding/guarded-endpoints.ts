@@ -2,30 +2,33 @@
  * The endpoints whose requests guardrails can read. A request to any other endpoint is refused when its workflow has
  * guardrails.
  */
-
 import { historyReplayed } from '../../../events/catalogue/exchange.ts';
 import { isObject } from '../../../json/is-object.ts';
+import { createFrameSplitter } from '../../../providers/sse.ts';
 import { providerType } from '../../../providers/types.ts';
 import { completionIdOf } from '../../chat/chat-request.ts';
 import type { GuardedBody } from '../../guardrails/body/body-texts.ts';
 import { guardedBodies } from '../../guardrails/body/guarded-bodies.ts';
 import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
-import type { Target } from '../../model-request/target.ts';
+import { parseChunk } from '../../model-request/answer-body.ts';
+import type { Target } from '../../model-request/routing-types.ts';
+import type { EarlyEnd } from '../../model-request/upstream-refusals.ts';
 import { refusals } from '../../refusal.ts';
 import { type FindItem, type FoundItem, withReferencedItems } from '../../responses/archive.ts';
 import { responseIdOf } from '../../responses/create-request.ts';
 import { mergeHistory, replayed } from '../../responses/history.ts';
 import { inputItems } from '../../responses/input-items.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { Sight } from '../../visibility.ts';
 import type { ExchangeDialect, PastAttempt } from '../dialect.ts';
-import { ChatWriter } from '../dialects/chat/writer.ts';
-import { forwardRelay } from '../dialects/forward/forward-relay.ts';
-import { MessagesWriter } from '../dialects/messages/writer.ts';
+import { ChatWriter } from '../dialects/chat/answer.ts';
+import { forwardRelay } from '../dialects/forward/forward-dialect.ts';
+import { MessagesWriter } from '../dialects/messages/answer.ts';
 import { shellOf } from '../dialects/responses/responses-dialect.ts';
 import { ResponsesWriter } from '../dialects/responses/writer.ts';
 import type { Dialects } from '../record/read-exchange.ts';
 import type { AnswerWriter } from '../relay.ts';
-import type { GuardedAnswers, GuardedEndpoint, MergedRequest, MergeInput } from './guarded-endpoint.ts';
+import type { GuardedAnswers, GuardedEndpoint, MergedRequest, MergeInput } from './exchange-guard.ts';
 
 export type GuardedEndpoints = ReadonlyMap<string, GuardedEndpoint>;
 
@@ -195,4 +198,27 @@ async function turnsOf({ parsedRequest, history, candidates, record }: MergeInpu
 
 function keepsResponses({ provider }: Target): boolean {
   return provider.capabilities.responseLifecycle === 'yes' || providerType(provider.type)?.responseLifecycle === 'yes';
+}
+
+/** The answer of an exchange that was cut off, as far as its client may have received it. */
+interface DeliveredSoFar {
+  /** The end of the client's stream. */
+  readonly rest: Buffer | undefined;
+  /** The response to store. */
+  readonly response: StorableResponse | undefined;
+}
+
+/** @param frames the bodies of `frame.delivered`, in order; at least one */
+export function deliveredAnswer(
+  frames: readonly Uint8Array[],
+  { writer }: Pick<GuardedAnswers, 'writer'>,
+  past: PastAttempt,
+  end: EarlyEnd,
+): DeliveredSoFar {
+  const answer = writer(past);
+  for (const { data } of createFrameSplitter().push(Buffer.concat(frames))) {
+    const event = data === undefined || data === '[DONE]' ? undefined : parseChunk(data);
+    if (isObject(event)) answer.events([event]);
+  }
+  return { rest: answer.abandon?.(end), response: answer.response?.() };
 }

@@ -3,6 +3,7 @@
  * writes what the client gets: the events of a stream as they arrive, or all of it once it was evaluated as a whole.
  * Everything that it returns for the client is noted as `frame.delivered`, except a whole answer.
  */
+
 import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
@@ -20,13 +21,16 @@ import {
 } from '../../guardrails/phases/guardrail-step.ts';
 import { mustCollect, StreamPhase } from '../../guardrails/phases/stream-phase.ts';
 import { Placeholders } from '../../guardrails/placeholders.ts';
-import type { DeferredWork } from '../../model-request/deferred-work.ts';
-import { parseChunk } from '../../model-request/parse-chunk.ts';
-import { type EarlyEnd, streamIncomplete } from '../../model-request/stream-refusals.ts';
-import type { TokenUsage } from '../../model-request/usage.ts';
+import { parseChunk } from '../../model-request/answer-body.ts';
+import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
+import { type EarlyEnd, streamIncomplete } from '../../model-request/upstream-refusals.ts';
+import type { DeferredWork, TokenUsage } from '../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { PastAttempt } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Plan } from '../plan.ts';
 import {
   AnswerBlocked,
   type AnswerWriter,
@@ -39,11 +43,58 @@ import {
   streamOfGiven,
   wholeOfGiven,
 } from '../relay.ts';
-import { type ExchangeGuard, refusalOfPhase } from './exchange-guard.ts';
-import type { GuardedAnswers, GuardedEndpoint } from './guarded-endpoint.ts';
-import { mayHoldCarried, withoutCarried } from './without-carried.ts';
+import {
+  type ExchangeGuard,
+  type GuardedAnswers,
+  type GuardedEndpoint,
+  mayHoldCarried,
+  refusalOfPhase,
+  withoutCarried,
+} from './exchange-guard.ts';
 
-export interface GuardedRelayParts {
+// The request to one target, whose answer guardrails evaluate.
+
+/** The plan with guarded relays, also where another plan replaces it. */
+export function planWithGuard(plan: Plan<Relay>, parts: Omit<GuardedRelayParts, 'unguarded' | 'attempt'>): Plan {
+  const guarded = {
+    isGuarded: true as const,
+    relay: (attempt: number) => new GuardedRelay({ ...parts, attempt, unguarded: plan.relay(attempt) }),
+    instead: (refusal: Refusal) => plan.instead?.(refusal)?.then((other) => planWithGuard(other, parts)),
+  };
+  // A forwarded JSON answer is evaluated before any of it is sent.
+  return plan.kind === 'forward' ? { ...plan, ...guarded, readsWhole: true } : { ...plan, ...guarded };
+}
+
+/** The facts of the attempt that the client's answer states. */
+export function pastAttempt({
+  parsedRequest,
+  request,
+  target: { provider, model },
+  record,
+  historyReplayed,
+}: {
+  readonly parsedRequest: ParsedRequest;
+  readonly request: Pick<ModelRequest, 'headers'>;
+  readonly target: Target;
+  readonly record: Pick<ExchangeRecord, 'id' | 'createdAt'>;
+  readonly historyReplayed: boolean;
+}): PastAttempt {
+  const { id: exchangeId, createdAt } = record;
+  return {
+    ...{
+      parsedRequest,
+      clientHeaders: request.headers,
+      exchangeId,
+      createdAt,
+      provider,
+      providerType: provider.type,
+      model,
+    },
+    ...{ dialect: 'chat', historyReplayed, now: () => Math.floor(Date.now() / 1000) },
+  };
+}
+
+interface GuardedRelayParts {
   readonly unguarded: Relay;
   readonly guard: ExchangeGuard;
   readonly bodies: GuardedEndpoint['bodies'];

@@ -6,7 +6,7 @@ import { modelResolved, requestReceived } from '../../../events/catalogue/exchan
 import { pluginApplied } from '../../../events/catalogue/plugin.ts';
 import { whenNewerEvent } from '../../../events/newest-event.ts';
 import type { Ticket } from '../../model-request/admission.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
+import type { ParsedRequest } from '../../model-request/model-request.ts';
 import { refusals } from '../../refusal.ts';
 import type { Answer, RecordedAnswer } from '../answer-source.ts';
 import type { ExchangePolicy } from '../policy.ts';

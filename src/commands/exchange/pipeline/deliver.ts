@@ -6,15 +6,14 @@
 import { cacheHit } from '../../../events/catalogue/cache.ts';
 import { answerReplayed, usageRecorded } from '../../../events/catalogue/exchange.ts';
 import type { Ticket } from '../../model-request/admission.ts';
-import type { Client } from '../../model-request/client.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Client, ModelRequest } from '../../model-request/model-request.ts';
 import type { Refusal } from '../../refusal.ts';
 import { previousResponseOf } from '../../responses/create-request.ts';
 import type { Answer, CachedAnswer, DeliveredAnswer, RecordedAnswer } from '../answer-source.ts';
 import { addRouting, cacheHeader } from '../delivery/answer-headers.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
-import type { Issue } from '../reissuing/issued-texts.ts';
+import type { Issue } from '../reissuing/answer-facts.ts';
 import type { RunningExchange } from './running-exchange.ts';
 
 export const deliver = {

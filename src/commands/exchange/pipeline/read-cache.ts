@@ -3,22 +3,19 @@
  * it precedes limits and budgets. Of equal requests at the same time, one is sent to a provider.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Caller } from '../../model-request/caller.ts';
-import type { Client, StreamKeptOpen } from '../../model-request/client.ts';
-import { earlyEnd } from '../../model-request/stream-refusals.ts';
+import type { Caller, Client, StreamKeptOpen } from '../../model-request/model-request.ts';
+import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { CachedAnswer, CachedContent, RecordedAnswer } from '../answer-source.ts';
 import { type CacheDirectives, cacheDirectives } from '../caching/cache-directives.ts';
-import type { CacheEntry } from '../caching/cache-index.ts';
-import type { FlightEnd } from '../caching/flights.ts';
-import type { DigestedRequest } from '../caching/request-digest.ts';
-import type { ResponseCache } from '../caching/response-cache.ts';
 import {
+  type DigestedRequest,
   type EmbeddedQuestion,
   type SemanticQuestion,
   semanticQuestion,
   thresholdOf,
-} from '../caching/semantic-question.ts';
+} from '../caching/request-digest.ts';
+import type { CacheEntry, FlightEnd, ResponseCache } from '../caching/response-cache.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { CachePolicy } from '../policy.ts';
 import { makeClaim } from './admit.ts';

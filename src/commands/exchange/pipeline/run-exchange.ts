@@ -2,10 +2,8 @@
 
 import { exchangeResumed } from '../../../events/catalogue/exchange.ts';
 import { EventTooLarge, LogUnavailable } from '../../../events/log.ts';
-import type { Client } from '../../model-request/client.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import { responseCancelled } from '../../model-request/stream-refusals.ts';
+import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import { responseCancelled } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { responseIdOf } from '../../responses/create-request.ts';
 import { isPending } from '../../responses/storable-response.ts';
@@ -15,9 +13,9 @@ import {
   inProgressWrite,
   noteOutcome,
   type PendingResponse,
+  type ResumableExchange,
   storedPendingResponse,
-} from '../background/announce-pending-response.ts';
-import type { ResumableExchange } from '../background/resumable-exchange.ts';
+} from '../background/background-response.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';

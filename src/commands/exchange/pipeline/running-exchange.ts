@@ -1,20 +1,15 @@
 /** One exchange while it runs, and the input and result of each step of the pipeline. */
 
 import type { Ticket } from '../../model-request/admission.ts';
-import type { Client } from '../../model-request/client.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import type { Route } from '../../model-request/routing-types.ts';
-import type { Target } from '../../model-request/target.ts';
+import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import type { Route, Target } from '../../model-request/routing-types.ts';
 import type { Answer, OwnAnswer, ProviderAnswer } from '../answer-source.ts';
 import type { SentRequests } from '../attempts/sent-requests.ts';
-import type { PendingResponse } from '../background/announce-pending-response.ts';
-import type { NewExchange, Resumed } from '../background/resumable-exchange.ts';
+import type { NewExchange, PendingResponse, Resumed } from '../background/background-response.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { EarlierTurns, ExchangeDialect } from '../dialect.ts';
 import { type ExchangeRecord, ExchangeScope } from '../exchange-record.ts';
-import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
-import type { GuardedEndpoint } from '../guarding/guarded-endpoint.ts';
+import type { ExchangeGuard, GuardedEndpoint } from '../guarding/exchange-guard.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { KeyClaim } from '../record/idempotency-key.ts';
 import type { BeforePlugins } from '../request-plugin.ts';

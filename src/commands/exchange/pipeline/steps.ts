@@ -7,17 +7,19 @@ import { modelResolved } from '../../../events/catalogue/exchange.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';
 import type { GuardrailDecision } from '../../guardrails/guardrail-type.ts';
-import type { ReadResult } from '../../model-request/parsed-request.ts';
-import { readJson } from '../../model-request/read-json.ts';
-import { oneTarget, type Route } from '../../model-request/routing-types.ts';
-import { earlyEnd } from '../../model-request/stream-refusals.ts';
-import type { Target } from '../../model-request/target.ts';
+import { type ReadResult, readJson } from '../../model-request/model-request.ts';
+import { oneTarget, type Route, type Target } from '../../model-request/routing-types.ts';
+import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { limitsRefusal } from '../../request-limits.ts';
 import type { OwnAnswer } from '../answer-source.ts';
-import { ExchangeGuard, refusalOfPhase } from '../guarding/exchange-guard.ts';
-import type { GuardedEndpoint, MergedRequest } from '../guarding/guarded-endpoint.ts';
-import { withoutCarried } from '../guarding/without-carried.ts';
+import {
+  ExchangeGuard,
+  type GuardedEndpoint,
+  type MergedRequest,
+  refusalOfPhase,
+  withoutCarried,
+} from '../guarding/exchange-guard.ts';
 import type { ExchangePolicy, GuardrailSteps } from '../policy.ts';
 import {
   type AppliedPlugin,

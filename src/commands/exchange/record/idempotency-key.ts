@@ -13,7 +13,7 @@ import type { LogStatus } from '../../../events/log-status.ts';
 import { newestEvent } from '../../../events/newest-event.ts';
 import { wallClock } from '../../../events/wall-clock.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
-import { streamIncomplete } from '../../model-request/stream-refusals.ts';
+import { streamIncomplete } from '../../model-request/upstream-refusals.ts';
 import { refusals } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { responseIdOf } from '../../responses/create-request.ts';

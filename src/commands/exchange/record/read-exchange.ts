@@ -22,8 +22,8 @@ import { idOf, type RecordedEvent, type StreamName } from '../../../events/event
 import type { EventLog } from '../../../events/log.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
 import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
+import type { ParsedRequest } from '../../model-request/model-request.ts';
+import type { EarlyEnd } from '../../model-request/upstream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { Relay } from '../relay.ts';

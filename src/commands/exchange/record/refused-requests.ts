@@ -13,8 +13,7 @@ import {
 import { type Actor, type NewEvent, streamName, type UserPath } from '../../../events/event.ts';
 import { mintEventId } from '../../../events/event-id.ts';
 import type { EventLog } from '../../../events/log.ts';
-import type { Caller } from '../../model-request/caller.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Caller, ModelRequest } from '../../model-request/model-request.ts';
 import type { Refusal } from '../../refusal.ts';
 import { cutContent, isOfRequest } from './end-events.ts';
 

@@ -7,9 +7,9 @@ import { type RecordedEvent, type StreamName, streamName } from '../../../events
 import type { EventLog } from '../../../events/log.ts';
 import type { Frame, FrameSplitter } from '../../../providers/sse.ts';
 import { createSplitter, recordedFormat } from '../../../providers/stream-splitter.ts';
-import { parseChunk } from '../../model-request/parse-chunk.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import { earlyEnd } from '../../model-request/stream-refusals.ts';
+import { parseChunk } from '../../model-request/answer-body.ts';
+import type { ParsedRequest } from '../../model-request/model-request.ts';
+import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { everything } from '../../visibility.ts';

@@ -7,11 +7,9 @@ import { isObject } from '../../../json/is-object.ts';
 import { createSplitter, recordedFormat, streamFormatOf } from '../../../providers/stream-splitter.ts';
 import { ownOutputLimit } from '../../admission/cost-bound.ts';
 import type { Ticket } from '../../model-request/admission.ts';
-import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
-import { parseChunk } from '../../model-request/parse-chunk.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import type { Target } from '../../model-request/target.ts';
+import { parseChunk } from '../../model-request/answer-body.ts';
+import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
 import {
   callsFor,
   expectedOutput,
@@ -19,8 +17,15 @@ import {
   requestedAnswers,
   tokensInBytes,
 } from '../../model-request/token-estimate.ts';
-import type { EstimatedTokens } from '../../model-request/units.ts';
-import { isCounted, isReported, type TokenUsage, withThinking } from '../../model-request/usage.ts';
+import {
+  type DeferredWork,
+  type EstimatedTokens,
+  isCounted,
+  isReported,
+  type TokenUsage,
+  type WorkPart,
+  withThinking,
+} from '../../model-request/usage.ts';
 import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';

@@ -5,10 +5,18 @@
 
 import { elementsIn, membersIn } from '../../../providers/json-members.ts';
 import { createFrameSplitter } from '../../../providers/sse.ts';
-import { parseChunk } from '../../model-request/parse-chunk.ts';
+import { parseChunk } from '../../model-request/answer-body.ts';
 import { type StorableResponse, statusOf } from '../../responses/storable-response.ts';
-import { type FactReader, factReader, type RecordedAnswerFacts } from './answer-facts.ts';
-import { answerIdOf, type Issue, type IssuedValue, ItemIds, type ReissuedDialect } from './issued-texts.ts';
+import {
+  answerIdOf,
+  type FactReader,
+  factReader,
+  type Issue,
+  type IssuedValue,
+  ItemIds,
+  type RecordedAnswerFacts,
+  type ReissuedDialect,
+} from './answer-facts.ts';
 
 /** The recorded bytes that a client got, prepared so that each caller gets its own ids and timestamps. */
 export interface AnswerTemplate {

@@ -9,7 +9,7 @@ import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
 import type { GuardrailSteps } from '../../exchange/policy.ts';
 import type { RecordedExchange } from '../../exchange/record/read-exchange.ts';
 import { type ReplayDependencies, replayAnswer } from '../../exchange/record/replay-answer.ts';
-import { parseChunk } from '../../model-request/parse-chunk.ts';
+import { parseChunk } from '../../model-request/answer-body.ts';
 import { guardedBodies } from '../body/guarded-bodies.ts';
 import { guardedEvents, type StreamDialect } from '../events/guarded-dialects.ts';
 import { CollectedTexts, type StreamEvent } from '../events/guarded-events.ts';

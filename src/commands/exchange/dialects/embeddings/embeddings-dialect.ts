@@ -6,15 +6,15 @@ import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { embeddingsFromEmbed, embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseEmbeddingsRequest } from '../../../embeddings/embeddings-request.ts';
-import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
-import type { Answering } from '../../../model-request/redacted.ts';
-import type { Target } from '../../../model-request/target.ts';
+import type { Answering } from '../../../model-request/answer-body.ts';
+import type { ParsedRequest } from '../../../model-request/model-request.ts';
+import type { Target } from '../../../model-request/routing-types.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
 import { type ExchangeDialect, hasMembers, memberChanges, readWith } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import { type AnswerReader, type AnswerWriter, type Relay, translatedRelay } from '../../relay.ts';
-import { passthroughRelay } from '../passthrough/passthrough-relay.ts';
+import { passthroughRelay } from '../passthrough/passthrough-dialect.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
   name: 'embeddings',

@@ -1,18 +1,35 @@
-/** A JSON model endpoint that is forwarded unchanged except for the model's name. */
+/** A model endpoint that is forwarded unchanged except for the model's name: JSON, and forms with files. */
 import { z } from 'zod';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
+import type { Frame } from '../../../../providers/sse.ts';
+import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
 import {
   type ForwardOperation,
   isRouteMissing,
   notServed,
   requestedUnits,
 } from '../../../model-request/forward-operations.ts';
-import type { ReadResult } from '../../../model-request/parsed-request.ts';
+import type { ModelRequest, ReadResult } from '../../../model-request/model-request.ts';
+import { referencesInForm } from '../../../model-request/references.ts';
+import type { Target } from '../../../model-request/routing-types.ts';
+import { streamIncomplete } from '../../../model-request/upstream-refusals.ts';
+import type { TokenUsage } from '../../../model-request/usage.ts';
+import { Refusal, refusals } from '../../../refusal.ts';
 import { checkRequest } from '../../../request-check.ts';
+import { seesEverything } from '../../../visibility.ts';
 import { type ExchangeDialect, hasMembers, memberChanges, type PlanInput, readWith } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
-import type { Relay } from '../../relay.ts';
-import { forwardRelay } from './forward-relay.ts';
+import {
+  type AnswerObserver,
+  type FrameAnswer,
+  failureIn,
+  type Relay,
+  unchangedRelay,
+  unreadableEvent,
+} from '../../relay.ts';
+import { chatStreamError } from '../chat/answer.ts';
+import { PassthroughObserver } from '../passthrough/passthrough-dialect.ts';
+import { FormUpload, type OpenForm, openForm } from './form.ts';
 
 /** Body of a forwarded endpoint: the members that the gateway reads. */
 export const forwardRequestSchema = z.looseObject({ model: z.string().min(1) });
@@ -54,7 +71,7 @@ function readForward(json: unknown): ReadResult {
  * The part of the plan that JSON and forms share.
  * @throws Refusal when the provider does not have the operation
  */
-export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptions, { target }: PlanInput) {
+function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptions, { target }: PlanInput) {
   const { provider, model } = target;
   const { endpoint, family, answers } = operation;
   const { serves } = provider.capabilities;
@@ -80,4 +97,180 @@ export function jsonHeaders({
   const accept = parsedRequest.stream ? 'text/event-stream' : '*/*';
   const key = headers['idempotency-key'];
   return { 'content-type': 'application/json', accept, ...(key === undefined ? {} : { 'idempotency-key': key }) };
+}
+
+/** A model endpoint that takes a form. One dialect per request, since a form is read once, as it arrives. */
+export interface FormOptions extends ForwardOptions {
+  readonly limitBytes: number;
+}
+
+export function formDialect(operation: ForwardOperation, options: FormOptions): ExchangeDialect {
+  let form: OpenForm | undefined;
+  return {
+    name: 'forward',
+    endpoint: operation.endpoint,
+    units: ({ json }) => requestedUnits(operation, json),
+    read: () => ({ ok: false, refusal: refusals.formExpected('JSON') }),
+    async take(request): Promise<ReadResult> {
+      const opened = await openedForm(request, options.limitBytes, (fields) => fields.has('model'));
+      if (!opened.ok) return opened;
+      form = opened.form;
+      const { fields } = form;
+      const model = fields.get('model') ?? '';
+      if (model === '') return { ok: false, refusal: missingModel() };
+      const json = Object.fromEntries(fields);
+      return {
+        ok: true,
+        parsedRequest: {
+          model,
+          provider: fields.get('provider') || undefined,
+          stream: fields.get('stream') === 'true',
+          json,
+        },
+      };
+    },
+    plan(input) {
+      if (form === undefined) throw new Error('the form was not read');
+      return planOf(form, input, operation, options);
+    },
+    relayOfRecorded: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
+  };
+}
+
+function planOf(
+  form: OpenForm,
+  input: PlanInput,
+  operation: ForwardOperation,
+  options: FormOptions,
+): ForwardPlan<Relay> {
+  const { model } = input.target;
+  const head = forwardPlan(operation, options, input);
+  const { headers, ...upload } = formUpload(form, input, {
+    change: (name, value) => (name === 'model' ? model : value),
+    keepText: input.policy.capture === 'full',
+    keepFiles: input.policy.capture === 'full' && operation.files !== undefined && options.keeps[operation.files],
+  });
+  return { ...head, call: { ...head.call, headers }, ...upload };
+}
+
+/** Reads the form of a request until the target is decided. */
+export async function openedForm(
+  request: ModelRequest,
+  limitBytes: number,
+  isDecided: (fields: ReadonlyMap<string, string>) => boolean,
+): Promise<{ readonly ok: true; readonly form: OpenForm } | { readonly ok: false; readonly refusal: Refusal }> {
+  const { headers, body, bodyPieces } = request;
+  if (Number(headers['content-length']) > limitBytes) return { ok: false, refusal: refusals.bodyTooLarge(limitBytes) };
+  const source = { pieces: bodyPieces ?? only(body), contentType: headers['content-type'] ?? 'nothing', limitBytes };
+  try {
+    return { ok: true, form: await openForm(source, isDecided) };
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, refusal: error };
+    throw error;
+  }
+}
+
+/** How a form is sent to the provider: in one piece when all of it has been read, else as it arrives. */
+export function formUpload(
+  form: OpenForm,
+  { record, target, sight }: Pick<PlanInput, 'record' | 'target' | 'sight'>,
+  options: {
+    /** The value that the provider gets for a field; undefined when it does not get the field. */
+    change(name: string, value: string): string | undefined;
+    readonly keepText: boolean;
+    readonly keepFiles: boolean;
+  },
+): Pick<ForwardPlan, 'body' | 'repeatable' | 'fields'> & { readonly headers: Record<string, string> } {
+  const upload = new FormUpload(form, {
+    ...options,
+    record,
+    change: (name, value) => (name === 'provider' ? undefined : options.change(name, value)),
+    late(name, value) {
+      refuseLate(name, value, target);
+      if (!seesEverything(sight) && !referencesInForm([{ name, value }]).next().done) throw refusals.lateFileName(name);
+    },
+  });
+  const repeatable = form.rest === undefined;
+  const headers = { 'content-type': upload.contentType };
+  const fields = form.held.filter((part) => part.kind === 'field');
+  return { headers, body: repeatable ? upload.held() : upload, repeatable, fields };
+}
+
+/** @throws Refusal for a late field that would have selected another target */
+function refuseLate(name: string, value: string, { provider, model }: Target): void {
+  if (name === 'provider' && value !== provider.name && value !== provider.type) throw refusals.lateField(name);
+  if (name === 'model' && model !== '') throw refusals.lateField(name);
+}
+
+function missingModel(): Refusal {
+  return refusals.invalidRequest("Missing required parameter: 'model'.", 'model', 'missing_required_parameter');
+}
+
+async function* only(body: Buffer): AsyncGenerator<Buffer> {
+  yield body;
+}
+
+// The answer of a forwarded endpoint: its bytes pass unchanged.
+
+/** @param endsWithReason whether a stream is whole only with a finish reason or `[DONE]`, as for text completions */
+export function forwardRelay(provider: Answering, endsWithReason: boolean): Relay {
+  const observer = new ForwardObserver(provider, endsWithReason);
+  return unchangedRelay(observer, {
+    finish: () =>
+      observer.isCut ? { bytes: chatStreamError(streamIncomplete(provider.name)), cut: true } : { cut: false },
+    broken: chatStreamError,
+  });
+}
+
+// The answer of a forwarded endpoint: read only for its usage, and for errors after its start.
+
+/** In JSON text this matches members only: inside a string the quotes would be escaped. */
+const MAY_FAIL = /"error"\s*:\s*[{"]|"(?:finish_reason|object)"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
+
+const GIVES_REASON = /"(?:finish|stop)_reason"\s*:\s*"/;
+
+class ForwardObserver implements AnswerObserver {
+  readonly #provider: Answering;
+  readonly #passing = new PassthroughObserver();
+  /** For a stream that must end with a reason: whether it is a stream, and whether the reason has arrived. */
+  #streams = false;
+  #ended: boolean;
+
+  /** @param endsWithReason whether a stream is whole only with a finish reason or `[DONE]`, as for text completions */
+  constructor(provider: Answering, endsWithReason: boolean) {
+    this.#provider = provider;
+    this.#ended = !endsWithReason;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    return this.#passing.whole(bytes, parsed);
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    if (frame.data !== undefined && isNoEvent(frame.data)) return unreadableEvent(frame, this.#provider);
+    const isError = frame.event === 'error' && frame.data !== undefined;
+    const mayFail = isError || (frame.data !== undefined && MAY_FAIL.test(frame.data));
+    const failed = mayFail ? parseChunk(frame.data ?? '') : undefined;
+    if (isError && failed === undefined) return unreadableEvent(frame, this.#provider);
+    const failure = failed === undefined ? undefined : failureIn(failed, frame, this.#provider);
+    if (failure !== undefined) return failure;
+    this.#streams = true;
+    if (!this.#ended && frame.data !== undefined) {
+      this.#ended = frame.data === '[DONE]' || GIVES_REASON.test(frame.data);
+    }
+    return this.#passing.frame(frame);
+  }
+
+  /** Whether this is a stream that is not whole if it ends now. */
+  get isCut(): boolean {
+    return this.#streams && !this.#ended;
+  }
+
+  usage(): TokenUsage {
+    return this.#passing.usage();
+  }
+
+  answerId(): string | undefined {
+    return this.#passing.answerId();
+  }
 }

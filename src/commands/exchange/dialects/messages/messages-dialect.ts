@@ -15,10 +15,17 @@ import {
 import { anthropicMessages, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
 import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../../../providers/types.ts';
-import { messageIdOf, parseMessagesRequest } from '../../../messages/messages-request.ts';
-import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
-import type { Answering } from '../../../model-request/redacted.ts';
-import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
+import type { ModelCaller } from '../../../access/model-access.ts';
+import {
+  estimateInputTokens,
+  messageIdOf,
+  parseCountTokensRequest,
+  parseMessagesRequest,
+} from '../../../messages/messages-request.ts';
+import type { Answering } from '../../../model-request/answer-body.ts';
+import { type ParsedRequest, readJson } from '../../../model-request/model-request.ts';
+import type { Reach, Target } from '../../../model-request/routing-types.ts';
+import { gatewayStopping, streamIncomplete } from '../../../model-request/upstream-refusals.ts';
 import { type Refusal, refusals, refusedInTranslation } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
 import {
@@ -31,11 +38,10 @@ import {
 } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import { type AnswerWriter, joined, type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
-import { ChatAnswerReader } from '../chat/reader.ts';
-import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
-import { ObservedMessage } from './observed-message.ts';
-import { MessagesObserver } from './observer.ts';
-import { MessagesWriter, messagesStreamError } from './writer.ts';
+import { ChatAnswerReader } from '../chat/answer.ts';
+import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from '../chat/chat-dialect.ts';
+import { passthroughRelay } from '../passthrough/passthrough-dialect.ts';
+import { MessagesObserver, MessagesWriter, messagesStreamError, ObservedMessage } from './answer.ts';
 
 /** Writes chat completion chunks for a client of the Messages API. */
 class MessagesFromChatWriter implements AnswerWriter<JsonObject> {
@@ -181,4 +187,64 @@ function shellOf({ json }: ParsedRequest, exchangeId: string, model: string): Me
     stopSequences: Array.isArray(sequences) ? sequences : [],
     thoughts: thoughtsFor(json),
   };
+}
+
+// `POST /v1/messages/count_tokens` where the provider can count: forwarded, and recorded like any request.
+
+/** Estimated, for models whose providers do not count. Undefined when a provider does. */
+function estimatedTokens(json: JsonObject, candidates: readonly Target[]): number | undefined {
+  return candidates.some(({ provider }) => speaksMessages(provider.type)) ? undefined : estimateInputTokens(json);
+}
+
+export const countTokensDialect: ExchangeDialect = {
+  name: 'forward',
+  endpoint: '/v1/messages/count_tokens',
+  mayBeFree: true,
+  read: (json) => readWith(parseCountTokensRequest(json)),
+  answerWithoutProvider({ json }, candidates) {
+    const input_tokens = estimatedTokens(json, candidates);
+    if (input_tokens === undefined) return undefined;
+    return () => ({ relay: passthroughRelay(), whole: { input_tokens }, events: [] });
+  },
+  plan(input) {
+    const { name, type } = input.target.provider;
+    // A virtual model may have this candidate and others that can count.
+    if (!speaksMessages(type)) throw refusals.unsupportedEndpoint(`The provider '${name}' does not count tokens.`);
+    const headers = { 'content-type': 'application/json', accept: 'application/json' };
+    return {
+      kind: 'forward',
+      dialect: 'forward',
+      answer: '/v1/messages/count_tokens',
+      call: {
+        method: 'POST',
+        path: '/messages/count_tokens',
+        headers: { ...headers, ...anthropicHeaders(input.headers) },
+      },
+      body: nativeBody(input),
+      repeatable: true,
+      readsWhole: true,
+      relay: () => passthroughRelay(),
+    };
+  },
+  relayOfRecorded: () => passthroughRelay(),
+};
+
+// The number of tokens of a Messages request, estimated where its provider does not count.
+
+/**
+ * The gateway estimates without calling a provider, so nothing is recorded. Undefined for a model whose provider
+ * counts itself, and for a request that guardrails read: it is an exchange.
+ * @throws Refusal
+ */
+export async function estimatedCount(
+  body: Buffer,
+  caller: ModelCaller,
+  router: Reach,
+  isGuarded: (target: Target) => boolean,
+): Promise<number | undefined> {
+  const read = readJson(countTokensDialect, body);
+  if (!read.ok) throw read.refusal;
+  const { model, provider, json } = read.parsedRequest;
+  const reached = await router.reach({ selector: model, provider, caller });
+  return reached.some(isGuarded) ? undefined : estimatedTokens(json, reached);
 }

@@ -1,17 +1,24 @@
 /** `ANY /p/{provider}/…`: a request to a provider's own API, recorded like any other. */
+
+import { requestBodyReceived } from '../../../../events/catalogue/exchange.ts';
+import { LogUnavailable } from '../../../../events/log.ts';
 import { type BodyBounds, jsonProblem } from '../../../../json/body-scan.ts';
+import { isObject } from '../../../../json/is-object.ts';
 import type { Provider, ReplyHead } from '../../../../providers/provider.ts';
+import type { Frame } from '../../../../providers/sse.ts';
 import type { PassedRequest } from '../../../model-request/admission.ts';
+import { parseChunk } from '../../../model-request/answer-body.ts';
 import { forwardOperations, requestedUnits } from '../../../model-request/forward-operations.ts';
-import type { ModelRequest } from '../../../model-request/model-request.ts';
-import { parseChunk } from '../../../model-request/parse-chunk.ts';
-import { READ_MEMBERS, type ReadResult } from '../../../model-request/parsed-request.ts';
+import { type ModelRequest, READ_MEMBERS, type ReadResult } from '../../../model-request/model-request.ts';
+import { type DeferredWork, readUsage, type TokenUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
+import { isPending } from '../../../responses/storable-response.ts';
 import { returnedHeaders } from '../../delivery/answer-headers.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
-import { RecordedUpload } from '../../uploads/recorded-upload.ts';
-import { deferredWorkKind, startsUncountedWork } from './deferred-work-kind.ts';
-import { passthroughRelay } from './passthrough-relay.ts';
+import type { ExchangeRecord } from '../../exchange-record.ts';
+import type { Upload } from '../../plan.ts';
+import { type AnswerEnd, type AnswerObserver, type FrameAnswer, type Relay, unchangedRelay } from '../../relay.ts';
+import { chatStreamError } from '../chat/answer.ts';
 
 /** Idempotent methods, which may be repeated. */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
@@ -151,4 +158,146 @@ function answerHeaders(reply: ReplyHead, method: string, added: ReadonlySet<stri
   const length = reply.headers['content-length'];
   if (method === 'HEAD' && length !== undefined) headers['content-length'] = length;
   return headers;
+}
+
+// Work that a request to a provider's own API starts and that continues after its answer.
+
+/** The kind of work that a successful request starts; undefined when nothing continues after its answer. */
+export function deferredWorkKind(method: string, path: string): DeferredWork['kind'] | undefined {
+  if (method !== 'POST') return undefined;
+  const [route = ''] = path.split('?', 1);
+  if (/\/batches\/?$/.test(route)) return 'batch';
+  return /\/responses\/?$/.test(route) ? 'response' : undefined;
+}
+
+/** Whether the request starts work that continues after its answer and whose cost is unknown until then. */
+function startsUncountedWork(method: string, path: string): boolean {
+  const [route = ''] = path.split('?', 1);
+  return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);
+}
+
+/** Any answer of a provider's own API: its bytes pass unchanged, and end where the provider ends them. */
+const end: AnswerEnd = { finish: () => ({ cut: false }), broken: chatStreamError };
+
+/** @param begins the result of `deferredWorkKind` for the request */
+export function passthroughRelay(begins?: DeferredWork['kind']): Relay {
+  return unchangedRelay(new PassthroughObserver(begins), end);
+}
+
+/** Any answer of a provider's own API: unchanged, and read only for its usage. */
+const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
+/** A longer text is not the name of a model or the id of an answer. */
+const MAX_NAME_LENGTH = 256;
+
+export class PassthroughObserver implements AnswerObserver {
+  readonly #begins: DeferredWork['kind'] | undefined;
+  #work: DeferredWork | undefined;
+  /** The last reported usage, member by member: the counts of a stream are cumulative. */
+  #usage: Record<string, unknown> | undefined;
+  #model: string | undefined;
+  #answerId: string | undefined;
+  #terminal = false;
+
+  /** @param begins the result of `deferredWorkKind` for the request */
+  constructor(begins?: DeferredWork['kind']) {
+    this.#begins = begins;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    this.#observe(parsed);
+    return bytes;
+  }
+
+  frame({ data, raw }: Frame): FrameAnswer {
+    if (data === '[DONE]') this.#terminal = true;
+    else if (data !== undefined) {
+      const event = parseChunk(data);
+      this.#observe(event);
+      if (typeof event?.type === 'string' && TERMINAL_TYPES.has(event.type)) this.#terminal = true;
+    }
+    return { bytes: raw, terminal: this.#terminal };
+  }
+
+  deferredWork(): DeferredWork | undefined {
+    return this.#work;
+  }
+
+  usage(): TokenUsage {
+    return readUsage(this.#usage);
+  }
+
+  answerId(): string | undefined {
+    return this.#answerId;
+  }
+
+  model(): string | undefined {
+    return this.#model;
+  }
+
+  /** Notes a background response of the provider, or a batch, until it is over. */
+  #follow({ id, status, background }: Record<string, unknown>, kind: DeferredWork['kind']): void {
+    const isWork = kind === 'batch' || (background === true && isPending({ status: String(status) }));
+    this.#work = isWork && typeof id === 'string' ? { kind, id } : undefined;
+  }
+
+  /** The facts are at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
+  #observe(parsed: unknown): void {
+    if (!isObject(parsed)) return;
+    for (const holder of [parsed, parsed.response, parsed.message]) {
+      if (!isObject(holder)) continue;
+      if (this.#begins !== undefined && holder.object === this.#begins) this.#follow(holder, this.#begins);
+      if (typeof holder.model === 'string' && holder.model.length <= MAX_NAME_LENGTH) this.#model = holder.model;
+      if (typeof holder.id === 'string' && holder.id.length <= MAX_NAME_LENGTH) this.#answerId ??= holder.id;
+      if (!isObject(holder.usage)) continue;
+      if (readUsage(holder.usage).source === 'unknown') continue;
+      const counts = Object.entries(holder.usage).filter(([, value]) => value !== null);
+      this.#usage = this.#usage === undefined ? holder.usage : { ...this.#usage, ...Object.fromEntries(counts) };
+    }
+  }
+}
+
+/** A request body that is sent to the provider piece by piece; each piece is recorded before it is sent. */
+interface UploadOptions {
+  readonly record: ExchangeRecord;
+  readonly limitBytes: number;
+  /** Whether the bytes are recorded, or only their number. */
+  readonly keep: boolean;
+}
+
+class RecordedUpload implements Upload {
+  readonly #pieces: AsyncIterable<Buffer>;
+  readonly #options: UploadOptions;
+  #failure: Refusal | LogUnavailable | undefined;
+
+  constructor(pieces: AsyncIterable<Buffer>, options: UploadOptions) {
+    this.#pieces = pieces;
+    this.#options = options;
+  }
+
+  get failure(): Refusal | LogUnavailable | undefined {
+    return this.#failure;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
+    const { record, limitBytes, keep } = this.#options;
+    let index = 0;
+    let bytes = 0;
+    for await (const piece of this.#pieces) {
+      bytes += piece.length;
+      if (bytes > limitBytes) throw this.#fail(refusals.bodyTooLarge(limitBytes));
+      record.note(requestBodyReceived.create({ index }, record.context, keep ? piece : undefined));
+      index += 1;
+      try {
+        await record.flush('written');
+      } catch (error) {
+        throw error instanceof LogUnavailable ? this.#fail(error) : error;
+      }
+      yield piece;
+    }
+  }
+
+  #fail<Failure extends Refusal | LogUnavailable>(failure: Failure): Failure {
+    this.#failure = failure;
+    return failure;
+  }
 }

@@ -17,8 +17,8 @@ import {
 import { providerType } from '../../../../providers/types.ts';
 import { conversationIn, type TurnInput, turnWrites } from '../../../conversations/turn.ts';
 import { isRouteMissing } from '../../../model-request/forward-operations.ts';
-import type { ParsedRequest } from '../../../model-request/parsed-request.ts';
-import type { Target } from '../../../model-request/target.ts';
+import type { ParsedRequest } from '../../../model-request/model-request.ts';
+import type { Target } from '../../../model-request/routing-types.ts';
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
 import {
   type FindItem,
@@ -48,15 +48,11 @@ import {
 import type { Plan } from '../../plan.ts';
 import { outputOf } from '../../record/end-events.ts';
 import { type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
-import { ChatAnswerReader } from '../chat/reader.ts';
-import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
-import { ResponsesFromChatWriter } from './chat-writer.ts';
+import { ChatAnswerReader } from '../chat/answer.ts';
+import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/chat-dialect.ts';
+import { ObservedResponse, ResponseFacts, ResponsesReader } from './answer.ts';
 import { loadEarlierTurns, turnsFor } from './earlier-turns.ts';
-import { ObservedResponse } from './observed-response.ts';
-import { ResponsesObserver } from './observer.ts';
-import { ResponsesReader } from './reader.ts';
-import { ResponseFacts } from './response-facts.ts';
-import { ResponsesWriter } from './writer.ts';
+import { ResponsesFromChatWriter, ResponsesObserver, ResponsesWriter } from './writer.ts';
 
 /** Statuses of a response that succeeded: it has output, and no more will follow. */
 const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
@@ -201,7 +197,7 @@ async function native(
 }
 
 /** The members that a provider with its own Responses API gets with other values than the client's, as JSON texts. */
-export async function nativeChanges(
+async function nativeChanges(
   planned: PlanInput,
   turns: TurnInput | undefined,
   find: FindItem,
@@ -246,7 +242,7 @@ async function checkNamedItems(input: unknown, { target, sight }: PlanInput, fin
 }
 
 /** Other providers can use reasoning only in the form that the model's provider encrypted. */
-export function isUnderstoodNatively(item: unknown): boolean {
+function isUnderstoodNatively(item: unknown): boolean {
   if (!isObject(item) || item.type !== 'reasoning') return true;
   return typeof item.encrypted_content === 'string' && !isCarriedItem(item);
 }
@@ -302,4 +298,25 @@ function attemptOf(
 /** The response without any output: every member that the request determines. */
 export function shellOf(parsedRequest: ParsedRequest, facts: ShellFacts) {
   return responseShell(parsedRequest.json as CreateResponseRequest, facts);
+}
+
+/**
+ * `POST /v1/responses/input_tokens` and `/compact`: the provider counts or compacts the body of a new response.
+ * References in the body are resolved as for the response itself.
+ */
+interface ResponsesBodyOptions {
+  readonly archive: ResponseArchive;
+  readonly log: EventLog;
+  /** Finds the stored item that a caller refers to by id. */
+  readonly findItem: (sight: Sight) => FindItem;
+}
+
+/** @throws Refusal for earlier turns or items that are not found or not visible to the caller */
+export async function responsesBodyChanges(
+  input: PlanInput,
+  { archive, log, findItem }: ResponsesBodyOptions,
+): Promise<Record<string, string | undefined>> {
+  const history = await loadEarlierTurns(input, { archive, log });
+  const turns = await turnsFor({ ...input, history }, { archive });
+  return nativeChanges(input, turns, findItem(input.sight));
 }

@@ -2,12 +2,11 @@
  * A background response on a provider that does not keep responses itself. The client gets it as `queued` once that
  * state is on disk; then it is generated like any other response, to its end or until it is cancelled.
  */
+import type { Position } from '../../../events/event.ts';
 import type { StreamWrite } from '../../../events/log.ts';
 import type { RecordedPlaceholder } from '../../guardrails/placeholders.ts';
-import type { Client } from '../../model-request/client.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { ParsedRequest } from '../../model-request/parsed-request.ts';
-import type { Target } from '../../model-request/target.ts';
+import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
 import type { Refusal } from '../../refusal.ts';
 import type { StoredResponse } from '../../responses/archive.ts';
 import { previousResponseOf } from '../../responses/create-request.ts';
@@ -17,6 +16,35 @@ import type { DetachedClients } from '../delivery/detached-client.ts';
 import type { BackgroundResponse, ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
+
+// The input that starts an exchange, or continues one after a restart.
+
+/** Facts already on record for an exchange that the gateway continues after a restart. */
+export interface Resumed {
+  readonly parsedRequest: ParsedRequest;
+  /** Calls made to a provider. */
+  readonly attempts: number;
+  /** The version of the workflow with which it was recorded; undefined when there was none. */
+  readonly workflow?: string | undefined;
+  /** Why it cannot be continued: its key is no longer accepted. */
+  readonly refused?: Refusal;
+}
+
+export interface NewExchange {
+  readonly dialect: ExchangeDialect;
+  readonly request: ModelRequest;
+  readonly record: ExchangeRecord;
+  readonly client: Client;
+  /** Id of this gateway, for the record of a new exchange. */
+  readonly gateway?: string | undefined;
+}
+
+/** An exchange that the record left open before any part of its answer was recorded. */
+export interface ResumableExchange extends NewExchange {
+  readonly resumed: Resumed;
+  /** A position before its first event. */
+  readonly recordedAfter: Position;
+}
 
 export interface PendingResponse {
   readonly id: string;

@@ -1,4 +1,6 @@
+/** Reading the bytes of a provider's answer: whole, of an error, of one event of a stream. */
 import { parseExactly } from '../../json/exact-json.ts';
+import { isObject } from '../../json/is-object.ts';
 import { type Provider, ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
 import { unfinished } from '../../providers/transport-failure.ts';
 
@@ -66,4 +68,49 @@ export async function errorBody(reply: ProviderReply): Promise<Buffer> {
     clearTimeout(timer);
   }
   return Buffer.concat(pieces).subarray(0, MAX_ERROR_BYTES + CREDENTIAL_BYTES);
+}
+
+/** The data of a stream event as an object; undefined when it is not an object. */
+export function parseChunk(data: string): Record<string, unknown> | undefined {
+  try {
+    const parsed = parseExactly(data);
+    return isObject(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Whether the data of a stream event is no JSON object: a part of the answer is missing, or it is no answer at all. Data
+ * without text and the end marker are neither. For events that are passed on without parsing: only the two ends are
+ * checked.
+ */
+export function isNoEvent(data: string): boolean {
+  if (data.startsWith('{') && data.endsWith('}')) return false;
+  const text = data.trim();
+  return text !== '' && text !== '[DONE]' && !(text.startsWith('{') && text.endsWith('}'));
+}
+
+/** Media types are case-insensitive (RFC 9110 §8.3.1). */
+export function isEventStream(headers: Readonly<Record<string, string>>): boolean {
+  return headers['content-type']?.toLowerCase().startsWith('text/event-stream') === true;
+}
+
+export function isJson(headers: Readonly<Record<string, string>>): boolean {
+  const [type = ''] = headers['content-type']?.toLowerCase().split(';', 1) ?? [];
+  return /^application\/(?:[\w.-]+\+)?json$/.test(type.trim());
+}
+
+/** The provider of an answer, and how its credentials are redacted. */
+export interface Answering {
+  readonly name: string;
+  redact?(text: string): string;
+}
+
+/** The bytes without the provider's credentials, which some providers repeat in their errors. */
+export function redacted(bytes: Buffer, provider: Answering): Buffer {
+  // Credentials are ASCII, so the bytes survive a conversion to Latin-1 and back.
+  const text = bytes.toString('latin1');
+  const clean = provider.redact?.(text) ?? text;
+  return clean === text ? bytes : Buffer.from(clean, 'latin1');
 }
