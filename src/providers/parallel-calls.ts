@@ -1,8 +1,8 @@
 /**
  * Several calls of a provider for one request, whose answers are one reply: for providers whose API gives one choice,
- * where a client wants several. The reply has a framing of the gateway, in which the bytes of each call are as received:
- * - of streams: server-sent events. A line `call: <index>` stands before each event; a line of JSON is the data of an
- *   event. An event `call: <index> ended` follows the last one of a call.
+ * where a client wants several. The reply has a framing of the gateway:
+ * - of streams: server-sent events with the name and data of each event as received, behind a line `call: <index>`; a
+ *   line of JSON is the data of an event. An event `call: <index> ended` follows the last one of a call.
  * - of whole answers: `{"calls":[…]}`, in the order of the calls.
  */
 import type { Provider, ProviderCall, ProviderReply, ReplyBody } from './provider.ts';
@@ -42,6 +42,14 @@ export async function sendInParallel(provider: Provider, call: ProviderCall, cal
     endAll();
     throw error;
   }
+}
+
+/** With line feeds only: the end of one event and the beginning of the next may come in different reads. */
+function framedEvent({ data, event }: Frame, call: number): Buffer[] {
+  if (data === undefined) return [];
+  const name = event === undefined ? '' : `event: ${event}\n`;
+  // In JSON a line end is white space.
+  return [Buffer.from(`call: ${call}\n${name}data: ${data.replaceAll(/[\r\n]/g, ' ')}\n\n`)];
 }
 
 function joinedReply(
@@ -92,12 +100,7 @@ class JoinedBody implements ReplyBody {
     await this.#each(async ({ body, headers }, index) => {
       const format = streamFormatOf(headers) ?? 'events';
       const splitter = createSplitter(format, { provider: this.#provider });
-      const head = Buffer.from(`call: ${index}\n`);
-      const framed = (frame: Frame): Buffer[] => {
-        if (format === 'events') return [head, frame.raw];
-        // Between the members of an object a carriage return is white space; in an event it would end the line.
-        return frame.data === undefined ? [] : [head, Buffer.from(`data: ${frame.data.replaceAll('\r', ' ')}\n\n`)];
-      };
+      const framed = (frame: Frame): Buffer[] => framedEvent(frame, index);
       await body.pieces((piece) => pass(splitter.push(piece).flatMap(framed)));
       const last = splitter.end();
       await pass([...(last === undefined ? [] : framed(last)), Buffer.from(`call: ${index} ended\n\n`)]);

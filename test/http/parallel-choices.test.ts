@@ -452,6 +452,24 @@ describe.each([
   });
 });
 
+describe('streams with other line ends', () => {
+  it('are read when a read ends between CR and LF, and behind a byte order mark', async () => {
+    const crlf = (text: string) => text.replaceAll('\n', '\r\n');
+    answer = (_call, response) => begin(response, anthropic, `\u{feff}${crlf(anthropic.head)}`);
+    const asked = ask(anthropic, { ...streaming, n: 2 });
+    const [first, second] = (await callsOf(2)) as [Call, Call];
+    first.response.write(crlf(anthropic.words('alpha')).slice(0, -1));
+    const response = await asked;
+    const [head, rest] = response.body?.tee() ?? [];
+    await readUntil(new Response(head), 'alpha');
+    first.response.end(`\n${crlf(anthropic.words(' end') + anthropic.end)}`);
+    second.response.end((anthropic.words('beta') + anthropic.end).replaceAll('\n', '\r'));
+    const chunks = dataOf(await new Response(rest).text());
+    expect(textsIn(chunks).sort()).toEqual(['alpha end', 'beta']);
+    expect(chunks.at(-1).usage).toMatchObject({ prompt_tokens: 20, completion_tokens: 6 });
+  });
+});
+
 describe('the number of choices', () => {
   it.each([5, 0, 1.5, '2'])('%j is refused at a provider whose API gives one', async (n) => {
     for (const dialect of [anthropic, ollama]) {
