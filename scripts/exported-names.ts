@@ -10,7 +10,6 @@ export interface SharedName {
 
 const ofCommands = 'commands declare what they need of a projection; projections import no commands';
 const ofConfig = 'the configuration imports nothing; its values have the shape that providers take';
-const ofHttp = 'http declares what it needs; it imports no providers';
 
 /** Interfaces that mirror each other on purpose: the type check compares them where one is passed for the other. */
 const sharedNames: readonly SharedName[] = [
@@ -24,7 +23,6 @@ const sharedNames: readonly SharedName[] = [
   { name: 'ProviderConfig', reason: ofConfig },
   { name: 'ProviderTimeouts', reason: ofConfig },
   { name: 'TimeLimit', reason: ofConfig },
-  { name: 'StatelessRoutes', reason: ofHttp },
 ];
 
 const declaration =

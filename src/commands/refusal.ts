@@ -4,7 +4,7 @@
  */
 import { LogUnavailable } from '../events/log.ts';
 import { isObject } from '../json/is-object.ts';
-import type { TranslationRefusal } from '../providers/translate/refusal.ts';
+import type { TranslationRefusal } from '../providers/translate/json.ts';
 import type { ErrorType } from '../providers/upstream-error.ts';
 
 export interface RefusalFacts {

@@ -7,7 +7,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { z } from 'zod';
 import { parseExactly } from '../json/exact-json.ts';
-import { type Refused, refuse } from '../providers/translate/refusal.ts';
+import { type Refused, refuse } from '../providers/translate/json.ts';
 import { refusals } from './refusal.ts';
 
 export interface Accepted<Request> {

@@ -3,7 +3,7 @@
  * model.
  */
 import { isObject } from '../json/is-object.ts';
-import { refusedEffort } from '../providers/translate/responses-to-chat/reasoning-style.ts';
+import { refusedEffort } from '../providers/translate/responses-to-chat/reasoning.ts';
 import { type Refusal, refusals, refusedInTranslation } from './refusal.ts';
 
 interface Range {

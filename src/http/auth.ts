@@ -1,6 +1,12 @@
-/** Authenticates a request: the master key, compared in constant time, or a managed key, found by its hash. */
+/**
+ * Authenticates a request: the master key, compared in constant time, or a managed key, found by its hash. And the class of
+ * callers that each route declares.
+ */
+
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
+import type { RouteOptions } from 'fastify';
 import {
   type KeyDirectory,
   type KnownKey,
@@ -12,8 +18,42 @@ import type { Caller } from '../commands/model-request/model-request.ts';
 import { refusals } from '../commands/refusal.ts';
 import { sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
-import { createCrossSiteCheck } from './cross-site.ts';
-import { optionalUserPath } from './user-path.ts';
+import { optionalUserPath } from './query.ts';
+
+/**
+ * Which callers may call a route. Every route declares its class in `config.access`; a gateway with a route that does
+ * not declare one does not start.
+ */
+export type AccessClass =
+  /** Without a key. */
+  | 'public'
+  /** `METRICS_KEY`, and keys with unrestricted sight. */
+  | 'metrics'
+  /** Every accepted key. The key's sight decides which objects exist for it. */
+  | 'any-key'
+  /** Every accepted key that may use the provider; routes that are not stateless, only keys with unrestricted sight. */
+  | 'passthrough'
+  /** Keys that administer a subtree, of which they see and change only its content, or everything. */
+  | 'scoped-admin'
+  /** Keys that administer the whole gateway. */
+  | 'global-admin';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    access?: AccessClass;
+  }
+}
+
+/** @throws Error for a route that does not declare its class, or one that its part of the API does not allow */
+export function requireAccessClass({ method, url, config }: Pick<RouteOptions, 'method' | 'url' | 'config'>): void {
+  const access = config?.access;
+  const route = `${[method].flat().join(', ')} ${url}`;
+  if (access === undefined) throw new Error(`${route} does not declare who may call it`);
+  const isAdmin = access === 'scoped-admin' || access === 'global-admin';
+  if (isAdmin !== url.startsWith('/admin/') && access !== 'public') {
+    throw new Error(`${route} is declared as ${access}, which routes of its part of the API are not`);
+  }
+}
 
 export interface Authenticator {
   /**
@@ -27,11 +67,11 @@ export interface Authenticator {
   authenticateScraper(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller | undefined;
 }
 
-export interface RefusedCaller {
+interface RefusedCaller {
   caller: Caller | undefined;
 }
 
-export interface AuthenticatorOptions {
+interface AuthenticatorOptions {
   /** Undefined: no key is needed, which the configuration must allow explicitly. */
   readonly masterKey: string | undefined;
   /** Reads only the metrics. */
@@ -174,4 +214,63 @@ function userPathReader(header: string | undefined): (headers: IncomingHttpHeade
     if (typeof value === 'object') throw refusals.invalidUserPath(header, 'is given more than once');
     return optionalUserPath(value, header);
   };
+}
+
+// Keeps web pages away from a gateway that needs no key. A browser on the same machine or network sends any request
+// that a page triggers, and the page can also read the answers once its own name resolves to the gateway (DNS
+// rebinding). Clients other than browsers send neither `Origin` nor `Sec-Fetch-Site` (Fetch Metadata Request Headers,
+// W3C).
+
+/**
+ * Accepts a request when its `Host` is one of the gateway's own and no other site caused it. An address always counts
+ * as own: a page cannot make an address resolve to another one. So does `localhost`.
+ *
+ * @param ownNames further host names of the gateway
+ * @param allowedOrigins of web pages that may still use the gateway; `*` allows none here, where no key is needed
+ * @returns a check that throws Refusal 403 `host_not_allowed` or `cross_site_refused`
+ */
+function createCrossSiteCheck(
+  ownNames: readonly string[],
+  allowedOrigins: readonly string[] = [],
+): (headers: IncomingHttpHeaders) => void {
+  const named = allowedOrigins.filter((one) => one !== '*');
+  const own = new Set(ownNames.map((name) => hostNameIn(name) ?? name));
+  return (headers) => {
+    const { host, origin } = headers;
+    // Only HTTP/1.0 has no `Host`, and no browser uses it.
+    if (host !== undefined && !isOwn(hostNameIn(host), own)) throw refusals.hostNotAllowed(host);
+    if (origin !== undefined && isAllowedOrigin(origin, named)) return;
+    const site = headers['sec-fetch-site'];
+    const isOwnSite = site === undefined || site === 'same-origin' || site === 'none';
+    if (!isOwnSite || (origin !== undefined && !isOriginOf(host, origin))) throw refusals.crossSiteRefused();
+  };
+}
+
+/** Origins are compared in the form that browsers send: scheme, host and, unless it is the default, port. */
+export function isAllowedOrigin(origin: string, allowed: readonly string[]): boolean {
+  return allowed.includes(origin) || allowed.includes('*');
+}
+
+function isOwn(name: string | undefined, own: ReadonlySet<string>): boolean {
+  if (name === undefined) return false;
+  return own.has(name) || name === 'localhost' || name.endsWith('.localhost') || isIP(name) !== 0;
+}
+
+/** In lower case, without port, brackets and the final dot; undefined for an invalid host. */
+function hostNameIn(host: string): string | undefined {
+  const url = urlOf('http:', host);
+  return url?.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+}
+
+/** The scheme is not compared: it differs behind a proxy that terminates TLS, and one port serves one scheme. */
+function isOriginOf(host: string | undefined, origin: string): boolean {
+  if (host === undefined || !URL.canParse(origin)) return false;
+  const { protocol, host: originHost } = new URL(origin);
+  return (protocol === 'http:' || protocol === 'https:') && urlOf(protocol, host)?.host === originHost;
+}
+
+function urlOf(protocol: string, host: string): URL | undefined {
+  const isHost = !/[\s/?#@\\]/.test(host);
+  const text = `${protocol}//${isIP(host) === 6 ? `[${host}]` : host}`;
+  return isHost && URL.canParse(text) ? new URL(text) : undefined;
 }

@@ -1,10 +1,10 @@
-/** Errors in HTTP answers: all of them have the same envelope. */
+/** Errors in HTTP answers: all of them have the same envelope, in the format of the client's dialect. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { messagesErrorBody } from '../commands/messages/error-object.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { LogUnavailable } from '../events/log.ts';
-import { clientErrorFormatOf } from './client-error-format.ts';
-import { ACCEPTED_ENCODINGS } from './content-encoding.ts';
+import { ACCEPTED_ENCODINGS } from './bodies.ts';
 
 /** Headers of a refusal. */
 export function refusalHeaders(refusal: Refusal): Record<string, string> {
@@ -79,4 +79,36 @@ export function rawErrorAnswer(code: string | undefined): string {
     '',
     body,
   ].join('\r\n');
+}
+
+/** Formats of errors and headers that depend on the client's dialect: OpenAI's or Anthropic's. */
+export interface ClientErrorFormat {
+  errorBody(refusal: Refusal, requestId: string | undefined): object;
+  /** The headers of an answer, including `x-request-id`. */
+  headers(headers: Record<string, string>): Record<string, string>;
+}
+
+const openAi: ClientErrorFormat = { errorBody: (refusal) => refusal.envelope(), headers: (headers) => headers };
+
+const anthropic: ClientErrorFormat = {
+  errorBody: messagesErrorBody,
+  // Anthropic's clients read the id of a request from this header.
+  headers(headers) {
+    const id = headers['x-request-id'];
+    return id === undefined ? headers : { ...headers, 'request-id': id };
+  },
+};
+
+const MESSAGES_PATH = /^\/v1\/messages(?:[/?]|$)/;
+const MODELS_PATH = /^\/v1\/models(?:[/?]|$)/;
+
+/** Chosen by the address, so that it also works for an unknown route and before authentication. */
+export function clientErrorFormatOf(request: { readonly url: string; readonly headers: object }): ClientErrorFormat {
+  if (MESSAGES_PATH.test(request.url)) return anthropic;
+  return MODELS_PATH.test(request.url) && isAnthropicClient(request) ? anthropic : openAi;
+}
+
+/** OpenAI and Anthropic both list models at `/v1/models`; only Anthropic's clients send a version header. */
+export function isAnthropicClient({ headers }: { readonly headers: object }): boolean {
+  return 'anthropic-version' in headers;
 }

@@ -1,20 +1,20 @@
 /** `ANY /p/{provider}/…`. */
-import { IncomingMessage } from 'node:http';
+import { type IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { FastifyRequest, HTTPMethods } from 'fastify';
 import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import { KEPT_BODY_BYTES } from '../commands/exchange/record/end-events.ts';
+import { isCredentialHeader } from '../commands/header-names.ts';
 import type { Caller, Client, ModelRequest } from '../commands/model-request/model-request.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything } from '../commands/visibility.ts';
 import type { BodyBounds } from '../json/body-scan.ts';
 import { mediaAnswer, pathParameters, type Routes } from './api/route-schema.ts';
-import { checkEncoding } from './content-encoding.ts';
-import { forwardedHeaders } from './forwarded-headers.ts';
+import { checkEncoding } from './bodies.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
-import type { RequestTags } from './request-tags.ts';
+import type { RequestTags } from './request-head.ts';
 import { callerOf, checkedJson, decodedWhole } from './server.ts';
 
-export interface StatelessRoutes {
+interface StatelessRoutes {
   has(providerType: string, method: string, path: string): boolean;
 }
 
@@ -25,7 +25,7 @@ type PassthroughRequest = FastifyRequest<PassthroughRoute>;
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-export interface PassthroughOptions {
+interface PassthroughOptions {
   readonly exchanges: OpenExchanges;
   readonly userPathHeader: string;
   /** Headers that are not forwarded to providers. */
@@ -234,4 +234,116 @@ function pathBelow(request: FastifyRequest): string {
 function hasDotSegment(path: string): boolean {
   const [pathname = ''] = path.split('?', 1);
   return /(^|\/|\\|%2f|%5c)(\.|%2e){1,2}(\/|\\|%2f|%5c|$)/i.test(pathname);
+}
+
+// The client headers that are forwarded to a provider's own API: a list of allowed names, since a credential can have any
+// name. A setting adds further names.
+
+/** Headers of HTTP about the content of the request, and those by which providers' SDKs and agents name themselves. */
+const FORWARDED: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-language',
+  'baggage',
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'content-length',
+  'content-md5',
+  'content-range',
+  'content-type',
+  'conversation_id',
+  'date',
+  'http-referer',
+  'idempotency-key',
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'if-range',
+  'if-unmodified-since',
+  'originator',
+  'prefer',
+  'range',
+  'session_id',
+  'traceparent',
+  'tracestate',
+  'user-agent',
+  'x-app',
+  'x-client-name',
+  'x-client-request-id',
+  'x-idempotency-key',
+  'x-ms-client-request-id',
+  'x-ms-useragent',
+  'x-session-id',
+  'x-title',
+]);
+
+/** What the SDKs of each family send after its name. */
+const SDK_HEADERS: Readonly<Record<string, string>> = {
+  anthropic: 'version beta dangerous-direct-browser-access client-platform client-version client-sha workspace-id',
+  openai: 'organization project beta version conversation-id intent safety-identifier',
+  'x-goog':
+    'api-client user-project request-params request-reason fieldmask hash upload-protocol upload-command upload-offset ' +
+    'upload-file-name upload-content-type upload-header-content-length upload-header-content-type visibilities',
+  'x-stainless':
+    'lang package-version os arch runtime runtime-version async retry-count timeout read-timeout helper helper-method ' +
+    'poll-helper custom-poll-interval raw-response',
+};
+const OF_SDKS: ReadonlySet<string> = new Set(
+  Object.entries(SDK_HEADERS).flatMap(([family, rest]) => rest.split(' ').map((name) => `${family}-${name}`)),
+);
+
+/** Agents, whose headers change with each version. */
+const AGENTS = /^x-(?:anthropic|claude|codex|openai)-/;
+/** Parts of their names that are credentials, beside those that are one everywhere. */
+const NOT_OF_AGENTS =
+  /(?:key|token|secret|auth|password|passwd|credential|signature|jwt|assertion|cookie)s(?:-|$)|-(?:auth.*|bearer|pat|pass.*|pwd|pins?|otps?|private|login|sid|sess|sessid|access|tok)(?:-|$)/;
+
+/** Headers of the gateway or of the connection. No setting adds them. */
+const NEVER_FORWARDED: ReadonlySet<string> = new Set([
+  'accept-encoding',
+  'connection',
+  'expect',
+  'forwarded',
+  'host',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-cache-control',
+  'x-cache-semantic-threshold',
+  'x-cache-ttl',
+  'x-cache-type',
+  'x-request-id',
+]);
+
+function isOfProviders(name: string): boolean {
+  return FORWARDED.has(name) || OF_SDKS.has(name) || (AGENTS.test(name) && !NOT_OF_AGENTS.test(name));
+}
+
+/** Whether a setting can add the name. @param name in lower case */
+export function mayBeForwarded(name: string): boolean {
+  return !NEVER_FORWARDED.has(name) && !isCredentialHeader(name) && !name.startsWith('x-forwarded-');
+}
+
+/**
+ * The allowed headers except credentials, those named in `Connection` (RFC 9110 §7.6.1), and those kept back.
+ * @param added further allowed names, in lower case
+ */
+function forwardedHeaders(
+  given: IncomingHttpHeaders,
+  isRemoved: (name: string) => boolean,
+  added: ReadonlySet<string>,
+): Record<string, string> {
+  const ofConnection = given.connection?.toLowerCase().split(/[\s,]+/) ?? [];
+  const headers: Record<string, string> = {};
+  for (const name in given) {
+    const value = given[name];
+    if (value === undefined || !(isOfProviders(name) || added.has(name))) continue;
+    if (!mayBeForwarded(name) || isRemoved(name) || ofConnection.includes(name)) continue;
+    headers[name] = typeof value === 'string' ? value : value.join(', ');
+  }
+  return headers;
 }

@@ -8,20 +8,26 @@ import type { Caller } from '../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
+import { LogUnavailable } from '../events/log.ts';
 import type { BodyBounds } from '../json/body-scan.ts';
-import { requireAccessClass } from './access-class.ts';
 import { collectRoutes, type Registered } from './api/openapi.ts';
 import type { Routes, ZodTypes } from './api/route-schema.ts';
 import { validateNothing } from './api/validation.ts';
-import type { Authenticator } from './auth.ts';
-import { type BodyLimits, boundsOfRoute, limitOfRoute, refusalOfJson } from './body-limits.ts';
-import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
-import { checkEncoding, decodedRequestBody, withoutByteOrderMark } from './content-encoding.ts';
-import { isAllowedOrigin } from './cross-site.ts';
+import { type Authenticator, isAllowedOrigin, requireAccessClass } from './auth.ts';
+import {
+  type BodyLimits,
+  BodyMemory,
+  boundsOfRoute,
+  checkEncoding,
+  decodedRequestBody,
+  limitOfRoute,
+  refusalOfJson,
+  UNCOUNTED_BYTES,
+  withoutByteOrderMark,
+} from './bodies.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
 import { checkQuery } from './query.ts';
-import { redactUrl } from './redaction.ts';
-import { requestIdOf } from './request-id.ts';
+import { redactUrl, requestIdOf } from './request-head.ts';
 import { type RequestRecorder, recordAnswers } from './request-recorder.ts';
 
 declare module 'fastify' {
@@ -390,5 +396,27 @@ function sendInterimAnswers(response: ServerResponse): void {
   );
   response.once('close', () => {
     for (const timer of timers) clearTimeout(timer);
+  });
+}
+
+// Routes that answer from the state of this gateway, and must know what other gateways have answered before.
+
+/** Resolves when this gateway knows everything that was recorded before the call. @throws LogUnavailable */
+export type ReadToPresent = () => Promise<void>;
+
+/** Set when the log could not be read to its end: what other gateways have recorded may be missing. */
+const STALE = 'x-stale';
+const READ_METHODS = new Set(['GET', 'HEAD']);
+
+/** Reads wait for it. While the log is unavailable they are answered from what was read, with `x-stale: true`. */
+export function readAtPresent(routes: Routes, readToPresent: ReadToPresent): void {
+  routes.addHook('preHandler', async (request, reply) => {
+    if (!READ_METHODS.has(request.method)) return;
+    try {
+      await readToPresent();
+    } catch (error) {
+      if (!(error instanceof LogUnavailable)) throw error;
+      reply.header(STALE, 'true');
+    }
   });
 }

@@ -2,12 +2,11 @@
  * Answers in place of gateways that cannot serve requests yet, or at the moment: `GET /health` with 200, since the process is
  * alive; `GET /health/ready` with 503 and the reason; every other request with 503. A connection ends after one answer.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Refusal } from '../commands/refusal.ts';
-import { clientErrorFormatOf } from './client-error-format.ts';
-import { isStillSending, refusalHeaders } from './errors.ts';
-import { requestIdOf } from './request-id.ts';
+import { clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
+import { requestIdOf } from './request-head.ts';
 
 export interface UnreadyOptions {
   readonly maxHeaderBytes: number;
@@ -29,7 +28,7 @@ const maxConnectionMs = 10_000;
 
 export function createUnreadyServer(options: UnreadyOptions): UnreadyServer {
   // It never listens itself: sockets are passed to it.
-  const answering = createServer(
+  const answering = createHttpServer(
     { maxHeaderSize: options.maxHeaderBytes, requireHostHeader: false },
     (request, response) => answerOnceRead(request, response, options),
   );

@@ -1,9 +1,13 @@
 import { isObject } from '../json/is-object.ts';
-import { type BaseUrl, parseBaseUrl } from './base-url.ts';
-import { type ListedEntry, listedEntries, positiveCount, providerModelOf } from './openai-compatible/model-list.ts';
-import { createOpenAiCompatible, notAListing, type ReadJson } from './openai-compatible/openai-compatible.ts';
-import { type ModelMetadata, type Provider, ProviderFailure, type ProviderModel } from './provider.ts';
-import type { ProviderConfig } from './provider-config.ts';
+import { type BaseUrl, createOpenAiCompatible, notAListing, parseBaseUrl, type ReadJson } from './openai-compatible.ts';
+import {
+  type ModelMetadata,
+  type Provider,
+  type ProviderConfig,
+  ProviderFailure,
+  type ProviderModel,
+} from './provider.ts';
+import { type ListedEntry, listedEntries, positiveCount, providerModelOf } from './provider-listing.ts';
 import { type ProviderType, providerType } from './types.ts';
 import { UpstreamError } from './upstream-error.ts';
 

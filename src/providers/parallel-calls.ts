@@ -6,8 +6,7 @@
  * - of whole answers: `{"calls":[…]}`, in the order of the calls.
  */
 import type { Provider, ProviderCall, ProviderReply, ReplyBody } from './provider.ts';
-import type { Frame } from './sse.ts';
-import { createSplitter, streamFormatOf } from './stream-splitter.ts';
+import { createSplitter, type Frame, streamFormatOf } from './stream-frames.ts';
 import { tooLarge } from './transport-failure.ts';
 
 /** More choices are refused. */

@@ -1,9 +1,7 @@
 /** The providers, their models, and the resolution of selectors. */
 
-import { type ModelCategory, modelCategoryOf } from './classify.ts';
-import type { ModelsConfig } from './configured-models.ts';
 import type { ModelMetadata, Provider, ProviderModel } from './provider.ts';
-import { ProviderListing, type ProviderStatus } from './provider-listing.ts';
+import { type ModelsConfig, ProviderListing, type ProviderStatus } from './provider-listing.ts';
 import { providerType } from './types.ts';
 
 export interface RegisteredProvider {
@@ -37,7 +35,7 @@ export interface RegistryOptions {
   readonly requestWaitMs?: number;
 }
 
-export interface ResolvedModel {
+interface ResolvedModel {
   readonly provider: Provider;
   /** The provider's own id. */
   readonly model: string;
@@ -274,4 +272,48 @@ function indexed(provider: Provider, { id, created, ownedBy, metadata }: Provide
       ...(category === undefined ? {} : { category }),
     },
   };
+}
+
+/** The category of a model. The dashboard groups models by it; it has no other effect. */
+type ModelCategory = 'text_generation' | 'embedding' | 'reranking' | 'image' | 'audio' | 'video' | 'utility';
+
+const embeddingFamilies = new Set(['bge', 'e5', 'gte', 'minilm']);
+
+/** Declared modes decide; without them, the id. Undefined: unclassified. */
+export function modelCategoryOf(id: string, metadata?: ModelMetadata): ModelCategory | undefined {
+  for (const mode of metadata?.modes ?? []) {
+    const category = categoryOfMode(mode);
+    if (category !== undefined) return category;
+  }
+  return categoryOfId(id);
+}
+
+/** Only the last path segment counts, since the namespace of a model does not describe it. */
+export function categoryOfId(id: string): ModelCategory | undefined {
+  const name = id.slice(id.lastIndexOf('/') + 1).toLowerCase();
+  if (name.includes('rerank')) return 'reranking';
+  if (name.includes('embed')) return 'embedding';
+  return name.split(/[-_.:@ ]/).some((token) => embeddingFamilies.has(token)) ? 'embedding' : undefined;
+}
+
+export function categoryOfMode(mode: string): ModelCategory | undefined {
+  switch (mode) {
+    case 'chat':
+    case 'completion':
+    case 'responses':
+      return 'text_generation';
+    case 'embedding':
+      return 'embedding';
+    case 'rerank':
+      return 'reranking';
+    case 'moderation':
+    case 'ocr':
+    case 'search':
+      return 'utility';
+    case 'video_generation':
+      return 'video';
+    default:
+      if (mode.startsWith('image_')) return 'image';
+      return mode.startsWith('audio_') ? 'audio' : undefined;
+  }
 }

@@ -3,8 +3,7 @@
  * where they are shown.
  */
 import { LOCAL_ADDRESS } from './checked-lookup.ts';
-import { ProviderFailure } from './provider.ts';
-import type { TimeLimit } from './time-limit.ts';
+import { ProviderFailure, type TimeLimit } from './provider.ts';
 
 const MAY_NOT_BEGIN = 'MAY_NOT_BEGIN';
 

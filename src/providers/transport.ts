@@ -3,8 +3,7 @@ import type { LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { checkedLookup, checkHostOf } from './checked-lookup.ts';
-import type { CloseWhen, ProviderReply } from './provider.ts';
-import type { ProviderTimeouts } from './provider-config.ts';
+import type { CloseWhen, ProviderReply, ProviderTimeouts } from './provider.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 export interface TransportOptions {

@@ -6,7 +6,7 @@ import {
   type ReasoningEffort,
   type ReasoningStyle,
   reasoningEfforts,
-} from './translate/responses-to-chat/reasoning-style.ts';
+} from './translate/responses-to-chat/reasoning.ts';
 
 export interface ProviderType {
   /** Works without an API key. */

@@ -1,12 +1,9 @@
 /** One active HTTP call: undici's handler on one side, the reply that the exchange reads on the other. */
-
 import { type Transform, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createBrotliDecompress, createUnzip, createZstdDecompress } from 'node:zlib';
 import type { Dispatcher } from 'undici';
-import { ProviderFailure, type ProviderReply, type ReplyBody } from './provider.ts';
-import { pieceReader, type Reader, type SteeredCall, wholeReader } from './reply-readers.ts';
-import type { TimeLimit } from './time-limit.ts';
+import { ProviderFailure, type ProviderReply, type ReplyBody, type TimeLimit } from './provider.ts';
 import {
   cancelled,
   isClosedConnection,
@@ -20,7 +17,7 @@ import {
 /** Bytes buffered before the body is read; then the socket is paused. */
 const READ_AHEAD_BYTES = 64 * 1024;
 
-export interface CallOptions {
+interface CallOptions {
   readonly provider: string;
   readonly signal: AbortSignal;
   /** From now to the answer's headers, including the wait for a connection. */
@@ -313,4 +310,120 @@ async function decodePieces(
     if (error instanceof ProviderFailure) throw error;
     throw new ProviderFailure(provider, 'broken', 'it sent an answer that cannot be decoded', error);
   }
+}
+
+// The two ways to read an answer: whole, or in pieces.
+
+/** The part of a call that its reader controls. */
+interface SteeredCall {
+  pause(): void;
+  resume(): void;
+  fail(failure: ProviderFailure): void;
+  cancel(): void;
+}
+
+interface Reader {
+  /** Whether it waits for its consumer and accepts no more pieces for now. */
+  readonly waiting: boolean;
+  take(piece: Buffer): void;
+  end(): void;
+  fail(failure: ProviderFailure): void;
+}
+
+function wholeReader(
+  call: SteeredCall,
+  provider: string,
+  maxBytes: number,
+  resolve: (whole: Buffer) => void,
+  reject: (failure: ProviderFailure) => void,
+): Reader {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  return {
+    waiting: false,
+    take(piece) {
+      pieces.push(piece);
+      bytes += piece.length;
+      if (bytes > maxBytes) call.fail(tooLarge(provider, maxBytes));
+    },
+    end() {
+      const [first] = pieces;
+      resolve(first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces, bytes));
+    },
+    fail: reject,
+  };
+}
+
+/**
+ * Passes pieces on one at a time, also those received before a failure, and then reports the failure. The first piece
+ * that arrives too early pauses the socket, so a consumer that keeps up causes no pause.
+ */
+function pieceReader(
+  call: SteeredCall,
+  onPiece: (piece: Buffer) => void | Promise<unknown>,
+  resolve: () => void,
+  reject: (error: unknown) => void,
+): Reader {
+  const early: Buffer[] = [];
+  let waiting = false;
+  let over: (() => void) | undefined;
+  let stopped = false;
+
+  const stop = (error: unknown): void => {
+    stopped = true;
+    waiting = false;
+    early.length = 0;
+    reject(error);
+    call.cancel();
+  };
+  const deliver = (piece: Buffer): void => {
+    let pending: void | Promise<unknown>;
+    try {
+      pending = onPiece(piece);
+    } catch (error) {
+      stop(error);
+      return;
+    }
+    if (pending === undefined) return;
+    waiting = true;
+    pending.then(proceed, stop);
+  };
+  const proceed = (): void => {
+    waiting = false;
+    while (!waiting && !stopped) {
+      const piece = early.shift();
+      if (piece === undefined) break;
+      deliver(piece);
+    }
+    if (waiting || stopped) return;
+    if (over === undefined) call.resume();
+    else over();
+  };
+
+  return {
+    get waiting() {
+      return waiting;
+    },
+    take(piece) {
+      if (stopped) return;
+      if (!waiting) {
+        deliver(piece);
+        return;
+      }
+      early.push(piece);
+      call.pause();
+    },
+    end() {
+      if (waiting) over = resolve;
+      else resolve();
+    },
+    fail(failure) {
+      if (failure.kind === 'aborted') {
+        stopped = true;
+        early.length = 0;
+        reject(failure);
+      } else if (waiting) over = () => reject(failure);
+      else reject(failure);
+    },
+  };
 }

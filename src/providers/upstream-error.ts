@@ -2,10 +2,6 @@
 import { STATUS_CODES } from 'node:http';
 import { parseExactly } from '../json/exact-json.ts';
 import { isObject } from '../json/is-object.ts';
-import { codeOfErrorType, statusOfErrorType } from './anthropic/error-types.ts';
-import { errorCodeOf } from './error-code.ts';
-import { rateLimitsIn } from './rate-limit-headers.ts';
-import { retryAfterOf } from './retry-after.ts';
 
 /** The `type` of an error: a closed set. */
 export type ErrorType =
@@ -44,7 +40,7 @@ export class UpstreamError extends Error {
 const MAX_MESSAGE_LENGTH = 2000;
 const MAX_CODE_LENGTH = 128;
 
-export interface UpstreamAnswer {
+interface UpstreamAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
@@ -257,4 +253,103 @@ function shorten(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const cut = text.slice(0, maxLength - 1);
   return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}…`;
+}
+
+/**
+ * The code of a provider's error in the values that clients act on: some providers put into the type, or only into the
+ * message, what OpenAI puts into the code.
+ */
+export function errorCodeOf(error: { readonly [member: string]: unknown }): string | undefined {
+  const { code, type, message } = error;
+  if (typeof code === 'string' && code !== '' && !isNumber(code)) return code;
+  if (type === 'exceed_context_size_error') return 'context_length_exceeded';
+  if (type === 'insufficient_quota') return 'insufficient_quota';
+  if (typeof message === 'string' && tooLong.test(message)) return 'context_length_exceeded';
+  return typeof code === 'number' || (typeof code === 'string' && code !== '') ? String(code) : undefined;
+}
+
+/** Messages of vLLM, llama.cpp, Anthropic and most others for an input that exceeds the model's context. */
+const tooLong =
+  /maximum context length|exceeds? the (?:available |model's )?context (?:size|window|length)|prompt is too long/i;
+
+function isNumber(code: string): boolean {
+  return /^\d+$/.test(code);
+}
+
+// The waiting time that a provider requests from its callers.
+
+/** Upper limit of the waiting time: the provider may raise the limit earlier. */
+const MAX_RETRY_AFTER_SECONDS = 300;
+
+/** `Retry-After` unchanged, or the `Retry-After-Ms` of OpenAI and Azure in whole seconds. */
+export function retryAfterOf(headers: Readonly<Record<string, string>>): string | undefined {
+  const { 'retry-after': value, 'retry-after-ms': precise } = headers;
+  if (value !== undefined || precise === undefined || !/^\d+(?:\.\d+)?$/.test(precise.trim())) return value;
+  return String(Math.min(MAX_RETRY_AFTER_SECONDS, Math.ceil(Number(precise) / 1000)));
+}
+
+/** Between values, of which each line of the header has one; the comma within a date does not separate. */
+const BETWEEN_VALUES = /(?<!\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}),/;
+const DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d\d:\d\d:\d\d/;
+
+/**
+ * `Retry-After` is a number of seconds in digits, or a date (RFC 9110 §10.2.3). Of several values the longest counts.
+ * @param now milliseconds since the epoch
+ * @returns whole seconds, at most `MAX_RETRY_AFTER_SECONDS`; undefined when the header is absent or invalid
+ */
+export function retryAfterSecondsIn(retryAfter: string | undefined, now: number): number | undefined {
+  let longest: number | undefined;
+  for (const value of retryAfter?.split(BETWEEN_VALUES) ?? []) {
+    const seconds = secondsOf(value.trim(), now);
+    if (seconds !== undefined) longest = Math.max(longest ?? 0, seconds);
+  }
+  return longest === undefined ? undefined : Math.min(MAX_RETRY_AFTER_SECONDS, Math.ceil(longest));
+}
+
+function secondsOf(value: string, now: number): number | undefined {
+  if (/^\d+$/.test(value)) return Number(value);
+  if (!DATE.test(value)) return undefined;
+  // The oldest form of a date has no zone: it is GMT, too.
+  const date = Date.parse(value.endsWith('GMT') ? value : `${value} GMT`);
+  return Number.isNaN(date) ? undefined : Math.max(0, (date - now) / 1000);
+}
+
+/** Headers with a provider's own rate limits: OpenAI's, which many send, and Anthropic's. */
+const RATE_LIMIT = /^(?:x|anthropic)-ratelimit-/;
+
+/** @param headers lower-case names. @returns undefined when there are none */
+export function rateLimitsIn(headers: Readonly<Record<string, string>>): Record<string, string> | undefined {
+  let found: Record<string, string> | undefined;
+  for (const name in headers) {
+    const value = headers[name];
+    if (value === undefined || !name.includes('-ratelimit-') || !RATE_LIMIT.test(name)) continue;
+    found ??= {};
+    found[name] = value;
+  }
+  return found;
+}
+
+/** Types of Anthropic's errors ("Errors: HTTP errors"). In a stream only the type determines the status. */
+const statuses: ReadonlyMap<unknown, number> = new Map([
+  ['invalid_request_error', 400],
+  ['authentication_error', 401],
+  ['billing_error', 402],
+  ['permission_error', 403],
+  ['not_found_error', 404],
+  ['request_too_large', 413],
+  ['rate_limit_error', 429],
+  ['api_error', 500],
+  ['timeout_error', 504],
+  ['overloaded_error', 529],
+]);
+
+/** Types that are more specific than their status: clients get them as the error's code. */
+const codes = new Set<unknown>(['billing_error', 'request_too_large', 'timeout_error', 'overloaded_error']);
+
+export function statusOfErrorType(type: unknown): number | undefined {
+  return statuses.get(type);
+}
+
+function codeOfErrorType(type: unknown): string | undefined {
+  return typeof type === 'string' && codes.has(type) ? type : undefined;
 }

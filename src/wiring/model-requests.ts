@@ -9,7 +9,7 @@ import type { Client, ModelRequest } from '../commands/model-request/model-reque
 import { createSessions } from '../commands/model-request/session.ts';
 import type { Config } from '../config/config.ts';
 import { OpenExchanges } from '../http/open-exchanges.ts';
-import { createRequestTags } from '../http/request-tags.ts';
+import { createRequestTags } from '../http/request-head.ts';
 import type { TaggingState } from '../projections/tagging.ts';
 import { type ExchangeParts, exchangeDependencies } from './exchange.ts';
 

@@ -1,7 +1,7 @@
 /** The size limits of requests and answers: those held completely in memory are recorded in one event. */
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
-import type { BodyLimits } from '../http/body-limits.ts';
+import type { BodyLimits } from '../http/bodies.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
 /** Upper bound of an event's size beside its body. */

@@ -1,8 +1,8 @@
 /** The counts of rate limits, over a restart. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
-import { type LimitMemory, restoreLimits } from '../../src/commands/admission/limit-memory.ts';
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
+import { type LimitMemory, restoreLimits } from '../../src/commands/admission/requests-elsewhere.ts';
+import type { RateLimitRule } from '../../src/commands/admission/sliding-window.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { NewEvent, Position } from '../../src/events/event.ts';

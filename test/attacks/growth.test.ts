@@ -10,7 +10,7 @@ import { messagesRequestFromChat } from '../../src/providers/translate/chat-to-m
 import { ollamaRequestFromChat } from '../../src/providers/translate/chat-to-ollama/request.ts';
 import type { JsonObject } from '../../src/providers/translate/json.ts';
 import { chatRequestFromMessages } from '../../src/providers/translate/messages-to-chat/request.ts';
-import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { chatRequestFromResponses } from '../../src/providers/translate/responses-to-chat/request.ts';
 
 const FACTOR = 2.3;

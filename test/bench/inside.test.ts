@@ -49,7 +49,7 @@ describe('the areas of a profile', () => {
     ['ask', 'file:///g/src/commands/exchange/exchange.ts', 'pipeline: exchange'],
     ['route', 'file:///g/src/commands/virtual-models/router.ts', 'commands: other'],
     ['send', 'file:///g/src/http/server.ts', 'http: routes'],
-    ['push', 'file:///g/src/providers/sse.ts', 'providers: transport'],
+    ['push', 'file:///g/src/providers/stream-frames.ts', 'providers: transport'],
     ['dispatch', 'file:///g/node_modules/undici/lib/dispatcher/client.js', 'undici'],
     ['parserOnIncoming', 'node:_http_server', 'node: http'],
     ['nextTick', 'node:internal/process/task_queues', 'node: net, streams, events, timers'],

@@ -2,7 +2,7 @@
 import type { RouteOptions } from 'fastify';
 import { afterEach, describe, expect, it } from 'vitest';
 import { everything } from '../../src/commands/visibility.ts';
-import type { AccessClass } from '../../src/http/access-class.ts';
+import type { AccessClass } from '../../src/http/auth.ts';
 import { createServer } from '../../src/http/server.ts';
 import { unbounded } from '../../src/json/body-scan.ts';
 

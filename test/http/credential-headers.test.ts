@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { isCredentialHeader } from '../../src/commands/header-names.ts';
-import { redactHeaders, redactUrl } from '../../src/http/redaction.ts';
+import { redactHeaders, redactUrl } from '../../src/http/request-head.ts';
 import { MASTER_KEY, startTestGateway } from '../support/gateway.ts';
 import { rawAnswer } from '../support/raw-client.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';

@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { reportParameters } from '../../src/http/admin/report-request.ts';
 import { queryOfParameters } from '../../src/http/api/parameters.ts';
-import { reportRange } from '../../src/http/date-range.ts';
-import { calendarDay, dayOrTime, timeOf } from '../../src/http/dates.ts';
+import { calendarDay, dayOrTime, reportRange, timeOf } from '../../src/http/dates.ts';
 
 const invalid = 'invalid_value';
 

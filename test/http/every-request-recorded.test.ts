@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
-import type { AccessClass } from '../../src/http/access-class.ts';
+import type { AccessClass } from '../../src/http/auth.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { json, modelsListed } from '../support/with-gateway.ts';
 

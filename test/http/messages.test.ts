@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Fault } from '../../infra/simulated-provider/fault.ts';
 import { messagesDialect } from '../../src/commands/exchange/dialects/messages/messages-dialect.ts';
-import { createFrameSplitter } from '../../src/providers/sse.ts';
+import { createFrameSplitter } from '../../src/providers/stream-frames.ts';
 import type { Message } from '../../src/providers/translate/messages-to-chat/message-object.ts';
 import type { Answered } from '../support/answered.ts';
 import { startTestGateway } from '../support/gateway.ts';

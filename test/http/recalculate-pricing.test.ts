@@ -1,6 +1,6 @@
 /** `POST /admin/usage/recalculate-pricing`: recorded usage at the current prices. */
 import { describe, expect, it } from 'vitest';
-import { dateRange } from '../../src/http/date-range.ts';
+import { dateRange } from '../../src/http/dates.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { put } from '../support/managed-keys.ts';
 import {

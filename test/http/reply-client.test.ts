@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, it } from 'vitest';
-import { ReplyClient } from '../../src/http/reply-client.ts';
+import { ReplyClient } from '../../src/http/open-exchanges.ts';
 
 it('has one listener and one timer for all writes that wait for the same room', async () => {
   const requested = Promise.withResolvers<ServerResponse>();

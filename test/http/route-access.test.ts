@@ -10,7 +10,7 @@ import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { servedApiDocument } from '../../scripts/api-document.ts';
-import type { AccessClass } from '../../src/http/access-class.ts';
+import type { AccessClass } from '../../src/http/auth.ts';
 import { writeDashboard } from '../support/built-dashboard.ts';
 import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';

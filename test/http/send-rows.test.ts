@@ -1,6 +1,6 @@
 import Fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
-import { sendRows } from '../../src/http/send-rows.ts';
+import { sendRows } from '../../src/http/paging.ts';
 
 function* many(count: number) {
   for (let n = 0; n < count; n++) yield { n, text: `row ${n} "ü" \n` };

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { rangeBetween } from '../../src/http/date-range.ts';
-import { bucketIntervals, timeBuckets } from '../../src/http/time-buckets.ts';
+import { bucketIntervals, rangeBetween, timeBuckets } from '../../src/http/dates.ts';
 
 const MOST = 120;
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { costOf, periodOf, throughputOf } from '../../src/http/admin/usage-answers.ts';
-import { dayStarts, reportRange } from '../../src/http/date-range.ts';
+import { dayStarts, reportRange } from '../../src/http/dates.ts';
 
 const DAY_MS = 86_400_000;
 const day = (at: number) => new Date(at).toISOString().slice(0, 10);

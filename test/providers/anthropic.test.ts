@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { createProvider } from '../../src/providers/create-provider.ts';
-import type { Provider } from '../../src/providers/provider.ts';
-import type { ProviderConfig } from '../../src/providers/provider-config.ts';
+import type { Provider, ProviderConfig } from '../../src/providers/provider.ts';
 import { UpstreamError } from '../../src/providers/upstream-error.ts';
 import { configured } from './configured.ts';
 import { type Answer, json, startUpstream, type Upstream } from './upstream.ts';

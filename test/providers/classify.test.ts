@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { categoryOfId, categoryOfMode, modelCategoryOf } from '../../src/providers/classify.ts';
+import { categoryOfId, categoryOfMode, modelCategoryOf } from '../../src/providers/registry.ts';
 
 test.each([
   ['text-embedding-3-small', 'embedding'],

@@ -1,4 +1,4 @@
-import type { ProviderConfig } from '../../src/providers/provider-config.ts';
+import type { ProviderConfig } from '../../src/providers/provider.ts';
 
 /** A provider's configuration with defaults for everything that a test does not set. */
 export function configured(type: string, baseUrl: string, more: Partial<ProviderConfig> = {}): ProviderConfig {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { errorCodeOf } from '../../src/providers/error-code.ts';
-import { mapUpstreamError } from '../../src/providers/upstream-error.ts';
+import { errorCodeOf, mapUpstreamError } from '../../src/providers/upstream-error.ts';
 
 describe("the code of a provider's error", () => {
   it.each([

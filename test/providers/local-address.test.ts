@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { localKindOf } from '../../src/providers/local-address.ts';
+import { localKindOf } from '../../src/providers/checked-lookup.ts';
 
 describe('localKindOf', () => {
   test.each([

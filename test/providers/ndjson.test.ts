@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createLineSplitter } from '../../src/providers/ndjson.ts';
-import { recordedFormat, streamFormatOf } from '../../src/providers/stream-splitter.ts';
+import { createLineSplitter, recordedFormat, streamFormatOf } from '../../src/providers/stream-frames.ts';
 
 const split = (...pieces: (string | Buffer)[]) => {
   const splitter = createLineSplitter({ maxFrameBytes: 100, provider: 'p' });

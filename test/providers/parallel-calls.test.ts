@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import { sendInParallel } from '../../src/providers/parallel-calls.ts';
 import type { ProviderReply } from '../../src/providers/provider.ts';
-import { createFrameSplitter } from '../../src/providers/sse.ts';
+import { createFrameSplitter } from '../../src/providers/stream-frames.ts';
 import { configured } from './configured.ts';
 import { startUpstream } from './upstream.ts';
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { MAX_MODELS, MAX_PAUSE_MS, PausedCredentials } from '../../src/providers/paused-credentials.ts';
+import { MAX_MODELS, MAX_PAUSE_MS, PausedCredentials } from '../../src/providers/openai-compatible.ts';
 
 let now: number;
 const create = (count: number) => new PausedCredentials(count, () => now);

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Provider, ProviderModel } from '../../src/providers/provider.ts';
-import type { ConfiguredModel, ModelsMode } from '../../src/providers/provider-config.ts';
+import type { ConfiguredModel, ModelsMode, Provider, ProviderModel } from '../../src/providers/provider.ts';
 import { createRegistry, type Registry, type RegistryOptions } from '../../src/providers/registry.ts';
 
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { retryAfterOf, retryAfterSecondsIn } from '../../src/providers/retry-after.ts';
+import { retryAfterOf, retryAfterSecondsIn } from '../../src/providers/upstream-error.ts';
 
 const now = Date.parse('Sun, 06 Nov 1994 08:49:00 GMT');
 

@@ -2,7 +2,7 @@ import { createParser } from 'eventsource-parser';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ProviderFailure } from '../../src/providers/provider.ts';
-import { createFrameSplitter, type Frame } from '../../src/providers/sse.ts';
+import { createFrameSplitter, type Frame } from '../../src/providers/stream-frames.ts';
 import { recorded, recordedBody } from './upstream.ts';
 
 const maxFrameBytes = 1024 * 1024;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TaggingRule } from '../../src/commands/tagging/tagging.ts';
-import { createRequestTags } from '../../src/http/request-tags.ts';
+import { createRequestTags } from '../../src/http/request-head.ts';
 
 const rule = (header: string, more: Partial<TaggingRule> = {}): TaggingRule => ({
   header,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
+import { responseFromChat } from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { checkResponse, requiredMembers } from './openai-shape.ts';
 import { completedAt, shellFor } from './shells.ts';
 

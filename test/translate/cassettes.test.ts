@@ -2,8 +2,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
-import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
+import {
+  createChatStreamTranslator,
+  responseFromChat,
+} from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { checkResponse, checkStream } from './openai-shape.ts';
 import { completedAt, shellFor } from './shells.ts';
 

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { completionOf } from '../../src/providers/translate/chat-adapter.ts';
 import { MessagesAnswerReader } from '../../src/providers/translate/chat-to-messages/reader.ts';
-import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 
 const facts = { id: 'chatcmpl-1', model: 'anthropic/claude', createdAt: 1_700_000_000 };
 const read = (answer: unknown) => new MessagesAnswerReader(facts).whole(answer);

@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isObject } from '../../src/json/is-object.ts';
-import { createSplitter } from '../../src/providers/stream-splitter.ts';
+import { createSplitter } from '../../src/providers/stream-frames.ts';
+import { completionOf, ParallelReader } from '../../src/providers/translate/chat-adapter.ts';
 import { MessagesAnswerReader } from '../../src/providers/translate/chat-to-messages/reader.ts';
 import { messagesRequestFromChat } from '../../src/providers/translate/chat-to-messages/request.ts';
-import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 import type { JsonObject } from '../../src/providers/translate/json.ts';
-import { ParallelReader } from '../../src/providers/translate/parallel-reader.ts';
 import type { Answered } from '../support/answered.ts';
 
 /** As the provider reads it: integers past 2^53 are objects of their own until then. */

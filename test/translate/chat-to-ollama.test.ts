@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createSplitter } from '../../src/providers/stream-splitter.ts';
+import { createSplitter } from '../../src/providers/stream-frames.ts';
+import { completionOf } from '../../src/providers/translate/chat-adapter.ts';
 import { OllamaReader } from '../../src/providers/translate/chat-to-ollama/reader.ts';
 import { ollamaRequestFromChat } from '../../src/providers/translate/chat-to-ollama/request.ts';
-import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 import type { JsonObject } from '../../src/providers/translate/json.ts';
 
 const facts = { model: 'llama3.2', stream: false, options: {} };

@@ -8,9 +8,11 @@ import {
   ObservedMessage,
 } from '../../src/commands/exchange/dialects/messages/answer.ts';
 import { unchangedRelay } from '../../src/commands/exchange/relay.ts';
-import { createFrameSplitter } from '../../src/providers/sse.ts';
-import { messageFromChat } from '../../src/providers/translate/messages-to-chat/answer.ts';
-import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';
+import { createFrameSplitter } from '../../src/providers/stream-frames.ts';
+import {
+  createMessageStreamTranslator,
+  messageFromChat,
+} from '../../src/providers/translate/messages-to-chat/stream.ts';
 import { addedUp, messageShell } from './message-shape.ts';
 
 const llamacpp = new URL('./fixtures/llamacpp/', import.meta.url);

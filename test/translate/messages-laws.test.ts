@@ -1,9 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { messageFromChat } from '../../src/providers/translate/messages-to-chat/answer.ts';
 import { chatRequestFromMessages } from '../../src/providers/translate/messages-to-chat/request.ts';
-import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';
-import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import {
+  createMessageStreamTranslator,
+  messageFromChat,
+} from '../../src/providers/translate/messages-to-chat/stream.ts';
+import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { addedUp, messageShell } from './message-shape.ts';
 import { streamed } from './streamed-chat.ts';
 

@@ -1,11 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { anthropicMessages } from '../../src/providers/translate/messages-to-chat/message-object.ts';
 import { chatRequestFromMessages } from '../../src/providers/translate/messages-to-chat/request.ts';
 import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';
-import { anthropicMessages } from '../../src/providers/translate/messages-to-chat/thinking.ts';
-import {
-  plainReasoning,
-  type ReasoningStyle,
-} from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import { plainReasoning, type ReasoningStyle } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { addedUp, messageShell } from './message-shape.ts';
 
 const hi = [{ role: 'user', content: 'hi' }];

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { messageFromChat } from '../../src/providers/translate/messages-to-chat/answer.ts';
-import type { MessageShell } from '../../src/providers/translate/messages-to-chat/message-object.ts';
-import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';
-import { thoughtIn } from '../../src/providers/translate/messages-to-chat/thinking.ts';
+import { type MessageShell, thoughtIn } from '../../src/providers/translate/messages-to-chat/message-object.ts';
+import {
+  createMessageStreamTranslator,
+  messageFromChat,
+} from '../../src/providers/translate/messages-to-chat/stream.ts';
 import { addedUp, messageShell } from './message-shape.ts';
 
 const says = (delta: object, finish_reason: string | null = null, more: object = {}) => ({

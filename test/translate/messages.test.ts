@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { chatMessages } from '../../src/providers/translate/responses-to-chat/items-to-chat-messages.ts';
-import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 
 function messages(input: unknown, style = plainReasoning) {
   const result = chatMessages({ input }, style);

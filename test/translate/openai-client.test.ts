@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DONE, encodeResponseEvent } from '../../src/providers/translate/chat-to-responses/response-events.ts';
+import { DONE, encodeResponseEvent } from '../../src/providers/translate/chat-to-responses/response-object.ts';
 import {
   type ChatStreamTranslator,
   createChatStreamTranslator,

@@ -1,17 +1,19 @@
 /** A model's reasoning: how clients get it, and how it comes back in the next turn of a client that keeps it itself. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
-import type { ResponseEvent } from '../../src/providers/translate/chat-to-responses/response-events.ts';
-import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
+import type { ResponseEvent } from '../../src/providers/translate/chat-to-responses/response-object.ts';
+import {
+  createChatStreamTranslator,
+  responseFromChat,
+} from '../../src/providers/translate/chat-to-responses/stream.ts';
+import { chatMessages } from '../../src/providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import {
   carriedForm,
   isCarriedItem,
+  mergedExtra,
+  plainReasoning,
   readCarried,
-} from '../../src/providers/translate/responses-to-chat/carried-reasoning.ts';
-import { mergedExtra } from '../../src/providers/translate/responses-to-chat/extra-content.ts';
-import { chatMessages } from '../../src/providers/translate/responses-to-chat/items-to-chat-messages.ts';
-import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+} from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { checkStream } from './openai-shape.ts';
 import { completedAt, shellFor } from './shells.ts';
 

@@ -1,8 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  plainReasoning,
-  type ReasoningStyle,
-} from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import { plainReasoning, type ReasoningStyle } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { chatRequestFromResponses } from '../../src/providers/translate/responses-to-chat/request.ts';
 
 function translate(body: Record<string, unknown>, reasoningStyle = plainReasoning) {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createRequestSchema } from '../../src/commands/responses/create-request.ts';
 import { chatMessages } from '../../src/providers/translate/responses-to-chat/items-to-chat-messages.ts';
-import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { chatRequestFromResponses } from '../../src/providers/translate/responses-to-chat/request.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 

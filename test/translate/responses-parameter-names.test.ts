@@ -1,8 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  ofNewInput,
-  withResponsesNames,
-} from '../../src/providers/translate/responses-to-chat/responses-parameter-names.ts';
+import { ofNewInput, withResponsesNames } from '../../src/providers/translate/responses-to-chat/request.ts';
 
 const refusal = (param: string | null, message = `'${param}' cannot be honoured.`) =>
   ({ status: 400, code: 'unsupported_parameter', param, message }) as const;

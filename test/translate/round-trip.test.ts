@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { parseCreateResponse } from '../../src/commands/responses/create-request.ts';
 import { mergeHistory } from '../../src/commands/responses/history.ts';
 import { storedInputItems } from '../../src/commands/responses/input-items.ts';
-import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
 import type { ResponseObject } from '../../src/providers/translate/chat-to-responses/response-object.ts';
-import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import { responseFromChat } from '../../src/providers/translate/chat-to-responses/stream.ts';
+import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { chatRequestFromResponses } from '../../src/providers/translate/responses-to-chat/request.ts';
 import { completedAt, shellFor } from './shells.ts';
 

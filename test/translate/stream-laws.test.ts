@@ -5,10 +5,12 @@ import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/answ
 import { chatReader } from '../../src/commands/exchange/dialects/chat/chat-dialect.ts';
 import { ResponsesFromChatWriter } from '../../src/commands/exchange/dialects/responses/writer.ts';
 import { translatedRelay } from '../../src/commands/exchange/relay.ts';
-import { createFrameSplitter } from '../../src/providers/sse.ts';
-import { responseFromChat } from '../../src/providers/translate/chat-to-responses/answer.ts';
+import { createFrameSplitter } from '../../src/providers/stream-frames.ts';
 import type { ResponseShell } from '../../src/providers/translate/chat-to-responses/response-object.ts';
-import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
+import {
+  createChatStreamTranslator,
+  responseFromChat,
+} from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { checkResponse, checkStream } from './openai-shape.ts';
 import { completedAt, createdAt, shellFor } from './shells.ts';
 import { says, streamed } from './streamed-chat.ts';

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { ResponseEvent } from '../../src/providers/translate/chat-to-responses/response-events.ts';
-import { DONE, encodeResponseEvent } from '../../src/providers/translate/chat-to-responses/response-events.ts';
+import {
+  DONE,
+  encodeResponseEvent,
+  type ResponseEvent,
+} from '../../src/providers/translate/chat-to-responses/response-object.ts';
 import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { checkStream } from './openai-shape.ts';
 import { completedAt, shellFor } from './shells.ts';

@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { chatToolName, toolIdentities } from '../../src/providers/translate/responses-to-chat/tool-names.ts';
-import { chatTools, withoutUnsupportedTools } from '../../src/providers/translate/responses-to-chat/tools.ts';
+import {
+  chatToolName,
+  chatTools,
+  toolIdentities,
+  withoutUnsupportedTools,
+} from '../../src/providers/translate/responses-to-chat/tools.ts';
 
 const weather = { type: 'function', name: 'get_weather', description: 'Weather', parameters: { type: 'object' } };
 const chatWeather = {

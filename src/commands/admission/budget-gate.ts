@@ -11,21 +11,23 @@ import { streamName } from '../../events/event.ts';
 import type { AdmissionRequest, Charge, RecordedReservation, ReservationOnLog } from '../model-request/admission.ts';
 import type { Refusal } from '../refusal.ts';
 import {
+  type AdmittedHold,
   type BoundedShare,
   type BudgetMeter,
   budgetSubject,
   type CompleteForecast,
   completed,
+  type Deciding,
   type FitsWithoutBound,
   type Room,
   refusalOf,
   SumsBySubject,
   shareOf,
   subjectsOfRooms,
+  WaitingRequests,
 } from './budget-decision.ts';
 import type { SetLimit } from './cost-bound.ts';
 import type { CostForecast } from './cost-forecast.ts';
-import { type AdmittedHold, type Deciding, WaitingRequests } from './waiting-requests.ts';
 
 /** The spent amounts, as far as the log has been read. */
 export interface SpendLedger {

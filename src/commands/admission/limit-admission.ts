@@ -11,12 +11,11 @@ import {
 } from '../model-request/admission.ts';
 import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
-import type { TokenUsage } from '../model-request/usage.ts';
+import { countedTokens, type TokenUsage } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
 import { mayReadAmounts, type SightedKey } from '../visibility.ts';
 import type { BudgetAdmission, BudgetHold } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
-import { countedTokens } from './counted-tokens.ts';
 import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
 import type { SlidingWindow } from './sliding-window.ts';
 

@@ -1,7 +1,7 @@
 /**
  * Admits requests within the rate limits: those of the caller's user path and of the paths above it, and those of the
  * called provider and model. Requests count when they are admitted, tokens when their number is known. Everything is
- * in memory; `limit-memory.ts` keeps it over a restart.
+ * in memory; `requests-elsewhere.ts` keeps it over a restart.
  */
 import { LRUCache } from 'lru-cache';
 import { pathsAbove } from '../../events/user-path.ts';
@@ -10,7 +10,7 @@ import type { Target } from '../model-request/routing-types.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
-import { Gauge, type RateLimitRule, type SavedGauge } from './gauge.ts';
+import { Gauge, type RateLimitRule, type SavedGauge } from './sliding-window.ts';
 
 /** The rules in force. */
 export interface RateLimitRules {

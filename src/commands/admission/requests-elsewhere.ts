@@ -1,15 +1,78 @@
 /**
- * Counts the requests of other gateways in the rate limits, as their events are read. A request counts from its first call of
- * a provider, its tokens from their record on. Requests of this gateway are counted where they are admitted.
+ * Rate limits count what other processes have counted: requests of other gateways, and those before a restart. The counts
+ * are saved from time to time, with their position in the log. At the start, the log is read from that position, and later
+ * requests and tokens are added. Without saved counts, the log is read from the beginning of the longest window.
  */
 import { attemptStarted, exchangeEnds, requestRefused, usageRecorded } from '../../events/catalogue/exchange.ts';
 import { leaseEnded, leaseGranted } from '../../events/catalogue/lease.ts';
 import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
-import { countedTokensOf } from './limit-memory.ts';
-import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
+import type { EventLog } from '../../events/log.ts';
+import { positionAtTime } from '../../events/position-at-time.ts';
+import { countedTokens } from '../model-request/usage.ts';
+import type { RateLimiter, RateLimitRules, RequestGauges } from './rate-limiter.ts';
+import type { SavedGauge } from './sliding-window.ts';
+
+/** The counts up to a position in the log. */
+export interface LimitMemory {
+  readonly position: Position;
+  readonly gauges: readonly SavedGauge[];
+  /** Exchanges that were running: their requests are counted, their tokens are not yet. */
+  readonly open: readonly string[];
+}
+
+interface RestoreOptions {
+  readonly log: EventLog;
+  readonly limiter: RateLimiter;
+  readonly rules: RateLimitRules;
+  /** Undefined when nothing was saved, or the saved counts belong to another log. */
+  readonly memory: LimitMemory | undefined;
+  /** Later events are counted elsewhere; undefined: there are none. */
+  readonly upTo?: Position | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Called once, before any request is admitted. */
+export async function restoreLimits({ log, limiter, rules, memory, upTo, now }: RestoreOptions): Promise<void> {
+  const longest = Math.max(0, ...[...rules.rules.values()].map(({ periodSeconds }) => periodSeconds));
+  if (longest === 0) return;
+  if (memory !== undefined) limiter.restore(memory.gauges);
+  const oldest = await positionAtTime(log, now - longest * 1000);
+  const after = memory !== undefined && memory.position > oldest ? memory.position : oldest;
+  const open = new Set(memory?.open);
+  const filter = { types: [attemptStarted.type, usageRecorded.type] };
+  for await (const event of log.readAll({ after, filter })) {
+    if (upTo !== undefined && event.position > upTo) break;
+    const { userPath = '/' } = event.context;
+    if (event.type === usageRecorded.type) {
+      const tokens = countedTokensOf(event);
+      if (tokens !== undefined) limiter.recount(tokens);
+      continue;
+    }
+    const { attempt, kind, provider, model = '' } = attemptStarted.data.parse(event.data);
+    if (kind === 'retry' || kind === 'translation' || open.has(idOf(event.stream))) continue;
+    // When the first candidate has an open circuit breaker, the first call is a failover.
+    const isFirst = kind === 'primary' || attempt === 1;
+    limiter.recount({ at: event.at, target: { provider, model }, ...(isFirst ? { userPath } : {}) });
+  }
+}
+
+/** The tokens of a `usage.recorded`; undefined when they count against no limit, or are not known. */
+function countedTokensOf({ at, context, data }: RecordedEvent) {
+  const { provider, model, totalTokens, answers, cacheType, ...rest } = usageRecorded.data.parse(data);
+  const { estimated, estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = rest;
+  const tokens = countedTokens(totalTokens, estimated === true ? { inputTokens, outputTokens } : undefined);
+  // The tokens of a batch become known as a sum, at a time when its requests are no longer running. Answers from the
+  // response cache count against no limit.
+  if (tokens === null || answers !== undefined || cacheType !== undefined) return undefined;
+  return { at, userPath: context.userPath ?? '/', target: { provider, model }, tokens };
+}
+
+// Counts the requests of other gateways in the rate limits, as their events are read. A request counts from its first call of
+// a provider, its tokens from their record on. Requests of this gateway are counted where they are admitted.
 
 /** An open exchange, as the log shows it. A projection implements it. */
-export interface ExchangeElsewhere {
+interface ExchangeElsewhere {
   readonly id: string;
   readonly gateway?: string | undefined;
   /** Whether that gateway has it from another one, and has not resumed it. */
@@ -21,7 +84,7 @@ export interface ExchangeElsewhere {
   readonly model: string;
 }
 
-export interface ExchangesElsewhere {
+interface ExchangesElsewhere {
   readonly open: ReadonlyMap<string, ExchangeElsewhere>;
   readonly ended: ExchangeElsewhere | undefined;
 }

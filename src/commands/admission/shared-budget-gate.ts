@@ -12,9 +12,11 @@ import { streamName } from '../../events/event.ts';
 import type { AdmissionRequest, Charge, RecordedReservation, ReservationOnLog } from '../model-request/admission.ts';
 import type { Refusal } from '../refusal.ts';
 import {
+  type AdmittedHold,
   type BoundedShare,
   type BudgetMeter,
   completed,
+  type Deciding,
   type FitsWithoutBound,
   likelyOf,
   type Room,
@@ -23,11 +25,11 @@ import {
   SumsBySubject,
   shareOf,
   subjectsOfRooms,
+  WaitingRequests,
 } from './budget-decision.ts';
 import type { BudgetAdmission, BudgetHold, SpendLedger } from './budget-gate.ts';
 import type { SetLimit } from './cost-bound.ts';
 import type { CostForecast } from './cost-forecast.ts';
-import { type AdmittedHold, type Deciding, WaitingRequests } from './waiting-requests.ts';
 
 /** The exchange that wants a reservation in place of the one that it has. Milliseconds since the epoch. */
 export interface WantingExchange {

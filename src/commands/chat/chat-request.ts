@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Refused } from '../../providers/translate/refusal.ts';
+import type { Refused } from '../../providers/translate/json.ts';
 import { type Accepted, checkRequest } from '../request-check.ts';
 
 export const chatRequestSchema = z.looseObject({

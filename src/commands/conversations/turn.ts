@@ -6,7 +6,7 @@ import type { EventContext } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
-import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
+import { isItemReference } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { refusals } from '../refusal.ts';
 import { type FindItem, referencedItemIds } from '../responses/archive.ts';

@@ -4,7 +4,7 @@
  */
 import type { EventContext } from '../../events/event.ts';
 import { createProvider } from '../../providers/create-provider.ts';
-import type { ProviderConfig } from '../../providers/provider-config.ts';
+import type { ProviderConfig } from '../../providers/provider.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusals } from '../refusal.ts';
 import { type Credential, type CredentialCommand, KEPT, type Sealer, type UrlInput } from './credential.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Refused } from '../../providers/translate/refusal.ts';
+import type { Refused } from '../../providers/translate/json.ts';
 import { type Accepted, checkRequest } from '../request-check.ts';
 
 const tokens = z.array(z.int()).min(1);

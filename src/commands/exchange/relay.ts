@@ -2,7 +2,7 @@
  * How the exchange handles an answer: its bytes for the client, and its facts for the record. `unchangedRelay`
  * makes one from an observer, `translatedRelay` from a reader and a writer.
  */
-import type { Frame } from '../../providers/sse.ts';
+import type { Frame } from '../../providers/stream-frames.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { type Answering, redacted } from '../model-request/answer-body.ts';
 import { type EarlyEnd, refusalFromUpstream } from '../model-request/upstream-refusals.ts';

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
 import { chatRequestFromMessages } from '../../providers/translate/messages-to-chat/request.ts';
-import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning-style.ts';
+import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning.ts';
 import { providerType } from '../../providers/types.ts';
 import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
 import { upstreamChat } from '../exchange/dialects/chat/chat-dialect.ts';

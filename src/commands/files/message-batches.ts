@@ -4,7 +4,7 @@ import { streamName } from '../../events/event.ts';
 import { WrongExpectedRevision } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { messageFromChat } from '../../providers/translate/messages-to-chat/answer.ts';
+import { messageFromChat } from '../../providers/translate/messages-to-chat/stream.ts';
 import { outcomeIn } from '../deferred/open-work.ts';
 import {
   answerIn,

@@ -6,7 +6,7 @@ import { jsonProblem, unbounded } from '../../json/body-scan.ts';
 import { isObject } from '../../json/is-object.ts';
 import { membersIn } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { isNamedOnly } from '../../providers/translate/responses-to-chat/item-reference.ts';
+import { isNamedOnly } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import type { BatchLineForecast } from '../admission/cost-forecast.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import type { PlanInput } from '../exchange/dialect.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { isObject } from '../../json/is-object.ts';
-import type { JsonObject } from '../../providers/translate/json.ts';
-import type { Refused } from '../../providers/translate/refusal.ts';
+import type { JsonObject, Refused } from '../../providers/translate/json.ts';
 import { type Accepted, checkRequest } from '../request-check.ts';
 
 const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);

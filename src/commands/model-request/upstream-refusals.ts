@@ -1,8 +1,7 @@
 /** Errors for the client whose cause is a provider's answer: an error, no answer, or a stream that ended early. */
 import type { ProviderFailure } from '../../providers/provider.ts';
-import { retryAfterSecondsIn } from '../../providers/retry-after.ts';
-import { streamCutOff } from '../../providers/translate/chat-to-responses/failure.ts';
-import type { MappedError } from '../../providers/upstream-error.ts';
+import { streamCutOff } from '../../providers/translate/chat-to-responses/response-object.ts';
+import { type MappedError, retryAfterSecondsIn } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
 import type { EndReason } from './model-request.ts';
 

@@ -181,3 +181,11 @@ export interface WorkPart extends EstimatedTokens {
   readonly model: string;
   readonly answers: number;
 }
+
+/**
+ * The tokens that rate limits count: the estimate where there is one, else the reported number; null when it is
+ * unknown.
+ */
+export function countedTokens(reported: number | null, estimate: EstimatedTokens | undefined): number | null {
+  return estimate === undefined ? reported : estimate.inputTokens + estimate.outputTokens;
+}

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { type modelPricing, priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/price.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
-import type { ConfiguredModel } from '../../providers/provider-config.ts';
+import type { ConfiguredModel } from '../../providers/provider.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 

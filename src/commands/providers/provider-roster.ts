@@ -9,8 +9,7 @@ import * as events from '../../events/catalogue/provider.ts';
 import { type EventContext, type NewEvent, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { createProvider } from '../../providers/create-provider.ts';
-import type { Provider, ProviderModel } from '../../providers/provider.ts';
-import type { ProviderConfig } from '../../providers/provider-config.ts';
+import type { Provider, ProviderConfig, ProviderModel } from '../../providers/provider.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { publicUrl } from '../credentials/credential-fields.ts';
 import {

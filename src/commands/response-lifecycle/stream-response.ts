@@ -5,7 +5,7 @@
 import { streamName } from '../../events/event.ts';
 import { isObject } from '../../json/is-object.ts';
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
-import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
+import { createFrameSplitter, type Frame } from '../../providers/stream-frames.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { streamEndsEarly } from '../exchange/dialects/responses/writer.ts';
 import { readExchange } from '../exchange/record/read-exchange.ts';

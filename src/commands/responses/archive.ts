@@ -1,8 +1,7 @@
 /** Finds stored responses. A projection implements it. */
 
-import type { JsonObject } from '../../providers/translate/json.ts';
-import { type Refused, refuse } from '../../providers/translate/refusal.ts';
-import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
+import { type JsonObject, type Refused, refuse } from '../../providers/translate/json.ts';
+import { isItemReference } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { type Owner, type Sight, sees, seesEverything } from '../visibility.ts';

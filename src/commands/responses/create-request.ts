@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { isObject } from '../../json/is-object.ts';
 import type { ResponseShell, ResponseStatus } from '../../providers/translate/chat-to-responses/response-object.ts';
-import { filled, type JsonObject } from '../../providers/translate/json.ts';
-import type { Refused } from '../../providers/translate/refusal.ts';
+import { filled, type JsonObject, type Refused } from '../../providers/translate/json.ts';
 import type { ParsedRequest } from '../model-request/model-request.ts';
 import { type Accepted, checkRequest } from '../request-check.ts';
 

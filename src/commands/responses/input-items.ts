@@ -5,7 +5,7 @@ import { type EventContext, streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
-import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
+import { isItemReference } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import { refusals } from '../refusal.ts';
 import { contextFor, creatorFact, type Owner } from '../visibility.ts';
 

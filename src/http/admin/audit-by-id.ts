@@ -6,7 +6,7 @@ import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import type { IdColumn, IdMatches } from '../../projections/analytics/audit-filter.ts';
 import { type FoundById, findByIds, pathsOfRequests } from '../../projections/analytics/audit-ids.ts';
 import type { ItemIndex } from '../../projections/items.ts';
-import { rangeBetween } from '../date-range.ts';
+import { rangeBetween } from '../dates.ts';
 import { type AuditQuery, hasInstants, type RequestedAudit } from './audit-request.ts';
 
 /** What finds the requests of an id. */

@@ -6,8 +6,8 @@ import { type ChainNode, exchangeChain } from '../../projections/analytics/excha
 import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { limitIn } from '../paging.ts';
-import { timeText } from '../time-text.ts';
 import { isWithin, scopeOf } from './admin-scope.ts';
 import { type AuditDetails, logId, streamOfEntry, unknownEntry } from './audit-detail.ts';
 import { untilGone } from './report-db.ts';

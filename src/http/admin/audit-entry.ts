@@ -5,7 +5,7 @@ import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchan
 import { uncachedOf } from '../../projections/usage-preview.ts';
 import { guardrailEntry, type VerdictRow } from '../../projections/verdicts.ts';
 import { featuresWithout } from '../../projections/workflow-features.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 import { features } from './workflows-rows.ts';
 
 const NANOSECONDS = 1e6;

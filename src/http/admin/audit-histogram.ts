@@ -4,8 +4,7 @@ import { auditHistogram, noCounts } from '../../projections/analytics/audit-stat
 import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { type BucketInterval, bucketIntervals, timeBuckets } from '../time-buckets.ts';
-import { timeText } from '../time-text.ts';
+import { type BucketInterval, bucketIntervals, timeBuckets, timeText } from '../dates.ts';
 import { auditById } from './audit-by-id.ts';
 import type { AuditReports } from './audit-log.ts';
 import { auditParameters, requestedAudit } from './audit-request.ts';

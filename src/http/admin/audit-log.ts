@@ -11,8 +11,8 @@ import {
 import { scopedAdmin } from '../api/declare.ts';
 import { booleanParameter, parameterWithDefault, type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { auditCursorIn, auditCursorText } from '../paging.ts';
-import { timeText } from '../time-text.ts';
 import { auditById, type IdSearch, idKinds } from './audit-by-id.ts';
 import { auditEntry } from './audit-entry.ts';
 import { auditParameters, requestedAudit } from './audit-request.ts';

@@ -6,8 +6,8 @@ import { type ProviderRequest, providerRequest } from '../../projections/provide
 import { scopedAdmin } from '../api/declare.ts';
 import { numberParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
 import { type AuditDetails, logId } from './audit-detail.ts';
 import { bodyAnswer, recordedBody, visibleExchange } from './audit-events.ts';
 

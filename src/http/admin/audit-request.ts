@@ -11,10 +11,8 @@ import {
   type Values,
   wordsParameter,
 } from '../api/parameters.ts';
-import { instantRange, type ReportRange } from '../date-range.ts';
-import { instantOf } from '../dates.ts';
+import { instantOf, instantRange, type ReportRange, timeText } from '../dates.ts';
 import { single } from '../query.ts';
-import { timeText } from '../time-text.ts';
 import { type ReportContext, type RequestedReport, reportParameters, requestedReport } from './report-request.ts';
 
 const instantParameter = (description: string): QueryParameter<number | undefined> => ({

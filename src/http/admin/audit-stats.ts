@@ -11,8 +11,7 @@ import {
 import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { DAY_MS, dayStarts, offsetAt, type ReportRange } from '../date-range.ts';
-import { timeText } from '../time-text.ts';
+import { DAY_MS, dayStarts, offsetAt, type ReportRange, timeText } from '../dates.ts';
 import { auditById } from './audit-by-id.ts';
 import type { AuditReports } from './audit-log.ts';
 import { auditParameters, hasInstants, requestedAudit } from './audit-request.ts';

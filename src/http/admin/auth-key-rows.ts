@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { KEY_PREFIX, whyNotAccepted } from '../../commands/access/key-directory.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 /** Effective access of a key, computed by the authorizer that model requests use. */
 export interface EffectiveAccess {

@@ -6,7 +6,7 @@ import type { UserPath } from '../../events/event.ts';
 import { type BudgetPeriod, periodAt } from '../../projections/budget-period.ts';
 import { type BudgetRule, type BudgetsState, budgetKey, budgetRevision } from '../../projections/budgets.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 import { isSubjectWithin, ruleAnswer, ruleMembers } from './limit-subject.ts';
 
 const usd = z.number().describe('US dollars');

@@ -7,8 +7,8 @@ import { DAILY, defaultAnchors, MONTHLY, periodAt, WEEKLY } from '../../projecti
 import { type BudgetsState, settingsRevision } from '../../projections/budgets.ts';
 import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { eventContextOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
 import type { BudgetBooks } from './budget-rows.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 

@@ -5,8 +5,8 @@ import { refusals } from '../../commands/refusal.ts';
 import type { EventContext, UserPath } from '../../events/event.ts';
 import { scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { parseUserPath } from '../query.ts';
 import { eventContextOf } from '../server.ts';
-import { parseUserPath } from '../user-path.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
 
 /** @returns how many answers were removed */

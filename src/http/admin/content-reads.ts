@@ -5,9 +5,8 @@
 import type { FastifyReply } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import type { Routes, ZodTypes } from '../api/route-schema.ts';
-import { UNCOUNTED_BYTES } from '../body-memory.ts';
+import { Places, UNCOUNTED_BYTES } from '../bodies.ts';
 import { UnreadAnswers } from '../clickhouse/unread-answers.ts';
-import { Places } from '../places.ts';
 
 /** Answers that are made at the same time. An answer can need several times the size of the recorded bodies. */
 const MAKING = 2;

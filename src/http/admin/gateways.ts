@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Position } from '../../events/event.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 /** A gateway whose lease has not ended. Times are milliseconds since the epoch. */
 export interface GatewayFacts {

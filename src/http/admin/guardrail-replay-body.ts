@@ -6,9 +6,8 @@ import type { ReplayDraft } from '../../commands/guardrails/replay/draft.ts';
 import { type ReplayOptions, replayLimits } from '../../commands/guardrails/replay/run-replay.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type ScopeTargets, workflowDraft } from '../../commands/workflows/workflow-input.ts';
-import { DAY_MS } from '../date-range.ts';
-import { dayOrTime } from '../dates.ts';
-import { optionalUserPath } from '../user-path.ts';
+import { DAY_MS, dayOrTime } from '../dates.ts';
+import { optionalUserPath } from '../query.ts';
 import { guardrailBody, guardrailInput } from './guardrails-body.ts';
 import { workflowBody, workflowInput } from './workflows-body.ts';
 

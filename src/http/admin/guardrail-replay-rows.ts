@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { replayVerdicts } from '../../commands/guardrails/replay/evaluate-exchange.ts';
 import type { Replay } from '../../commands/guardrails/replay/replays.ts';
 import type { ReplayResult } from '../../commands/guardrails/replay/result.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 const phase = z.enum(['prompt', 'response', 'stream']);
 const counts = z.record(z.string(), z.int());

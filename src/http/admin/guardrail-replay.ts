@@ -6,8 +6,8 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { ReplayRecords } from '../../projections/guardrail-replays.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { eventContextOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
 import { type DraftContext, replayBody, replayDraft, replayOptions } from './guardrail-replay-body.ts';
 import { linkOf, replayListRow, replayRow, replayRowOf } from './guardrail-replay-rows.ts';
 

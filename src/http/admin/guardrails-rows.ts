@@ -10,7 +10,7 @@ import {
   secretFields,
   type UsableType,
 } from '../../commands/guardrails/guardrail.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 const phases = z.array(z.enum(['prompt', 'response', 'stream'])).readonly();
 

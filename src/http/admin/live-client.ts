@@ -20,7 +20,7 @@ import {
   narrowed,
 } from '../../projections/live-frame.ts';
 import type { CatchUpStep, LiveTail, TailSubscription } from '../../projections/live-tail.ts';
-import type { Places } from '../places.ts';
+import type { Places } from '../bodies.ts';
 
 /** Frames are combined up to this size, to reduce the number of writes. */
 const WRITE_BYTES = 16 * 1024;

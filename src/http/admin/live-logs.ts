@@ -35,11 +35,10 @@ import {
   textParameter,
 } from '../api/parameters.ts';
 import { mediaAnswer, type Routes } from '../api/route-schema.ts';
+import { Places } from '../bodies.ts';
 import { logPosition } from '../paging.ts';
-import { Places } from '../places.ts';
-import { single } from '../query.ts';
+import { single, userPathFilter } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { userPathFilter } from '../user-path.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
 import { LiveClient } from './live-client.ts';
 

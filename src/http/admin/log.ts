@@ -8,8 +8,8 @@ import { formatPosition, positionBefore } from '../../events/sequence-position.t
 import { globalAdmin } from '../api/declare.ts';
 import { numberParameter, type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { limitIn } from '../paging.ts';
-import { timeText } from '../time-text.ts';
 
 export interface LogFacts {
   readonly log: EventLog;

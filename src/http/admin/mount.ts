@@ -1,7 +1,7 @@
 /** The admin API, mounted at `/admin` and, for older clients, at `/admin/api/v1`. */
 import type { Routes, ZodTypes } from '../api/route-schema.ts';
 import { validateBySchema } from '../api/validation.ts';
-import { type ReadToPresent, readAtPresent } from '../present-reads.ts';
+import { type ReadToPresent, readAtPresent } from '../server.ts';
 import { guardAdmin } from './admin-scope.ts';
 import { requireETags } from './conditional.ts';
 

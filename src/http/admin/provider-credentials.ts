@@ -24,8 +24,8 @@ import type { StoredCredential, StoredCredentials } from '../../projections/prov
 import type { RunningProjection } from '../../projections/runner.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { eventContextOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 
 // Stored provider credentials as rows of the admin API: their settings, with every secret masked.

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 /** A provider that is in force or should be. */
 export interface ProviderFacts {

@@ -9,7 +9,7 @@ import {
   rateLimitKey,
   rateLimitRevision,
 } from '../../projections/rate-limits.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 import { isSubjectWithin, ruleAnswer, ruleMembers } from './limit-subject.ts';
 
 const count = z.int().nullable().describe('null in a list of a past time');

@@ -20,8 +20,8 @@ import { type RateLimitsState, rateLimitsView } from '../../projections/rate-lim
 import type { RunningProjection } from '../../projections/runner.ts';
 import { scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
 import { scopeOf } from './admin-scope.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';

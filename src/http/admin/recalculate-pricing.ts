@@ -4,9 +4,9 @@ import type { Recalculated, Recalculation } from '../../commands/pricing/recalcu
 import { refusals } from '../../commands/refusal.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { dateRange, timeZoneOf } from '../date-range.ts';
+import { dateRange, timeZoneOf } from '../dates.ts';
+import { parseUserPath } from '../query.ts';
 import { eventContextOf } from '../server.ts';
-import { parseUserPath } from '../user-path.ts';
 
 export interface RecalculationOptions {
   readonly enabled: boolean;

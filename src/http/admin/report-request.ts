@@ -3,9 +3,8 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { UserPath } from '../../events/event.ts';
 import { type QueryParameter, textParameter, type Values } from '../api/parameters.ts';
-import { type ReportRange, reportRange, timeZoneOf } from '../date-range.ts';
-import { wholeNumber } from '../query.ts';
-import { userPathFilter } from '../user-path.ts';
+import { type ReportRange, reportRange, timeZoneOf } from '../dates.ts';
+import { userPathFilter, wholeNumber } from '../query.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
 
 export const reportParameters = {

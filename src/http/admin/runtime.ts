@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import { globalAdmin, scopedAdmin } from '../api/declare.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 import { type RefreshReport, refreshReport } from './runtime-refresh.ts';
 
 export interface RuntimeOptions {

@@ -13,7 +13,7 @@ import type {
   UserPathSums,
 } from '../../projections/analytics/usage-queries.ts';
 import { uncachedOf } from '../../projections/usage-preview.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 const usd = z.number().nullable().describe('US dollars of provider calls; null is unknown, 0 is free');
 const inputCounts = {

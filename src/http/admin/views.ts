@@ -14,8 +14,8 @@ import { type Skipped, skippedEvents } from '../../projections/skipped-events.ts
 import { type RebuildRequest, rebuildRequests } from '../../projections/snapshot-basis.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { timeText } from '../dates.ts';
 import { eventContextOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
 
 /** The read model in the analytics process, which tries again by itself after an error. */
 export interface AnalyticsFacts {

@@ -14,7 +14,7 @@ import {
   strategies,
   type VirtualModel,
 } from '../../commands/virtual-models/virtual-model.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 /** Inputs of the rows beside the stored virtual models. */
 export interface RowFacts {

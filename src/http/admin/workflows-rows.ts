@@ -10,7 +10,7 @@ import {
   scopeType,
   type WorkflowScope,
 } from '../../commands/workflows/workflow.ts';
-import { timeText } from '../time-text.ts';
+import { timeText } from '../dates.ts';
 
 const scope = z.object({
   scope_provider_name: z.string().optional(),

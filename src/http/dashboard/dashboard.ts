@@ -9,7 +9,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import { publicRoute } from '../api/declare.ts';
 import { emptyAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
-import { withOwnVary } from '../vary.ts';
+import { withOwnVary } from '../open-exchanges.ts';
 import type { Bundle } from './bundle.ts';
 
 /** Which variant of a file a client receives (RFC 9110 §12.5.3). */

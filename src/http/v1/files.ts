@@ -27,12 +27,11 @@ import { anyKey, exchangeRoute } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
-import { openAiPageIn } from '../paging.ts';
+import { openAiPageIn, sendRows } from '../paging.ts';
 import { type Query, single } from '../query.ts';
-import { sendRows } from '../send-rows.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
 import { openAiPageParameters, providerErrors, providerParameter } from './declare.ts';
-import { acceptUnparsedForms, formOf } from './model-endpoints.ts';
+import { acceptUnparsedForms, formOf } from './model-routes.ts';
 
 export interface QueryRoute {
   Querystring: Query;

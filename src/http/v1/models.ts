@@ -6,7 +6,7 @@ import * as answers from '../answer-schemas.ts';
 import { anyKey } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
-import { isAnthropicClient } from '../client-error-format.ts';
+import { isAnthropicClient } from '../errors.ts';
 import { openAiLimitIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { callerOf } from '../server.ts';

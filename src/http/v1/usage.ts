@@ -11,11 +11,9 @@ import { usageSummary } from '../admin/usage-answers.ts';
 import { anyKey } from '../api/declare.ts';
 import { numberParameter, parameterWithDefault, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { type ReportRange, reportRange } from '../date-range.ts';
-import type { ReadToPresent } from '../present-reads.ts';
+import { type ReportRange, reportRange, timeText } from '../dates.ts';
 import { type Query, queryOf, single, wholeNumber } from '../query.ts';
-import { callerOf } from '../server.ts';
-import { timeText } from '../time-text.ts';
+import { callerOf, type ReadToPresent } from '../server.ts';
 
 /** A budget in its current period. Nano-dollars; milliseconds since the epoch. */
 export interface UsableBudget {

@@ -13,8 +13,7 @@
  * part of it.
  */
 import { isObject } from '../../json/is-object.ts';
-import { type JsonObject, reportedCount } from './json.ts';
-import { type Refused, refuse } from './refusal.ts';
+import { type JsonObject, type Refused, refuse, reportedCount } from './json.ts';
 
 export interface EmbedRequest {
   readonly ok: true;

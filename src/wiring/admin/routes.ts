@@ -24,7 +24,7 @@ import { createRefresh, type RefreshPlan, type StepOutcome } from '../../http/ad
 import { registerTagging } from '../../http/admin/tagging.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
-import type { ReadToPresent } from '../../http/present-reads.ts';
+import type { ReadToPresent } from '../../http/server.ts';
 import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import type { StoredCredentials } from '../../projections/provider-credentials.ts';

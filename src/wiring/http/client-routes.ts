@@ -14,9 +14,12 @@ import type { RequestRecorder } from '../../http/request-recorder.ts';
 import { registerConversations } from '../../http/v1/conversations.ts';
 import { type FilesOptions, registerFiles } from '../../http/v1/files.ts';
 import { registerMessageBatches } from '../../http/v1/message-batches.ts';
-import { type CountTokensOptions, registerCountTokens } from '../../http/v1/messages.ts';
-import { registerModelEndpoints } from '../../http/v1/model-endpoints.ts';
-import { registerModelRoutes } from '../../http/v1/model-routes.ts';
+import {
+  type CountTokensOptions,
+  registerCountTokens,
+  registerModelEndpoints,
+  registerModelRoutes,
+} from '../../http/v1/model-routes.ts';
 import { registerModels } from '../../http/v1/models.ts';
 import { registerResponses } from '../../http/v1/responses.ts';
 import type { Registry } from '../../providers/registry.ts';

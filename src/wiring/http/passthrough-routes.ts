@@ -8,8 +8,7 @@ import {
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
-import { mayBeForwarded } from '../../http/forwarded-headers.ts';
-import { registerPassthrough } from '../../http/passthrough.ts';
+import { mayBeForwarded, registerPassthrough } from '../../http/passthrough.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
 import { providerType } from '../../providers/types.ts';

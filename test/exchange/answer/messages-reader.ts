@@ -10,7 +10,7 @@ import {
 import { type Answering, parseChunk } from '../../../src/commands/model-request/answer-body.ts';
 import type { TokenUsage } from '../../../src/commands/model-request/usage.ts';
 import { isObject } from '../../../src/json/is-object.ts';
-import type { Frame } from '../../../src/providers/sse.ts';
+import type { Frame } from '../../../src/providers/stream-frames.ts';
 import type { JsonObject } from '../../../src/providers/translate/json.ts';
 
 export class MessagesReader implements AnswerReader<JsonObject> {

@@ -23,7 +23,7 @@ import { ResponsesObserver, ResponsesWriter } from '../../../src/commands/exchan
 import { type Relay, translatedRelay, unchangedRelay } from '../../../src/commands/exchange/relay.ts';
 import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/upstream-refusals.ts';
 import type { Refusal } from '../../../src/commands/refusal.ts';
-import { createFrameSplitter } from '../../../src/providers/sse.ts';
+import { createFrameSplitter } from '../../../src/providers/stream-frames.ts';
 import { MessagesReader } from './messages-reader.ts';
 
 const provider = { name: 'upstream', redact: (text: string) => text.replaceAll('sk-secret', '[redacted]') };

@@ -1,6 +1,6 @@
 /** Ways past guardrails: failover, replays, reasoning that the gateway carries, and events that it does not know. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { carriedForm, readCarried } from '../../../src/providers/translate/responses-to-chat/carried-reasoning.ts';
+import { carriedForm, readCarried } from '../../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { guard, saveGuardrail, withGuardrails } from '../../support/guarded.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../../support/scripted-provider.ts';
 import { dataOf, json, user, withGateway } from '../../support/with-gateway.ts';

@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../../infra/simulated-provider/server.ts';
-import { isCarried } from '../../../src/providers/translate/responses-to-chat/carried-reasoning.ts';
+import { isCarried } from '../../../src/providers/translate/responses-to-chat/reasoning.ts';
 import type { Answered } from '../../support/answered.ts';
 import { guard, saveGuardrail, withGuardrails } from '../../support/guarded.ts';
 import { dataOf, user, weather, withGateway } from '../../support/with-gateway.ts';

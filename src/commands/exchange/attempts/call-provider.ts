@@ -6,7 +6,7 @@ import { LogUnavailable } from '../../../events/log.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { sendInParallel } from '../../../providers/parallel-calls.ts';
 import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../../providers/provider.ts';
-import { streamFormatOf } from '../../../providers/stream-splitter.ts';
+import { streamFormatOf } from '../../../providers/stream-frames.ts';
 import { isErrorBody, mapUpstreamError } from '../../../providers/upstream-error.ts';
 import {
   errorBody,

@@ -288,7 +288,7 @@ export class CircuitBreaker {
 
 // How the end of a call counts for the circuit breaker of its provider. Pure, and the only place that decides it.
 
-/** The provider limits a caller (429: see paused-credentials.ts), or does not have the operation (501). */
+/** The provider limits a caller (429: see `PausedCredentials`), or does not have the operation (501). */
 const NEUTRAL_STATUSES = new Set([429, 501]);
 
 /**

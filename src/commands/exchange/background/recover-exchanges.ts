@@ -8,7 +8,7 @@ import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import type { RecordedEvent, StreamName } from '../../../events/event.ts';
 import { type EventLog, EventTooLarge } from '../../../events/log.ts';
 import { positionBefore } from '../../../events/sequence-position.ts';
-import { createSplitter, recordedFormat, type StreamFormat } from '../../../providers/stream-splitter.ts';
+import { createSplitter, recordedFormat, type StreamFormat } from '../../../providers/stream-frames.ts';
 import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, recordedCaller, whyNotAccepted } from '../../access/key-directory.ts';
 import { ownOutputLimit } from '../../admission/cost-bound.ts';

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { isNamedOnly } from '../../../providers/translate/responses-to-chat/item-reference.ts';
+import { isNamedOnly } from '../../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import type { Target } from '../../model-request/routing-types.ts';
 import type { SemanticCache } from '../../semantic-cache/semantic-cache.ts';
 import { anthropicHeaders } from '../dialects/messages/messages-dialect.ts';

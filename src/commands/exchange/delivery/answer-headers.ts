@@ -1,7 +1,7 @@
 /** The headers of a provider's answer, as the client gets them. */
 import type { ReplyHead } from '../../../providers/provider.ts';
-import { rateLimitsIn } from '../../../providers/rate-limit-headers.ts';
-import { streamFormatOf } from '../../../providers/stream-splitter.ts';
+import { streamFormatOf } from '../../../providers/stream-frames.ts';
+import { rateLimitsIn } from '../../../providers/upstream-error.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/routing-types.ts';

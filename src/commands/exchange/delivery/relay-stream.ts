@@ -5,8 +5,7 @@
 import { chunkReceived, costReserved } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
-import { type Frame, isFiller } from '../../../providers/sse.ts';
-import { createSplitter, streamFormatOf } from '../../../providers/stream-splitter.ts';
+import { createSplitter, type Frame, isFiller, streamFormatOf } from '../../../providers/stream-frames.ts';
 import type { Client } from '../../model-request/model-request.ts';
 import {
   earlyEnd,

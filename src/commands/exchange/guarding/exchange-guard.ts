@@ -6,11 +6,7 @@ import {
 } from '../../../events/catalogue/guarded-exchange.ts';
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
-import {
-  carriedForm,
-  carriedMark,
-  isCarried,
-} from '../../../providers/translate/responses-to-chat/carried-reasoning.ts';
+import { carriedForm, carriedMark, isCarried } from '../../../providers/translate/responses-to-chat/reasoning.ts';
 import type { GuardedBody } from '../../guardrails/body/body-texts.ts';
 import type { GuardedBodies } from '../../guardrails/body/guarded-bodies.ts';
 import type { StreamDialect } from '../../guardrails/events/guarded-dialects.ts';

@@ -4,7 +4,7 @@
  */
 import { historyReplayed } from '../../../events/catalogue/exchange.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { createFrameSplitter } from '../../../providers/sse.ts';
+import { createFrameSplitter } from '../../../providers/stream-frames.ts';
 import { providerType } from '../../../providers/types.ts';
 import { completionIdOf } from '../../chat/chat-request.ts';
 import type { GuardedBody } from '../../guardrails/body/body-texts.ts';

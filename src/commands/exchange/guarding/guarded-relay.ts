@@ -6,7 +6,7 @@
 
 import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
+import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';
 import { restoreValues } from '../../guardrails/body/restore-values.ts';
 import { guardedEvents, type StreamDialect } from '../../guardrails/events/guarded-dialects.ts';

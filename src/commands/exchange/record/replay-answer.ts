@@ -5,8 +5,7 @@
 import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
 import { type RecordedEvent, type StreamName, streamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
-import type { Frame, FrameSplitter } from '../../../providers/sse.ts';
-import { createSplitter, recordedFormat } from '../../../providers/stream-splitter.ts';
+import { createSplitter, type Frame, type FrameSplitter, recordedFormat } from '../../../providers/stream-frames.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ParsedRequest } from '../../model-request/model-request.ts';
 import { earlyEnd } from '../../model-request/upstream-refusals.ts';

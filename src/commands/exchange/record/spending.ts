@@ -4,7 +4,7 @@ import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/ex
 import type { EventLog } from '../../../events/log.ts';
 import { whenNewerEvent } from '../../../events/newest-event.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { createSplitter, recordedFormat, streamFormatOf } from '../../../providers/stream-splitter.ts';
+import { createSplitter, recordedFormat, streamFormatOf } from '../../../providers/stream-frames.ts';
 import { ownOutputLimit } from '../../admission/cost-bound.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';

@@ -1,7 +1,7 @@
 /** The facts of a recorded answer that decide whether it may be served again, and the ids and times that it gets then. */
 import { isObject } from '../../../json/is-object.ts';
 import type { JsonObject } from '../../../providers/translate/json.ts';
-import { isCarried } from '../../../providers/translate/responses-to-chat/carried-reasoning.ts';
+import { isCarried } from '../../../providers/translate/responses-to-chat/reasoning.ts';
 import { completionIdOf } from '../../chat/chat-request.ts';
 import { messageIdOf } from '../../messages/messages-request.ts';
 import { responseIdOf } from '../../responses/create-request.ts';

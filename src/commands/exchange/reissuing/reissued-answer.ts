@@ -4,7 +4,7 @@
  */
 
 import { elementsIn, membersIn } from '../../../providers/json-members.ts';
-import { createFrameSplitter } from '../../../providers/sse.ts';
+import { createFrameSplitter } from '../../../providers/stream-frames.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import { type StorableResponse, statusOf } from '../../responses/storable-response.ts';
 import {

@@ -5,7 +5,7 @@ import { replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
 import type { RecordedEvent } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import { logWith } from '../../../events/log-with.ts';
-import { createFrameSplitter, type Frame } from '../../../providers/sse.ts';
+import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
 import type { GuardrailSteps } from '../../exchange/policy.ts';
 import type { RecordedExchange } from '../../exchange/record/read-exchange.ts';
 import { type ReplayDependencies, replayAnswer } from '../../exchange/record/replay-answer.ts';

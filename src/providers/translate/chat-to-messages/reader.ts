@@ -4,7 +4,7 @@
  * | Messages | Chat |
  * |---|---|
  * | `text` | `content`; web citations become `annotations` |
- * | `thinking` | `reasoning_content`, and whole with its signature in `extra_content` (see kept-thinking.ts) |
+ * | `thinking` | `reasoning_content`, and whole with its signature in `extra_content` (see messages.ts) |
  * | `redacted_thinking` | in `extra_content` only |
  * | `tool_use` | tool call: its head at once, then the arguments as they arrive |
  * | `tool_use` of the tool for JSON answers | its input as `content`; without another call the finish reason is `stop` |
@@ -14,10 +14,9 @@
  * | `error` | the error, unchanged |
  */
 import { isObject } from '../../../json/is-object.ts';
-import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
-import { completionOf } from '../chunk-fold.ts';
+import { type ChatAnswerFacts, type ChatReader, completionOf } from '../chat-adapter.ts';
 import { filled, type JsonObject, parsedObject, reportedCount, totalOf } from '../json.ts';
-import { extraContentWith, isThinking, type KeptBlock } from './kept-thinking.ts';
+import { extraContentWith, isThinking, type KeptBlock } from './messages.ts';
 import { jsonAnswerTool } from './tools.ts';
 
 const finishReasons: ReadonlyMap<unknown, string> = new Map([

@@ -19,13 +19,10 @@
  * | `top_p`, any unknown member (`top_k`, `thinking`, `context_management`, …) | the same |
  */
 import { isObject } from '../../../json/is-object.ts';
-import type { ChatRequestFacts } from '../chat-adapter.ts';
-import { filled, type JsonObject } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
-import { loweredEffort, type ReasoningEffort, refusedEffort } from '../responses-to-chat/reasoning-style.ts';
-import { refusedMember, type UnhonouredMember, unknownMembers } from '../unhonoured-members.ts';
-import { isThinking } from './kept-thinking.ts';
-import { type MessageTurn, plainText, turnsOf } from './messages.ts';
+import { type ChatRequestFacts, refusedMember, type UnhonouredMember, unknownMembers } from '../chat-adapter.ts';
+import { filled, type JsonObject, type Refused, refuse } from '../json.ts';
+import { loweredEffort, type ReasoningEffort, refusedEffort } from '../responses-to-chat/reasoning.ts';
+import { isThinking, type MessageTurn, plainText, turnsOf } from './messages.ts';
 import { toolMembers, withJsonAnswer } from './tools.ts';
 
 export interface TranslatedMessagesRequest {

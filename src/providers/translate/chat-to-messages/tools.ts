@@ -14,8 +14,7 @@
  * | `response_format` `json_object` | a tool of the gateway, which the model has to call: its input is the answer |
  */
 import { isObject } from '../../../json/is-object.ts';
-import { filled, type JsonObject, withoutNulls } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
+import { filled, type JsonObject, type Refused, refuse, withoutNulls } from '../json.ts';
 
 export interface Tools {
   readonly ok: true;

@@ -12,8 +12,7 @@
  * | `error` | the error, unchanged |
  */
 import { isObject } from '../../../json/is-object.ts';
-import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
-import { completionOf } from '../chunk-fold.ts';
+import { type ChatAnswerFacts, type ChatReader, completionOf } from '../chat-adapter.ts';
 import { filled, type JsonObject, parsedObject, reportedCount, totalOf } from '../json.ts';
 
 export class OllamaReader implements ChatReader {

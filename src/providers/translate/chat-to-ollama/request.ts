@@ -20,12 +20,9 @@
  * | any unknown member (`keep_alive`, `think`, `options`, …) | the same |
  */
 import { isObject } from '../../../json/is-object.ts';
-import type { ChatRequestFacts } from '../chat-adapter.ts';
-import { parseDataUrl } from '../data-url.ts';
-import { callArguments, filled, type JsonObject } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
-import { loweredEffort, type ReasoningEffort, refusedEffort } from '../responses-to-chat/reasoning-style.ts';
-import { refusedMember, type UnhonouredMember, unknownMembers } from '../unhonoured-members.ts';
+import { type ChatRequestFacts, refusedMember, type UnhonouredMember, unknownMembers } from '../chat-adapter.ts';
+import { callArguments, filled, type JsonObject, parseDataUrl, type Refused, refuse } from '../json.ts';
+import { loweredEffort, type ReasoningEffort, refusedEffort } from '../responses-to-chat/reasoning.ts';
 
 export interface OllamaRequest {
   readonly ok: true;

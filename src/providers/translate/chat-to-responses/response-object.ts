@@ -17,14 +17,14 @@ export interface Logprob extends TokenLogprob {
   readonly top_logprobs: readonly TokenLogprob[];
 }
 
-export interface OutputText {
+interface OutputText {
   readonly type: 'output_text';
   readonly text: string;
   readonly annotations: readonly JsonObject[];
   readonly logprobs: readonly Logprob[];
 }
 
-export interface RefusalPart {
+interface RefusalPart {
   readonly type: 'refusal';
   readonly refusal: string;
 }
@@ -41,12 +41,12 @@ export interface MessageItem {
   readonly extra_content?: JsonObject;
 }
 
-export interface SummaryText {
+interface SummaryText {
   readonly type: 'summary_text';
   readonly text: string;
 }
 
-export interface ReasoningText {
+interface ReasoningText {
   readonly type: 'reasoning_text';
   readonly text: string;
 }
@@ -58,7 +58,7 @@ export interface ReasoningItem {
   readonly status: ItemStatus;
   readonly summary: readonly SummaryText[];
   readonly content?: readonly ReasoningText[];
-  /** The same in a form to be sent back unread (see carried-reasoning.ts), for a client that requested it. */
+  /** The same in a form to be sent back unread (see reasoning.ts), for a client that requested it. */
   readonly encrypted_content?: string;
   /** Data that a vendor requires back with this thought, for example its signature. */
   readonly extra_content?: JsonObject;
@@ -99,7 +99,7 @@ export interface ResponseUsage {
   readonly raw_usage: JsonObject;
 }
 
-export interface ResponseError {
+interface ResponseError {
   readonly type: string;
   readonly code: string;
   readonly message: string;
@@ -156,3 +156,140 @@ export interface ResponseObject {
  * answer always give the same bytes.
  */
 export type ResponseShell = ResponseObject;
+
+/** The events of a Responses stream that a chat model can cause ("OpenAI Responses API: streaming events"). */
+interface Numbered {
+  /** Counts from 0 without gaps. */
+  readonly sequence_number: number;
+}
+
+interface OfItem extends Numbered {
+  readonly item_id: string;
+  readonly output_index: number;
+}
+
+interface OfPart extends OfItem {
+  readonly content_index: number;
+}
+
+interface OfSummary extends OfItem {
+  readonly summary_index: number;
+}
+
+export type TerminalEventType = 'response.completed' | 'response.incomplete' | 'response.failed';
+
+export interface EnvelopeError {
+  readonly type: string;
+  readonly code: string | null;
+  readonly message: string;
+  readonly param: string | null;
+  readonly provider?: string;
+}
+
+export type ResponseEvent =
+  | (Numbered & {
+      readonly type: 'response.created' | 'response.in_progress' | TerminalEventType;
+      readonly response: ResponseObject;
+    })
+  | (Numbered & {
+      readonly type: 'response.output_item.added' | 'response.output_item.done';
+      readonly output_index: number;
+      readonly item: OutputItem;
+    })
+  | (OfPart & {
+      readonly type: 'response.content_part.added' | 'response.content_part.done';
+      readonly part: MessagePart | ReasoningText;
+    })
+  | (OfPart & {
+      readonly type: 'response.output_text.delta';
+      readonly delta: string;
+      readonly logprobs: readonly Logprob[];
+    })
+  | (OfPart & {
+      readonly type: 'response.output_text.done';
+      readonly text: string;
+      readonly logprobs: readonly Logprob[];
+    })
+  | (OfPart & {
+      readonly type: 'response.output_text.annotation.added';
+      readonly annotation_index: number;
+      readonly annotation: JsonObject;
+    })
+  | (OfPart & { readonly type: 'response.refusal.delta'; readonly delta: string })
+  | (OfPart & { readonly type: 'response.refusal.done'; readonly refusal: string })
+  | (OfSummary & {
+      readonly type: 'response.reasoning_summary_part.added' | 'response.reasoning_summary_part.done';
+      readonly part: SummaryText;
+    })
+  | (OfSummary & { readonly type: 'response.reasoning_summary_text.delta'; readonly delta: string })
+  | (OfSummary & { readonly type: 'response.reasoning_summary_text.done'; readonly text: string })
+  | (OfPart & { readonly type: 'response.reasoning_text.delta'; readonly delta: string })
+  | (OfPart & { readonly type: 'response.reasoning_text.done'; readonly text: string })
+  | (OfItem & { readonly type: 'response.function_call_arguments.delta'; readonly delta: string })
+  | (OfItem & {
+      readonly type: 'response.function_call_arguments.done';
+      readonly name: string;
+      readonly arguments: string;
+    })
+  | (OfItem & { readonly type: 'response.custom_tool_call_input.delta'; readonly delta: string })
+  | (OfItem & { readonly type: 'response.custom_tool_call_input.done'; readonly input: string })
+  /** Flat as in OpenAI's API, and nested as in Open Responses: some clients fail on either one alone. */
+  | (Numbered & {
+      readonly type: 'error';
+      readonly code: string | null;
+      readonly message: string;
+      readonly param: string | null;
+      readonly error: EnvelopeError;
+    });
+
+/** One whole server-sent event, for a single write to the socket: some clients drop events that are split. */
+export function encodeResponseEvent(event: ResponseEvent): Buffer {
+  return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+}
+
+/** The last bytes of every stream. */
+export const DONE: Buffer = Buffer.from('data: [DONE]\n\n');
+
+/** The error of a failed stream, so that clients know whether and when to retry. */
+export interface StreamFailure {
+  /** One of the error envelope's types. */
+  readonly type: string;
+  /** Null when there is none: the code for clients is then derived from the type. */
+  readonly code: string | null;
+  readonly message: string;
+  /** Undefined when the gateway itself failed. */
+  readonly provider?: string | undefined;
+  /** The waiting time before the next attempt, if known. */
+  readonly retryAfterSeconds?: number | undefined;
+}
+
+/**
+ * The code and the sentence that clients evaluate. Codex gives up on `context_length_exceeded` and
+ * `insufficient_quota`, retries after any other code, and reads the waiting time from the text "try again in 1.5s" when
+ * the code is `rate_limit_exceeded`.
+ */
+export function failureForClients(failure: StreamFailure): { readonly code: string; readonly message: string } {
+  const { type, message, retryAfterSeconds } = failure;
+  const limited = type === 'rate_limit_error' && failure.code !== 'insufficient_quota';
+  const code = limited ? 'rate_limit_exceeded' : (failure.code ?? type);
+  if (!limited || retryAfterSeconds === undefined || /try again in/i.test(message)) return { code, message };
+  const seconds = Math.round(retryAfterSeconds * 10) / 10;
+  return { code, message: `${message.replace(/[.\s]+$/, '')}. Please try again in ${seconds}s.` };
+}
+
+/** The failure of a provider whose stream ends before its answer. */
+export function streamCutOff(provider: string): StreamFailure & { readonly code: string } {
+  const message = `The provider '${provider}' ended its stream before the answer was complete.`;
+  return { type: 'provider_error', code: 'stream_incomplete', message, provider };
+}
+
+/** The failure of a provider that ends its answer with the finish reason `error` and no further details. */
+export function failedWithoutMessage(provider: string): StreamFailure {
+  const message = `The provider '${provider}' ended its answer with an error without details.`;
+  return { type: 'provider_error', code: null, message, provider };
+}
+
+/** The envelope's type for a code in a provider's stream. */
+export function typeOfCode(code: string): string {
+  return code === 'rate_limit_exceeded' || code === 'insufficient_quota' ? 'rate_limit_error' : 'provider_error';
+}

@@ -4,24 +4,49 @@
  * `response.created`, `response.in_progress`, then for each item `added`, its deltas and `done`, then exactly one of
  * `response.completed`, `response.incomplete` and `response.failed`. Reasoning, text and tool calls follow one
  * another: an item is done before the next kind begins; only parallel tool calls stay open together. Whole answers use
- * the same code (see answer.ts), so a stream and a whole answer with the same content give the same response.
+ * the same code, so a stream and a whole answer with the same content give the same response.
  */
 import { isObject } from '../../../json/is-object.ts';
-import { answerEnd } from '../finish-reasons.ts';
-import { firstChoice } from '../first-choice.ts';
+import {
+  annotationsIn,
+  answerEnd,
+  type CallDelta,
+  type ChatError,
+  callsIn,
+  errorIn,
+  firstChoice,
+  logprobsIn,
+  saidIn,
+} from '../chat-delta.ts';
 import { filled, type JsonObject, tokensOrZero } from '../json.ts';
-import { mergedExtra } from '../responses-to-chat/extra-content.ts';
-import { toolIdentities } from '../responses-to-chat/tool-names.ts';
-import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
-import { failedWithoutMessage, failureForClients, type StreamFailure, streamCutOff, typeOfCode } from './failure.ts';
-import { OpenCall } from './open-call.ts';
-import { EventQueue, type OpenItem } from './open-items.ts';
-import { OpenMessage } from './open-message.ts';
-import { OpenReasoning, type ReasoningForm, reasoningForm } from './open-reasoning.ts';
-import type { EnvelopeError, ResponseEvent, TerminalEventType } from './response-events.ts';
-import type { ItemStatus, Logprob, ResponseObject, ResponseShell, ResponseUsage } from './response-object.ts';
+import { mergedExtra } from '../responses-to-chat/reasoning.ts';
+import { toolIdentities } from '../responses-to-chat/tools.ts';
+import {
+  EventQueue,
+  OpenCall,
+  type OpenItem,
+  OpenMessage,
+  OpenReasoning,
+  type ReasoningForm,
+  reasoningForm,
+} from './open-items.ts';
+import {
+  type EnvelopeError,
+  failedWithoutMessage,
+  failureForClients,
+  type ItemStatus,
+  type Logprob,
+  type ResponseEvent,
+  type ResponseObject,
+  type ResponseShell,
+  type ResponseUsage,
+  type StreamFailure,
+  streamCutOff,
+  type TerminalEventType,
+  typeOfCode,
+} from './response-object.ts';
 
-export interface ChatStreamEnd {
+interface ChatStreamEnd {
   /** Unix seconds, for a completed response. */
   readonly completedAt: number;
   /** Whether the answer is known to be whole even without a finish reason. Without both, the stream failed. */
@@ -337,4 +362,56 @@ class CallLedger {
     if (id !== undefined) return this.#calls.find((call) => call.id === id);
     return name === undefined ? this.#calls.at(-1) : undefined;
   }
+}
+
+type TranslatedAnswer =
+  | { readonly ok: true; readonly response: ResponseObject }
+  /** The provider returned an object that is not an answer: 502 for the client. */
+  | { readonly ok: false; readonly error: ChatError };
+
+/**
+ * A whole chat completion as a finished response. The same completion and shell always give the same bytes.
+ *
+ * `finish_reason` `length` and `content_filter` make it `incomplete`; one that ends an answer (`answerEnd`), or
+ * none, makes it `completed`. With any other it is not an answer.
+ *
+ * @param completedAt unix seconds
+ */
+export function responseFromChat(completion: unknown, shell: ResponseShell, completedAt: number): TranslatedAnswer {
+  const chunk = asOneChunk(completion);
+  if (!isObject(completion) || chunk === undefined) {
+    const error = isObject(completion) ? errorIn(completion) : undefined;
+    const message = `Provider '${shell.provider}' gave an answer without a choice.`;
+    return { ok: false, error: error ?? { code: 'provider_error', message } };
+  }
+  const translator = createChatStreamTranslator(shell);
+  translator.push(chunk);
+  translator.finish({ completedAt, endMarker: true });
+  const response = translator.snapshot();
+  if (response.error === null) return { ok: true, response };
+  const { error } = response;
+  return { ok: false, error: error.code === 'stream_incomplete' ? interrupted(shell.provider) : error };
+}
+
+function interrupted(provider: string): ChatError {
+  const message = `The provider '${provider}' gave an answer that was interrupted before it was complete.`;
+  return { code: 'answer_incomplete', message };
+}
+
+/** A whole answer as a stream with a single chunk. */
+function asOneChunk(completion: unknown): JsonObject | undefined {
+  if (!isObject(completion) || !Array.isArray(completion['choices'])) return undefined;
+  const choice: unknown = completion['choices'][0];
+  if (!isObject(choice) || !isObject(choice['message'])) return undefined;
+  const { message } = choice;
+  const calls = message['tool_calls'];
+  const delta = Array.isArray(calls)
+    ? { ...message, tool_calls: calls.filter(isObject).map((call, index) => ({ ...call, index })) }
+    : message;
+  return {
+    model: completion['model'],
+    usage: completion['usage'],
+    service_tier: completion['service_tier'],
+    choices: [{ index: 0, delta, logprobs: choice['logprobs'], finish_reason: choice['finish_reason'] }],
+  };
 }

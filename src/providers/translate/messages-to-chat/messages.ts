@@ -8,7 +8,7 @@
  * | `tool_result` | `tool` message, directly after its call and before other content of the user; its images and files follow in the user message, since a tool message holds text only. `is_error` becomes text |
  * | message of the assistant | assistant message; as the last one it is the beginning of the answer, as it is |
  * | `tool_use` | tool call of that message |
- * | `thinking` | reasoning of that message, where the provider accepts it (see reasoning-style.ts) |
+ * | `thinking` | reasoning of that message, where the provider accepts it (see reasoning.ts) |
  * | `redacted_thinking` | left out: only Anthropic can read it |
  * | a record of Anthropic's own work (`server_tool_use`, `web_search_tool_result`, `compaction`, …) | left out: its result is in the text that follows, or in the messages before |
  * | message of the role `system` | before the first assistant message: part of the first system message; after that, `<system>` text in the user's turn. Many models accept a system message in no other place, and Claude Code sends one in mid-conversation with every request |
@@ -16,13 +16,11 @@
  * | `output_config` of such a message | refused |
  */
 import { isObject } from '../../../json/is-object.ts';
-import { filled, type JsonObject } from '../json.ts';
-import { type Refused, refuse, refuseMissing } from '../refusal.ts';
-import { isPlainText } from '../responses-to-chat/content-parts.ts';
+import { filled, type JsonObject, type Refused, refuse, refuseMissing } from '../json.ts';
+import { compact, isPlainText, joinedContent, textOf } from '../responses-to-chat/content-parts.ts';
 import type { ChatMessage, ChatMessages } from '../responses-to-chat/items-to-chat-messages.ts';
-import { compact, joinedContent, textOf } from '../responses-to-chat/message-content.ts';
-import type { ReasoningStyle } from '../responses-to-chat/reasoning-style.ts';
-import { thoughtIn } from './thinking.ts';
+import type { ReasoningStyle } from '../responses-to-chat/reasoning.ts';
+import { thoughtIn } from './message-object.ts';
 
 const BILLING = 'x-anthropic-billing-header:';
 const ANTHROPICS_RECORD = /^(server_tool_use|mcp_tool_use|mcp_tool_listing|compaction|fallback|.+_tool_result)$/;

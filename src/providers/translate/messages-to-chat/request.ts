@@ -9,7 +9,7 @@
  * | `tools`, `tool_choice` | `tools`, `tool_choice`, `parallel_tool_calls` (see tools.ts) |
  * | `max_tokens`, `temperature`, `top_p`, `top_k` | the same; a provider without `top_k` refuses it |
  * | `stop_sequences` | `stop` |
- * | `thinking`, `output_config.effort` | according to the provider's reasoning style (see thinking.ts, reasoning-style.ts) |
+ * | `thinking`, `output_config.effort` | according to the provider's reasoning style (see message-object.ts, reasoning.ts) |
  * | `output_config.format`, `output_format` | `response_format`, strict |
  * | `output_config.task_budget` | not sent: advice to the model |
  * | any other option of `output_config` | refused |
@@ -23,13 +23,12 @@
  */
 import { createHash } from 'node:crypto';
 import { isObject } from '../../../json/is-object.ts';
-import { filled, isUnset, type JsonObject } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
-import { reasoningMembers, refusedEffort } from '../responses-to-chat/reasoning-style.ts';
+import { filled, isUnset, type JsonObject, type Refused, refuse } from '../json.ts';
+import { reasoningMembers, refusedEffort } from '../responses-to-chat/reasoning.ts';
 import type { ChatRequestOptions, TranslatedRequest } from '../responses-to-chat/request.ts';
 import type { ChatTools } from '../responses-to-chat/tools.ts';
+import { effortOf } from './message-object.ts';
 import { chatMessagesFromMessages } from './messages.ts';
-import { effortOf } from './thinking.ts';
 
 const translatedMembers = new Set([
   'messages',

@@ -3,27 +3,25 @@
  *
  * `message_start`, then for each content block `content_block_start`, its deltas and `content_block_stop`, then
  * `message_delta` and `message_stop`. Blocks follow one another, as in Anthropic's streams, so pieces of a second tool
- * call wait until the input of the first is whole. Whole answers use the same code (see answer.ts), so a stream and a
+ * call wait until the input of the first is whole. Whole answers use the same code, so a stream and a
  * whole answer with the same content give the same message.
  */
 import { isObject } from '../../../json/is-object.ts';
-import { type CallDelta, callsIn, saidIn } from '../chat-to-responses/chat-delta.ts';
-import { answerEnd } from '../finish-reasons.ts';
-import { firstChoice } from '../first-choice.ts';
+import { answerEnd, type CallDelta, callsIn, firstChoice, saidIn } from '../chat-delta.ts';
 import { filled, type JsonObject, parsedObject } from '../json.ts';
-import type {
-  BlockDelta,
-  ContentBlock,
-  Message,
-  MessageEvent,
-  MessageShell,
-  StopReason,
-  TextBlock,
-  ThinkingBlock,
-  ToolUseBlock,
+import {
+  type BlockDelta,
+  type ContentBlock,
+  type Message,
+  type MessageEvent,
+  type MessageShell,
+  messageUsage,
+  type StopReason,
+  signatureOf,
+  type TextBlock,
+  type ThinkingBlock,
+  type ToolUseBlock,
 } from './message-object.ts';
-import { signatureOf } from './thinking.ts';
-import { messageUsage } from './usage.ts';
 
 /** A tool call as identified in the provider's chunks. */
 interface Call {
@@ -383,4 +381,38 @@ class OpenToolUse implements OpenBlock {
   #input(): object | undefined {
     return parsedObject(this.#json);
   }
+}
+
+/**
+ * A whole chat completion as a message; undefined when it contains no answer, or an interrupted one. The same
+ * completion and shell always give the same message.
+ *
+ * | `finish_reason` | `stop_reason` |
+ * |---|---|
+ * | `length` | `max_tokens` |
+ * | `content_filter`, or a refusal in its own member | `refusal` |
+ * | anything else, with a tool call | `tool_use` |
+ * | anything else | `stop_sequence` when the provider names the sequence, else `end_turn` |
+ */
+export function messageFromChat(completion: unknown, shell: MessageShell): Message | undefined {
+  const chunk = asOneChunk(completion);
+  if (chunk === undefined) return undefined;
+  const translator = createMessageStreamTranslator(shell);
+  translator.push(chunk);
+  if (translator.interrupted) return undefined;
+  translator.finish();
+  return translator.message();
+}
+
+/** A whole answer as a stream with a single chunk. */
+function asOneChunk(completion: unknown): JsonObject | undefined {
+  if (!isObject(completion) || !Array.isArray(completion['choices'])) return undefined;
+  const choice: unknown = completion['choices'][0];
+  if (!isObject(choice) || !isObject(choice['message'])) return undefined;
+  const { message, index: _index, ...rest } = choice;
+  const calls = message['tool_calls'];
+  const delta = Array.isArray(calls)
+    ? { ...message, tool_calls: calls.filter(isObject).map((call, index) => ({ ...call, index })) }
+    : message;
+  return { model: completion['model'], usage: completion['usage'], choices: [{ ...rest, index: 0, delta }] };
 }

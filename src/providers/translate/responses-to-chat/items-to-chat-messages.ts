@@ -14,15 +14,10 @@
  * `extra_content` of an item is moved to the item's translation.
  */
 import { isObject } from '../../../json/is-object.ts';
-import { filled, type JsonObject } from '../json.ts';
-import { type Refused, refuse, refuseMissing } from '../refusal.ts';
-import { readCarried } from './carried-reasoning.ts';
-import { chatParts } from './content-parts.ts';
-import { mergedExtra } from './extra-content.ts';
-import { isItemReference } from './item-reference.ts';
-import { type Content, compact, joinedContent, textOf } from './message-content.ts';
-import type { ReasoningStyle } from './reasoning-style.ts';
-import { chatToolName } from './tool-names.ts';
+import { filled, type JsonObject, type Refused, refuse, refuseMissing } from '../json.ts';
+import { type Content, chatParts, compact, joinedContent, textOf } from './content-parts.ts';
+import { mergedExtra, type ReasoningStyle, readCarried } from './reasoning.ts';
+import { chatToolName } from './tools.ts';
 
 export interface ChatMessage {
   role: string;
@@ -348,4 +343,26 @@ function isInPlace(messages: readonly Placed[]): boolean {
     else if (!called.has(message.tool_call_id)) return false;
   }
   return true;
+}
+
+/**
+ * Whether an input item only references an earlier one: `{"type": "item_reference", "id": …}`. The type may be omitted;
+ * an item with more members than an id is then not a reference ("Responses API: item reference").
+ */
+export function isItemReference(item: unknown): item is JsonObject & { readonly id: string } {
+  if (!isObject(item) || typeof item['id'] !== 'string') return false;
+  const type = filled(item['type']);
+  if (type !== undefined) return type === 'item_reference';
+  return Object.entries(item).every(([member, value]) => member === 'id' || value === null || value === '');
+}
+
+/** Whether an item consists of its id alone, so that a provider that keeps responses looks it up. */
+export function isNamedOnly(item: unknown): item is JsonObject & { readonly id: string } {
+  if (isItemReference(item)) return true;
+  if (!isObject(item) || typeof item['id'] !== 'string') return false;
+  const { type, result, encrypted_content: encrypted } = item;
+  return (
+    (type === 'image_generation_call' && filled(result) === undefined) ||
+    (type === 'reasoning' && filled(encrypted) === undefined)
+  );
 }

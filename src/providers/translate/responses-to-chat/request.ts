@@ -10,7 +10,7 @@
  * | `max_output_tokens` | `max_tokens` |
  * | `text.format` | `response_format`; an unknown format or option of `text` is refused |
  * | `text.verbosity` | `verbosity`, unless it is `medium`, which is the default |
- * | `reasoning` | according to the provider's reasoning style (see reasoning-style.ts) |
+ * | `reasoning` | according to the provider's reasoning style (see reasoning.ts) |
  * | `include`, `top_logprobs` | `logprobs`, `top_logprobs` (see include.ts) |
  * | `stream` | `stream`, always with `stream_options.include_usage` |
  * | `stream_options.include_obfuscation: true` | refused: deltas are not padded |
@@ -25,13 +25,12 @@
  * | `metadata`, `store`, `provider`, `safety_identifier`, `prompt_cache_*`, `client_metadata` | not sent: they do not change the answer |
  */
 import { isObject } from '../../../json/is-object.ts';
-import { filled, isUnset, type JsonObject } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
+import { filled, isUnset, type JsonObject, type Refused, refuse, type TranslationRefusal } from '../json.ts';
 import { type ChatMessage, chatMessages } from './items-to-chat-messages.ts';
-import { type ReasoningStyle, reasoningMembers, refusedReasoning } from './reasoning-style.ts';
+import { type ReasoningStyle, reasoningMembers, refusedReasoning } from './reasoning.ts';
 import { chatTools } from './tools.ts';
 
-export interface ChatRequest {
+interface ChatRequest {
   readonly model: string;
   readonly messages: readonly ChatMessage[];
   readonly stream?: boolean;
@@ -205,7 +204,7 @@ function logprobMembers(body: JsonObject): JsonObject {
  * | Value | Translated |
  * |---|---|
  * | `message.output_text.logprobs` | `logprobs` of the chat request; they come with the text |
- * | `reasoning.encrypted_content` | see carried-reasoning.ts |
+ * | `reasoning.encrypted_content` | see reasoning.ts |
  * | `reasoning.content` | the gateway's own: reasoning as raw text in `content`, not as a summary |
  * | `message.input_image.image_url` | no effect: input items are stored unchanged |
  * | results of hosted tools | no effect: none are executed, so there are none |
@@ -232,4 +231,51 @@ function refusedInclude(include: unknown): Refused | undefined {
     `include[${index}]`,
     `This model's provider cannot include '${String(include[index])}'. It can include ${[...known].join(', ')}.`,
   );
+}
+
+/** A refusal with the names of the Responses API, since the client did not send the chat request it refers to. */
+const responsesNames: ReadonlyMap<string, string> = new Map([
+  ['logprobs', 'include'],
+  ['max_completion_tokens', 'max_output_tokens'],
+  ['max_tokens', 'max_output_tokens'],
+  ['reasoning_effort', 'reasoning.effort'],
+  ['response_format', 'text.format'],
+  ['verbosity', 'text.verbosity'],
+]);
+
+/** Converts a refusal of a chat member that a provider's own dialect lacks to the names of the Responses API. */
+export function withResponsesNames(refusal: TranslationRefusal): TranslationRefusal {
+  const { param } = refusal;
+  if (param === null) return refusal;
+  const [, name = '', rest = ''] = /^([^.[]*)(.*)$/s.exec(param) ?? [];
+  // Items and messages do not correspond one to one, so only the message names the item.
+  if (name === 'messages') return { ...refusal, param: 'input' };
+  const known = responsesNames.get(name);
+  if (known === undefined) return { ...refusal, message: withOwnNames(refusal.message) };
+  const message = withOwnNames(refusal.message.replaceAll(`'${name}${rest}'`, () => `'${name}'`));
+  return { ...refusal, param: known, message };
+}
+
+/** Replaces each quoted parameter name by the client's name of it. */
+function withOwnNames(message: string): string {
+  return message.replace(/'(\w+)'/g, (quoted, name: string) => {
+    const known = responsesNames.get(name);
+    return known === undefined ? quoted : `'${known}'`;
+  });
+}
+
+/**
+ * The place in the input as the client sent it.
+ * @param earlier number of items of earlier turns that were put in front of it
+ */
+export function ofNewInput(refusal: TranslationRefusal, earlier: number): TranslationRefusal {
+  const [whole, index, rest = ''] = /^input\[(\d+)\](.*)$/s.exec(refusal.param ?? '') ?? [];
+  if (earlier === 0 || whole === undefined) return refusal;
+  const place = Number(index) - earlier;
+  if (place >= 0) {
+    const param = `input[${place}]${rest}`;
+    return { ...refusal, param, message: refusal.message.replaceAll(whole, () => param) };
+  }
+  const message = `In the earlier turns that belong to this request: ${refusal.message}`;
+  return { ...refusal, param: 'input', message };
 }

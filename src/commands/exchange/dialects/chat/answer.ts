@@ -1,6 +1,6 @@
 /** A chat completion: the facts of a native one, read from its chunks, and its reader and its writer for translations. */
 import { isObject } from '../../../../json/is-object.ts';
-import type { Frame } from '../../../../providers/sse.ts';
+import type { Frame } from '../../../../providers/stream-frames.ts';
 import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';

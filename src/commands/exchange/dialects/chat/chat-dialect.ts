@@ -6,18 +6,18 @@ import { isObject } from '../../../../json/is-object.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { MAX_CALLS } from '../../../../providers/parallel-calls.ts';
 import type { Dialect } from '../../../../providers/provider.ts';
-import type { ChatAdapter, ChatAnswerFacts, ChatReader } from '../../../../providers/translate/chat-adapter.ts';
+import {
+  type ChatAdapter,
+  type ChatAnswerFacts,
+  type ChatReader,
+  ParallelReader,
+} from '../../../../providers/translate/chat-adapter.ts';
 import { MessagesAnswerReader } from '../../../../providers/translate/chat-to-messages/reader.ts';
 import { messagesRequestFromChat } from '../../../../providers/translate/chat-to-messages/request.ts';
 import { OllamaReader } from '../../../../providers/translate/chat-to-ollama/reader.ts';
 import { ollamaRequestFromChat } from '../../../../providers/translate/chat-to-ollama/request.ts';
-import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
-import { ParallelReader } from '../../../../providers/translate/parallel-reader.ts';
-import type { TranslationRefusal } from '../../../../providers/translate/refusal.ts';
-import {
-  loweredEffort,
-  type ReasoningStyle,
-} from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
+import { filled, type JsonObject, type TranslationRefusal } from '../../../../providers/translate/json.ts';
+import { loweredEffort, type ReasoningStyle } from '../../../../providers/translate/responses-to-chat/reasoning.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { completionIdOf, parseChatRequest } from '../../../chat/chat-request.ts';
 import { type Answering, parseChunk } from '../../../model-request/answer-body.ts';

@@ -1,10 +1,9 @@
 /** A message: the facts of a native one, read from its events, and its writer for translations. */
 import { isObject } from '../../../../json/is-object.ts';
-import { statusOfErrorType } from '../../../../providers/anthropic/error-types.ts';
-import type { Frame } from '../../../../providers/sse.ts';
+import type { Frame } from '../../../../providers/stream-frames.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { encodeMessageEvent } from '../../../../providers/translate/messages-to-chat/message-object.ts';
-import { isErrorBody, mapUpstreamError } from '../../../../providers/upstream-error.ts';
+import { isErrorBody, mapUpstreamError, statusOfErrorType } from '../../../../providers/upstream-error.ts';
 import { messagesErrorBody } from '../../../messages/error-object.ts';
 import { type Answering, isNoEvent, parseChunk, redacted } from '../../../model-request/answer-body.ts';
 import { gatewayStopping, refusalFromUpstream, streamIncomplete } from '../../../model-request/upstream-refusals.ts';

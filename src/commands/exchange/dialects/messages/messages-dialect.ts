@@ -1,19 +1,20 @@
 /** `POST /v1/messages`: native where the provider speaks it, otherwise translated to chat completions and back. */
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
-import { messageFromChat } from '../../../../providers/translate/messages-to-chat/answer.ts';
 import {
+  anthropicMessages,
   encodeMessageEvent,
   type Message,
   type MessageShell,
+  thoughtsFor,
 } from '../../../../providers/translate/messages-to-chat/message-object.ts';
 import { chatRequestFromMessages } from '../../../../providers/translate/messages-to-chat/request.ts';
 import {
   createMessageStreamTranslator,
   type MessageStreamTranslator,
+  messageFromChat,
 } from '../../../../providers/translate/messages-to-chat/stream.ts';
-import { anthropicMessages, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
-import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
+import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning.ts';
 import { providerType } from '../../../../providers/types.ts';
 import type { ModelCaller } from '../../../access/model-access.ts';
 import {

@@ -5,7 +5,7 @@ import { LogUnavailable } from '../../../../events/log.ts';
 import { type BodyBounds, jsonProblem } from '../../../../json/body-scan.ts';
 import { isObject } from '../../../../json/is-object.ts';
 import type { Provider, ReplyHead } from '../../../../providers/provider.ts';
-import type { Frame } from '../../../../providers/sse.ts';
+import type { Frame } from '../../../../providers/stream-frames.ts';
 import type { PassedRequest } from '../../../model-request/admission.ts';
 import { parseChunk } from '../../../model-request/answer-body.ts';
 import { forwardOperations, requestedUnits } from '../../../model-request/forward-operations.ts';

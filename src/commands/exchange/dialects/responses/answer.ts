@@ -1,6 +1,6 @@
 /** A native response: as the client has received it so far, built from its events, its facts, and its reader. */
 import { isObject } from '../../../../json/is-object.ts';
-import type { Frame } from '../../../../providers/sse.ts';
+import type { Frame } from '../../../../providers/stream-frames.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { mapUpstreamError } from '../../../../providers/upstream-error.ts';
 import { type Answering, parseChunk, redacted } from '../../../model-request/answer-body.ts';

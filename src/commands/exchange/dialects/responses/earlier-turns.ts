@@ -3,7 +3,7 @@ import { historyReplayed } from '../../../../events/catalogue/exchange.ts';
 import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
-import { contentOf } from '../../../admission/request-content.ts';
+import { contentOf } from '../../../admission/cost-bound.ts';
 import { loadConversation, placeholdersOf } from '../../../conversations/conversation.ts';
 import { conversationNamed, inputOfTurn, type TurnInput } from '../../../conversations/turn.ts';
 import type { EarlierTokens } from '../../../model-request/admission.ts';

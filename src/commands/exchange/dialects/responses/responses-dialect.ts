@@ -2,14 +2,13 @@
 import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
-import { isCarriedItem } from '../../../../providers/translate/responses-to-chat/carried-reasoning.ts';
-import { isNamedOnly } from '../../../../providers/translate/responses-to-chat/item-reference.ts';
-import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
-import { chatRequestFromResponses } from '../../../../providers/translate/responses-to-chat/request.ts';
+import { isNamedOnly } from '../../../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
+import { isCarriedItem, plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning.ts';
 import {
+  chatRequestFromResponses,
   ofNewInput,
   withResponsesNames,
-} from '../../../../providers/translate/responses-to-chat/responses-parameter-names.ts';
+} from '../../../../providers/translate/responses-to-chat/request.ts';
 import {
   unsupportedToolsHeader,
   withoutUnsupportedTools,

@@ -1,18 +1,18 @@
 /** Writes Responses events for a client of the Responses API, and observes those that are passed on unchanged. */
 
 import { rewriteMembers } from '../../../../providers/json-members.ts';
-import type { Frame } from '../../../../providers/sse.ts';
-import { responseFromChat } from '../../../../providers/translate/chat-to-responses/answer.ts';
-import { failureForClients } from '../../../../providers/translate/chat-to-responses/failure.ts';
+import type { Frame } from '../../../../providers/stream-frames.ts';
 import {
   DONE,
   encodeResponseEvent,
+  failureForClients,
   type ResponseEvent,
-} from '../../../../providers/translate/chat-to-responses/response-events.ts';
-import type { ResponseShell } from '../../../../providers/translate/chat-to-responses/response-object.ts';
+  type ResponseShell,
+} from '../../../../providers/translate/chat-to-responses/response-object.ts';
 import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
+  responseFromChat,
 } from '../../../../providers/translate/chat-to-responses/stream.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { type EarlyEnd, streamIncomplete } from '../../../model-request/upstream-refusals.ts';

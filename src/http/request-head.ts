@@ -1,11 +1,56 @@
 /**
- * Labels of a request: those of its key, and those from its headers by the tagging rules, without duplicates. Without
- * rules and key labels this costs two checks.
+ * What the gateway takes from the head of a request: its id, its labels and its session, and the parts that may be
+ * recorded. Appends cannot be undone, so credentials are removed before.
  */
-import type { IncomingHttpHeaders } from 'node:http';
-import { isCredentialHeader } from '../commands/header-names.ts';
+import { randomUUID } from 'node:crypto';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { isCredentialHeader, isCredentialParameter } from '../commands/header-names.ts';
 import type { CallerKey } from '../commands/model-request/model-request.ts';
 import { checkedRules, type TaggingRule } from '../commands/tagging/tagging.ts';
+
+const ACCEPTED = /^[\x21-\x7e]{1,200}$/;
+
+/** The client's `X-Request-ID` when it is valid, else a new one. The answer carries it in both cases. */
+export function requestIdOf(request: Pick<IncomingMessage, 'headers'>): string {
+  const given = request.headers['x-request-id'];
+  return typeof given === 'string' && ACCEPTED.test(given) ? given : randomUUID();
+}
+
+/** The beginning of a query parameter, also in a query separated by semicolons, or after a `#`. */
+const PARAMETER = /[?&;#]([^?&;#=]+)=/g;
+const END_OF_VALUE = /[&#]/g;
+
+const REDACTED = '[REDACTED]';
+
+export function redactHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (value === undefined) continue;
+    // A value may be a URL, for example in `referer`.
+    if (isCredentialHeader(name)) kept[name] = REDACTED;
+    else kept[name] = redactUrl(typeof value === 'string' ? value : value.join(', '));
+  }
+  return kept;
+}
+
+/** The same URL with the values of credential parameters replaced. */
+export function redactUrl(url: string): string {
+  if (!url.includes('?') && !url.includes('#')) return url;
+  let kept = '';
+  let from = 0;
+  for (const { 0: beginning, 1: name = '', index } of url.matchAll(PARAMETER)) {
+    if (index < from || !isCredentialParameter(name)) continue;
+    const valueAt = index + beginning.length;
+    kept += url.slice(from, valueAt) + REDACTED;
+    END_OF_VALUE.lastIndex = valueAt;
+    from = END_OF_VALUE.exec(url)?.index ?? url.length;
+  }
+  return kept + url.slice(from);
+}
+
+// Labels of a request: those of its key, and those from its headers by the tagging rules, without duplicates. Without
+// rules and key labels this costs two checks.
 
 /** Labels beyond these limits are dropped; the request is not refused. */
 const MAX_LABELS = 64;

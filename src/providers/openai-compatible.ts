@@ -1,23 +1,20 @@
 /** The base of every provider, built for OpenAI's API; a type adds only its row of differences and its listing. */
-import { parseExactly } from '../../json/exact-json.ts';
-import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
-import { PausedCredentials } from '../paused-credentials.ts';
+import { parseExactly } from '../json/exact-json.ts';
 import {
   type Dialect,
   dialects,
   type Provider,
   type ProviderCapabilities,
+  type ProviderConfig,
   type ProviderModel,
   type ProviderReply,
   RESPONSES_PROBE_MS,
-} from '../provider.ts';
-import type { ProviderConfig } from '../provider-config.ts';
-import { retryAfterOf, retryAfterSecondsIn } from '../retry-after.ts';
-import { createTransport } from '../transport.ts';
-import { lateAnswer } from '../transport-failure.ts';
-import type { ProviderType } from '../types.ts';
-import { mapUpstreamError, UpstreamError } from '../upstream-error.ts';
-import { listedEntries, providerModelOf } from './model-list.ts';
+} from './provider.ts';
+import { listedEntries, providerModelOf } from './provider-listing.ts';
+import { createTransport } from './transport.ts';
+import { lateAnswer } from './transport-failure.ts';
+import type { ProviderType } from './types.ts';
+import { mapUpstreamError, retryAfterOf, retryAfterSecondsIn, UpstreamError } from './upstream-error.ts';
 
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 const LISTING_TIMEOUT_MS = 10_000;
@@ -32,7 +29,7 @@ export type ReadJson = (
   body?: object,
 ) => Promise<unknown>;
 
-export interface Differences {
+interface Differences {
   readonly row: ProviderType;
   /** Instead of the configured base URL. */
   readonly base?: BaseUrl;
@@ -292,4 +289,106 @@ function passthroughPath(path: string, base: BaseUrl, servedFromBase?: readonly 
 function resolveDots(path: string): string {
   const { pathname, search } = new URL(`http://host${path}`);
   return pathname + search;
+}
+
+// Credentials of a provider that are paused for a model after a 429 with `Retry-After`. Providers' limits are per
+// credential and model, so other models and other credentials stay in use.
+
+/** A longer `Retry-After` pauses for this long: the provider may raise the limit earlier. */
+export const MAX_PAUSE_MS = 5 * 60_000;
+/** Maximum number of remembered models. Beyond it the oldest entry is dropped, and its model is called again. */
+export const MAX_MODELS = 1000;
+const MAX_MODEL_LENGTH = 512;
+
+export class PausedCredentials {
+  readonly #count: number;
+  readonly #now: () => number;
+  /** For each model, when the pause of each credential ends. */
+  readonly #until = new Map<string, Float64Array>();
+
+  /**
+   * @param count of credentials, which are numbered from 0
+   * @param now milliseconds of a monotonic clock
+   */
+  constructor(count: number, now: () => number = () => performance.now()) {
+    this.#count = count;
+    this.#now = now;
+  }
+
+  /** @param ms values above `MAX_PAUSE_MS` are reduced to it */
+  pause(credential: number, model: string, ms: number): void {
+    if (!(ms > 0) || model === '' || model.length > MAX_MODEL_LENGTH) return;
+    let until = this.#until.get(model);
+    if (until === undefined) {
+      this.#makeRoom();
+      until = new Float64Array(this.#count);
+      this.#until.set(model, until);
+    }
+    until[credential] = this.#now() + Math.min(ms, MAX_PAUSE_MS);
+  }
+
+  isPaused(credential: number, model: string): boolean {
+    return (this.#until.get(model)?.[credential] ?? 0) > this.#now();
+  }
+
+  /** Milliseconds until a credential may be used for the model; 0 when one may be used now. */
+  waitMs(model: string): number {
+    const until = this.#until.get(model);
+    if (until === undefined) return 0;
+    const wait = Math.min(...until) - this.#now();
+    return Math.max(0, wait);
+  }
+
+  #makeRoom(): void {
+    if (this.#until.size < MAX_MODELS) return;
+    const now = this.#now();
+    for (const [model, until] of this.#until) if (until.every((end) => end <= now)) this.#until.delete(model);
+    if (this.#until.size < MAX_MODELS) return;
+    for (const model of this.#until.keys()) {
+      this.#until.delete(model);
+      return;
+    }
+  }
+}
+
+/** A provider's base URL, split once so that a call only joins strings. */
+export interface BaseUrl {
+  /** Scheme, host and port. */
+  readonly origin: string;
+  /** Without a trailing slash, for example `/v1`. */
+  readonly path: string;
+  /** The server's root: the path without its final `/v1`; empty for most. */
+  readonly root: string;
+  /** Query string of every call, without `?`; empty for most. */
+  readonly query: string;
+  /** The `Authorization` value for credentials written into the URL. */
+  readonly basicAuth?: string;
+}
+
+/** @throws Error when it is not an absolute http or https URL; the message omits it, since it may hold a password. */
+export function parseBaseUrl(text: string, defaultPath = '/v1'): BaseUrl {
+  const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    throw new Error('the base URL must be an absolute URL that begins with http:// or https://');
+  }
+  const given = url.pathname.replace(/\/+$/, '').replace(/\/{2,}/g, '/');
+  const path = given === '' ? defaultPath : given;
+  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  return {
+    origin: url.origin,
+    path,
+    root: path.endsWith('/v1') ? path.slice(0, -3) : path,
+    query: url.search.slice(1),
+    ...(credentials === ':' ? {} : { basicAuth: `Basic ${Buffer.from(credentials).toString('base64')}` }),
+  };
+}
+
+/** Adds a base URL's query to a path. A name that is also in the path's own query keeps the path's value. */
+function withQuery(path: string, query: string): string {
+  if (query === '') return path;
+  const mark = path.indexOf('?');
+  if (mark === -1) return `${path}?${query}`;
+  const own = new URLSearchParams(path.slice(mark));
+  const added = query.split('&').filter((pair) => !own.has(decodeURIComponent(pair.split('=')[0] ?? '')));
+  return added.length === 0 ? path : `${path}&${added.join('&')}`;
 }

@@ -1,10 +1,51 @@
 /** Reads the output of a chat model in the variants that servers send, both in chunks and in whole messages. */
-import { isObject } from '../../../json/is-object.ts';
-import { errorCodeOf } from '../../error-code.ts';
-import { filled, type JsonObject } from '../json.ts';
-import type { Logprob, TokenLogprob } from './response-object.ts';
+import { isObject } from '../../json/is-object.ts';
+import { errorCodeOf } from '../upstream-error.ts';
+import type { Logprob, TokenLogprob } from './chat-to-responses/response-object.ts';
+import { filled, type JsonObject } from './json.ts';
 
-export interface Said {
+// The meaning of a chat completion's finish reason, in the variants that servers send.
+
+/** `interrupted`: the answer has ended, but is not whole. */
+type ChatAnswerEnd = 'stop' | 'length' | 'content_filter' | 'interrupted';
+
+const ends: ReadonlyMap<string, ChatAnswerEnd> = new Map([
+  ['stop', 'stop'],
+  ['tool_calls', 'stop'],
+  ['function_call', 'stop'],
+  ['tool_use', 'stop'],
+  ['eos', 'stop'],
+  ['eos_token', 'stop'],
+  ['end_turn', 'stop'],
+  ['stop_sequence', 'stop'],
+  ['length', 'length'],
+  ['max_tokens', 'length'],
+  ['model_length', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['content_filter', 'content_filter'],
+  ['sensitive', 'content_filter'],
+  ['safety', 'content_filter'],
+  ['refusal', 'content_filter'],
+]);
+
+/** An unknown reason is an interruption, like `abort`, `cancelled` and `insufficient_system_resource`. */
+export function answerEnd(finishReason: string): ChatAnswerEnd {
+  // Gemini appends the cause after a colon.
+  const [reason = ''] = finishReason.toLowerCase().split(':', 1);
+  return ends.get(reason) ?? 'interrupted';
+}
+
+/**
+ * The choice of a chat chunk for clients of other dialects: the one with index 0, or without an index. A chunk that has
+ * only usage has none.
+ */
+export function firstChoice(chunk: JsonObject): JsonObject | undefined {
+  const choices = chunk['choices'];
+  if (!Array.isArray(choices)) return undefined;
+  return choices.find((choice) => isObject(choice) && (choice['index'] ?? 0) === 0);
+}
+
+interface Said {
   readonly text: string;
   readonly reasoning: string;
 }

@@ -1,7 +1,8 @@
-/** A provider's members for the reasoning effort, and for the reasoning of earlier turns. */
+/** Reasoning: a provider's members for its effort, and the reasoning of earlier turns, carried by the client. */
+
+import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { filled, type JsonObject } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
+import { filled, type JsonObject, type Refused, refuse } from '../json.ts';
 
 export const reasoningEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningEffort = (typeof reasoningEfforts)[number];
@@ -84,4 +85,98 @@ export function reasoningMembers(reasoning: unknown, style: ReasoningStyle): Jso
   );
   const members = effort === undefined ? kept : { ...kept, effort };
   return Object.keys(members).length === 0 ? {} : { reasoning: members };
+}
+
+/**
+ * A model's reasoning as a reasoning item's `encrypted_content`: for clients that store nothing on the server
+ * (`store: false`) and send each turn's reasoning back unread. No provider is involved that could encrypt it, so it is
+ * not encrypted: a mark in front identifies it as the gateway's, followed by base64url of JSON.
+ *
+ * It is a third larger than the reasoning itself, and is created only for a client that requests it with
+ * `include: ["reasoning.encrypted_content"]`.
+ */
+interface CarriedReasoning {
+  readonly text: string;
+  /** Data that a vendor requires back with it, for example a signature of the thought. */
+  readonly extra?: JsonObject | undefined;
+  /** The same for the tool calls that it led to, by call id: clients keep only OpenAI's members of a call. */
+  readonly calls?: ReadonlyMap<string, JsonObject> | undefined;
+}
+
+/** The first characters of the gateway's form. */
+export const carriedMark = 'chancery.reasoning.1.';
+
+export function carriedForm({ text, extra, calls }: CarriedReasoning): string {
+  const ofCalls = calls === undefined || calls.size === 0 ? undefined : Object.fromEntries(calls);
+  const json = JSON.stringify({ text, extra_content: extra, calls: ofCalls });
+  return carriedMark + Buffer.from(json).toString('base64url');
+}
+
+/** Undefined for content encrypted by others, and for the gateway's own content that was damaged. */
+export function readCarried(encrypted: unknown): CarriedReasoning | undefined {
+  if (!isCarried(encrypted)) return undefined;
+  let carried: unknown;
+  try {
+    carried = parseExactly(Buffer.from(encrypted.slice(carriedMark.length), 'base64url').toString());
+  } catch {
+    return undefined;
+  }
+  if (!isObject(carried)) return undefined;
+  const { text, extra_content: extra, calls } = carried;
+  return {
+    text: filled(text) ?? '',
+    extra: isObject(extra) ? extra : undefined,
+    calls: new Map(isObject(calls) ? Object.entries(calls).filter(isOfCall) : []),
+  };
+}
+
+function isOfCall(entry: [string, unknown]): entry is [string, JsonObject] {
+  return isObject(entry[1]);
+}
+
+/** Whether this `encrypted_content` (or signature of a thought) is the gateway's own. */
+export function isCarried(encrypted: unknown): encrypted is string {
+  return typeof encrypted === 'string' && encrypted.startsWith(carriedMark);
+}
+
+/** Whether an item has the gateway's own form: a provider with a native Responses API would refuse it. */
+export function isCarriedItem(item: unknown): boolean {
+  return isObject(item) && item['type'] === 'reasoning' && isCarried(item['encrypted_content']);
+}
+
+// `extra_content`: data that a vendor adds to its answer and requires back with it, keyed by vendor, such as a
+// signature of a thought. The gateway does not interpret it.
+
+/** Lists and objects that were made here, so that more can be added to them without a copy for each message. */
+const own = new WeakSet<object>();
+
+/**
+ * Both combined: lists are joined, objects are merged, and of two other values the later one wins. What an earlier
+ * call returned is extended in place.
+ */
+export function mergedExtra(before: JsonObject | undefined, after: JsonObject | undefined): JsonObject | undefined {
+  if (before === undefined || after === undefined) return after ?? before;
+  return merged(before, after);
+}
+
+function merged(before: JsonObject, after: JsonObject): JsonObject {
+  const both = own.has(before) ? before : Object.fromEntries(Object.entries(before));
+  own.add(both);
+  for (const [member, given] of Object.entries(after)) {
+    const value = Object.hasOwn(both, member) ? mergedValue(both[member], given) : given;
+    // Defined instead of assigned, so that a member may have any name.
+    Object.defineProperty(both, member, { value, writable: true, enumerable: true, configurable: true });
+  }
+  return both;
+}
+
+function mergedValue(before: unknown, after: unknown): unknown {
+  if (Array.isArray(before) && Array.isArray(after)) {
+    const both: unknown[] = own.has(before) ? before : [...before];
+    own.add(both);
+    for (const one of after) both.push(one);
+    return both;
+  }
+  if (isObject(before) && isObject(after)) return merged(before, after);
+  return after;
 }

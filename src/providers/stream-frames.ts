@@ -1,9 +1,31 @@
 /**
- * Splits a stream of server-sent events into its events without losing a byte ("HTML Standard: server-sent events,
- * event stream interpretation").
+ * Splits a provider's stream into frames without losing a byte: server-sent events ("HTML Standard: server-sent events,
+ * event stream interpretation"), or lines of JSON.
  */
 import { ProviderFailure } from './provider.ts';
 
+export type StreamFormat = 'events' | 'lines';
+
+/** Undefined for an answer that is not a stream. Media types are case-insensitive (RFC 9110 §8.3.1). */
+export function streamFormatOf(headers: Readonly<Record<string, string>>): StreamFormat | undefined {
+  const [type = ''] = headers['content-type']?.toLowerCase().split(';', 1) ?? [];
+  if (type.trim() === 'text/event-stream') return 'events';
+  return /^application\/(?:x-)?(?:ndjson|jsonl)$/.test(type.trim()) ? 'lines' : undefined;
+}
+
+/** The format of a recorded stream, by the dialect of the attempt. @param calls of the attempt, at the same time */
+export function recordedFormat(dialect: string | undefined, calls = 1): StreamFormat {
+  return dialect === 'ollama_chat' && calls === 1 ? 'lines' : 'events';
+}
+
+export function createSplitter(format: StreamFormat, options: SplitterOptions = {}): FrameSplitter {
+  return format === 'lines' ? createLineSplitter(options) : createFrameSplitter(options);
+}
+
+/**
+ * Splits a stream of server-sent events into its events without losing a byte ("HTML Standard: server-sent events,
+ * event stream interpretation").
+ */
 export interface Frame {
   /** The bytes of the event including the blank line that ends it: all frames together are the stream. */
   readonly raw: Buffer;
@@ -33,9 +55,9 @@ export interface FrameSplitter {
 }
 
 /** Limit of one event; a longer one is a failure. */
-export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
-export interface SplitterOptions {
+interface SplitterOptions {
   /** Default 16 MiB. */
   readonly maxFrameBytes?: number;
   /** Name of the provider in the failure. */
@@ -125,7 +147,7 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
   };
 }
 
-export function tooLong(provider: string, maxBytes: number): ProviderFailure {
+function tooLong(provider: string, maxBytes: number): ProviderFailure {
   return new ProviderFailure(provider, 'too_large', `it sent a stream event of more than ${maxBytes} bytes`);
 }
 
@@ -170,4 +192,43 @@ function readLines(raw: Buffer, text: string): Frame {
 function errorWithoutData(text: string): string | undefined {
   const match = /^(?:error:\s*(.*\S)|({\s*"error".*\S))\s*$/m.exec(text);
   return match?.[1] ?? match?.[2];
+}
+
+// Splits a stream of JSON lines into its lines without losing a byte.
+
+/** Each line is a frame with the line as data; an empty line has no data. */
+export function createLineSplitter(options: SplitterOptions = {}): FrameSplitter {
+  const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
+  let begun: Buffer[] = [];
+  let begunBytes = 0;
+
+  const complete = (last: Buffer): Frame => {
+    begun.push(last);
+    const raw = begun.length === 1 ? last : Buffer.concat(begun, begunBytes + last.length);
+    begun = [];
+    begunBytes = 0;
+    if (raw.length > maxFrameBytes) throw tooLong(provider, maxFrameBytes);
+    const data = raw.toString().trim();
+    return { raw, data: data === '' ? undefined : data };
+  };
+
+  return {
+    push(piece) {
+      const frames: Frame[] = [];
+      let start = 0;
+      for (let end = piece.indexOf(LF); end !== -1; end = piece.indexOf(LF, start)) {
+        frames.push(complete(piece.subarray(start, end + 1)));
+        start = end + 1;
+      }
+      if (start < piece.length) {
+        begun.push(piece.subarray(start));
+        begunBytes += piece.length - start;
+        if (begunBytes > maxFrameBytes) throw tooLong(provider, maxFrameBytes);
+      }
+      return frames;
+    },
+    end() {
+      return begunBytes === 0 ? undefined : complete(Buffer.alloc(0));
+    },
+  };
 }
