@@ -81,19 +81,37 @@ describe('the bound of the cost of a request', () => {
   });
 
   it.each([
-    ['/v1/chat/completions', ['max_completion_tokens', 'max_tokens']],
-    ['/v1/completions', ['max_tokens']],
-    ['/v1/responses', ['max_output_tokens']],
-    ['/v1/messages', ['max_tokens']],
-  ])('has only the limits of its own API: %s', (endpoint, names) => {
+    ['/v1/chat/completions', 'vllm', ['max_completion_tokens', 'max_tokens']],
+    ['/v1/chat/completions', 'llamacpp', ['max_completion_tokens', 'max_tokens', 'n_predict']],
+    ['/v1/chat/completions', 'ollama', ['max_completion_tokens', 'max_tokens', 'num_predict']],
+    ['/v1/completions', 'vllm', ['max_tokens']],
+    ['/v1/responses', 'vllm', ['max_output_tokens']],
+    ['/v1/messages', 'anthropic', ['max_tokens']],
+  ])('has only the limits of its own API: %s of %s', (endpoint, type, names) => {
+    const candidates = [targetOf('local', 'tiny', type)];
+    const bound = (json: Record<string, unknown>) => boundOf({ candidates, endpoint, json });
     const all = ['max_completion_tokens', 'max_tokens', 'max_output_tokens', 'n_predict', 'num_predict'];
-    const bounded = all.filter((name) => boundOf({ endpoint, json: { [name]: 5 } }) !== undefined);
-    expect(bounded).toEqual(names);
-    expect(boundOf({ endpoint, json: { options: { num_predict: 5 } } })).toBeUndefined();
-    const [own] = names as [string];
-    // A provider that knows the other member as well may apply it.
-    expect(boundOf({ endpoint, json: { [own]: 5, n_predict: 7 } })).toBe(400 + 70);
-    expect(boundOf({ endpoint, json: { [own]: 5, n_predict: -1 } })).toBeUndefined();
+    expect(all.filter((name) => bound({ [name]: 5 }) !== undefined)).toEqual(names);
+    const isOllama = type === 'ollama';
+    expect(bound({ options: { num_predict: 5 } })).toBe(isOllama ? 400 + 50 : undefined);
+    const [own = ''] = names;
+    for (const value of [7, -1, 0.5, '7']) {
+      expect(bound({ [own]: 5, max_new_tokens: value })).toBe(400 + 50);
+      const ofOllama = value === 7 ? 400 + 70 : undefined;
+      expect(bound({ [own]: 5, options: { num_predict: value } })).toBe(isOllama ? ofOllama : 400 + 50);
+    }
+  });
+
+  it('counts the limits that a translation for the provider passes on', () => {
+    const bound = (type: string, endpoint: string, json: Record<string, unknown>) =>
+      boundOf({ candidates: [targetOf('local', 'tiny', type)], endpoint, json });
+    const messages = { max_tokens: 5, max_completion_tokens: 7 };
+    expect(bound('vllm', '/v1/messages', messages)).toBe(400 + 70);
+    expect(bound('anthropic', '/v1/messages', messages)).toBe(400 + 50);
+    const response = { max_output_tokens: 5, max_tokens: 7 };
+    expect(bound('vllm', '/v1/responses', response)).toBe(400 + 70);
+    expect(bound('openai', '/v1/responses', response)).toBe(400 + 50);
+    expect(bound('vllm', '/v1/responses', { max_output_tokens: 5, max_tokens: -1 })).toBeUndefined();
   });
 
   it('counts each answer that may be generated', () => {

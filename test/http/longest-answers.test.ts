@@ -1,6 +1,14 @@
 /** Budgets and requests that do not limit their answer: the longest answer is reserved, and the provider gets its limit. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { errorOf, eventsOfExchange, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
+import {
+  errorOf,
+  eventsOfExchange,
+  exchangeOf,
+  json,
+  type StartedGateway,
+  user,
+  withGateway,
+} from '../support/with-gateway.ts';
 
 const gateway = withGateway({ simulated: { models: ['plain', 'thinker'] } });
 const MODEL = 'llamacpp/plain';
@@ -14,9 +22,9 @@ const chat = (content: string, userPath: string, more: object = {}) =>
   at(CHAT, { model: MODEL, messages: user(content), ...more }, userPath);
 const long = (words: number) => `Write ${words} words about rivers.`;
 
-function budget(userPath: string, amount: number) {
+function budget(userPath: string, amount: number, of: StartedGateway = gateway) {
   const path = `/admin/budgets/${encodeURIComponent(userPath)}/daily`;
-  return gateway.post(path, { amount }, { method: 'PUT' });
+  return of.post(path, { amount }, { method: 'PUT' });
 }
 
 async function row(userPath: string) {
@@ -211,4 +219,76 @@ test('a price that is higher for small requests is reserved, whichever tier a re
   const sum = await spent('/tiers');
   expect(sum).toBeGreaterThan(0.3);
   expect(sum).toBeLessThanOrEqual(1);
+});
+
+describe('members that limit answers in the APIs of other providers', () => {
+  const providers = withGateway({
+    simulated: { models: ['plain'] },
+    register: (url) => ({
+      ...{ VLLM_BASE_URL: url, OLLAMA_BASE_URL: url, SGLANG_BASE_URL: url, LLAMACPP_BASE_URL: url },
+      ...{ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: 'key', OPENAI_BASE_URL: url, OPENAI_API_KEY: 'key' },
+    }),
+    env: { ANTHROPIC_MODELS: 'plain' },
+  });
+  const BODIES: Readonly<Record<string, object>> = { '/v1/responses': { input: 'hi' } };
+  let paths = 0;
+
+  /** The body that the provider gets, under a budget of 0.5 USD. */
+  async function sent(type: string, path: string, more: object) {
+    const userPath = `/foreign/${++paths}`;
+    await budget(userPath, 0.5, providers);
+    const body = { model: `${type}/plain`, ...(BODIES[path] ?? { messages: user('hi') }), ...more };
+    const answer = await providers.post(path, body, { headers: { 'x-gateway-user-path': userPath } });
+    // Anthropic's API refuses members that it does not have.
+    expect(type === 'anthropic' ? [200, 400] : [200], await answer.text()).toContain(answer.status);
+    return JSON.parse(providers.lastProviderRequest().body);
+  }
+
+  beforeAll(async () => {
+    const pricing = { input_per_mtok: 1, output_per_mtok: TOKEN * 1_000_000 };
+    for (const type of ['vllm', 'ollama', 'sglang', 'llamacpp', 'anthropic', 'openai']) {
+      const override = { selector: `${type}/plain`, pricing };
+      const answer = await providers.post('/admin/model-pricing-overrides', override, { method: 'PUT' });
+      expect(answer.status).toBe(200);
+    }
+  });
+
+  const limitOf = (body: { options?: { num_predict?: number } } & Record<string, number>, member: string) =>
+    member === 'num_predict' ? body.options?.num_predict : body[member];
+
+  test.each([
+    ['vllm', CHAT, { n_predict: 10 }, 'max_tokens'],
+    ['vllm', CHAT, { num_predict: -1 }, 'max_tokens'],
+    ['vllm', CHAT, { max_output_tokens: 10 }, 'max_tokens'],
+    ['openai', CHAT, { max_new_tokens: 10 }, 'max_tokens'],
+    ['sglang', CHAT, { options: { num_predict: 0.5 } }, 'max_tokens'],
+    ['llamacpp', CHAT, { num_predict: 10 }, 'max_tokens'],
+    ['openai', '/v1/responses', { n_predict: 10 }, 'max_output_tokens'],
+    ['openai', '/v1/responses', { max_completion_tokens: 10 }, 'max_output_tokens'],
+    ['openai', '/v1/responses', { num_predict: 10 }, 'max_output_tokens'],
+    ['anthropic', CHAT, { options: { num_predict: 50_000 } }, 'max_tokens'],
+    ['anthropic', '/v1/messages', { n_predict: 10, max_tokens: 5000 }, 'max_tokens'],
+    ['ollama', CHAT, { n_predict: 10 }, 'num_predict'],
+    ['ollama', CHAT, { options: { num_predict: -1 } }, 'num_predict'],
+    ['ollama', CHAT, { options: { num_predict: 0.5 } }, 'num_predict'],
+    ['ollama', '/v1/messages', { max_tokens: 10, options: { num_predict: -1 } }, 'num_predict'],
+    ['ollama', '/v1/messages', { max_tokens: 10, options: { num_predict: 50_000 } }, 'num_predict'],
+    ['vllm', '/v1/messages', { max_tokens: 10, max_completion_tokens: 50_000 }, 'max_completion_tokens'],
+    ['llamacpp', CHAT, { max_tokens: 10, n_predict: -1 }, 'n_predict'],
+  ])('do not replace the limit that %s gets: %s %j', async (type, path, more, member) => {
+    const limit = limitOf(await sent(type, path, more), member);
+    expect(limit).toBeGreaterThan(300);
+    expect(limit).toBeLessThan(500);
+  });
+
+  test.each([
+    ['vllm', CHAT, { n_predict: 50_000, max_tokens: 10 }, 'max_tokens'],
+    ['anthropic', '/v1/messages', { options: { num_predict: 50_000 }, max_tokens: 10 }, 'max_tokens'],
+    ['ollama', CHAT, { options: { num_predict: 10 } }, 'num_predict'],
+    ['llamacpp', CHAT, { n_predict: 10 }, 'n_predict'],
+  ])('do not raise the limit that %s gets: %s %j', async (type, path, more, member) => {
+    const body = await sent(type, path, more);
+    expect(limitOf(body, member)).toBe(10);
+    if (member === 'n_predict') expect(body).not.toHaveProperty('max_tokens');
+  });
 });

@@ -6,7 +6,7 @@ import { foldedName } from '../../json/body-scan.ts';
 import { isNamedOnly } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
 import type { Target } from '../model-request/routing-types.ts';
-import { boundOfAnswers, boundOfOutput, callsFor, otherLimitsAbove } from '../model-request/token-estimate.ts';
+import { boundOfAnswers, boundOfOutput, callsFor, hasAnswerLimit } from '../model-request/token-estimate.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import { reportsCost } from '../pricing/cost-of-usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
@@ -36,17 +36,8 @@ const OVERHEAD_TOKENS = 100;
 const TOOL_OVERHEAD_TOKENS = 1000;
 /** Whether a cost depends on a count shows when the count is large. */
 const MANY = 1_000_000;
-/**
- * Endpoints whose cost depends on tokens of text alone, for requests of text, and the members of their APIs that limit the
- * answer: a provider ignores those of other APIs. Undefined where there is no answer.
- */
-const TEXT_ENDPOINTS: ReadonlyMap<string, readonly string[] | undefined> = new Map([
-  ['/v1/chat/completions', ['max_completion_tokens', 'max_tokens']],
-  ['/v1/responses', ['max_output_tokens']],
-  ['/v1/messages', ['max_tokens']],
-  ['/v1/embeddings', undefined],
-  ['/v1/completions', ['max_tokens']],
-]);
+/** Endpoints without an answer whose cost depends on tokens of text alone, for requests of text. */
+const INPUT_ENDPOINTS: ReadonlySet<string> = new Set(['/v1/embeddings']);
 
 interface TokenBound {
   readonly input: number | undefined;
@@ -54,18 +45,8 @@ interface TokenBound {
   readonly writesCache: boolean;
 }
 
-/** The longest output under a limit that the gateway sets, all answers together. */
-type LongestOutput = (limit: number | undefined) => number | undefined;
-
-/** Whether the gateway can limit the answers of an endpoint. */
-export function hasOutputLimit(endpoint: string): boolean {
-  return TEXT_ENDPOINTS.get(endpoint) !== undefined;
-}
-
-/** The longest answer that the request allows, of those that the provider's API follows; undefined without a limit. */
-export function ownOutputLimit(endpoint: string, json: BoundedRequest['json']): number | undefined {
-  return boundOfOutput(json, TEXT_ENDPOINTS.get(endpoint) ?? []);
-}
+/** The longest output at a target, under a limit that the gateway sets there, all answers together. */
+type LongestOutput = (target: Target, limit: SetLimit | undefined) => number | undefined;
 
 /** The most tokens of input: a token per byte, and what the provider adds. */
 export function mostInputTokens({ bodyBytes, json }: Pick<BoundedRequest, 'bodyBytes' | 'json'>): number {
@@ -79,7 +60,7 @@ export function costBoundOf(request: BoundedRequest, pricing: Pricing): CostBoun
     let highest = 0;
     for (const target of request.candidates) {
       const calls = callsFor(request.endpoint, target.provider.type, request.json);
-      const longest = tokens.output(limit?.(target));
+      const longest = tokens.output(target, limit);
       const output = longest === undefined ? undefined : longest / calls;
       const bound = boundAt(target, request, { ...tokens, output }, pricing);
       if (bound === undefined) return undefined;
@@ -115,23 +96,23 @@ function tokenBound(request: BoundedRequest): Omit<TokenBound, 'output'> & { rea
   const { isText, writesCache } = contentOf(json);
   const isKnown =
     isAmbiguous !== true &&
-    TEXT_ENDPOINTS.has(endpoint) &&
+    (hasAnswerLimit(endpoint) || INPUT_ENDPOINTS.has(endpoint)) &&
     isText &&
     !(continues && earlierTokens === undefined) &&
     // Some servers ignore the case of names.
     Object.keys(json).every((name) => name === foldedName(name));
   if (!isKnown) return { input: undefined, output: () => undefined, writesCache };
   const input = mostInputTokens(request) + (earlierTokens ?? 0);
-  const limits = TEXT_ENDPOINTS.get(endpoint);
-  return { input, output: limits === undefined ? () => 0 : longestOutput(request, limits), writesCache };
+  return { input, output: hasAnswerLimit(endpoint) ? longestOutput(request) : () => 0, writesCache };
 }
 
-function longestOutput({ json }: BoundedRequest, limits: readonly string[]): LongestOutput {
-  const [own, answers] = [boundOfOutput(json, limits), boundOfAnswers(json)];
+function longestOutput({ endpoint, json }: BoundedRequest): LongestOutput {
+  const answers = boundOfAnswers(json);
   if (answers === undefined) return () => undefined;
-  return (limit) => {
-    if (limit === undefined || (own !== undefined && own <= limit)) return own === undefined ? own : own * answers;
-    return otherLimitsAbove(json, limit) ? undefined : limit * answers;
+  return (target, limit) => {
+    const own = boundOfOutput(json, endpoint, target.provider.type);
+    if (own === undefined && limit === undefined) return undefined;
+    return Math.min(own ?? Infinity, limit?.(target) ?? Infinity) * answers;
   };
 }
 

@@ -8,8 +8,10 @@ import { forwardOperations, requestedUnits } from '../model-request/forward-oper
 import type { Target } from '../model-request/routing-types.ts';
 import {
   boundOfAnswers,
+  boundOfOutput,
   callsFor,
   expectedOutput,
+  hasAnswerLimit,
   largestLimit,
   outputLimit,
   requestedAnswers,
@@ -22,9 +24,7 @@ import {
   boundOfCounted,
   type CostBound,
   costBoundOf,
-  hasOutputLimit,
   mostInputTokens,
-  ownOutputLimit,
   type SetLimit,
 } from './cost-bound.ts';
 
@@ -154,7 +154,7 @@ export class CostForecaster {
   boundOfCounted(called: Target, given: AdmissionRequest, usage: TokenUsage, sent?: number): number | undefined {
     const passed = given.passed?.();
     const { endpoint, parsedRequest, units } = passed ?? given;
-    const limit = sent ?? ownOutputLimit(endpoint, parsedRequest.json);
+    const limit = sent ?? boundOfOutput(parsedRequest.json, endpoint, called.provider.type);
     const answers = boundOfAnswers(parsedRequest.json);
     const isOneCall = callsFor(endpoint, called.provider.type, parsedRequest.json) === 1;
     if (limit === undefined || answers === undefined || !isOneCall) return undefined;
@@ -168,19 +168,19 @@ export class CostForecaster {
   ): Pick<CostForecast, 'bound' | 'limit'> {
     const { endpoint, json, candidates } = request;
     const boundOf: CostBound = costBoundOf(request, this.#pricing);
-    if (!hasOutputLimit(endpoint)) return { bound: boundOf() };
-    const own = ownOutputLimit(endpoint, json);
-    const longestOf = (target: Target) => longestAnswer(longest, target, request);
-    const bound = boundOf(own === undefined ? longestOf : undefined);
+    if (!hasAnswerLimit(endpoint)) return { bound: boundOf() };
+    const ownOf = ({ provider }: Target) => boundOfOutput(json, endpoint, provider.type);
+    const longestOf = (target: Target) => ownOf(target) ?? longestAnswer(longest, target, request);
+    const bound = boundOf(longestOf);
     if (bound === undefined || !longest.isSent || request.passed !== undefined) return { bound };
     const recent = candidates.map((target) => this.#seen.get(keyOf(target, endpoint))?.outputTokens ?? 0);
     const at =
       (tokens: number): SetLimit =>
       (target) =>
-        Math.min(tokens, own ?? longestOf(target));
+        Math.min(tokens, longestOf(target));
     const limit = {
-      longest: own ?? Math.max(...candidates.map(longestOf)),
-      isMissing: own === undefined,
+      longest: Math.max(...candidates.map(longestOf)),
+      isMissing: candidates.some((target) => ownOf(target) === undefined),
       ample: AMPLE * Math.max(OUTPUT_TOKENS, ...recent),
       least: leastAnswer(json),
       boundAt: (tokens: number) => boundOf(at(tokens)),

@@ -72,34 +72,80 @@ export function largestLimit(json: RequestMembers): number {
   return Math.min(Math.max(0, ...givenLimits(json).map((limit) => numberIn(limit) ?? 0)), MAX_OUTPUT_TOKENS);
 }
 
+const CHAT_LIMITS = ['max_tokens', 'max_completion_tokens'];
 /**
- * The output that no answer exceeds at a provider that follows its API: the largest limit of the request, which must have
- * one of that API. Undefined when a limit could be understood in another way.
- * @param names the members of the called API that limit the answer
+ * The members that limit an answer, by endpoint or by dialect to the provider: those of other APIs are ignored there. The
+ * first is the one that the gateway adds. A dot precedes a member of a member.
  */
-export function boundOfOutput(json: RequestMembers, names: readonly string[]): number | undefined {
-  if (names.every((name) => (json[name] ?? null) === null)) return undefined;
-  return givenLimits(json).every(Number.isInteger) ? outputLimit(json) : undefined;
+const ANSWER_LIMITS: Readonly<Record<string, readonly string[]>> = {
+  '/v1/chat/completions': CHAT_LIMITS,
+  '/v1/completions': ['max_tokens'],
+  '/v1/messages': ['max_tokens'],
+  '/v1/responses': ['max_output_tokens'],
+  chat: CHAT_LIMITS,
+  forward: ['max_tokens'],
+  messages: ['max_tokens'],
+  ollama_chat: ['options.num_predict'],
+  responses: ['max_output_tokens'],
+};
+/** Members that the servers of a type, or the translation for them, read in a chat completion besides those. */
+const SERVER_LIMITS: Readonly<Record<string, readonly string[]>> = {
+  llamacpp: ['n_predict'],
+  ollama: ['num_predict', 'options.num_predict'],
+  simulated: ['n_predict'],
+};
+
+/** Whether the gateway knows how answers are limited there. */
+export function hasAnswerLimit(endpoint: string): boolean {
+  return Object.hasOwn(ANSWER_LIMITS, endpoint);
 }
 
-/** Whether the request has a limit that the gateway does not lower: a member of its `options`. */
-export function otherLimitsAbove({ options }: RequestMembers, limit: number): boolean {
-  const nested = nestedLimit(options) ?? null;
-  return nested !== null && !isLimitWithin(nested, limit);
+/** The members that count as the request's limit at a provider of this type. @param sentTo an endpoint, or a dialect */
+export function answerLimits(sentTo: string, type: string): readonly string[] {
+  const names = ANSWER_LIMITS[sentTo] ?? [];
+  return names === CHAT_LIMITS ? [...names, ...(SERVER_LIMITS[type] ?? [])] : names;
+}
+
+/** Those, and the members that may limit the answer instead of them, also where the request is translated. */
+export function appliedLimits(sentTo: string, type: string): readonly string[] {
+  const row = providerType(type);
+  const isTranslated =
+    (sentTo === '/v1/messages' && row?.paths?.messages === undefined) ||
+    (sentTo === '/v1/responses' && row?.responses !== 'yes');
+  const translated = isTranslated ? CHAT_LIMITS : [];
+  return [...new Set([...(ANSWER_LIMITS[sentTo] ?? []), ...(SERVER_LIMITS[type] ?? []), ...translated])];
+}
+
+/**
+ * The output that no answer exceeds at a provider that follows its API: the largest limit that the provider may apply.
+ * Undefined without one, and when one of them could be understood in another way, such as -1 for an endless answer.
+ */
+export function boundOfOutput(json: RequestMembers, endpoint: string, type: string): number | undefined {
+  if (answerLimits(endpoint, type).every((name) => memberAt(json, name) === null)) return undefined;
+  const given = appliedLimits(endpoint, type)
+    .map((name) => memberAt(json, name))
+    .filter((limit) => limit !== null);
+  return given.every((limit) => isLimitWithin(limit, Infinity))
+    ? Math.min(Math.max(...given.map(Number)), MAX_OUTPUT_TOKENS)
+    : undefined;
 }
 
 export function isLimitWithin(value: unknown, limit: number): boolean {
   return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= limit;
 }
 
-function nestedLimit(options: unknown): unknown {
-  return typeof options === 'object' && options !== null && 'num_predict' in options ? options.num_predict : null;
+/** Null when there is none. */
+function memberAt(json: RequestMembers, path: string): unknown {
+  const [name = '', inner] = path.split('.');
+  const value = json[name] ?? null;
+  if (inner === undefined || value === null) return value;
+  return typeof value === 'object' ? ((value as RequestMembers)[inner] ?? null) : null;
 }
 
 function givenLimits(json: RequestMembers): unknown[] {
-  return [nestedLimit(json['options']), ...OUTPUT_LIMITS.map((name) => json[name])].filter(
-    (limit) => limit !== undefined && limit !== null,
-  );
+  return ['options.num_predict', ...OUTPUT_LIMITS]
+    .map((name) => memberAt(json, name))
+    .filter((limit) => limit !== null);
 }
 
 /** The expected length of an answer before it begins. */

@@ -11,10 +11,9 @@ import { positionBefore } from '../../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../../providers/stream-frames.ts';
 import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, recordedCaller, whyNotAccepted } from '../../access/key-directory.ts';
-import { ownOutputLimit } from '../../admission/cost-bound.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ParsedRequest } from '../../model-request/model-request.ts';
-import { promptTokens } from '../../model-request/token-estimate.ts';
+import { boundOfOutput, promptTokens } from '../../model-request/token-estimate.ts';
 import { answerNotRecordable } from '../../model-request/upstream-refusals.ts';
 import { type EstimatedTokens, isReported, type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
 import { type Pricing, RESERVATION } from '../../pricing/pricing.ts';
@@ -221,7 +220,7 @@ async function close(
     const isStream = request.stream || dialect === undefined;
     const isEstimated = counted.outputTokens !== undefined || (isStream && !(isWhole && isReported(usage)));
     const json = parsedRequest?.json ?? {};
-    const limit = attempt.outputLimit ?? ownOutputLimit(endpoint, json);
+    const limit = attempt.outputLimit ?? boundOfOutput(json, endpoint, attempt.providerType);
     const estimate =
       isModelCall && isEstimated
         ? withinLimit(estimateOf(recorded, parsedRequest, usage, counted, isWhole), limit, { json })

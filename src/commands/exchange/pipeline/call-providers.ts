@@ -8,7 +8,7 @@ import type { Ticket } from '../../model-request/admission.ts';
 import { callerName } from '../../model-request/model-request.ts';
 import type { NamingRequest } from '../../model-request/references.ts';
 import type { RefusedTarget, Route, Target } from '../../model-request/routing-types.ts';
-import { isLimitWithin, OUTPUT_LIMITS } from '../../model-request/token-estimate.ts';
+import { answerLimits, appliedLimits, isLimitWithin } from '../../model-request/token-estimate.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { everything, maySeeEverything } from '../../visibility.ts';
 import type { OwnAnswer, ProviderAnswer } from '../answer-source.ts';
@@ -26,14 +26,6 @@ import type { ExchangeDependencies } from './dependencies.ts';
 import type { Admitted, Step } from './running-exchange.ts';
 
 // Limits the length of the answers in the request to a provider, in the provider's dialect, to what a budget covers.
-
-/** The member that limits an answer, of those dialects in which it is a member of the body. */
-const LIMITS: Readonly<Record<string, string>> = {
-  chat: 'max_tokens',
-  messages: 'max_tokens',
-  responses: 'max_output_tokens',
-  forward: 'max_tokens',
-};
 
 /**
  * The plan with a limit of at most so many tokens for each answer. A lower limit of the request stays.
@@ -55,16 +47,17 @@ function limitedPlan(plan: Plan, target: Target, limit: number | undefined): Pla
 
 /** @returns undefined when the request's own limits are lower */
 function limited(body: Buffer, dialect: string, { provider, model }: Target, limit: number): Buffer | undefined {
-  const name = LIMITS[dialect];
+  const own = answerLimits(dialect, provider.type);
+  const [name] = own;
   if (name === undefined) return undefined;
   const given = new Map(membersIn(body).map((member) => [member.name, member.value]));
   const text = String(limit);
   const changes: Record<string, string | undefined> = {};
   let isLimited = false;
-  for (const one of OUTPUT_LIMITS) {
+  for (const one of appliedLimits(dialect, provider.type)) {
     const value = parseExactly(given.get(one)?.toString() ?? 'null');
     if (value === null) continue;
-    isLimited = true;
+    isLimited ||= own.includes(one);
     if (!isLimitWithin(value, limit)) changes[one] = text;
   }
   if (!isLimited) {

@@ -5,12 +5,12 @@ import type { EventLog } from '../../../events/log.ts';
 import { whenNewerEvent } from '../../../events/newest-event.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { createSplitter, recordedFormat, streamFormatOf } from '../../../providers/stream-frames.ts';
-import { ownOutputLimit } from '../../admission/cost-bound.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/routing-types.ts';
 import {
+  boundOfOutput,
   callsFor,
   expectedOutput,
   promptTokens,
@@ -73,7 +73,7 @@ export function noteSpending(
   };
   const passed = estimate === undefined ? undefined : dialect.passed?.();
   const limited = passed ?? { endpoint: dialect.endpoint, parsedRequest };
-  const own = ownOutputLimit(limited.endpoint, limited.parsedRequest.json);
+  const own = boundOfOutput(limited.parsedRequest.json, limited.endpoint, provider.type);
   const limit = ticket.outputLimit({ provider, model }) ?? own;
   const { charged, cost } = priced(spent, withinLimit(estimate, limit, limited.parsedRequest), pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
