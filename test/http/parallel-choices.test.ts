@@ -105,7 +105,7 @@ interface Call {
 
 /** The calls since the beginning of the test. */
 const calls: Call[] = [];
-let answer: (call: number, response: ServerResponse) => void = () => {};
+let answer: (call: number, response: ServerResponse) => unknown = () => {};
 let arrived = () => {};
 
 beforeEach(() => {
@@ -338,6 +338,41 @@ describe.each([
     }
   });
 
+  it('fail over at once when a call fails in its answer while the others have not begun theirs', async () => {
+    const json = (response: ServerResponse, text: string) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 });
+      response.write(text);
+    };
+    const failures: [object, (response: ServerResponse) => void][] = [
+      [streaming, (response) => begin(response, dialect, dialect.failure)],
+      [streaming, (response) => begin(response, dialect, dialect.head + dialect.failure)],
+      [streaming, (response) => response.writeHead(200, { 'content-type': dialect.type }).end()],
+      [streaming, (response) => response.writeHead(200, { 'content-type': dialect.type }).end(dialect.head)],
+      [streaming, (response) => begin(response, dialect, dialect.head) ?? setImmediate(() => response.destroy())],
+      [{}, (response) => answerJson(response, dialect.failure === '' ? {} : { error: { message: 'out of order' } })],
+      [{}, (response) => response.writeHead(200, { 'content-type': 'application/json' }).end('null')],
+      [{}, (response) => json(response, '{"cut') ?? setImmediate(() => response.destroy())],
+    ];
+    for (const [more, fail] of failures) {
+      calls.length = 0;
+      answer = (call, response) => {
+        if (call === 1) fail(response);
+        // Of the whole answers, one has its headers.
+        else if (call === 2 && more !== streaming) json(response, '{');
+      };
+      const response = await ask({ model: failing }, { n: 3, ...more });
+      expect(response.status).toBe(200);
+      await response.text();
+      await Promise.all(calls.map(({ closed }) => closed));
+      const events = await eventsOfExchange(gateway, exchangeOf(response));
+      expect(attemptsIn(events).map(([type, what]) => `${type} ${what}`)).toEqual([
+        `attempt.started ${dialect.model.split('/')[0]}`,
+        expect.stringMatching(/^attempt.failed (?:5\d\d|undefined)$/),
+        'attempt.started llamacpp',
+      ]);
+    }
+  });
+
   it('end with an error when one stream breaks, reports an error, or ends early, after the first byte', async () => {
     for (const fail of [
       (response: ServerResponse) => response.destroy(),
@@ -440,7 +475,18 @@ describe.each([
   it('fail over when one whole answer is an error, or no answer', async () => {
     for (const malformed of [{ error: { type: 'api_error', message: 'out of order' } }, { nothing: true }]) {
       calls.length = 0;
-      answer = (call, response) => answerJson(response, call === 1 ? malformed : dialect.whole(`${WORDS[call]}`));
+      let others = 0;
+      const last = Promise.withResolvers<ServerResponse>();
+      answer = async (call, response) => {
+        if (call === 1) {
+          last.resolve(response);
+          return;
+        }
+        answerJson(response, dialect.whole(`${WORDS[call]}`));
+        await once(response, 'finish');
+        others += 1;
+        if (others === 2) answerJson(await last.promise, malformed);
+      };
       const response = await ask({ model: failing });
       expect((await json(response)).choices).toHaveLength(3);
       const events = await eventsOfExchange(gateway, exchangeOf(response));

@@ -56,7 +56,7 @@ export async function callProvider(
   const answered = { attempt, plan, relay, received };
   try {
     record.called = true;
-    const reply = await call(plan, options);
+    const reply = await call(plan, options, attempt);
     if (reply.status >= 400) {
       const failed = refused(reply, await errorBody(reply), target.provider, plan);
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
@@ -147,7 +147,8 @@ function blocked(answered: Answered, refusal: Refusal, isWhole: boolean): Blocke
   return { ...answered, kind: 'blocked', refusal, isWhole };
 }
 
-function call(plan: Plan, { target, requestId, stream, client, record }: AttemptOptions): Promise<ProviderReply> {
+function call(plan: Plan, options: AttemptOptions, attempt: number): Promise<ProviderReply> {
+  const { target, requestId, stream, client, record } = options;
   const { provider, model } = target;
   const signal = client.ended;
   const { traceparent } = record.context;
@@ -158,7 +159,20 @@ function call(plan: Plan, { target, requestId, stream, client, record }: Attempt
   const { dialect, body } = plan;
   const headers = traceparent === undefined ? plan.headers : withTrace(plan.headers ?? {}, traceparent);
   const call = { dialect, model, body, headers, stream, requestId, signal };
-  return plan.calls === undefined ? provider.send(call) : sendInParallel(provider, call, plan.calls);
+  const { calls } = plan;
+  if (calls === undefined) return provider.send(call);
+  // A relay of its own, which reads the streams until every call has its headers.
+  const relay = plan.relay(attempt);
+  const first = relay.unguarded ?? relay;
+  return sendInParallel(provider, call, {
+    calls,
+    maxBytes: options.maxAnswerBytes,
+    isFailure: (frame) => first.frame(frame).refusal !== undefined,
+    isAnswer(bytes) {
+      const parsed = parseWhole(bytes);
+      return !isErrorBody(parsed) && missingIn(dialect, { parsed, bytes: bytes.length, isJson: true }) === undefined;
+    },
+  });
 }
 
 /** The provider's part of the work belongs to the client's trace (W3C Trace Context). */

@@ -60,6 +60,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   const splitter = createSplitter(format, { provider });
   const rest: Buffer[] = [];
   let refusal: Refusal | undefined;
+  let failure: ProviderFailure | undefined;
   let guardrail: GuardrailEnd | undefined;
   let terminal = false;
   /** Guardrails evaluate the whole answer. */
@@ -151,9 +152,16 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     const bytes = more.length === 0 ? first : Buffer.concat([first, ...more]);
     return written.then(() => {
       waiting -= bytes.length;
-      return isGone() ? undefined : pass(bytes);
+      return isGone() || hasFailedBefore() ? undefined : pass(bytes);
     });
   };
+
+  /** Parallel calls may bring the first bytes of one together with the failure of another. */
+  const hasFailedBefore = (): boolean =>
+    options.plan.calls !== undefined &&
+    !begun &&
+    !client.ended.aborted &&
+    (refusal !== undefined || (failure !== undefined && !terminal));
 
   /** A client whose answer the gateway ends is still connected: it gets the pieces before that end. */
   const isGone = (): boolean => client.ended.reason === 'client_gone';
@@ -229,7 +237,6 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     return behind;
   };
 
-  let failure: ProviderFailure | undefined;
   const ended = async (): Promise<StreamEnd> => {
     if (guardrail !== undefined) {
       await relay.finish();
