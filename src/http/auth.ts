@@ -18,7 +18,7 @@ import type { Caller } from '../commands/model-request/model-request.ts';
 import { refusals } from '../commands/refusal.ts';
 import { sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
-import { optionalUserPath } from './query.ts';
+import { optionalUserPath } from './request-head.ts';
 
 /**
  * Which callers may call a route. Every route declares its class in `config.access`; a gateway with a route that does

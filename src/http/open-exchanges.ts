@@ -3,8 +3,14 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isEventStream } from '../commands/model-request/answer-body.ts';
-import type { Client, EndReason, ModelRequest, StreamKeptOpen } from '../commands/model-request/model-request.ts';
-import { noSessions, type Sessions } from '../commands/model-request/session.ts';
+import {
+  type Client,
+  type EndReason,
+  type ModelRequest,
+  noSessions,
+  type Sessions,
+  type StreamKeptOpen,
+} from '../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { type ClientErrorFormat, clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
 import { noTags, type RequestTags, redactHeaders, redactUrl } from './request-head.ts';

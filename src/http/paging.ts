@@ -13,7 +13,7 @@ import type { ItemPageQuery } from '../commands/responses/input-items.ts';
 import type { Position } from '../events/event.ts';
 import { formatPosition, parsePosition } from '../events/sequence-position.ts';
 import type { AuditCursor } from '../projections/analytics/audit-queries.ts';
-import { type Query, single, wholeNumber } from './query.ts';
+import { type Query, single, wholeNumber } from './request-head.ts';
 
 /** Rows of a page. */
 export interface PageSizes {

@@ -26,8 +26,7 @@ import {
   withoutByteOrderMark,
 } from './bodies.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
-import { checkQuery } from './query.ts';
-import { redactUrl, requestIdOf } from './request-head.ts';
+import { checkQuery, redactUrl, requestIdOf } from './request-head.ts';
 import { type RequestRecorder, recordAnswers } from './request-recorder.ts';
 
 declare module 'fastify' {

@@ -3,11 +3,13 @@
  * is alive; `GET /health/ready` with 503 and the reason; every other request with 503 `log_unavailable`. The gateway's own
  * server then takes over the listening socket, so that no connection is refused in between.
  */
-import type { Server } from 'node:http';
-import type { Server as NetServer } from 'node:net';
-import { refusals } from '../commands/refusal.ts';
-import { listenAt, listeningPort, listenOn } from './listen-at.ts';
-import { createUnreadyServer } from './unready-server.ts';
+
+import { lookup } from 'node:dns/promises';
+import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type ListenOptions, type Server as NetServer, type ServerOpts, type Socket } from 'node:net';
+import { type Refusal, refusals } from '../commands/refusal.ts';
+import { clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
+import { requestIdOf } from './request-head.ts';
 
 export interface StartingState {
   readonly reason:
@@ -31,7 +33,7 @@ export interface StartingServer {
   close(): void;
 }
 
-export interface StartingServerOptions {
+interface StartingServerOptions {
   readonly host: string;
   readonly port: number;
   readonly maxHeaderBytes: number;
@@ -70,4 +72,135 @@ export async function listenWhileStarting(options: StartingServerOptions): Promi
 function stopListening(server: NetServer): Promise<void> {
   server.close();
   return new Promise((resolve) => setImmediate(resolve));
+}
+
+/**
+ * Answers in place of gateways that cannot serve requests yet, or at the moment: `GET /health` with 200, since the process is
+ * alive; `GET /health/ready` with 503 and the reason; every other request with 503. A connection ends after one answer.
+ */
+interface UnreadyOptions {
+  readonly maxHeaderBytes: number;
+  /** The answer to every request that is not about health. */
+  readonly refusal: () => Refusal;
+  /** Members of the answer of `GET /health/ready` beside its status. */
+  readonly readiness: () => object;
+}
+
+export interface UnreadyServer {
+  /** Answers one request on the connection, which may be paused, and closes it: after 10 s in any case. */
+  take(socket: Socket): void;
+  /** Closes the open connections. */
+  close(): void;
+}
+
+/** A connection that has not received its answer by then is closed. */
+const maxConnectionMs = 10_000;
+
+export function createUnreadyServer(options: UnreadyOptions): UnreadyServer {
+  // It never listens itself: sockets are passed to it.
+  const answering = createHttpServer(
+    { maxHeaderSize: options.maxHeaderBytes, requireHostHeader: false },
+    (request, response) => answerOnceRead(request, response, options),
+  );
+  const open = new Set<Socket>();
+  return {
+    take(socket) {
+      keepWhileOpen(socket, open);
+      answering.emit('connection', socket);
+      socket.resume();
+    },
+    close() {
+      for (const socket of open) socket.destroy();
+    },
+  };
+}
+
+function keepWhileOpen(socket: Socket, open: Set<Socket>): void {
+  const late = setTimeout(() => socket.destroy(), maxConnectionMs).unref();
+  open.add(socket);
+  socket.once('close', () => {
+    clearTimeout(late);
+    open.delete(socket);
+  });
+}
+
+/** A short body is read first: a connection that is closed with unread bytes can lose its answer. */
+function answerOnceRead(request: IncomingMessage, response: ServerResponse, options: UnreadyOptions): void {
+  const answer = () => sendAnswer(request, response, options);
+  if (isStillSending(request)) answer();
+  else request.resume().once('end', answer);
+}
+
+function sendAnswer(request: IncomingMessage, response: ServerResponse, options: UnreadyOptions): void {
+  const { method = 'GET', url = '/' } = request;
+  const path = method === 'GET' || method === 'HEAD' ? url.split('?', 1)[0] : undefined;
+  const requestId = requestIdOf(request);
+  if (path === '/health') {
+    send(response, 200, { 'x-request-id': requestId }, { status: 'ok' });
+    return;
+  }
+  const refusal = options.refusal();
+  const format = clientErrorFormatOf({ url, headers: request.headers });
+  const headers = format.headers({ ...refusalHeaders(refusal), 'x-request-id': requestId });
+  const body =
+    path === '/health/ready' ? { status: 'not_ready', ...options.readiness() } : format.errorBody(refusal, requestId);
+  send(response, refusal.status, headers, body);
+}
+
+function send(response: ServerResponse, status: number, headers: Record<string, string>, body: object): void {
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    ...headers,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+  });
+  response.end(text);
+}
+
+/** Listening at an address, or at every address of `localhost`. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Listens at each address of the host name `localhost`: at the first one, and at further ones if possible. */
+export async function listenAt(
+  { host, port }: Address,
+  accept: (socket: Socket) => void,
+  options: ServerOpts = {},
+): Promise<[NetServer, ...NetServer[]]> {
+  const [first = host, ...others] = host === 'localhost' ? await addressesOf(host) : [host];
+  const listening = createServer(options, accept);
+  await listenOn(listening, { host: first, port });
+  const further: NetServer[] = [];
+  for (const address of others) {
+    const server = createServer(options, accept);
+    const isListening = await listenOn(server, { host: address, port: listeningPort(listening) ?? port }).then(
+      () => true,
+      () => false,
+    );
+    if (isListening) further.push(server);
+  }
+  return [listening, ...further];
+}
+
+async function addressesOf(host: string): Promise<string[]> {
+  return (await lookup(host, { all: true })).map(({ address }) => address);
+}
+
+export function listeningPort(server: NetServer): number | undefined {
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : undefined;
+}
+
+/** @param where an address, or a server whose listening socket is used from now on */
+function listenOn(server: NetServer, where: ListenOptions | NetServer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(where, () => {
+      server.removeListener('error', reject);
+      resolve();
+    });
+  });
 }

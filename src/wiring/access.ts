@@ -14,7 +14,7 @@ import { registerAuthKeys } from '../http/admin/auth-keys.ts';
 import { registerUsers } from '../http/admin/users.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { createAuthenticator } from '../http/auth.ts';
-import { parseUserPath } from '../http/query.ts';
+import { parseUserPath } from '../http/request-head.ts';
 import { keysView } from '../projections/keys.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import { usersView } from '../projections/users.ts';

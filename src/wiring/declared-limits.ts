@@ -6,7 +6,7 @@ import { type RateLimitSubject, rateLimitDecider, rateLimitStream } from '../com
 import type { BudgetConfig, RateLimitConfig } from '../config/limits-schema.ts';
 import type { EventContext, Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { parseUserPath } from '../http/query.ts';
+import { parseUserPath } from '../http/request-head.ts';
 
 const context: EventContext = { actor: 'system' };
 

@@ -5,8 +5,7 @@ import { DetachedClients } from '../commands/exchange/delivery/detached-client.t
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';
 import { resumeExchange, runExchange } from '../commands/exchange/pipeline/run-exchange.ts';
 import { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
-import type { Client, ModelRequest } from '../commands/model-request/model-request.ts';
-import { createSessions } from '../commands/model-request/session.ts';
+import { type Client, createSessions, type ModelRequest } from '../commands/model-request/model-request.ts';
 import type { Config } from '../config/config.ts';
 import { OpenExchanges } from '../http/open-exchanges.ts';
 import { createRequestTags } from '../http/request-head.ts';

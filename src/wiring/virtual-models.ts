@@ -18,7 +18,7 @@ import type { AsOf } from '../http/admin/as-of.ts';
 import type { RowFacts } from '../http/admin/virtual-model-rows.ts';
 import { registerVirtualModels } from '../http/admin/virtual-models.ts';
 import type { Routes } from '../http/api/route-schema.ts';
-import { parseUserPath } from '../http/query.ts';
+import { parseUserPath } from '../http/request-head.ts';
 import type { RunningProjection } from '../projections/runner.ts';
 import type { VirtualModelsState } from '../projections/virtual-models.ts';
 import type { Registry } from '../providers/registry.ts';

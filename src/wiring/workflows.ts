@@ -33,7 +33,7 @@ import { registerGuardrails } from '../http/admin/guardrails.ts';
 import { type PluginRow, registerPlugins, whilePluginsAreOn } from '../http/admin/plugins.ts';
 import { registerWorkflows } from '../http/admin/workflows.ts';
 import type { Routes } from '../http/api/route-schema.ts';
-import { optionalUserPath } from '../http/query.ts';
+import { optionalUserPath } from '../http/request-head.ts';
 import { type GuardrailsState, guardrailsView } from '../projections/guardrails.ts';
 import type { RunningProjection } from '../projections/runner.ts';
 import { type WorkflowsState, workflowsView } from '../projections/workflows.ts';

@@ -1,7 +1,7 @@
 /** The one parser of user paths: accepted forms and refusals, value by value. */
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { optionalUserPath, parseUserPath, userPathFilter } from '../../src/http/query.ts';
+import { optionalUserPath, parseUserPath, userPathFilter } from '../../src/http/request-head.ts';
 
 /** A path, or the code of the refusal. */
 function outcome(parse: () => string | undefined): string | undefined {

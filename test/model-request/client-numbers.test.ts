@@ -1,7 +1,7 @@
 /** Numbers of any size from a client: the recorded ones are exact integers. */
 import { describe, expect, test } from 'vitest';
 import { forwardOperations, requestedUnits } from '../../src/commands/model-request/forward-operations.ts';
-import { expectedOutput, outputLimit, requestedAnswers } from '../../src/commands/model-request/token-estimate.ts';
+import { expectedOutput, outputLimit, requestedAnswers } from '../../src/commands/model-request/usage.ts';
 
 describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
   test.each(['max_tokens', 'max_completion_tokens', 'max_output_tokens'])(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createSessions, type SessionRules } from '../../src/commands/model-request/session.ts';
+import { createSessions, type SessionRules } from '../../src/commands/model-request/model-request.ts';
 import type { UserPath } from '../../src/events/event.ts';
 
 const UUID = '0b0e7c3a-1d2f-4a5b-8c6d-7e8f90a1b2c3';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forEachLine, type LineLimits } from '../../src/commands/provider-objects/ask-provider.ts';
-import { membersIn } from '../../src/providers/json-members.ts';
 import type { ReplyBody } from '../../src/providers/provider.ts';
+import { membersIn } from '../../src/providers/translate/json.ts';
 
 const plenty: LineLimits = { lineBytes: 1_000_000, totalBytes: 10_000_000, lines: 1_000 };
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { rewriteMembers } from '../../src/providers/json-members.ts';
+import { rewriteMembers } from '../../src/providers/translate/json.ts';
 
 function rewrite(text: string, changes: Record<string, string | undefined>): string {
   return rewriteMembers(Buffer.from(text), changes).toString();

@@ -9,7 +9,7 @@ import {
   uuidFromName,
 } from '../../src/commands/responses/input-items.ts';
 import { openAiPageIn } from '../../src/http/paging.ts';
-import type { Query } from '../../src/http/query.ts';
+import type { Query } from '../../src/http/request-head.ts';
 
 const responseId = 'resp_1a2b';
 const stored = (input: unknown) => storedInputItems(input, responseId);

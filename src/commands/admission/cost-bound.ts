@@ -6,8 +6,14 @@ import { foldedName } from '../../json/body-scan.ts';
 import { isNamedOnly } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
 import type { Target } from '../model-request/routing-types.ts';
-import { boundOfAnswers, boundOfOutput, callsFor, hasAnswerLimit } from '../model-request/token-estimate.ts';
-import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import {
+  boundOfAnswers,
+  boundOfOutput,
+  callsFor,
+  hasAnswerLimit,
+  type TokenUsage,
+  unknownUsage,
+} from '../model-request/usage.ts';
 import { reportsCost } from '../pricing/cost-of-usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 

@@ -15,8 +15,9 @@ import {
   largestLimit,
   outputLimit,
   requestedAnswers,
-} from '../model-request/token-estimate.ts';
-import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+  type TokenUsage,
+  unknownUsage,
+} from '../model-request/usage.ts';
 import { reportsCost } from '../pricing/cost-of-usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import {

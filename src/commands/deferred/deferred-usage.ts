@@ -10,8 +10,15 @@ import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { usageEvent } from '../exchange/record/end-events.ts';
 import { missingTokens } from '../exchange/record/spending.ts';
-import { promptTokens, tokensInText } from '../model-request/token-estimate.ts';
-import { isCounted, isReported, readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import {
+  isCounted,
+  isReported,
+  promptTokens,
+  readUsage,
+  type TokenUsage,
+  tokensInText,
+  unknownUsage,
+} from '../model-request/usage.ts';
 import type { PricedUsage, Pricing } from '../pricing/pricing.ts';
 import {
   answerIn,

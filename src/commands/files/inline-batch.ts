@@ -5,8 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { parseExactly } from '../../json/exact-json.ts';
-import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
+import { elementsIn, membersIn, rewriteMembers } from '../../providers/translate/json.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
 import { formEnd, PART_END, partHead } from '../exchange/dialects/forward/form.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';

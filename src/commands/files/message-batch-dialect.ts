@@ -3,7 +3,7 @@
  * it unchanged; a provider with OpenAI's batches gets the requests as chat completions in a file.
  */
 import { z } from 'zod';
-import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
+import { elementsIn, membersIn, rewriteMembers } from '../../providers/translate/json.ts';
 import { chatRequestFromMessages } from '../../providers/translate/messages-to-chat/request.ts';
 import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning.ts';
 import { providerType } from '../../providers/types.ts';

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { isObject } from '../../json/is-object.ts';
-import { rewriteMembers } from '../../providers/json-members.ts';
+import { rewriteMembers } from '../../providers/translate/json.ts';
 import type { ExchangeDialect } from '../exchange/dialect.ts';
 import type { OpenForm } from '../exchange/dialects/forward/form.ts';
 import { formUpload, jsonHeaders, openedForm } from '../exchange/dialects/forward/forward-dialect.ts';

@@ -1,7 +1,7 @@
 /** The common part of the plans that create a file or a batch at a provider. */
 import { isObject } from '../../json/is-object.ts';
-import { rewriteMembers } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
+import { rewriteMembers } from '../../providers/translate/json.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
 import type { ForwardPlan } from '../exchange/plan.ts';

@@ -1,7 +1,8 @@
-/** The usage that an answer reports, in the gateway's form. Pure. */
+/** The usage of an answer, in the gateway's form: as the answer reports it, or estimated. Pure. */
 import type { z } from 'zod';
 import type { tokenCounts } from '../../events/catalogue/exchange.ts';
 import { isObject } from '../../json/is-object.ts';
+import { MAX_CALLS } from '../../providers/parallel-calls.ts';
 import { providerType } from '../../providers/types.ts';
 
 /** Counts are null where the provider does not report them. */
@@ -188,4 +189,199 @@ export interface WorkPart extends EstimatedTokens {
  */
 export function countedTokens(reported: number | null, estimate: EstimatedTokens | undefined): number | null {
   return estimate === undefined ? reported : estimate.inputTokens + estimate.outputTokens;
+}
+
+// Estimates the tokens of a request or an answer that no provider has counted. Pure.
+
+/** For English text, without the punctuation of JSON. */
+const BYTES_PER_TOKEN = 4;
+/** Tokens of an attached image, recording or document of usual size, whatever its length. */
+const MEDIA_TOKENS = 1_000;
+const MEDIA = /^(?:data:[^,]{0,200};base64,|[A-Za-z0-9+/=_-]{1024})/;
+const OUTPUT_TOKENS = 1024;
+/** Members of OpenAI's and Anthropic's APIs, and of local servers with limits of their own. */
+export const OUTPUT_LIMITS: readonly string[] = [
+  ...['max_output_tokens', 'max_completion_tokens', 'max_tokens'],
+  ...['n_predict', 'num_predict', 'max_new_tokens'],
+];
+
+export function tokensInBytes(bytes: number): number {
+  return Math.ceil(bytes / BYTES_PER_TOKEN);
+}
+
+export function tokensInText(text: string): number {
+  return tokensInBytes(Buffer.byteLength(text));
+}
+
+/** Tokens of all text in a request. The names of members represent the text that a model gets around it. */
+export function promptTokens(json: unknown): number {
+  let bytes = 0;
+  let media = 0;
+  // Iterative, because a client may nest to any depth.
+  const rest: unknown[] = [json];
+  while (rest.length > 0) {
+    const value = rest.pop();
+    if (typeof value === 'string') {
+      if (MEDIA.test(value)) media += 1;
+      else bytes += Buffer.byteLength(value);
+    } else if (Array.isArray(value)) {
+      for (const each of value) rest.push(each);
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [name, member] of Object.entries(value)) {
+        bytes += name.length;
+        rest.push(member);
+      }
+    }
+  }
+  return tokensInBytes(bytes) + media * MEDIA_TOKENS;
+}
+
+type RequestMembers = Readonly<Record<string, unknown>>;
+
+/** More are refused by every provider. */
+const MOST_ANSWERS = 1000;
+/** Of a number as text. */
+const MAX_DIGITS = 40;
+/** No model answers with more tokens; a client may send any number. */
+const MAX_OUTPUT_TOKENS = 100_000_000;
+
+/**
+ * The longest answer that a request allows, by any of its limits that a provider may apply; undefined when it has
+ * none, or when one of them is not a positive number, such as -1, which local servers treat as unlimited.
+ */
+export function outputLimit(json: RequestMembers): number | undefined {
+  let longest: number | undefined;
+  for (const limit of givenLimits(json)) {
+    if (typeof limit !== 'number' || !(limit > 0)) return undefined;
+    longest = Math.min(Math.max(limit, longest ?? 0), MAX_OUTPUT_TOKENS);
+  }
+  return longest;
+}
+
+/** The largest number among the limits, those included that only some providers understand; 0 without any. */
+export function largestLimit(json: RequestMembers): number {
+  return Math.min(Math.max(0, ...givenLimits(json).map((limit) => numberIn(limit) ?? 0)), MAX_OUTPUT_TOKENS);
+}
+
+const CHAT_LIMITS = ['max_tokens', 'max_completion_tokens'];
+/**
+ * The members that limit an answer, by endpoint or by dialect to the provider: those of other APIs are ignored there. The
+ * first is the one that the gateway adds. A dot precedes a member of a member.
+ */
+const ANSWER_LIMITS: Readonly<Record<string, readonly string[]>> = {
+  '/v1/chat/completions': CHAT_LIMITS,
+  '/v1/completions': ['max_tokens'],
+  '/v1/messages': ['max_tokens'],
+  '/v1/responses': ['max_output_tokens'],
+  chat: CHAT_LIMITS,
+  forward: ['max_tokens'],
+  messages: ['max_tokens'],
+  ollama_chat: ['options.num_predict'],
+  responses: ['max_output_tokens'],
+};
+/** Members that the servers of a type, or the translation for them, read in a chat completion besides those. */
+const SERVER_LIMITS: Readonly<Record<string, readonly string[]>> = {
+  llamacpp: ['n_predict'],
+  ollama: ['num_predict', 'options.num_predict'],
+  simulated: ['n_predict'],
+};
+
+/** Whether the gateway knows how answers are limited there. */
+export function hasAnswerLimit(endpoint: string): boolean {
+  return Object.hasOwn(ANSWER_LIMITS, endpoint);
+}
+
+/** The members that count as the request's limit at a provider of this type. @param sentTo an endpoint, or a dialect */
+export function answerLimits(sentTo: string, type: string): readonly string[] {
+  const names = ANSWER_LIMITS[sentTo] ?? [];
+  return names === CHAT_LIMITS ? [...names, ...(SERVER_LIMITS[type] ?? [])] : names;
+}
+
+/** Those, and the members that may limit the answer instead of them, also where the request is translated. */
+export function appliedLimits(sentTo: string, type: string): readonly string[] {
+  const row = providerType(type);
+  const isTranslated =
+    (sentTo === '/v1/messages' && row?.paths?.messages === undefined) ||
+    (sentTo === '/v1/responses' && row?.responses !== 'yes');
+  const translated = isTranslated ? CHAT_LIMITS : [];
+  return [...new Set([...(ANSWER_LIMITS[sentTo] ?? []), ...(SERVER_LIMITS[type] ?? []), ...translated])];
+}
+
+/**
+ * The output that no answer exceeds at a provider that follows its API: the largest limit that the provider may apply.
+ * Undefined without one, and when one of them could be understood in another way, such as -1 for an endless answer.
+ */
+export function boundOfOutput(json: RequestMembers, endpoint: string, type: string): number | undefined {
+  if (answerLimits(endpoint, type).every((name) => memberAt(json, name) === null)) return undefined;
+  const given = appliedLimits(endpoint, type)
+    .map((name) => memberAt(json, name))
+    .filter((limit) => limit !== null);
+  return given.every((limit) => isLimitWithin(limit, Infinity))
+    ? Math.min(Math.max(...given.map(Number)), MAX_OUTPUT_TOKENS)
+    : undefined;
+}
+
+export function isLimitWithin(value: unknown, limit: number): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= limit;
+}
+
+/** Null when there is none. */
+function memberAt(json: RequestMembers, path: string): unknown {
+  const [name = '', inner] = path.split('.');
+  const value = json[name] ?? null;
+  if (inner === undefined || value === null) return value;
+  return typeof value === 'object' ? ((value as RequestMembers)[inner] ?? null) : null;
+}
+
+function givenLimits(json: RequestMembers): unknown[] {
+  return ['options.num_predict', ...OUTPUT_LIMITS]
+    .map((name) => memberAt(json, name))
+    .filter((limit) => limit !== null);
+}
+
+/** The expected length of an answer before it begins. */
+export function expectedOutput(json: RequestMembers, usual: number = OUTPUT_TOKENS): number {
+  return Math.ceil((outputLimit(json) ?? Math.max(usual, largestLimit(json))) * requestedAnswers(json));
+}
+
+/**
+ * How many answers are charged: `best_of` are generated where `n` are returned, for each prompt in a list of prompts.
+ */
+export function requestedAnswers({ n, best_of, prompt }: RequestMembers): number {
+  return Math.max(answerCount(n), answerCount(best_of)) * promptCount(prompt);
+}
+
+/**
+ * How many calls of a provider of this type the request takes: one for each choice, where the provider's API gives one
+ * choice (decision 120).
+ */
+export function callsFor(endpoint: string, type: string, { n }: RequestMembers): number {
+  if (typeof n !== 'number' || !Number.isInteger(n) || n < 2 || n > MAX_CALLS) return 1;
+  const isOneChoice = endpoint === '/v1/chat/completions' && (providerType(type)?.chatDialect ?? 'chat') !== 'chat';
+  return isOneChoice ? n : 1;
+}
+
+/** The most answers that are charged; undefined when a count could be understood in another way. */
+export function boundOfAnswers({ n, best_of, prompt }: RequestMembers): number | undefined {
+  const counts = [n ?? 1, best_of ?? 1].map((count) => (Number.isInteger(count) ? Number(count) : 0));
+  if (counts.some((count) => count < 1)) return undefined;
+  const isOnePrompt = !Array.isArray(prompt) || prompt.every((token) => typeof token === 'number');
+  return Math.max(...counts) * (isOnePrompt ? 1 : prompt.length);
+}
+
+function answerCount(value: unknown): number {
+  const count = numberIn(value) ?? 1;
+  return count > 1 && count <= MOST_ANSWERS ? count : 1;
+}
+
+/** Some providers also accept a number as text. */
+function numberIn(value: unknown): number | undefined {
+  if (typeof value !== 'number' && typeof value !== 'string') return undefined;
+  const number = typeof value === 'number' ? value : Number(value.slice(0, MAX_DIGITS).replaceAll('_', ''));
+  return Number.isNaN(number) ? undefined : number;
+}
+
+/** A list of numbers is one prompt, in tokens. */
+function promptCount(prompt: unknown): number {
+  return Array.isArray(prompt) && prompt.length > 1 && typeof prompt[0] !== 'number' ? prompt.length : 1;
 }

@@ -1,7 +1,7 @@
 /** Puts earlier turns in front of a new input, for a provider that cannot look them up itself. */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
-import { outputLimit, promptTokens } from '../model-request/token-estimate.ts';
+import { outputLimit, promptTokens } from '../model-request/usage.ts';
 import { inputItems } from './input-items.ts';
 
 /** One stored response of a chain. */

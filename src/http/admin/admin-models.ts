@@ -8,7 +8,7 @@ import type { UserPath } from '../../events/event.ts';
 import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { single } from '../query.ts';
+import { single } from '../request-head.ts';
 import { callerOf } from '../server.ts';
 import { pathsVisibleTo, scopeOf } from './admin-scope.ts';
 import { pageOf } from './page.ts';

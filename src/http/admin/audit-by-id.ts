@@ -1,5 +1,5 @@
 /** Requests by any of their ids: of the exchange, the request, the response, an item, the session or the key. */
-import { scopedSession } from '../../commands/model-request/session.ts';
+import { scopedSession } from '../../commands/model-request/model-request.ts';
 import { isIndexable, responseOfItem } from '../../commands/responses/input-items.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';

@@ -20,7 +20,7 @@ import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
-import { single } from '../query.ts';
+import { single } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { isWithin, scopeOf } from './admin-scope.ts';
 import { auditEntry, conversationEntry, fullEntry, type RecordedContent } from './audit-entry.ts';

@@ -12,7 +12,7 @@ import {
   wordsParameter,
 } from '../api/parameters.ts';
 import { instantOf, instantRange, type ReportRange, timeText } from '../dates.ts';
-import { single } from '../query.ts';
+import { single } from '../request-head.ts';
 import { type ReportContext, type RequestedReport, reportParameters, requestedReport } from './report-request.ts';
 
 const instantParameter = (description: string): QueryParameter<number | undefined> => ({

@@ -14,7 +14,7 @@ import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { Routes } from '../api/route-schema.ts';
 import { sendRows } from '../paging.ts';
-import { optionalUserPath } from '../query.ts';
+import { optionalUserPath } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 import type { Moment } from './as-of.ts';

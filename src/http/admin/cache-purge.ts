@@ -5,7 +5,7 @@ import { refusals } from '../../commands/refusal.ts';
 import type { EventContext, UserPath } from '../../events/event.ts';
 import { scopedAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { parseUserPath } from '../query.ts';
+import { parseUserPath } from '../request-head.ts';
 import { eventContextOf } from '../server.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
 

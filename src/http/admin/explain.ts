@@ -19,7 +19,7 @@ import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
-import { optionalUserPath } from '../query.ts';
+import { optionalUserPath } from '../request-head.ts';
 import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './admin-scope.ts';
 import type { Moment } from './as-of.ts';
 import { asOfParameter } from './parameters.ts';

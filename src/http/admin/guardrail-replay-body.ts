@@ -7,7 +7,7 @@ import { type ReplayOptions, replayLimits } from '../../commands/guardrails/repl
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type ScopeTargets, workflowDraft } from '../../commands/workflows/workflow-input.ts';
 import { DAY_MS, dayOrTime } from '../dates.ts';
-import { optionalUserPath } from '../query.ts';
+import { optionalUserPath } from '../request-head.ts';
 import { guardrailBody, guardrailInput } from './guardrails-body.ts';
 import { workflowBody, workflowInput } from './workflows-body.ts';
 

@@ -6,7 +6,7 @@ import { blockStatus } from '../../commands/guardrails/phases/guardrail-step.ts'
 import type { UserPath } from '../../events/event.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
-import { optionalUserPath } from '../query.ts';
+import { optionalUserPath } from '../request-head.ts';
 import { guardrailBody, guardrailInput } from './guardrails-body.ts';
 
 const MAX_TEXT = 100_000;

@@ -1,7 +1,7 @@
 /** The bodies of `PUT` and `DELETE /admin/guardrails`. */
 import { z } from 'zod';
 import type { GuardrailInput } from '../../commands/guardrails/guardrail.ts';
-import { optionalUserPath } from '../query.ts';
+import { optionalUserPath } from '../request-head.ts';
 
 export const guardrailBody = z.strictObject({
   name: z.string(),

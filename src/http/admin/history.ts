@@ -19,7 +19,7 @@ import { type QueryParameter, queryOfParameters, textParameter } from '../api/pa
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dayOrTime } from '../dates.ts';
 import { entryPositionIn, limitIn } from '../paging.ts';
-import { parseUserPath } from '../query.ts';
+import { parseUserPath } from '../request-head.ts';
 import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 
 export interface HistoryDependencies {

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import { textParameter } from '../api/parameters.ts';
-import { optionalUserPath } from '../query.ts';
+import { optionalUserPath } from '../request-head.ts';
 import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 
 const MAX_SUBJECT_LENGTH = 256;

@@ -37,7 +37,7 @@ import {
 import { mediaAnswer, type Routes } from '../api/route-schema.ts';
 import { Places } from '../bodies.ts';
 import { logPosition } from '../paging.ts';
-import { single, userPathFilter } from '../query.ts';
+import { single, userPathFilter } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
 import { LiveClient } from './live-client.ts';

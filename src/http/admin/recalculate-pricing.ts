@@ -5,7 +5,7 @@ import { refusals } from '../../commands/refusal.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { dateRange, timeZoneOf } from '../dates.ts';
-import { parseUserPath } from '../query.ts';
+import { parseUserPath } from '../request-head.ts';
 import { eventContextOf } from '../server.ts';
 
 export interface RecalculationOptions {

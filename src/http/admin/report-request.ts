@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { UserPath } from '../../events/event.ts';
 import { type QueryParameter, textParameter, type Values } from '../api/parameters.ts';
 import { type ReportRange, reportRange, timeZoneOf } from '../dates.ts';
-import { userPathFilter, wholeNumber } from '../query.ts';
+import { userPathFilter, wholeNumber } from '../request-head.ts';
 import { pathInScope, scopeOf } from './admin-scope.ts';
 
 export const reportParameters = {

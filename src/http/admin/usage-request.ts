@@ -9,7 +9,7 @@ import {
   type Values,
   wordParameter,
 } from '../api/parameters.ts';
-import { oneOf } from '../query.ts';
+import { oneOf } from '../request-head.ts';
 import { auditParameters, exactRange, hasInstants } from './audit-request.ts';
 import { formatParameter } from './report-csv.ts';
 import { type ReportContext, type RequestedReport, reportParameters, requestedReport } from './report-request.ts';

@@ -25,7 +25,7 @@ import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { sendRows } from '../paging.ts';
-import { optionalUserPath, parseUserPath } from '../query.ts';
+import { optionalUserPath, parseUserPath } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 import { ifMatch, sendETag } from './conditional.ts';

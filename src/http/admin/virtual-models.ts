@@ -8,7 +8,7 @@ import type { RunningProjection } from '../../projections/runner.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
-import { parseUserPath } from '../query.ts';
+import { parseUserPath } from '../request-head.ts';
 import { eventContextOf } from '../server.ts';
 import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';

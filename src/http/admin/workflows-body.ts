@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { CacheInput, PayloadInput, WorkflowInput } from '../../commands/workflows/workflow-input.ts';
-import { optionalUserPath } from '../query.ts';
+import { optionalUserPath } from '../request-head.ts';
 
 const features = z.strictObject({
   cache: z.boolean(),

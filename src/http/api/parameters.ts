@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
-import { booleanIn, oneOf, type Query, textIn, type WholeNumberRange, wholeNumber } from '../query.ts';
+import { booleanIn, oneOf, type Query, textIn, type WholeNumberRange, wholeNumber } from '../request-head.ts';
 import type { JsonSchema } from './route-schema.ts';
 
 export interface QueryParameter<Value> {

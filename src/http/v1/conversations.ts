@@ -13,7 +13,7 @@ import { anyKey } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { openAiPageIn } from '../paging.ts';
-import type { Query } from '../query.ts';
+import type { Query } from '../request-head.ts';
 import { bodyOf, callerOf, requesterOf } from '../server.ts';
 import { openAiPageParameters } from './declare.ts';
 

@@ -28,7 +28,7 @@ import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn, sendRows } from '../paging.ts';
-import { type Query, single } from '../query.ts';
+import { type Query, single } from '../request-head.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
 import { openAiPageParameters, providerErrors, providerParameter } from './declare.ts';
 import { acceptUnparsedForms, formOf } from './model-routes.ts';

@@ -17,7 +17,7 @@ import { anyKey, exchangeRoute } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
-import { single } from '../query.ts';
+import { single } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { providerErrors, providerParameter } from './declare.ts';
 import {

@@ -8,7 +8,7 @@ import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { isAnthropicClient } from '../errors.ts';
 import { openAiLimitIn } from '../paging.ts';
-import { type Query, single } from '../query.ts';
+import { type Query, single } from '../request-head.ts';
 import { callerOf } from '../server.ts';
 import { anthropicRequestHeaders } from './declare.ts';
 

@@ -14,7 +14,7 @@ import { booleanParameter, numberParameter, queryOfParameters } from '../api/par
 import { jsonAnswer, jsonOrEventsAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn, startingAfterIn } from '../paging.ts';
-import { type Query, single } from '../query.ts';
+import { type Query, single } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { openAiPageParameters, providerParameter } from './declare.ts';
 

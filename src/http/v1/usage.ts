@@ -12,7 +12,7 @@ import { anyKey } from '../api/declare.ts';
 import { numberParameter, parameterWithDefault, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { type ReportRange, reportRange, timeText } from '../dates.ts';
-import { type Query, queryOf, single, wholeNumber } from '../query.ts';
+import { type Query, queryOf, single, wholeNumber } from '../request-head.ts';
 import { callerOf, type ReadToPresent } from '../server.ts';
 
 /** A budget in its current period. Nano-dollars; milliseconds since the epoch. */

@@ -4,8 +4,7 @@
  * limit: while no worker serves requests, and when none takes a connection in time, it gets its answer elsewhere.
  */
 import type { Socket } from 'node:net';
-import { type Address, listenAt, listeningPort } from '../../http/listen-at.ts';
-import type { UnreadyServer } from '../../http/unready-server.ts';
+import { type Address, listenAt, listeningPort, type UnreadyServer } from '../../http/starting-server.ts';
 
 export interface ConnectionReceiver {
   readonly number: number;

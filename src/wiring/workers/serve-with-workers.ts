@@ -18,7 +18,7 @@ import { directoryOf } from '../../events/open-log.ts';
 import { type SharedLogServer, serveSharedLog } from '../../events/shared/serve-shared-log.ts';
 import { type ServiceWorkers, workersAnswer } from '../../http/health.ts';
 import { type MetricFigures, metricFiguresOf } from '../../http/metric-figures.ts';
-import { createUnreadyServer, type UnreadyServer } from '../../http/unready-server.ts';
+import { createUnreadyServer, type UnreadyServer } from '../../http/starting-server.ts';
 import { leasesView } from '../../projections/leases.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { readViewStore, viewsFile } from '../../projections/view-store.ts';

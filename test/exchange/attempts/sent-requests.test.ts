@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { commonPrefix, commonSuffix, SentRequests } from '../../../src/commands/exchange/attempts/sent-requests.ts';
+import { commonPrefix, commonSuffix, SentRequests } from '../../../src/commands/exchange/attempts/retry-loop.ts';
 import type { Plan } from '../../../src/commands/exchange/plan.ts';
 import { attemptStarted, requestReceived } from '../../../src/events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../../src/events/catalogue/guarded-exchange.ts';

@@ -13,9 +13,15 @@ import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, recordedCaller, whyNotAccepted } from '../../access/key-directory.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ParsedRequest } from '../../model-request/model-request.ts';
-import { boundOfOutput, promptTokens } from '../../model-request/token-estimate.ts';
 import { answerNotRecordable } from '../../model-request/upstream-refusals.ts';
-import { type EstimatedTokens, isReported, type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
+import {
+  boundOfOutput,
+  type EstimatedTokens,
+  isReported,
+  promptTokens,
+  type TokenUsage,
+  unknownUsage,
+} from '../../model-request/usage.ts';
 import { type Pricing, RESERVATION } from '../../pricing/pricing.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';

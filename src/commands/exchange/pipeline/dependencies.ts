@@ -2,10 +2,9 @@
 import type { EventLog } from '../../../events/log.ts';
 import type { Provider } from '../../../providers/provider.ts';
 import type { Admission } from '../../model-request/admission.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { ModelRequest, Sessions } from '../../model-request/model-request.ts';
 import type { CheckSent } from '../../model-request/references.ts';
 import type { Router, Target } from '../../model-request/routing-types.ts';
-import type { Sessions } from '../../model-request/session.ts';
 import type { TokenUsage } from '../../model-request/usage.ts';
 import type { Pricing } from '../../pricing/pricing.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';

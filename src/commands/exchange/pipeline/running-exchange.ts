@@ -4,7 +4,7 @@ import type { Ticket } from '../../model-request/admission.ts';
 import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Route, Target } from '../../model-request/routing-types.ts';
 import type { Answer, OwnAnswer, ProviderAnswer } from '../answer-source.ts';
-import type { SentRequests } from '../attempts/sent-requests.ts';
+import type { SentRequests } from '../attempts/retry-loop.ts';
 import type { NewExchange, PendingResponse, Resumed } from '../background/background-response.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { EarlierTurns, ExchangeDialect } from '../dialect.ts';

@@ -12,17 +12,15 @@ import type { Target } from '../../model-request/routing-types.ts';
 import {
   boundOfOutput,
   callsFor,
-  expectedOutput,
-  promptTokens,
-  requestedAnswers,
-  tokensInBytes,
-} from '../../model-request/token-estimate.ts';
-import {
   type DeferredWork,
   type EstimatedTokens,
+  expectedOutput,
   isCounted,
   isReported,
+  promptTokens,
+  requestedAnswers,
   type TokenUsage,
+  tokensInBytes,
   type WorkPart,
   withThinking,
 } from '../../model-request/usage.ts';

@@ -3,8 +3,8 @@
  * the first client got.
  */
 
-import { elementsIn, membersIn } from '../../../providers/json-members.ts';
 import { createFrameSplitter } from '../../../providers/stream-frames.ts';
+import { elementsIn, membersIn } from '../../../providers/translate/json.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import { type StorableResponse, statusOf } from '../../responses/storable-response.ts';
 import {

@@ -9,7 +9,7 @@ import type { EventLog } from '../../../events/log.ts';
 import { formatPosition, parsePosition } from '../../../events/sequence-position.ts';
 import type { GuardrailSteps } from '../../exchange/policy.ts';
 import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
-import { tokensInText } from '../../model-request/token-estimate.ts';
+import { tokensInText } from '../../model-request/usage.ts';
 import type { ModelRates } from '../../pricing/pricing.ts';
 import { timeSlices } from '../../time-slices.ts';
 import { WorkflowIndex } from '../../workflows/directory.ts';

@@ -3,7 +3,6 @@
  * type requires.
  */
 import { isObject } from '../../../../json/is-object.ts';
-import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { MAX_CALLS } from '../../../../providers/parallel-calls.ts';
 import type { Dialect } from '../../../../providers/provider.ts';
 import {
@@ -16,14 +15,19 @@ import { MessagesAnswerReader } from '../../../../providers/translate/chat-to-me
 import { messagesRequestFromChat } from '../../../../providers/translate/chat-to-messages/request.ts';
 import { OllamaReader } from '../../../../providers/translate/chat-to-ollama/reader.ts';
 import { ollamaRequestFromChat } from '../../../../providers/translate/chat-to-ollama/request.ts';
-import { filled, type JsonObject, type TranslationRefusal } from '../../../../providers/translate/json.ts';
+import {
+  filled,
+  type JsonObject,
+  rewriteMembers,
+  type TranslationRefusal,
+} from '../../../../providers/translate/json.ts';
 import { loweredEffort, type ReasoningStyle } from '../../../../providers/translate/responses-to-chat/reasoning.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { completionIdOf, parseChatRequest } from '../../../chat/chat-request.ts';
 import { type Answering, parseChunk } from '../../../model-request/answer-body.ts';
 import type { ParsedRequest } from '../../../model-request/model-request.ts';
 import type { Target } from '../../../model-request/routing-types.ts';
-import { callsFor } from '../../../model-request/token-estimate.ts';
+import { callsFor } from '../../../model-request/usage.ts';
 import { refusedInTranslation } from '../../../refusal.ts';
 import {
   type ExchangeDialect,

@@ -2,8 +2,9 @@
  * `POST /v1/embeddings`: forwarded unchanged to any model, whatever its category, or translated to its provider's
  * dialect.
  */
-import { rewriteMembers } from '../../../../providers/json-members.ts';
+
 import { embeddingsFromEmbed, embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
+import { rewriteMembers } from '../../../../providers/translate/json.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseEmbeddingsRequest } from '../../../embeddings/embeddings-request.ts';
 import type { Answering } from '../../../model-request/answer-body.ts';

@@ -1,7 +1,7 @@
 /** A model endpoint that is forwarded unchanged except for the model's name: JSON, and forms with files. */
 import { z } from 'zod';
-import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { Frame } from '../../../../providers/stream-frames.ts';
+import { rewriteMembers } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
 import {
   type ForwardOperation,

@@ -1,6 +1,5 @@
 /** `POST /v1/messages`: native where the provider speaks it, otherwise translated to chat completions and back. */
-import { rewriteMembers } from '../../../../providers/json-members.ts';
-import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { type JsonObject, rewriteMembers } from '../../../../providers/translate/json.ts';
 import {
   anthropicMessages,
   encodeMessageEvent,

@@ -7,7 +7,7 @@ import { contentOf } from '../../../admission/cost-bound.ts';
 import { loadConversation, placeholdersOf } from '../../../conversations/conversation.ts';
 import { conversationNamed, inputOfTurn, type TurnInput } from '../../../conversations/turn.ts';
 import type { EarlierTokens } from '../../../model-request/admission.ts';
-import { promptTokens } from '../../../model-request/token-estimate.ts';
+import { promptTokens } from '../../../model-request/usage.ts';
 import { refusals } from '../../../refusal.ts';
 import { loadChain, type ResponseArchive, type StoredResponse } from '../../../responses/archive.ts';
 import { previousResponseOf } from '../../../responses/create-request.ts';

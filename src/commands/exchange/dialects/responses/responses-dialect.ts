@@ -1,7 +1,7 @@
 /** `POST /v1/responses`: native where the provider has it, otherwise translated to chat completions and back. */
 import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
-import { rewriteMembers } from '../../../../providers/json-members.ts';
+import { rewriteMembers } from '../../../../providers/translate/json.ts';
 import { isNamedOnly } from '../../../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import { isCarriedItem, plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning.ts';
 import {

@@ -1,6 +1,5 @@
 /** Writes Responses events for a client of the Responses API, and observes those that are passed on unchanged. */
 
-import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { Frame } from '../../../../providers/stream-frames.ts';
 import {
   DONE,
@@ -14,7 +13,7 @@ import {
   createChatStreamTranslator,
   responseFromChat,
 } from '../../../../providers/translate/chat-to-responses/stream.ts';
-import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { type JsonObject, rewriteMembers } from '../../../../providers/translate/json.ts';
 import { type EarlyEnd, streamIncomplete } from '../../../model-request/upstream-refusals.ts';
 import type { DeferredWork, TokenUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
