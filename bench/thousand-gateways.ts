@@ -9,9 +9,9 @@
 import { FencedLog } from '../src/commands/gateways/fenced-log.ts';
 import { type KnownLeases, Lease } from '../src/commands/gateways/lease.ts';
 import { LeaseKeeper } from '../src/commands/gateways/lease-keeper.ts';
-import { leaseEnded } from '../src/events/catalogue/lease.ts';
-import { idOf, type Position, streamName } from '../src/events/event.ts';
-import { type Appended, type EventLog, START, type StreamWrite } from '../src/events/log.ts';
+import { leaseEnded } from '../src/events/catalogue/gateway.ts';
+import { idOf, type Position, START, streamName } from '../src/events/event.ts';
+import type { Appended, EventLog, StreamWrite } from '../src/events/log.ts';
 import { leasesView } from '../src/projections/leases.ts';
 import { createChance } from '../test/crash/random.ts';
 import { type OrderedAppend, SimulatedOrder } from '../test/gateways/simulation/simulated-log.ts';

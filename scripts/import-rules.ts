@@ -14,12 +14,7 @@ interface ImportRule {
 const json = 'json';
 
 /** The types of the log's port: names, constants and errors, but no engine and no catalogue. */
-const logPort = [
-  'src/events/event.ts',
-  'src/events/log.ts',
-  'src/events/newest-event.ts',
-  'src/events/sequence-position.ts',
-];
+const logPort = ['src/events/event.ts', 'src/events/log.ts'];
 
 /**
  * The analytics process runs beside the gateway. It shares the log, the configuration, the tables and the ClickHouse

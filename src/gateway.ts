@@ -9,8 +9,8 @@ import { guardedEndpoints } from './commands/exchange/guarding/guarded-endpoints
 import { checkSent } from './commands/files/named-objects.ts';
 import { ProviderJournal } from './commands/providers/provider-roster.ts';
 import type { Config } from './config/config.ts';
+import { parsePosition } from './events/event.ts';
 import type { LogUnavailable } from './events/log.ts';
-import { parsePosition } from './events/sequence-position.ts';
 import type { GatewayCompanions } from './gateway-companions.ts';
 import { registerOpenApi } from './http/api/openapi.ts';
 import type { RecordQuery } from './http/clickhouse/reader-request.ts';

@@ -1,7 +1,7 @@
 /** `chancery views rebuild analytics`: makes new tables from the log, which then replace the present ones. */
 import type { Config } from '../config/config.ts';
+import { formatPosition, parsePosition } from '../events/event.ts';
 import { openLog } from '../events/open-log.ts';
-import { formatPosition, parsePosition } from '../events/sequence-position.ts';
 import { createBatchStore } from '../projections/analytics/batch-store.ts';
 import { copyTables } from '../projections/analytics/copy-tables.ts';
 import { startProjector } from '../projections/analytics/projector.ts';

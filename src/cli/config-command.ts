@@ -60,7 +60,7 @@ function problemOfKey(config: Config, raw: RawSettings): Problem | undefined {
 /** What `serve` would refuse when it opens the log, without contacting an engine. */
 async function problemOfLog(log: LogConfig, raw: RawSettings): Promise<Problem | undefined> {
   const { engineAccess } = await import('../config/engine-access.ts');
-  const { engineAccessProblem, logUrlProblem } = await import('../events/log-access-problem.ts');
+  const { engineAccessProblem, logUrlProblem } = await import('../events/open-replicated-log.ts');
   const problem = (setting: 'url' | 'tls', message: string): Problem => {
     const { source, variable } = raw.origin(['log', setting]);
     return {

@@ -5,7 +5,7 @@
 import { EmbeddedLog } from '../events/embedded/embedded-log.ts';
 import { LogLocked } from '../events/embedded/log-errors.ts';
 import type { PositionRange } from '../events/embedded/losses.ts';
-import { formatPosition } from '../events/sequence-position.ts';
+import { formatPosition } from '../events/event.ts';
 import { type SeenByViews, seenByViews } from '../projections/seen-by-views.ts';
 import { removeViews } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { backupLog, type LogBackup } from '../events/embedded/backup/backup-log.ts';
 import { isFolderWithin } from '../events/embedded/backup/folders-apart.ts';
-import { formatPosition } from '../events/sequence-position.ts';
+import { formatPosition } from '../events/event.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import { configInForce } from './config-in-force.ts';
 import { logDirectoryOf } from './log-directory.ts';

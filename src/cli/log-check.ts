@@ -1,6 +1,6 @@
 /** `chancery log check`: exits with 0 when the log is whole, 1 when it is damaged, 2 when the check is not possible. */
 import { type CheckLogOptions, checkLog, type LogCheck } from '../events/embedded/check-log.ts';
-import { formatPosition } from '../events/sequence-position.ts';
+import { formatPosition } from '../events/event.ts';
 import type { ParsedArguments } from './command.ts';
 import { logDirectoryOf } from './log-directory.ts';
 import type { ProgramParts } from './program-parts.ts';

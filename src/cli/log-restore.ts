@@ -2,8 +2,8 @@
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { type RestoredLog, restoreLog } from '../events/embedded/backup/restore-log.ts';
+import { formatPosition } from '../events/event.ts';
 import { directoryOf } from '../events/open-log.ts';
-import { formatPosition } from '../events/sequence-position.ts';
 import { viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import { configInForce } from './config-in-force.ts';

@@ -1,7 +1,7 @@
 /** `chancery log stat` */
 import { type LogStat, type SegmentStat, statLog } from '../events/embedded/stat-log.ts';
+import { formatPosition } from '../events/event.ts';
 import { isoTime } from '../events/event-json.ts';
-import { formatPosition } from '../events/sequence-position.ts';
 import { type ParsedArguments, twoColumns } from './command.ts';
 import { logDirectoryOf } from './log-directory.ts';
 import type { ProgramParts } from './program-parts.ts';

@@ -1,7 +1,13 @@
 /** `chancery log tail` */
-import type { Position, RecordedEvent } from '../events/event.ts';
-import { type EventFilter, type EventLog, START } from '../events/log.ts';
-import { formatPosition, InvalidPosition, parsePosition } from '../events/sequence-position.ts';
+import {
+  formatPosition,
+  InvalidPosition,
+  type Position,
+  parsePosition,
+  type RecordedEvent,
+  START,
+} from '../events/event.ts';
+import type { EventFilter, EventLog } from '../events/log.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import { eventPrinter } from './event-printer.ts';
 import { typeFilter } from './event-types.ts';

@@ -1,8 +1,14 @@
 /** `chancery views rebuild <name>` and `chancery views skip <name>`: for when no gateway runs. */
-import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
-import type { Position, RecordedEvent } from '../events/event.ts';
+import { skippedStream, viewEventSkipped } from '../events/catalogue/gateway.ts';
+import {
+  formatPosition,
+  InvalidPosition,
+  type Position,
+  parsePosition,
+  positionBefore,
+  type RecordedEvent,
+} from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { formatPosition, InvalidPosition, parsePosition, positionBefore } from '../events/sequence-position.ts';
 import { type SavedView, savedViews } from '../projections/saved-views.ts';
 import { skippedEvents } from '../projections/skipped-events.ts';
 import { saveBound } from '../projections/snapshot-basis.ts';

@@ -1,6 +1,7 @@
 /** `chancery views list` and `chancery views status` */
+
+import { InvalidPosition, parsePosition } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { InvalidPosition, parsePosition } from '../events/sequence-position.ts';
 import { savedViews } from '../projections/saved-views.ts';
 import { type Skipped, skippedEvents } from '../projections/skipped-events.ts';
 import { type SavedSnapshot, savedSnapshots, viewsFile } from '../projections/view-store.ts';

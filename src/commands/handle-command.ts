@@ -3,7 +3,7 @@
  * the decision was based on.
  */
 
-import { guardAdvanced } from '../events/catalogue/guard.ts';
+import { guardAdvanced } from '../events/catalogue/gateway.ts';
 import {
   type EventContext,
   type NewEvent,
@@ -12,8 +12,14 @@ import {
   type StreamName,
   streamName,
 } from '../events/event.ts';
-import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../events/log.ts';
-import { newestEvent, whenNewerEvent } from '../events/newest-event.ts';
+import {
+  type EventLog,
+  LogUnavailable,
+  newestEvent,
+  type StreamWrite,
+  WrongExpectedRevision,
+  whenNewerEvent,
+} from '../events/log.ts';
 import { Refusal, refusals } from './refusal.ts';
 
 /** An event as a fold sees it, recorded or not yet. */

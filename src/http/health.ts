@@ -1,5 +1,5 @@
 /** `GET /health` states that the process is alive, `GET /health/ready` whether it can serve requests. */
-import type { LogEngineStatus } from '../events/log-status.ts';
+import type { LogEngineStatus } from '../events/log.ts';
 import * as answers from './answer-schemas.ts';
 import { publicRoute } from './api/declare.ts';
 import { jsonAnswer, type Routes } from './api/route-schema.ts';

@@ -5,7 +5,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
 import type { ExchangeFigures } from '../commands/exchange/pipeline/dependencies.ts';
-import type { LogEngineStatus } from '../events/log-status.ts';
+import type { LogEngineStatus } from '../events/log.ts';
 import { mediaAnswer, type Routes } from './api/route-schema.ts';
 import { type MetricFigures, metricFiguresOf } from './metric-figures.ts';
 

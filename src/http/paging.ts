@@ -10,8 +10,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { refusals } from '../commands/refusal.ts';
 import type { ItemPageQuery } from '../commands/responses/input-items.ts';
-import type { Position } from '../events/event.ts';
-import { formatPosition, parsePosition } from '../events/sequence-position.ts';
+import { formatPosition, type Position, parsePosition } from '../events/event.ts';
 import type { AuditCursor } from '../projections/analytics/audit-queries.ts';
 import { type Query, single, wholeNumber } from './request-head.ts';
 

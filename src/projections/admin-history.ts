@@ -3,9 +3,9 @@
  * stream, whose events each carry the complete new value of the members that they change. Secrets are masked, also
  * their hashes and ciphertexts: a history has more readers than the object itself.
  */
-import { auditRead } from '../events/catalogue/audit.ts';
+import { auditRead } from '../events/catalogue/access.ts';
 import { cachePurged } from '../events/catalogue/cache.ts';
-import { viewEventSkipped, viewRebuildRequested } from '../events/catalogue/view.ts';
+import { viewEventSkipped, viewRebuildRequested } from '../events/catalogue/gateway.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { isObject } from '../json/is-object.ts';
 import { subjectOf, subjectText } from './admin-subjects.ts';

@@ -3,8 +3,7 @@
  * own few events, and the log between them is not read.
  */
 import { z } from 'zod';
-import type { Position, RecordedEvent } from '../events/event.ts';
-import { formatPosition, parsePosition } from '../events/sequence-position.ts';
+import { formatPosition, type Position, parsePosition, type RecordedEvent } from '../events/event.ts';
 import type { Projection } from './projection.ts';
 
 /** The changes of one family (`key`, `user`, `budget`, …), oldest first. Both lists are of one length. */

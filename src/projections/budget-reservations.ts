@@ -17,8 +17,7 @@ import {
   usageRecorded,
   usageSettled,
 } from '../events/catalogue/exchange.ts';
-import type { RecordedEvent, StreamName } from '../events/event.ts';
-import { pathsAbove } from '../events/user-path.ts';
+import { pathsAbove, type RecordedEvent, type StreamName } from '../events/event.ts';
 import { type Meter, readMeter } from './budget-meter.ts';
 import { subjectKey } from './budgets.ts';
 import { isA } from './known-event.ts';

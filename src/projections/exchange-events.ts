@@ -1,9 +1,15 @@
 /** The recorded events of one exchange, page by page, and the events of other streams that belong to it. */
 import { exchangeEnds } from '../events/catalogue/exchange.ts';
-import { categoryOf, idOf, type RecordedEvent, type StreamName } from '../events/event.ts';
+import {
+  categoryOf,
+  formatPosition,
+  idOf,
+  parsePosition,
+  type RecordedEvent,
+  type StreamName,
+} from '../events/event.ts';
 import { type EventJson, eventToJson } from '../events/event-json.ts';
 import type { EventLog } from '../events/log.ts';
-import { formatPosition, parsePosition } from '../events/sequence-position.ts';
 import { isPieceOfAnswer } from './piece-of-answer.ts';
 
 /** The event as JSON without its body. */

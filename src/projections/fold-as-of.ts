@@ -1,8 +1,6 @@
 /** A read model at an earlier position: the same fold, over the events up to that position. */
-import type { Position, RecordedEvent } from '../events/event.ts';
-import { CompiledFilter } from '../events/filter.ts';
-import type { EventLog } from '../events/log.ts';
-import { parsePosition, positionBefore } from '../events/sequence-position.ts';
+import { type Position, parsePosition, positionBefore, type RecordedEvent } from '../events/event.ts';
+import { CompiledFilter, type EventLog } from '../events/log.ts';
 import { type AdminJournal, adminJournal, familyOf, positionsUntil } from './admin-journal.ts';
 import type { Projection } from './projection.ts';
 

@@ -1,6 +1,6 @@
 /** One projection of a runner: its state, its snapshots, and what it does when it stops. */
-import type { Position, RecordedEvent } from '../events/event.ts';
-import { type EventLog, START } from '../events/log.ts';
+import { type Position, type RecordedEvent, START } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
 import { isCaughtUp } from './known-event.ts';
 import type { Projection } from './projection.ts';
 import { ProjectionStopped } from './projection-stopped.ts';

@@ -1,6 +1,6 @@
 /** The newest runs of draft workflows over recorded requests, for their list. */
 import { z } from 'zod';
-import { replayFinished, replayStarted } from '../events/catalogue/guardrail-replay.ts';
+import { replayFinished, replayStarted } from '../events/catalogue/guardrail.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 

@@ -1,6 +1,6 @@
 /** What the guardrails of a request came to, over all phases and attempts. */
 import type { z } from 'zod';
-import { type guardrailApplied, guardrailVerdicts } from '../events/catalogue/guarded-exchange.ts';
+import { type guardrailApplied, guardrailVerdicts } from '../events/catalogue/guardrail.ts';
 
 type Applied = z.infer<typeof guardrailApplied.data>;
 

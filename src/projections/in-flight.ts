@@ -8,7 +8,7 @@
  */
 import { z } from 'zod';
 import * as events from '../events/catalogue/exchange.ts';
-import { leaseEnded, leaseGranted } from '../events/catalogue/lease.ts';
+import { leaseEnded, leaseGranted } from '../events/catalogue/gateway.ts';
 import { idOf, type RecordedEvent, type StreamName, streamName } from '../events/event.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';

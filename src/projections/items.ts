@@ -1,5 +1,5 @@
 /** The index of items, read from its own streams: `item-<id>` names the holder as soon as that event is appended. */
-import { itemStored } from '../events/catalogue/item.ts';
+import { itemStored } from '../events/catalogue/response.ts';
 import { type Actor, streamName, type UserPath } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { isA } from './known-event.ts';

@@ -1,6 +1,6 @@
 /** The latest event of each job that one gateway does at a time. */
 import { z } from 'zod';
-import { jobTaken } from '../events/catalogue/job.ts';
+import { jobTaken } from '../events/catalogue/gateway.ts';
 import { idOf, type Position } from '../events/event.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';

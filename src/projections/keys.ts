@@ -1,6 +1,6 @@
 /** Every managed key, active or not, indexed for authentication and the admin API. */
 import { z } from 'zod';
-import * as events from '../events/catalogue/key.ts';
+import * as events from '../events/catalogue/access.ts';
 import { idOf, type RecordedEvent, type UserPath } from '../events/event.ts';
 import type { KeyRecord } from './key-record.ts';
 import { isA } from './known-event.ts';

@@ -1,9 +1,7 @@
 /** The gateways on the log: those whose lease has not ended. */
 import { z } from 'zod';
-import { gatewayStarted } from '../events/catalogue/gateway.ts';
-import { leaseEnded, leaseGranted, leaseRenewed } from '../events/catalogue/lease.ts';
-import { idOf, type Position } from '../events/event.ts';
-import { parsePosition } from '../events/sequence-position.ts';
+import { gatewayStarted, leaseEnded, leaseGranted, leaseRenewed } from '../events/catalogue/gateway.ts';
+import { idOf, type Position, parsePosition } from '../events/event.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 

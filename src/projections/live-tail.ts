@@ -8,8 +8,8 @@
  */
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { auditTime, buffer, connect, filter, interval, Observable, share, tap } from 'rxjs';
-import type { Position } from '../events/event.ts';
-import { type EventFilter, type EventLog, START } from '../events/log.ts';
+import { type Position, START } from '../events/event.ts';
+import type { EventFilter, EventLog } from '../events/log.ts';
 import { isCaughtUp } from './known-event.ts';
 import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';

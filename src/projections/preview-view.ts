@@ -10,7 +10,7 @@ import type { z } from 'zod';
 import { cacheHit } from '../events/catalogue/cache.ts';
 import type { usageRecorded } from '../events/catalogue/exchange.ts';
 import * as events from '../events/catalogue/exchange.ts';
-import { frameDelivered, guardrailApplied } from '../events/catalogue/guarded-exchange.ts';
+import { frameDelivered, guardrailApplied } from '../events/catalogue/guardrail.ts';
 import { idOf, managedKeyId, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { AnswerText } from './answer-text.ts';

@@ -1,6 +1,6 @@
 /** Prices of models that administrators set. */
 import { z } from 'zod';
-import { modelPricing, priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/price.ts';
+import { modelPricing, priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/budget.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 

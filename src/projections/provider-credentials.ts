@@ -1,6 +1,6 @@
 /** The providers that administrators created, for the admin API and the provider registry. */
 import { z } from 'zod';
-import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/credential.ts';
+import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/provider.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 

@@ -7,7 +7,7 @@ import {
   requestPartReceived,
   requestReceived,
 } from '../events/catalogue/exchange.ts';
-import { guardrailApplied } from '../events/catalogue/guarded-exchange.ts';
+import { guardrailApplied } from '../events/catalogue/guardrail.ts';
 import type { RecordedEvent, StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { isA } from './known-event.ts';

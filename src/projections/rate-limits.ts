@@ -1,6 +1,6 @@
 /** The rate limit rules. The counts of their windows are kept by the counting component. */
 import { z } from 'zod';
-import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../events/catalogue/rate-limit.ts';
+import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../events/catalogue/budget.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 

@@ -5,8 +5,7 @@
 import { z } from 'zod';
 import { responseDeleted, responseStored } from '../events/catalogue/response.ts';
 import { type Actor, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
-import type { EventLog } from '../events/log.ts';
-import { newestEvent } from '../events/newest-event.ts';
+import { type EventLog, newestEvent } from '../events/log.ts';
 import { parseExactly } from '../json/exact-json.ts';
 import { isA } from './known-event.ts';
 

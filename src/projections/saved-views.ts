@@ -1,6 +1,6 @@
 /** The read models that keep snapshots between two runs of the gateway. */
-import type { Position, RecordedEvent } from '../events/event.ts';
-import { type EventLog, START } from '../events/log.ts';
+import { type Position, type RecordedEvent, START } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
 import { adminJournal } from './admin-journal.ts';
 import { sharedSpendView } from './budget-reservations.ts';
 import { deferredUsageView } from './deferred-usage.ts';

@@ -3,7 +3,7 @@
 import type { SeenElsewhere } from '../events/embedded/inspect-segments.ts';
 import type { MissingPart } from '../events/embedded/log-errors.ts';
 import { ReadOnlyLog } from '../events/embedded/read-only-log.ts';
-import { formatPosition, parsePosition } from '../events/sequence-position.ts';
+import { formatPosition, parsePosition } from '../events/event.ts';
 import { eventWithPosition, logIdOf } from './snapshot-basis.ts';
 import { type BoundEvent, boundEvents, checksumOfEvent, viewsFile } from './view-store.ts';
 

@@ -3,8 +3,7 @@
  * and decoded once for all of them. After that each follows the log by itself.
  */
 import type { Position, RecordedEvent } from '../events/event.ts';
-import { CompiledFilter } from '../events/filter.ts';
-import type { EventFilter, EventLog } from '../events/log.ts';
+import { CompiledFilter, type EventFilter, type EventLog } from '../events/log.ts';
 
 export interface Member {
   /** Exclusive. */

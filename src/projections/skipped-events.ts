@@ -1,5 +1,5 @@
 /** Events that a projection cannot apply, and those that an operator skipped. */
-import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
+import { skippedStream, viewEventSkipped } from '../events/catalogue/gateway.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { isA, isCaughtUp } from './known-event.ts';

@@ -1,10 +1,9 @@
 /** What a snapshot was built from. One with another basis is not used, and the log is folded again. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { rebuildsStream, viewRebuildRequested } from '../events/catalogue/view.ts';
-import type { Position, RecordedEvent } from '../events/event.ts';
-import { type EventLog, START } from '../events/log.ts';
-import { positionBefore } from '../events/sequence-position.ts';
+import { rebuildsStream, viewRebuildRequested } from '../events/catalogue/gateway.ts';
+import { type Position, positionBefore, type RecordedEvent, START } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
 import { isA } from './known-event.ts';
 import { type BoundEvent, checksumOfEvent, type MovedSnapshot, type Snapshot, type ViewStore } from './view-store.ts';
 

@@ -1,6 +1,6 @@
 /** The administrators' rules by which request headers become labels. */
 import { z } from 'zod';
-import { taggingChanged } from '../events/catalogue/tagging.ts';
+import { taggingChanged } from '../events/catalogue/access.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 

@@ -2,10 +2,9 @@
  * Files and batches, each read from its own stream, like stored responses: its newest event names the provider. There
  * is no copy that could lag behind.
  */
-import { batchTracked, fileDeleted, fileTracked } from '../events/catalogue/files.ts';
+import { batchTracked, fileDeleted, fileTracked } from '../events/catalogue/response.ts';
 import { type Actor, streamName, type UserPath } from '../events/event.ts';
-import type { EventLog } from '../events/log.ts';
-import { newestEvent } from '../events/newest-event.ts';
+import { type EventLog, newestEvent } from '../events/log.ts';
 import { isA } from './known-event.ts';
 
 export interface TrackedObject {

@@ -1,5 +1,5 @@
 /** The policies of user paths. */
-import { userPolicyRemoved, userPolicySet } from '../events/catalogue/user.ts';
+import { userPolicyRemoved, userPolicySet } from '../events/catalogue/access.ts';
 import type { UserPath } from '../events/event.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';

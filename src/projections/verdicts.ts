@@ -1,6 +1,6 @@
 /** The runs of guardrails on one request, and their form in the audit log and in live logs. */
 import type { z } from 'zod';
-import { guardrailApplied } from '../events/catalogue/guarded-exchange.ts';
+import { guardrailApplied } from '../events/catalogue/guardrail.ts';
 import type { RecordedEvent } from '../events/event.ts';
 import { isA } from './known-event.ts';
 

@@ -1,6 +1,6 @@
 /** The virtual models that administrators created. */
 import type { z } from 'zod';
-import { virtualModelRemoved, virtualModelSaved } from '../events/catalogue/virtual-model.ts';
+import { virtualModelRemoved, virtualModelSaved } from '../events/catalogue/workflow.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 

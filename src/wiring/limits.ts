@@ -19,7 +19,7 @@ import {
   requestReceived,
   usageRecorded,
 } from '../events/catalogue/exchange.ts';
-import { leaseEnded, leaseGranted } from '../events/catalogue/lease.ts';
+import { leaseEnded, leaseGranted } from '../events/catalogue/gateway.ts';
 import { idOf } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';

@@ -4,7 +4,7 @@ import { type PurgeSelection, purgeCache, ResponseCache } from '../commands/exch
 import type { ReplayDependencies } from '../commands/exchange/record/replay-answer.ts';
 import type { Config } from '../config/config.ts';
 import type { EventContext, Position } from '../events/event.ts';
-import { wallClock } from '../events/wall-clock.ts';
+import { wallClock } from '../events/event-id.ts';
 import { cachedAnswersView, selected } from '../projections/cached-answers.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { GatewaySemanticCache } from './semantic-cache.ts';

@@ -7,7 +7,7 @@ import { ScannedVectors } from '../commands/semantic-cache/scanned-vectors.ts';
 import { Embedder, SemanticCache } from '../commands/semantic-cache/semantic-cache.ts';
 import type { VectorStore } from '../commands/semantic-cache/vector-store.ts';
 import type { SemanticCacheConfig } from '../config/semantic-cache-schema.ts';
-import { wallClock } from '../events/wall-clock.ts';
+import { wallClock } from '../events/event-id.ts';
 
 export type SemanticCacheFailure = 'embedding' | 'search' | 'store';
 

@@ -5,9 +5,8 @@ import { type LimitMemory, restoreLimits } from '../../src/commands/admission/re
 import type { RateLimitRule } from '../../src/commands/admission/sliding-window.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
-import type { NewEvent, Position } from '../../src/events/event.ts';
-import { START } from '../../src/events/log.ts';
-import { positionAtTime } from '../../src/events/position-at-time.ts';
+import { type NewEvent, type Position, START } from '../../src/events/event.ts';
+import { positionAtTime } from '../../src/events/log.ts';
 import { append, exchangeOf } from '../projections/exchange-history.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
 

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parsePosition } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
 import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
 import { startProjector } from '../../src/projections/analytics/projector.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';

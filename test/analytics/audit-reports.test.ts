@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { z } from 'zod';
 import { exchangeEnds } from '../../src/events/catalogue/exchange.ts';
-import { guardrailApplied, guardrailVerdicts } from '../../src/events/catalogue/guarded-exchange.ts';
+import { guardrailApplied, guardrailVerdicts } from '../../src/events/catalogue/guardrail.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog, ReadAllOptions } from '../../src/events/log.ts';
 import type { Answered } from '../support/answered.ts';

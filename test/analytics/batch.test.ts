@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
-import type { RecordedEvent } from '../../src/events/event.ts';
+import { parsePosition, type RecordedEvent } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
 import { BatchBuilder, type RowBatch } from '../../src/projections/analytics/batch.ts';
 import {
   type TableKey,

@@ -1,4 +1,6 @@
 /** Histories of exchanges with everything that analytics counts, written to a log: the same for the same seed. */
+
+import { keyCreated, keyDeactivated } from '../../src/events/catalogue/access.ts';
 import {
   attemptFailed,
   attemptStarted,
@@ -18,8 +20,7 @@ import {
   guardrailApplied,
   guardrailVerdicts,
   placeholdersAssigned,
-} from '../../src/events/catalogue/guarded-exchange.ts';
-import { keyCreated, keyDeactivated } from '../../src/events/catalogue/key.ts';
+} from '../../src/events/catalogue/guardrail.ts';
 import { type Actor, type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import type { EventLog, StreamWrite } from '../../src/events/log.ts';

@@ -9,11 +9,7 @@ import {
   usageRecalculated,
   usageRecorded,
 } from '../../src/events/catalogue/exchange.ts';
-import {
-  guardrailApplied,
-  guardrailVerdicts,
-  placeholdersAssigned,
-} from '../../src/events/catalogue/guarded-exchange.ts';
+import { guardrailApplied, guardrailVerdicts, placeholdersAssigned } from '../../src/events/catalogue/guardrail.ts';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 

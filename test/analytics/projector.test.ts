@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parsePosition } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
 import { type BatchStore, createBatchStore } from '../../src/projections/analytics/batch-store.ts';
 import { copyTables, NothingToKeep } from '../../src/projections/analytics/copy-tables.ts';
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { exchangeCompleted } from '../../src/events/catalogue/exchange.ts';
-import { placeholdersAssigned } from '../../src/events/catalogue/guarded-exchange.ts';
+import { placeholdersAssigned } from '../../src/events/catalogue/guardrail.ts';
 import type { NewEvent } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { requestInLog } from '../../src/projections/analytics/request-in-log.ts';

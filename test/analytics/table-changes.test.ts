@@ -1,8 +1,8 @@
 /** User paths in the tables, and in tables of earlier versions with other values. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parsePosition } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
 import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
 import { startProjector } from '../../src/projections/analytics/projector.ts';
 import { logIdOf } from '../../src/projections/snapshot-basis.ts';

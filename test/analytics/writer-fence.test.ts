@@ -1,7 +1,7 @@
 /** Gateways that write into one ClickHouse, one after another: what an earlier writer still sends is stored once or not at all. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parsePosition } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
 import { type BatchStore, createBatchStore } from '../../src/projections/analytics/batch-store.ts';
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
 import { NewerWriter } from '../../src/projections/analytics/writer-fence.ts';

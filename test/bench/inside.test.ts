@@ -44,7 +44,7 @@ describe('the areas of a profile', () => {
   const areaOf = (functionName: string, url: string) => areasOf(profile([functionName, url, 1]))[0]?.name;
 
   it.each([
-    ['encodeAppend', 'file:///g/src/events/embedded/encode-append.ts', 'log: encode and write'],
+    ['encodeAppend', 'file:///g/src/events/embedded/append-batch.ts', 'log: encode and write'],
     ['parseExactly', 'file:///g/src/json/exact-json.ts', 'JSON'],
     ['ask', 'file:///g/src/commands/exchange/exchange.ts', 'pipeline: exchange'],
     ['route', 'file:///g/src/commands/virtual-models/router.ts', 'commands: other'],

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, it } from 'vitest';
-import { replayStarted } from '../../src/events/catalogue/guardrail-replay.ts';
+import { replayStarted } from '../../src/events/catalogue/guardrail.ts';
 import { streamName } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { ask, temporaryFolder } from '../e2e/gateway-process.ts';

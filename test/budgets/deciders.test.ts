@@ -9,8 +9,15 @@ import {
   usdOf,
 } from '../../src/commands/budgets/budget.ts';
 import { type RateLimitCommand, rateLimitDecider, rateLimitStream } from '../../src/commands/rate-limits/rate-limit.ts';
-import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
-import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../src/events/catalogue/rate-limit.ts';
+import {
+  budgetRemoved,
+  budgetReset,
+  budgetSet,
+  budgetSettingsChanged,
+  rateLimitRemoved,
+  rateLimitReset,
+  rateLimitSet,
+} from '../../src/events/catalogue/budget.ts';
 import type { EventContext } from '../../src/events/event.ts';
 import { defaultAnchors } from '../../src/projections/budget-period.ts';
 import { specify } from '../support/decider-spec.ts';

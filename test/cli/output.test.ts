@@ -7,7 +7,7 @@ import { logCat } from '../../src/cli/log-cat.ts';
 import { logExport } from '../../src/cli/log-export.ts';
 import { logTail } from '../../src/cli/log-tail.ts';
 import { viewsStatus } from '../../src/cli/views-status.ts';
-import { skippedStream, viewEventSkipped } from '../../src/events/catalogue/view.ts';
+import { skippedStream, viewEventSkipped } from '../../src/events/catalogue/gateway.ts';
 import { type NewEvent, type StreamName, streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { type Screen, screen, typed } from './screen.ts';

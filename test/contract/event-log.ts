@@ -1,20 +1,31 @@
 /** The contract of every engine of the log, as a suite. An engine runs it with a function that makes an empty log. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { EventContext, NewEvent, Position, RecordedEvent, StreamName } from '../../src/events/event.ts';
-import { streamName } from '../../src/events/event.ts';
+import {
+  type EventContext,
+  formatPosition,
+  type NewEvent,
+  type Position,
+  parsePosition,
+  type RecordedEvent,
+  START,
+  type StreamName,
+  streamName,
+} from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { eventToJson } from '../../src/events/event-json.ts';
-import type {
-  CaughtUp,
-  EventLog,
-  ExpectedRevision,
-  LogCapabilities,
-  ReadStreamOptions,
-  StreamWrite,
+import {
+  type CaughtUp,
+  EventIdReused,
+  type EventLog,
+  EventTooLarge,
+  type ExpectedRevision,
+  type LogCapabilities,
+  LogUnavailable,
+  type ReadStreamOptions,
+  type StreamWrite,
+  WrongExpectedRevision,
 } from '../../src/events/log.ts';
-import { EventIdReused, EventTooLarge, LogUnavailable, START, WrongExpectedRevision } from '../../src/events/log.ts';
-import { formatPosition, parsePosition } from '../../src/events/sequence-position.ts';
 
 export interface LogUnderTest {
   readonly log: EventLog;

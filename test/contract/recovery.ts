@@ -1,7 +1,12 @@
 /** Waiting for what a log says of itself, without a clock. */
 import type { RecordedEvent } from '../../src/events/event.ts';
-import { type Appended, type EventLog, LogUnavailable, type StreamWrite } from '../../src/events/log.ts';
-import type { LogStatus } from '../../src/events/log-status.ts';
+import {
+  type Appended,
+  type EventLog,
+  type LogStatus,
+  LogUnavailable,
+  type StreamWrite,
+} from '../../src/events/log.ts';
 
 /** Resolves when the log has the position. */
 export async function hasPosition(log: EventLog, position: string): Promise<void> {

@@ -1,12 +1,11 @@
 /** The contract of engines on which several gateways share one log, as a suite beside `eventLogContract`. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type RecordedEvent, type StreamName, streamName } from '../../src/events/event.ts';
+import { type RecordedEvent, START, type StreamName, streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import {
   EventIdReused,
   type EventLog,
   LogUnavailable,
-  START,
   type StreamWrite,
   WrongExpectedRevision,
 } from '../../src/events/log.ts';

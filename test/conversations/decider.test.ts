@@ -10,7 +10,7 @@ import {
   conversationDeleted,
   conversationItemDeleted,
   conversationMetadataUpdated,
-} from '../../src/events/catalogue/conversation.ts';
+} from '../../src/events/catalogue/response.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { added, at, command, context, created, decided, id, message, stateAfter } from './events.ts';
 

@@ -9,7 +9,7 @@ import {
 import { Refusal } from '../../src/commands/refusal.ts';
 import type { StoredItem } from '../../src/commands/responses/input-items.ts';
 import { everything, type Sight } from '../../src/commands/visibility.ts';
-import { conversationCreated } from '../../src/events/catalogue/conversation.ts';
+import { conversationCreated } from '../../src/events/catalogue/response.ts';
 import type { EventContext, NewEvent, UserPath } from '../../src/events/event.ts';
 
 export const id = `conv_${'0'.repeat(32)}`;

@@ -1,8 +1,8 @@
 /** Single requests around a fault of what stores the log: their answers, and whether the answered ones are recorded. */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { formatPosition } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
-import { formatPosition } from '../../src/events/sequence-position.ts';
 import { ask, type ServedGateway } from '../e2e/gateway-process.ts';
 import type { Violation } from './evidence.ts';
 

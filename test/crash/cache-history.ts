@@ -1,8 +1,7 @@
 /** What the log and the clients know of cached answers, over all rounds: it outlives the exchanges that were checked. */
 import type { z } from 'zod';
 import { answerCached, cachePurged } from '../../src/events/catalogue/cache.ts';
-import { idOf, type RecordedEvent } from '../../src/events/event.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
+import { idOf, parsePosition, type RecordedEvent } from '../../src/events/event.ts';
 
 export interface StoredAnswer extends z.infer<typeof answerCached.data> {
   readonly position: number;

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { cacheHit } from '../../src/events/catalogue/cache.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
+import { parsePosition } from '../../src/events/event.ts';
 import { isObject } from '../../src/json/is-object.ts';
 import { isSelected, type StoredAnswer } from './cache-history.ts';
 import { endsOf } from './check-exchanges.ts';

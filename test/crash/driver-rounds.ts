@@ -5,7 +5,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PreparedAppend } from '../../src/events/embedded/prepared-append.ts';
+import { PreparedAppend } from '../../src/events/embedded/append-batch.ts';
 import { streamName } from '../../src/events/event.ts';
 import { frameAppend } from '../../src/events/replicated/append-frame.ts';
 import {

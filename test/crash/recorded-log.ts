@@ -1,8 +1,6 @@
 /** The log, folded for the checks. Grows round by round: only new events are read. */
 import { createHash } from 'node:crypto';
-import { categoryOf, idOf, type Position, type RecordedEvent } from '../../src/events/event.ts';
-import { START } from '../../src/events/log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
+import { categoryOf, idOf, type Position, parsePosition, type RecordedEvent, START } from '../../src/events/event.ts';
 import { CacheHistory } from './cache-history.ts';
 import type { Violation } from './evidence.ts';
 import { GatewayHistory } from './several/gateway-history.ts';

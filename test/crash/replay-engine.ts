@@ -62,7 +62,7 @@ function isMet(expected: ExpectedRevision, actual: bigint | undefined): boolean 
   return expected === 'noStream' ? actual === undefined : actual === expected;
 }
 
-/** By the layout of `embedded/record-layout.ts`. */
+/** By the layout of `embedded/event-record.ts`. */
 function idsIn(records: Buffer): string[] {
   const ids: string[] = [];
   for (let at = 0; at < records.length; at += records.readUInt32LE(at)) {

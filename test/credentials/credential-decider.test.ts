@@ -6,7 +6,7 @@ import {
   credentialDecider,
   KEPT,
 } from '../../src/commands/credentials/credential.ts';
-import { providerCredentialRemoved, providerCredentialSaved } from '../../src/events/catalogue/credential.ts';
+import { providerCredentialRemoved, providerCredentialSaved } from '../../src/events/catalogue/provider.ts';
 import { specify } from '../support/decider-spec.ts';
 
 const context = { actor: 'master' } as const;

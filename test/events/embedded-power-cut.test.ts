@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
-import { streamName } from '../../src/events/event.ts';
-import { LogUnavailable, START } from '../../src/events/log.ts';
+import { START, streamName } from '../../src/events/event.ts';
+import { LogUnavailable } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
 import { countOf, newSeed } from '../support/seed.ts';
 import { readAll, readThings, temporaryDirectory, thing, upTo } from './log-files.ts';

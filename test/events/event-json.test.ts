@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { eventToCloudEvent } from '../../src/events/cloud-event.ts';
-import type { Position, RecordedEvent, UserPath } from '../../src/events/event.ts';
-import { streamName } from '../../src/events/event.ts';
-import { eventToJson, isoTime } from '../../src/events/event-json.ts';
+import { type Position, type RecordedEvent, streamName, type UserPath } from '../../src/events/event.ts';
+import { eventToCloudEvent, eventToJson, isoTime } from '../../src/events/event-json.ts';
 
 const plain: RecordedEvent = {
   id: 'id',

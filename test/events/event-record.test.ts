@@ -1,11 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { contextText, RecordReader, recordBound, writeRecord } from '../../src/events/embedded/event-record.ts';
-import { decodeFramePlaces, encodeFramePlaces } from '../../src/events/embedded/frame-places.ts';
-import { recordEnd, recordIsOf, recordIsSound, recordStream } from '../../src/events/embedded/record-layout.ts';
+import {
+  contextText,
+  RecordReader,
+  recordBound,
+  recordEnd,
+  recordIsOf,
+  recordIsSound,
+  recordStream,
+  writeRecord,
+} from '../../src/events/embedded/event-record.ts';
+import { decodeFramePlaces, encodeFramePlaces } from '../../src/events/embedded/frame.ts';
 import type { EventContext, NewEvent, StreamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
-import { CompiledFilter } from '../../src/events/filter.ts';
+import { CompiledFilter } from '../../src/events/log.ts';
 
 const text = fc.oneof(fc.string(), fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' }));
 const wellFormed = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme-ascii' }));

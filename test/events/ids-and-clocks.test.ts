@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { mintEventId } from '../../src/events/event-id.ts';
-import { formatPosition, InvalidPosition, parsePosition } from '../../src/events/sequence-position.ts';
-import { wallClock } from '../../src/events/wall-clock.ts';
+import { formatPosition, InvalidPosition, parsePosition } from '../../src/events/event.ts';
+import { mintEventId, wallClock } from '../../src/events/event-id.ts';
 
 describe('event ids', () => {
   it('are version 7 UUIDs that carry their time', () => {

@@ -6,7 +6,7 @@ import { backupLog } from '../../src/events/embedded/backup/backup-log.ts';
 import { restoreLog } from '../../src/events/embedded/backup/restore-log.ts';
 import { checkLog } from '../../src/events/embedded/check-log.ts';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
-import { parsePosition } from '../../src/events/sequence-position.ts';
+import { parsePosition } from '../../src/events/event.ts';
 import { changeFact, eventsIn, flip, logOf, manifestsOf, small } from './backups.ts';
 import { faultyDisk } from './faulty-disk.ts';
 import { appendThings, fileOf, filesOf, openTestLog, readAll, temporaryDirectory, until } from './log-files.ts';

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
 import { attemptStarted, requestReceived } from '../../src/events/catalogue/exchange.ts';
+import { START } from '../../src/events/event.ts';
 import type { EventLog, StreamWrite } from '../../src/events/log.ts';
-import { START } from '../../src/events/log.ts';
 
 it('the recorded second of the request is that of its answer, whenever the log appends it', async () => {
   const taken: StreamWrite[] = [];

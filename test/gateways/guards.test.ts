@@ -10,7 +10,7 @@ import { refusals } from '../../src/commands/refusal.ts';
 import { VirtualModelChanges } from '../../src/commands/virtual-models/decider.ts';
 import { VirtualModelDirectory } from '../../src/commands/virtual-models/directory.ts';
 import { MAX_DEPTH } from '../../src/commands/virtual-models/virtual-model.ts';
-import { virtualModelRemoved } from '../../src/events/catalogue/virtual-model.ts';
+import { virtualModelRemoved } from '../../src/events/catalogue/workflow.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { keysView } from '../../src/projections/keys.ts';

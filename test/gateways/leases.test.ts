@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fence, FencedLog } from '../../src/commands/gateways/fenced-log.ts';
 import { type KnownLease, Lease, LeaseLost } from '../../src/commands/gateways/lease.ts';
 import { LeaseKeeper, type LeaseKeeperOptions } from '../../src/commands/gateways/lease-keeper.ts';
-import { leaseEnded } from '../../src/events/catalogue/lease.ts';
+import { leaseEnded } from '../../src/events/catalogue/gateway.ts';
 import { idOf, type NewEvent, type Position, type StreamName } from '../../src/events/event.ts';
 import {
   type Appended,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { placeInLine } from '../../src/commands/gateways/lease-keeper.ts';
-import { formatPosition } from '../../src/events/sequence-position.ts';
+import { formatPosition } from '../../src/events/event.ts';
 
 const alive = Array.from({ length: 10 }, (_, index) => `gateway ${index}`);
 const grantedAt = (position: number) => ({ grantedAt: formatPosition(position) });

@@ -1,6 +1,6 @@
 /** Steps for tests of administration and its history: keys, policies, and later reads. */
 import { expect } from 'vitest';
-import { wallClock } from '../../src/events/wall-clock.ts';
+import { wallClock } from '../../src/events/event-id.ts';
 import type { Answered } from '../support/answered.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { errorOf, json } from '../support/with-gateway.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { viewEventSkipped, viewRebuildRequested } from '../../src/events/catalogue/view.ts';
+import { viewEventSkipped, viewRebuildRequested } from '../../src/events/catalogue/gateway.ts';
 import { errorOf, json, withGateway } from '../support/with-gateway.ts';
 
 /** Analytics that cannot process the event at position 2. */

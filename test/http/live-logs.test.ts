@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createReadAudit } from '../../src/commands/audit/audit-reads.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { everything } from '../../src/commands/visibility.ts';
-import { placeholdersAssigned } from '../../src/events/catalogue/guarded-exchange.ts';
+import { placeholdersAssigned } from '../../src/events/catalogue/guardrail.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { createLiveLogs, type LiveLogs, type LiveLogsOptions } from '../../src/http/admin/live-logs.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { priceStream } from '../../src/commands/pricing/model-pricing.ts';
-import { priceOverrideSet } from '../../src/events/catalogue/price.ts';
+import { priceOverrideSet } from '../../src/events/catalogue/budget.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { exchangeOf as exchangeEvents } from '../projections/exchange-history.ts';
 import type { Answered } from '../support/answered.ts';

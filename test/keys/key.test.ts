@@ -12,7 +12,7 @@ import {
   keyRenamed,
   keyRotated,
   keyUserPathHeaderChanged,
-} from '../../src/events/catalogue/key.ts';
+} from '../../src/events/catalogue/access.ts';
 import type { EventContext, UserPath } from '../../src/events/event.ts';
 import { specify } from '../support/decider-spec.ts';
 

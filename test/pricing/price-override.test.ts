@@ -8,9 +8,9 @@ import {
   pricingSchema,
 } from '../../src/commands/pricing/model-pricing.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
+import { priceOverrideRemoved, priceOverrideSet } from '../../src/events/catalogue/budget.ts';
 import { upcast } from '../../src/events/catalogue/catalogue.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
-import { priceOverrideRemoved, priceOverrideSet } from '../../src/events/catalogue/price.ts';
 import { type EventContext, type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { priceOverridesView } from '../../src/projections/price-overrides.ts';
 import { fold } from '../../src/projections/projection.ts';

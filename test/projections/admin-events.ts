@@ -1,8 +1,5 @@
 /** Random histories of administrators' changes, with requests between them. */
 import fc from 'fast-check';
-import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
-import { providerCredentialRemoved, providerCredentialSaved } from '../../src/events/catalogue/credential.ts';
-import { guardrailRemoved, guardrailSaved } from '../../src/events/catalogue/guardrail.ts';
 import {
   keyAllowedModelsChanged,
   keyCreated,
@@ -13,14 +10,35 @@ import {
   keyReactivated,
   keyRenamed,
   keyRotated,
-} from '../../src/events/catalogue/key.ts';
-import { priceOverrideRemoved, priceOverrideSet } from '../../src/events/catalogue/price.ts';
-import { providerCircuitChanged, providerConfigured, providerRemoved } from '../../src/events/catalogue/provider.ts';
-import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../src/events/catalogue/rate-limit.ts';
-import { taggingChanged } from '../../src/events/catalogue/tagging.ts';
-import { userPolicyRemoved, userPolicySet } from '../../src/events/catalogue/user.ts';
-import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/virtual-model.ts';
-import { workflowCreated, workflowDeactivated } from '../../src/events/catalogue/workflow.ts';
+  taggingChanged,
+  userPolicyRemoved,
+  userPolicySet,
+} from '../../src/events/catalogue/access.ts';
+import {
+  budgetRemoved,
+  budgetReset,
+  budgetSet,
+  budgetSettingsChanged,
+  priceOverrideRemoved,
+  priceOverrideSet,
+  rateLimitRemoved,
+  rateLimitReset,
+  rateLimitSet,
+} from '../../src/events/catalogue/budget.ts';
+import { guardrailRemoved, guardrailSaved } from '../../src/events/catalogue/guardrail.ts';
+import {
+  providerCircuitChanged,
+  providerConfigured,
+  providerCredentialRemoved,
+  providerCredentialSaved,
+  providerRemoved,
+} from '../../src/events/catalogue/provider.ts';
+import {
+  virtualModelRemoved,
+  virtualModelSaved,
+  workflowCreated,
+  workflowDeactivated,
+} from '../../src/events/catalogue/workflow.ts';
 import {
   type EventContext,
   type NewEvent,

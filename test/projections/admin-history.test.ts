@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { auditRead } from '../../src/events/catalogue/audit.ts';
+import { auditRead, keyDeactivated, keyLabelsChanged } from '../../src/events/catalogue/access.ts';
 import { budgetReset, budgetSet } from '../../src/events/catalogue/budget.ts';
-import { keyDeactivated, keyLabelsChanged } from '../../src/events/catalogue/key.ts';
 import { providerModelsListed } from '../../src/events/catalogue/provider.ts';
 import { type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { changedPartOf } from '../../src/projections/admin-history.ts';

@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { catalogue } from '../../src/events/catalogue/catalogue.ts';
-import type { Position, RecordedEvent } from '../../src/events/event.ts';
-import { START } from '../../src/events/log.ts';
-import { formatPosition } from '../../src/events/sequence-position.ts';
+import { formatPosition, type Position, type RecordedEvent, START } from '../../src/events/event.ts';
 import {
   type AdminJournal,
   adminJournal,

@@ -1,8 +1,7 @@
 /** The index of the response cache: the order of the log decides between an answer and a purge at the same time. */
 import { describe, expect, it } from 'vitest';
 import { answerCached, cachePurged } from '../../src/events/catalogue/cache.ts';
-import { type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
-import { formatPosition } from '../../src/events/sequence-position.ts';
+import { formatPosition, type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { cachedAnswersView } from '../../src/projections/cached-answers.ts';
 
 const context = { actor: 'master' as const };

@@ -13,11 +13,7 @@ import {
   requestRefused,
   usageRecorded,
 } from '../../src/events/catalogue/exchange.ts';
-import {
-  frameDelivered,
-  guardrailApplied,
-  type guardrailVerdicts,
-} from '../../src/events/catalogue/guarded-exchange.ts';
+import { frameDelivered, guardrailApplied, type guardrailVerdicts } from '../../src/events/catalogue/guardrail.ts';
 import { type Actor, type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import type { Appended, EventLog } from '../../src/events/log.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { providerCredentialRemoved } from '../../src/events/catalogue/credential.ts';
-import { type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
-import { type EventLog, START } from '../../src/events/log.ts';
+import { providerCredentialRemoved } from '../../src/events/catalogue/provider.ts';
+import { type Position, type RecordedEvent, START, streamName } from '../../src/events/event.ts';
+import type { EventLog } from '../../src/events/log.ts';
 import { type AdminJournal, adminJournal } from '../../src/projections/admin-journal.ts';
 import { budgetsView } from '../../src/projections/budgets.ts';
 import { foldAsOf } from '../../src/projections/fold-as-of.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { leaseEnded, leaseGranted } from '../../src/events/catalogue/lease.ts';
+import { leaseEnded, leaseGranted } from '../../src/events/catalogue/gateway.ts';
 import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../src/events/event.ts';
 import { type InFlight, inFlight, openExchanges } from '../../src/projections/in-flight.ts';
 import { fold } from '../../src/projections/projection.ts';

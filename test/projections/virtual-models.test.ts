@@ -1,9 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { VirtualModelDirectory } from '../../src/commands/virtual-models/directory.ts';
-import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/virtual-model.ts';
-import { type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
-import { formatPosition } from '../../src/events/sequence-position.ts';
+import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/workflow.ts';
+import { formatPosition, type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { type VirtualModelsState, virtualModelsView } from '../../src/projections/virtual-models.ts';
 import { policy, redirect } from '../virtual-models/virtual-model-fixtures.ts';

@@ -5,10 +5,10 @@
 import { createHash } from 'node:crypto';
 import { sentence } from '../../infra/simulated-provider/words.ts';
 import { KEY_PREFIX } from '../../src/commands/access/key-directory.ts';
+import { keyCreated } from '../../src/events/catalogue/access.ts';
 import { cacheHit } from '../../src/events/catalogue/cache.ts';
 import * as catalogue from '../../src/events/catalogue/exchange.ts';
-import { guardrailApplied } from '../../src/events/catalogue/guarded-exchange.ts';
-import { keyCreated } from '../../src/events/catalogue/key.ts';
+import { guardrailApplied } from '../../src/events/catalogue/guardrail.ts';
 import { responseStored } from '../../src/events/catalogue/response.ts';
 import { type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';

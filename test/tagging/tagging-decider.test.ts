@@ -1,6 +1,6 @@
 import { describe, test } from 'vitest';
 import { type SetTagging, type TaggingRule, taggingDecider } from '../../src/commands/tagging/tagging.ts';
-import { taggingChanged } from '../../src/events/catalogue/tagging.ts';
+import { taggingChanged } from '../../src/events/catalogue/access.ts';
 import { specify } from '../support/decider-spec.ts';
 
 const context = { actor: 'master' } as const;

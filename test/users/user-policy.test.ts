@@ -6,7 +6,7 @@ import {
   userLists,
   userPolicyDecider,
 } from '../../src/commands/users/user-policy.ts';
-import { userPolicyRemoved, userPolicySet } from '../../src/events/catalogue/user.ts';
+import { userPolicyRemoved, userPolicySet } from '../../src/events/catalogue/access.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { specify } from '../support/decider-spec.ts';
 

@@ -5,7 +5,7 @@ import {
   virtualModelDecider,
 } from '../../src/commands/virtual-models/decider.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
-import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/virtual-model.ts';
+import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/workflow.ts';
 import { specify } from '../support/decider-spec.ts';
 import { around, policy, redirect } from './virtual-model-fixtures.ts';
 

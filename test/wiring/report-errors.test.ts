@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { LogUnavailable } from '../../src/events/log.ts';
-import type { LogStatus } from '../../src/events/log-status.ts';
+import { type LogStatus, LogUnavailable } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { errorReporter } from '../../src/wiring/log/report-errors.ts';
 

@@ -18,7 +18,7 @@ import { WorkflowChanges } from '../../src/commands/workflows/changes.ts';
 import { WorkflowDirectory, workflowUses } from '../../src/commands/workflows/directory.ts';
 import type { WorkflowDraft, WorkflowFeatures, WorkflowStep } from '../../src/commands/workflows/workflow.ts';
 import { type PayloadInput, type WorkflowInput, workflowDraft } from '../../src/commands/workflows/workflow-input.ts';
-import { guardAdvanced } from '../../src/events/catalogue/guard.ts';
+import { guardAdvanced } from '../../src/events/catalogue/gateway.ts';
 import type { RecordedEvent, UserPath } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import type { EventLog } from '../../src/events/log.ts';

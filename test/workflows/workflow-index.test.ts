@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { WorkflowIndex } from '../../src/commands/workflows/directory.ts';
 import { scopeDisplay, scopeKey, scopeType, type WorkflowScope } from '../../src/commands/workflows/workflow.ts';
-import { pathsAbove } from '../../src/events/user-path.ts';
+import { pathsAbove } from '../../src/events/event.ts';
 
 const index = (...scopes: readonly WorkflowScope[]) =>
   new WorkflowIndex(scopes.map((scope) => [scope, scopeDisplay(scope)] as const));

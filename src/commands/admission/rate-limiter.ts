@@ -4,7 +4,7 @@
  * in memory; `requests-elsewhere.ts` keeps it over a restart.
  */
 import { LRUCache } from 'lru-cache';
-import { pathsAbove } from '../../events/user-path.ts';
+import { pathsAbove } from '../../events/event.ts';
 import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import { rateLimitPeriodLabel } from '../period.ts';

@@ -4,10 +4,9 @@
  * requests and tokens are added. Without saved counts, the log is read from the beginning of the longest window.
  */
 import { attemptStarted, exchangeEnds, requestRefused, usageRecorded } from '../../events/catalogue/exchange.ts';
-import { leaseEnded, leaseGranted } from '../../events/catalogue/lease.ts';
+import { leaseEnded, leaseGranted } from '../../events/catalogue/gateway.ts';
 import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
-import type { EventLog } from '../../events/log.ts';
-import { positionAtTime } from '../../events/position-at-time.ts';
+import { type EventLog, positionAtTime } from '../../events/log.ts';
 import { countedTokens } from '../model-request/usage.ts';
 import type { RateLimiter, RateLimitRules, RequestGauges } from './rate-limiter.ts';
 import type { SavedGauge } from './sliding-window.ts';

@@ -1,6 +1,6 @@
 /** Reads of recorded bodies by administrators are events themselves, recorded before the body is returned. */
 import type { z } from 'zod';
-import { auditRead } from '../../events/catalogue/audit.ts';
+import { auditRead } from '../../events/catalogue/access.ts';
 import { type EventContext, idOf, type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
 import type { Caller } from '../model-request/model-request.ts';

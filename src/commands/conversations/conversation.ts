@@ -7,7 +7,7 @@ import {
   conversationItemsAdded,
   conversationMetadataUpdated,
   conversationPlaceholdersAssigned,
-} from '../../events/catalogue/conversation.ts';
+} from '../../events/catalogue/response.ts';
 import { type EventContext, type NewEvent, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';

@@ -1,7 +1,7 @@
 /** The operations of clients on conversations. Each is one command or one query. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { conversationItemsAdded } from '../../events/catalogue/conversation.ts';
+import { conversationItemsAdded } from '../../events/catalogue/response.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';

@@ -2,7 +2,7 @@
 
 import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync } from 'node:crypto';
 import type { z } from 'zod';
-import { providerCredentialRemoved, providerCredentialSaved } from '../../events/catalogue/credential.ts';
+import { providerCredentialRemoved, providerCredentialSaved } from '../../events/catalogue/provider.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { Refusal, refusals } from '../refusal.ts';

@@ -3,9 +3,10 @@
  * effects are visible outside the gateway. And the resources that an exchange holds until its end.
  */
 import * as exchange from '../../events/catalogue/exchange.ts';
-import { frameDelivered, guardrailApplied, placeholdersAssigned } from '../../events/catalogue/guarded-exchange.ts';
-import { pluginApplied } from '../../events/catalogue/plugin.ts';
+import { pluginApplied } from '../../events/catalogue/gateway.ts';
+import { frameDelivered, guardrailApplied, placeholdersAssigned } from '../../events/catalogue/guardrail.ts';
 import { type Actor, type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
+import { wallClock } from '../../events/event-id.ts';
 import {
   type Appended,
   type AppendStage,
@@ -13,7 +14,6 @@ import {
   type StreamWrite,
   WrongExpectedRevision,
 } from '../../events/log.ts';
-import { wallClock } from '../../events/wall-clock.ts';
 import type { Owner } from '../visibility.ts';
 
 const NOTHING: Promise<undefined> = Promise.resolve(undefined);

@@ -3,7 +3,7 @@
  * no more of plugins.
  */
 import type { z } from 'zod';
-import type { pluginApplied } from '../../events/catalogue/plugin.ts';
+import type { pluginApplied } from '../../events/catalogue/gateway.ts';
 import type { ParsedRequest } from '../model-request/model-request.ts';
 
 interface PluginRequest {

@@ -1,5 +1,5 @@
 /** The operations on a batch of messages, whichever API its provider has: retrieve, cancel, delete, read results. */
-import { batchDeleted } from '../../events/catalogue/files.ts';
+import { batchDeleted } from '../../events/catalogue/response.ts';
 import { streamName } from '../../events/event.ts';
 import { WrongExpectedRevision } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';

@@ -1,5 +1,5 @@
 /** The operations on a file or a batch at a provider: retrieve, delete, cancel. */
-import { fileDeleted } from '../../events/catalogue/files.ts';
+import { fileDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
 import { jsonProblem, unbounded } from '../../json/body-scan.ts';

@@ -10,14 +10,14 @@ import {
   type CaughtUp,
   type EventLog,
   type LogCapabilities,
+  type LogStatus,
   LogUnavailable,
+  newestEvent,
   type ReadAllOptions,
   type ReadStreamOptions,
   type StreamWrite,
   type SubscribeOptions,
 } from '../../events/log.ts';
-import type { LogStatus } from '../../events/log-status.ts';
-import { newestEvent } from '../../events/newest-event.ts';
 import type { Lease } from './lease.ts';
 
 /** The categories of streams whose events change what every gateway does. `test/commands/gateways` has the others. */

@@ -4,10 +4,9 @@
  * was not released or taken since. Work outside of the log gets an epoch, the position of the taking: it grows from holder to holder.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { jobReleased, jobTaken } from '../../events/catalogue/job.ts';
+import { jobReleased, jobTaken } from '../../events/catalogue/gateway.ts';
 import { type EventContext, type Position, type StreamName, streamName } from '../../events/event.ts';
-import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
-import { logWith } from '../../events/log-with.ts';
+import { type EventLog, LogUnavailable, logWith, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { type KnownLeases, LeaseLost, leaseStream } from './lease.ts';
 
 /** `analytics`: the writer into a ClickHouse server. */

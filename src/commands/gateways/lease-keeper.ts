@@ -4,10 +4,9 @@
  */
 
 import type { z } from 'zod';
-import { leaseEnded } from '../../events/catalogue/lease.ts';
-import type { Position, RecordedEvent } from '../../events/event.ts';
-import { LogUnavailable, START, WrongExpectedRevision } from '../../events/log.ts';
-import { parsePosition } from '../../events/sequence-position.ts';
+import { leaseEnded } from '../../events/catalogue/gateway.ts';
+import { type Position, parsePosition, type RecordedEvent, START } from '../../events/event.ts';
+import { LogUnavailable, WrongExpectedRevision } from '../../events/log.ts';
 import { type KnownLease, type KnownLeases, type Lease, LeaseLost } from './lease.ts';
 
 export interface LeaseKeeperOptions {

@@ -7,14 +7,13 @@
  * when they read it, which is later. It believes the faster one of its two clocks: one stands while its machine is suspended,
  * the other may be set back.
  */
-import { leaseEnded, leaseGranted, leaseRenewed } from '../../events/catalogue/lease.ts';
-import { type EventContext, type Position, type StreamName, streamName } from '../../events/event.ts';
+import { leaseEnded, leaseGranted, leaseRenewed } from '../../events/catalogue/gateway.ts';
+import { type EventContext, type Position, START, type StreamName, streamName } from '../../events/event.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import {
   type Appended,
   type EventLog,
   LogUnavailable,
-  START,
   type StreamWrite,
   WrongExpectedRevision,
 } from '../../events/log.ts';

@@ -1,5 +1,5 @@
 /** Commands and events of a managed key. Pure. */
-import * as events from '../../events/catalogue/key.ts';
+import * as events from '../../events/catalogue/access.ts';
 import {
   type EventContext,
   type NewEvent,

@@ -1,7 +1,7 @@
 /** A price as an administrator or the configuration writes it: rates in US dollars, by name. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { type modelPricing, priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/price.ts';
+import { type modelPricing, priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/budget.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { ConfiguredModel } from '../../providers/provider.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';

@@ -1,7 +1,6 @@
 /** The recorded facts of files and batches at providers: their provider and their owner. */
-import { batchTracked, fileTracked } from '../../events/catalogue/files.ts';
-import type { EventContext } from '../../events/event.ts';
-import { streamName } from '../../events/event.ts';
+import { batchTracked, fileTracked } from '../../events/catalogue/response.ts';
+import { type EventContext, streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
 import type { Family, Provider } from '../../providers/provider.ts';
 import { speaksMessages } from '../exchange/dialects/messages/messages-dialect.ts';

@@ -1,5 +1,5 @@
 /** Commands and events of the rate limits of one subject: stream `rate-limit-<scope>:<subject>`. */
-import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../events/catalogue/rate-limit.ts';
+import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../events/catalogue/budget.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';

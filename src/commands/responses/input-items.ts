@@ -1,6 +1,6 @@
 /** The input of a response as it is stored and listed: OpenAI's item form, each item with an id. */
 import { createHash } from 'node:crypto';
-import { itemStored } from '../../events/catalogue/item.ts';
+import { itemStored } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';

@@ -1,10 +1,9 @@
 /** Vectors on a server, whose failures are misses: no request fails or waits for long because of it. */
 
 import type { z } from 'zod';
-import { vectorStored } from '../../events/catalogue/semantic-cache.ts';
+import { vectorStored } from '../../events/catalogue/cache.ts';
 import type { Position } from '../../events/event.ts';
-import type { EventLog } from '../../events/log.ts';
-import { positionAtTime } from '../../events/position-at-time.ts';
+import { type EventLog, positionAtTime } from '../../events/log.ts';
 import { CircuitBreaker } from '../exchange/attempts/circuit-breaker.ts';
 import {
   type MaybeLater,

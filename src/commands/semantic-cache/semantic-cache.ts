@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { vectorStored } from '../../events/catalogue/semantic-cache.ts';
+import { vectorStored } from '../../events/catalogue/cache.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
 import { isObject } from '../../json/is-object.ts';
 import { type EmbeddingCall, EmbeddingCallFailed } from '../auxiliary-calls/auxiliary-calls.ts';

@@ -1,5 +1,5 @@
 /** The request headers that administrators convert to labels. Pure. */
-import { taggingChanged } from '../../events/catalogue/tagging.ts';
+import { taggingChanged } from '../../events/catalogue/access.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { isCredentialHeader } from '../header-names.ts';

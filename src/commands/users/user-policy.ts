@@ -1,5 +1,5 @@
 /** Commands and events of the policy of a user path. Pure. */
-import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/user.ts';
+import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/access.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';
 import { type CurrentUserLists, type EffectiveModels, pathAndAbove, type UserLists } from '../access/authorizer.ts';

@@ -1,8 +1,12 @@
 /** Decisions of administrators about read models of a running gateway. Each is an event with its actor. */
-import { rebuildsStream, skippedStream, viewEventSkipped, viewRebuildRequested } from '../../events/catalogue/view.ts';
-import type { EventContext, Position } from '../../events/event.ts';
+import {
+  rebuildsStream,
+  skippedStream,
+  viewEventSkipped,
+  viewRebuildRequested,
+} from '../../events/catalogue/gateway.ts';
+import { type EventContext, type Position, positionBefore } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { positionBefore } from '../../events/sequence-position.ts';
 import { refusals } from '../refusal.ts';
 
 export interface ChangeableView {

@@ -1,5 +1,5 @@
 /** Commands and events of a virtual model. Pure: facts about the other virtual models come with the command. */
-import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/virtual-model.ts';
+import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/workflow.ts';
 import { type EventContext, type NewEvent, type Position, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type DecidedEvent, type Decider, executeCommand, Guard, type HandleOptions } from '../handle-command.ts';

@@ -1,5 +1,5 @@
 /** Converts a virtual model from a request or the configuration to its stored form. Pure. */
-import { strategies } from '../../events/catalogue/virtual-model.ts';
+import { strategies } from '../../events/catalogue/workflow.ts';
 import type { UserPath } from '../../events/event.ts';
 import { canonicalSelector } from '../access/selector.ts';
 import { Refusal, refusals } from '../refusal.ts';

@@ -4,7 +4,7 @@
  */
 
 import { z } from 'zod';
-import { strategies } from '../../events/catalogue/virtual-model.ts';
+import { strategies } from '../../events/catalogue/workflow.ts';
 import type { UserPath } from '../../events/event.ts';
 
 export { strategies };

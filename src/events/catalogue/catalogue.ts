@@ -1,66 +1,26 @@
 /** All event types. `docs/events.md` is generated from this list (`npm run docs:events`). */
 import type { RecordedEvent } from '../event.ts';
 import * as access from './access.ts';
-import * as audit from './audit.ts';
 import * as budget from './budget.ts';
 import * as cache from './cache.ts';
-import * as conversation from './conversation.ts';
-import * as credential from './credential.ts';
 import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
-import * as files from './files.ts';
 import * as gateway from './gateway.ts';
-import * as guard from './guard.ts';
-import * as guardedExchange from './guarded-exchange.ts';
 import * as guardrail from './guardrail.ts';
-import * as guardrailReplay from './guardrail-replay.ts';
-import * as idempotency from './idempotency.ts';
-import * as item from './item.ts';
-import * as job from './job.ts';
-import * as key from './key.ts';
-import * as lease from './lease.ts';
-import * as plugin from './plugin.ts';
-import * as price from './price.ts';
 import * as provider from './provider.ts';
-import * as rateLimit from './rate-limit.ts';
 import * as response from './response.ts';
-import * as semanticCache from './semantic-cache.ts';
-import * as tagging from './tagging.ts';
-import * as user from './user.ts';
-import * as view from './view.ts';
-import * as virtualModel from './virtual-model.ts';
 import * as workflow from './workflow.ts';
 
 export const families = {
-  key,
-  user,
-  'virtual-model': virtualModel,
+  access,
   workflow,
   guardrail,
-  'guardrail-replay': guardrailReplay,
-  plugin,
-  access,
-  price,
   budget,
-  'rate-limit': rateLimit,
-  audit,
   exchange,
-  'guarded-exchange': guardedExchange,
   cache,
-  'semantic-cache': semanticCache,
   response,
-  conversation,
-  item,
-  idempotency,
   provider,
-  credential,
-  tagging,
-  files,
   gateway,
-  lease,
-  guard,
-  job,
-  view,
 } as const;
 
 const definitions = new Map<string, EventDefinition>();

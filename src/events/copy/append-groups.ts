@@ -1,6 +1,6 @@
 /** Puts stored records together to appends that expect the revisions that the records have. */
-import type { EncodedAppend, PreparedWrite } from '../embedded/prepared-append.ts';
-import { recordEnd, recordRevision, recordStream, sameStream } from '../embedded/record-layout.ts';
+import type { EncodedAppend, PreparedWrite } from '../embedded/append-batch.ts';
+import { recordEnd, recordRevision, recordStream, sameStream } from '../embedded/event-record.ts';
 import type { RecordRun } from './stored-records.ts';
 
 /** EventStoreDB takes an append of up to 768 KiB, and Kafka one of about 1 MiB, in one piece. */

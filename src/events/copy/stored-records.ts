@@ -1,12 +1,10 @@
 /** The records of a log in files, in the order of their positions, as they are stored. */
 import { createHash, type Hash } from 'node:crypto';
+import { recordEnd, recordIsSound } from '../embedded/event-record.ts';
 import type { BatchFrame } from '../embedded/frame.ts';
 import { LogCorrupted } from '../embedded/log-errors.ts';
-import type { LogFiles } from '../embedded/log-files.ts';
-import type { ReadableSegment } from '../embedded/log-reader.ts';
-import { recordEnd, recordIsSound } from '../embedded/record-layout.ts';
-import { segmentName } from '../embedded/segment.ts';
-import { walkSegment } from '../embedded/walk-segment.ts';
+import { type LogFiles, segmentName } from '../embedded/segment.ts';
+import { type ReadableSegment, walkSegment } from '../embedded/segment-blocks.ts';
 
 /** Some records that follow each other. */
 export interface RecordRun {

@@ -7,17 +7,16 @@ import { catalogue } from '../catalogue/catalogue.ts';
 import type { RecordedEvent, StreamName } from '../event.ts';
 import { indexedSegments } from './archive/indexed-segments.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
-import { RecordReader } from './event-record.ts';
-import type { FrameRun } from './frame-run.ts';
+import { RecordReader, recordEnd, recordIsSound } from './event-record.ts';
+import type { FrameRun } from './frame.ts';
 import { identityFile, readIdentity, soundIdentity } from './identity.ts';
 import { type Inspection, inspectSegments } from './inspect-segments.ts';
 import { describeMissing, LogCorrupted, type MissingPart } from './log-errors.ts';
 import { readLosses } from './losses.ts';
 import { type Manifest, readManifest } from './manifest.ts';
-import { recordEnd, recordIsSound } from './record-layout.ts';
 import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { Segment, segmentName, segmentsIn } from './segment.ts';
-import { walkSegment } from './walk-segment.ts';
+import { walkSegment } from './segment-blocks.ts';
 import { Watermark, watermarkFile } from './watermark.ts';
 
 export interface LogProblem {

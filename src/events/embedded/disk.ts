@@ -2,8 +2,44 @@
  * The file operations that the engine's guarantees depend on, as values, so that a test can make any of them fail.
  * The synchronous ones only touch the page cache.
  */
-import fs from 'node:fs';
+import fs, { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
+
+/** A file that is closed once, after `close` as soon as no read of it is running. */
+export class ClosableFile {
+  readonly #disk: Disk;
+  readonly #fd: number;
+  #reads = 0;
+  #closed = false;
+
+  constructor(disk: Disk, fd: number) {
+    this.#disk = disk;
+    this.#fd = fd;
+  }
+
+  /** @throws Error after `close`: the descriptor may belong to another file by then */
+  async read(buffer: Buffer, length: number, position: number): Promise<number> {
+    if (this.#closed) throw new Error('the file was closed before the read');
+    this.#reads++;
+    try {
+      return await this.#disk.readLater(this.#fd, buffer, 0, length, position);
+    } finally {
+      this.#reads--;
+      // never during a read: the descriptor could be reused for another file
+      if (this.#closed && this.#reads === 0) this.#disk.close(this.#fd);
+    }
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#reads === 0) this.#disk.close(this.#fd);
+  }
+}
 
 type Done = (error: NodeJS.ErrnoException | null) => void;
 
@@ -132,4 +168,22 @@ export function syncDirectory(disk: Disk, dir: string): Promise<void> {
 
 export function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+/** Creates the directory, and those above it, so that they survive a power cut. @throws what the file system throws */
+export async function makeDirectory(disk: Disk, dir: string): Promise<void> {
+  // Node's own recursive creation does not end in /proc.
+  const missing: string[] = [];
+  for (let at = path.resolve(dir); !existsSync(at); at = path.dirname(at)) missing.unshift(at);
+  for (const one of missing) createDirectory(one);
+  for (const one of missing.toReversed()) await syncDirectory(disk, path.dirname(one));
+}
+
+function createDirectory(dir: string): void {
+  try {
+    mkdirSync(dir, { mode: 0o700 });
+  } catch (error) {
+    // another process was faster
+    if (!existsSync(dir)) throw error;
+  }
 }

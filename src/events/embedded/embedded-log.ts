@@ -1,53 +1,60 @@
 /** The default engine: segment files in a directory, one writing process, group commit. */
 import path from 'node:path';
 import { logLossAccepted, logRecovered } from '../catalogue/gateway.ts';
-import { type NewEvent, type Position, type RecordedEvent, type StreamName, streamName } from '../event.ts';
-import { ReaderIteration } from '../event-reader.ts';
-import { CompiledFilter } from '../filter.ts';
-import type {
-  Appended,
-  AppendOptions,
-  CaughtUp,
-  EventLog,
-  LogCapabilities,
-  ReadAllOptions,
-  ReadStreamOptions,
-  StreamWrite,
-  SubscribeOptions,
+import {
+  formatPosition,
+  type NewEvent,
+  type Position,
+  parsePosition,
+  type RecordedEvent,
+  type StreamName,
+  streamName,
+} from '../event.ts';
+import {
+  type Appended,
+  type AppendOptions,
+  type CaughtUp,
+  CompiledFilter,
+  type EventLog,
+  type LogCapabilities,
+  type LogStatus,
+  LogUnavailable,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type StreamWrite,
+  type SubscribeOptions,
 } from '../log.ts';
-import { LogUnavailable } from '../log.ts';
-import type { LogStatus } from '../log-status.ts';
-import { haveIds } from '../recent-appends.ts';
-import { recordedBefore } from '../recorded-before.ts';
-import { formatPosition, parsePosition } from '../sequence-position.ts';
-import { SubscriptionHub } from '../subscription.ts';
+import { haveIds, recordedBefore } from '../recent-appends.ts';
+import { ReaderIteration, SubscriptionHub } from '../subscription.ts';
 import { InlineArchivist } from './archive/archivist.ts';
 import { ClosedSegments } from './archive/closed-segments.ts';
 import { indexedSegments } from './archive/indexed-segments.ts';
 import { ThreadedArchivist } from './archive/threaded-archivist.ts';
-import { type Disk, nodeDisk } from './disk.ts';
+import { type Disk, makeDirectory, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { SizedFinder } from './find/sized-finder.ts';
 import { LocalStreamFinder } from './find/stream-finder.ts';
 import { ThreadedFinder } from './find/threaded-finder.ts';
-import { checkFolderUse } from './folder-use.ts';
 import { GroupCommit, type GroupCommitOptions, type RecordsAppend } from './group-commit.ts';
 import { InOrderWriter } from './in-order-writer.ts';
 import type { SeenElsewhere } from './inspect-segments.ts';
 import { IndexIsWrong, LogMoved, LogTakenOver, type MissingPart } from './log-errors.ts';
-import { LogReader, type ReadableSegment, type ReadableSegments } from './log-reader.ts';
-import { LogSegments } from './log-segments.ts';
+import { LogReader } from './log-reader.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
-import { makeDirectory } from './make-directory.ts';
-import { findLoss, openFiles } from './open-files.ts';
-import type { LossAcceptance, OpenedSegments, Recovery } from './recover.ts';
-import { RotationHealth } from './rotation-health.ts';
-import type { Segment } from './segment.ts';
-import { SegmentWriter } from './segment-writer.ts';
+import {
+  findLoss,
+  type LossAcceptance,
+  type OpenedSegments,
+  openFiles,
+  type Recovery,
+  verifyClosed,
+} from './recover.ts';
+import { LogSegments, type Segment } from './segment.ts';
+import type { ReadableSegment, ReadableSegments } from './segment-blocks.ts';
+import { RotationHealth, SegmentWriter } from './segment-writer.ts';
 import { readStreamParts, visiblePart } from './stream-reader.ts';
-import { verifyClosed } from './verify-closed.ts';
 import type { Watermark } from './watermark.ts';
-import { lockForWriting, type WriterLock, writerOf } from './writer-lock.ts';
+import { checkFolderUse, lockForWriting, type WriterLock, writerOf } from './writer-lock.ts';
 
 export type Durability = 'standard' | 'strict' | 'relaxed';
 

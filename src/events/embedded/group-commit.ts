@@ -7,24 +7,30 @@
  * room, or of which a stream must be looked up, is encoded separately and gets positions and revisions when its turn
  * comes.
  */
-import type { StreamName } from '../event.ts';
-import type { Appended, AppendOptions, AppendStage, StreamWrite } from '../log.ts';
-import { LogUnavailable } from '../log.ts';
+import { formatPosition, type StreamName } from '../event.ts';
+import { wallClock } from '../event-id.ts';
+import { type Appended, type AppendOptions, type AppendStage, LogUnavailable, type StreamWrite } from '../log.ts';
 import { haveIds, RecentAppends } from '../recent-appends.ts';
-import { formatPosition } from '../sequence-position.ts';
 import type { LiveBatch } from '../subscription.ts';
-import { wallClock } from '../wall-clock.ts';
-import { AppendQueue } from './append-queue.ts';
-import { AppendBatch, type AppendOutcome, BufferPool, PublishedBatch } from './batch.ts';
-import { encodeAppend, type OlderRevision, placeAppend } from './encode-append.ts';
+import {
+  AppendBatch,
+  type AppendOutcome,
+  BufferPool,
+  type EncodedAppend,
+  encodeAppend,
+  type OlderRevision,
+  PreparedAppend,
+  type PreparedWrite,
+  PublishedBatch,
+  placeAppend,
+  type SizedAppend,
+} from './append-batch.ts';
 import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes, sealFrame } from './frame.ts';
 import { LogMoved } from './log-errors.ts';
-import { type EncodedAppend, PreparedAppend, type PreparedWrite, type SizedAppend } from './prepared-append.ts';
-import { RevisionLookups } from './revision-lookups.ts';
 import type { Segment } from './segment.ts';
 import type { SegmentWriter } from './segment-writer.ts';
-import type { WaitingAppend } from './waiting-append.ts';
+import { AppendQueue, RevisionLookups, type WaitingAppend } from './waiting-appends.ts';
 
 export interface GroupCommitOptions {
   /** Durable waiters do not wait for the disk, which is synced every so many milliseconds. */

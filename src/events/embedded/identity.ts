@@ -6,8 +6,8 @@ import { mintEventId } from '../event-id.ts';
 import { type Disk, replaceFile } from './disk.ts';
 import { frameHeaderBytes, markOf } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
-import { openBlocks } from './open-blocks.ts';
 import { segmentFile, segmentName, segmentsIn } from './segment.ts';
+import { openBlocks } from './segment-blocks.ts';
 import { Watermark } from './watermark.ts';
 
 const identitySchema = z.object({

@@ -1,8 +1,8 @@
 /** Places appends into a log in a given order. Unlike `append`, none passes another one that waits. */
 import type { StreamName } from '../event.ts';
 import type { Appended } from '../log.ts';
+import type { EncodedAppend, PreparedWrite } from './append-batch.ts';
 import type { GroupCommit } from './group-commit.ts';
-import type { EncodedAppend, PreparedWrite } from './prepared-append.ts';
 
 export class InOrderWriter {
   readonly #commit: GroupCommit;

@@ -1,38 +1,21 @@
 /** Reads a log's segments from a position to the last visible event, and checks every frame. */
 import type { RecordedEvent } from '../event.ts';
-import type { EventReader } from '../event-reader.ts';
-import type { CompiledFilter } from '../filter.ts';
-import type { RecordReader } from './event-record.ts';
+import type { CompiledFilter } from '../log.ts';
+import type { EventReader } from '../subscription.ts';
+
+import { recordEnd } from './event-record.ts';
 import { readFrame, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
-import type { LogFiles } from './log-files.ts';
-import { openBlocks } from './open-blocks.ts';
-import { recordEnd } from './record-layout.ts';
-import type { SegmentPlace } from './segment.ts';
-import type { Block, SegmentBlocks } from './segment-blocks.ts';
+import {
+  type Block,
+  openBlocks,
+  type ReadableSegment,
+  type ReadableSegments,
+  type SegmentBlocks,
+} from './segment-blocks.ts';
 
 /** Two blocks of this size are in memory for each reader that has not reached the end. */
 const blockBytes = 128 * 1024;
-
-/** A segment as a reader needs it. */
-export interface ReadableSegment {
-  readonly first: number;
-  readonly name: string;
-  readonly places: readonly SegmentPlace[];
-}
-
-/** The segments of an open log as its readers need them. */
-export interface ReadableSegments extends LogFiles {
-  readonly records: RecordReader;
-  /** Position of the last event that may be read. */
-  visible(): number;
-  /** The segment that holds the position. */
-  segmentOf(position: number): ReadableSegment | undefined;
-  /** The position after the segment's last event; infinite for the last segment. */
-  endOf(segment: ReadableSegment): number;
-  /** The last of the accepted lost positions from that one on; undefined when that one is not lost. */
-  lostUntil(position: number): number | undefined;
-}
 
 export class LogReader implements EventReader {
   readonly #log: ReadableSegments;

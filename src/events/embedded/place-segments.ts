@@ -6,10 +6,9 @@ import path from 'node:path';
 import { type Disk, fileSize, syncDirectory } from './disk.ts';
 import { frameHeaderBytes, readFrameHeader } from './frame.ts';
 import { LogCorrupted, type MissingPart } from './log-errors.ts';
-import type { LogFiles } from './log-files.ts';
 import type { Losses } from './losses.ts';
 import { type Manifest, manifestIn } from './manifest.ts';
-import { segmentName } from './segment.ts';
+import { type LogFiles, segmentName } from './segment.ts';
 import { unpackedBlocks } from './zstd.ts';
 
 /** Most compressed segments have their first block in so many bytes. */

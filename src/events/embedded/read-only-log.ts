@@ -5,34 +5,32 @@
  */
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Position, RecordedEvent, StreamName } from '../event.ts';
-import { ReaderIteration } from '../event-reader.ts';
-import { CompiledFilter } from '../filter.ts';
-import type {
-  Appended,
-  CaughtUp,
-  EventLog,
-  LogCapabilities,
-  ReadAllOptions,
-  ReadStreamOptions,
-  SubscribeOptions,
+import { formatPosition, type Position, parsePosition, type RecordedEvent, type StreamName } from '../event.ts';
+import {
+  type Appended,
+  type CaughtUp,
+  CompiledFilter,
+  type EventLog,
+  type LogCapabilities,
+  type LogStatus,
+  LogUnavailable,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  type SubscribeOptions,
 } from '../log.ts';
-import { LogUnavailable } from '../log.ts';
-import type { LogStatus } from '../log-status.ts';
-import { formatPosition, parsePosition } from '../sequence-position.ts';
+import { ReaderIteration } from '../subscription.ts';
 import { lookIntoIndex } from './archive/index-snapshot.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { readIdentity } from './identity.ts';
 import { IndexIsWrong } from './log-errors.ts';
-import { LogReader, type ReadableSegment, type ReadableSegments } from './log-reader.ts';
-import { LogSegments } from './log-segments.ts';
+import { LogReader } from './log-reader.ts';
 import { lossesFile, noLosses, readLosses } from './losses.ts';
 import { readManifest } from './manifest.ts';
-import { checkContinues, indexedPart } from './outside-parts.ts';
 import { scanSegment } from './scan-segment.ts';
-import { Segment, segmentsIn } from './segment.ts';
-import { findStreamPart, readStreamParts, type StreamPart } from './stream-reader.ts';
+import { LogSegments, Segment, segmentsIn } from './segment.ts';
+import type { ReadableSegment, ReadableSegments } from './segment-blocks.ts';
+import { checkContinues, findStreamPart, indexedPart, readStreamParts, type StreamPart } from './stream-reader.ts';
 import { Watermark } from './watermark.ts';
 import { hasWriter } from './writer-lock.ts';
 

@@ -1,15 +1,33 @@
 /** Prepares a log for writing: removes an incomplete write at its end, and rewrites frames that may not be on disk. */
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Disk, datasync, fileSize, syncDirectory, writeFully } from './disk.ts';
-import { type Inspection, inspectSegments, type KnownOfLog, type Surplus } from './inspect-segments.ts';
-import { LogIncomplete, type MissingPart } from './log-errors.ts';
-import type { LogFiles } from './log-files.ts';
-import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
+import { identityFile, markFromSegments, newMark, soundIdentity, writeIdentity } from './identity.ts';
+import {
+  type Inspection,
+  inspectSegments,
+  type KnownOfLog,
+  type SeenElsewhere,
+  type Surplus,
+} from './inspect-segments.ts';
+import { LogCorrupted, LogIncomplete, type MissingPart } from './log-errors.ts';
+import { type AcceptedLoss, type Losses, lossesFile, noLosses, readLosses, writeLosses } from './losses.ts';
 import { placeSegments, renameMisplaced } from './place-segments.ts';
 import { findDamage, writeAgain } from './salvage.ts';
 import { type ScannedSegment, scanSegment } from './scan-segment.ts';
-import { rewrittenFile, rewrittenIn, Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';
-import { SegmentStreams } from './segment-streams.ts';
+import {
+  type LogFiles,
+  rewrittenFile,
+  rewrittenIn,
+  Segment,
+  SegmentStreams,
+  seekPlace,
+  segmentFile,
+  segmentName,
+  segmentsIn,
+} from './segment.ts';
+import { type ReadableSegment, walkSegment } from './segment-blocks.ts';
+import { Watermark, watermarkFile } from './watermark.ts';
 
 const copyBytes = 1024 * 1024;
 
@@ -274,4 +292,145 @@ async function createSegment(disk: Disk, dir: string, first: number): Promise<Se
   disk.close(disk.open(segmentFile(dir, segment.name, 'seg'), 'create'));
   await syncDirectory(disk, dir);
   return segment;
+}
+
+/** Opens or creates the files of a log for its writer, and verifies that no earlier file is missing. */
+interface OpenedFiles {
+  readonly mark: number;
+  readonly watermark: Watermark;
+  readonly opened: OpenedSegments;
+}
+
+/**
+ * A log is created in this order, each step on disk before the next: note of what is on disk, identity, first segment.
+ * So an identity without the note, or any other file without the identity, is the remainder of a damaged log.
+ * @param indexed first and last position of the segments in the stream index of the log with that mark
+ * @throws LogIncomplete, LogCorrupted
+ */
+export async function openFiles(
+  disk: Disk,
+  dir: string,
+  indexed: (mark: number) => ReadonlyMap<number, number>,
+  { acceptance, seen }: { readonly acceptance?: LossAcceptance; readonly seen?: SeenElsewhere } = {},
+): Promise<OpenedFiles> {
+  const identity = await soundIdentity(disk, dir);
+  if (identity === undefined && !hasTraces(disk, dir)) {
+    if (acceptance !== undefined) throw new Error(`there is no event log in ${dir}`);
+    return createFiles(disk, dir);
+  }
+  const mark = identity?.mark ?? (await markOfTraces(disk, dir));
+  await finishRewrites({ disk, dir, mark });
+  const absent: MissingPart[] = identity === undefined ? [{ files: [identityFile] }] : [];
+  let watermark = Watermark.openForReading(disk, dir, mark, 'write');
+  try {
+    const durable = watermark?.read();
+    if (durable === undefined) absent.push({ files: [watermarkFile] });
+    absent.push(...(acceptance?.also ?? []));
+    const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir), seen };
+    const takeOver = async () => (await watermark?.takeOver()) ?? false;
+    const opened = await openSegments({ disk, dir, mark }, known, absent, acceptance, takeOver);
+    if (watermark === undefined || durable === undefined) {
+      watermark?.close();
+      watermark = undefined;
+      watermark = await Watermark.create(disk, dir, mark);
+      await watermark.takeOver();
+    }
+    if (identity === undefined) await writeIdentity(disk, dir, mark);
+    // as the last step: until here the next opening finds the same parts missing
+    watermark.reset(opened.last);
+    return { mark, watermark, opened };
+  } catch (error) {
+    watermark?.close();
+    throw error;
+  }
+}
+
+/**
+ * What an opening with an acceptance would accept as lost. Changes no file of the log.
+ * @throws LogLocked; LogCorrupted when no acceptance helps
+ */
+export async function findLoss(
+  disk: Disk,
+  dir: string,
+  indexed: (mark: number) => ReadonlyMap<number, number>,
+  seen?: SeenElsewhere,
+): Promise<MissingPart[]> {
+  const identity = await soundIdentity(disk, dir);
+  if (identity === undefined && !hasTraces(disk, dir)) throw new Error(`there is no event log in ${dir}`);
+  const mark = identity?.mark ?? (await markOfTraces(disk, dir));
+  const watermark = Watermark.openForReading(disk, dir, mark);
+  const durable = watermark?.read();
+  watermark?.close();
+  const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir), seen };
+  const placed = placeSegments({ disk, dir, mark }, known.losses);
+  const files = { disk: placed.disk, dir, mark };
+  const parts: MissingPart[] = [
+    ...(identity === undefined ? [{ files: [identityFile] }] : []),
+    ...(durable === undefined ? [{ files: [watermarkFile] }] : []),
+    ...placed.parts,
+  ];
+  const damage = findDamage(files, known);
+  parts.push(...damage.segments.flatMap((segment) => segment.parts));
+  if (damage.segments.length === 0) return [...parts, ...inspectSegments(files, known).missing];
+  return [...parts, ...damage.absent.map((positions) => ({ positions, files: ['in no segment'] }))];
+}
+
+async function createFiles(disk: Disk, dir: string): Promise<OpenedFiles> {
+  const mark = newMark();
+  const watermark = await Watermark.create(disk, dir, mark);
+  try {
+    await writeIdentity(disk, dir, mark);
+    const known = { durable: 0, indexed: new Map<number, number>(), losses: noLosses };
+    return {
+      mark,
+      watermark,
+      opened: await openSegments({ disk, dir, mark }, known, [], undefined, () => watermark.takeOver()),
+    };
+  } catch (error) {
+    watermark.close();
+    throw error;
+  }
+}
+
+/** Whether a file exists that is created only after the identity. */
+function hasTraces(disk: Disk, dir: string): boolean {
+  const files = disk.list(dir);
+  if (files.some((file) => file === identityFile || file === lossesFile || file === 'index.db')) return true;
+  return segmentsIn(files).size > 0 || rewrittenIn(files).length > 0 || (Watermark.find(disk, dir)?.position ?? 0) > 0;
+}
+
+async function markOfTraces(disk: Disk, dir: string): Promise<number> {
+  return (await markFromSegments(disk, dir)) ?? Watermark.find(disk, dir)?.mark ?? newMark();
+}
+
+// Reads the closed segments of an open log once, in the background: read models with snapshots start behind most segments,
+// so that damage there would be found only by the request that needs it.
+
+/** Milliseconds of rest for each one of work: a twentieth of one processor, and of the disk. */
+const restFactor = 19;
+
+/**
+ * Resolves when all of them have been read, or the signal is aborted. Of each, the first damage is passed on.
+ * @param segments each with the position of its last event
+ */
+export async function verifyClosed(
+  log: LogFiles,
+  segments: readonly { readonly segment: ReadableSegment; readonly last: number }[],
+  signal: AbortSignal,
+  onDamage: (damage: LogCorrupted) => void,
+): Promise<void> {
+  for (const { segment, last } of segments) {
+    try {
+      let began = performance.now();
+      for await (const _run of walkSegment(log, segment, last)) {
+        const worked = performance.now() - began;
+        await delay(worked * restFactor, undefined, { signal, ref: false });
+        began = performance.now();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof LogCorrupted) onDamage(error);
+      // Other errors are the disk's: the next reader of the segment reports them.
+    }
+  }
 }

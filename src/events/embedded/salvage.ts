@@ -10,11 +10,9 @@ import { type Disk, datasync, isMissing, syncDirectory, writeFully } from './dis
 import { framePrefix, readFrame } from './frame.ts';
 import { credible, type KnownOfLog } from './inspect-segments.ts';
 import { LogCorrupted, type MissingPart } from './log-errors.ts';
-import type { LogFiles } from './log-files.ts';
 import type { Losses, PositionRange } from './losses.ts';
 import { type Manifest, readManifest } from './manifest.ts';
-import { segmentFile, segmentName, segmentsIn } from './segment.ts';
-import { categoriesOf, SegmentStreams } from './segment-streams.ts';
+import { categoriesOf, type LogFiles, SegmentStreams, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { unpackedBlocks } from './zstd.ts';
 
 /** Frames that follow each other. */

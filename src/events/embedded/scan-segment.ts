@@ -2,8 +2,7 @@
 import type { Disk } from './disk.ts';
 import { type BatchFrame, frameHeaderBytes, framePrefix, readFrame, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
-import { Segment, segmentFile } from './segment.ts';
-import { SegmentStreams } from './segment-streams.ts';
+import { Segment, SegmentStreams, segmentFile } from './segment.ts';
 
 const chunkBytes = 1024 * 1024;
 

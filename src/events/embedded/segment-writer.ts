@@ -1,8 +1,7 @@
 /** The end of the log on disk: writes frames, syncs them, begins new segments, and repairs after a failed sync. */
 import { type Disk, datasync, isMissing, syncDirectory, writeFully } from './disk.ts';
 import { readFrame } from './frame.ts';
-import { rewrittenFile, Segment, segmentFile } from './segment.ts';
-import { SegmentStreams } from './segment-streams.ts';
+import { rewrittenFile, Segment, SegmentStreams, segmentFile } from './segment.ts';
 
 export interface WrittenFrame {
   readonly buffer: Buffer;
@@ -306,4 +305,45 @@ function inFolder(dir: string, error: unknown): Error {
   const { message, code, path }: NodeJS.ErrnoException = error instanceof Error ? error : new Error(String(error));
   const named = new Error(path === undefined ? `${message} (in ${dir})` : message, { cause: error });
   return Object.assign(named, { path: path ?? dir }, code === undefined ? {} : { code });
+}
+
+/** Whether full segments are replaced by new ones, indexed and compressed. Events are accepted in any case. */
+type RotationStep = 'begin' | 'archive';
+
+const messages: Readonly<Record<RotationStep, string>> = {
+  begin: 'a new segment of the event log cannot be created; the full one keeps growing',
+  archive: 'a full segment of the event log cannot be indexed or compressed; it stays as it is for now',
+};
+
+export class RotationHealth {
+  readonly #warn: (message: string, error: unknown) => void;
+  readonly #failing = new Map<RotationStep, string>();
+  #failures = 0;
+
+  constructor(warn: (message: string, error: unknown) => void) {
+    this.#warn = warn;
+  }
+
+  /** Failed attempts so far. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** The present failure; undefined when there is none. */
+  get lastError(): string | undefined {
+    return this.#failing.size === 0 ? undefined : [...this.#failing.values()].join('; ');
+  }
+
+  /** Warns once for each reason: attempts may be many. */
+  failed(step: RotationStep, error: unknown): void {
+    this.#failures++;
+    const lastError = `${messages[step]}: ${error instanceof Error ? error.message : String(error)}`;
+    if (this.#failing.get(step) === lastError) return;
+    this.#failing.set(step, lastError);
+    this.#warn(messages[step], error);
+  }
+
+  succeeded(step: RotationStep): void {
+    this.#failing.delete(step);
+  }
 }

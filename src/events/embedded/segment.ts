@@ -1,6 +1,10 @@
 /** One segment of the log: a file of frames, named after the position of its first event. */
 import path from 'node:path';
-import type { SegmentStreams, StreamCategories } from './segment-streams.ts';
+import { categoryOf, type StreamName } from '../event.ts';
+import type { Disk } from './disk.ts';
+import { recordEnd, recordRevision, recordStream, sameStream } from './event-record.ts';
+import type { BatchFrame, FrameRun } from './frame.ts';
+import { type Losses, noLosses } from './losses.ts';
 
 /** Frames are found by scanning from a place at most this far before them; also the size of a compressed block. */
 export const placeEveryBytes = 256 * 1024;
@@ -100,4 +104,141 @@ export function segmentsIn(files: readonly string[]): Map<number, Set<string>> {
     else kinds.add(match[2]);
   }
   return found;
+}
+
+/** Where the files of a log are, and how its frames are recognised. */
+export interface LogFiles {
+  readonly disk: Disk;
+  /** The log's directory. */
+  readonly dir: string;
+  /** Begins every frame of this log; see `identity.ts`. */
+  readonly mark: number;
+}
+
+/** Which streams have events in one segment, and where: kept in memory while the segment is being written. */
+interface StreamPlaces {
+  /** Revision of the stream's last event. */
+  last: number;
+  /** Pairs: the offset of a frame with events of the stream, and the revision of the first of them. */
+  readonly frames: number[];
+}
+
+/**
+ * For each category how many streams have events in a segment, how many of these have their first event there, and the
+ * greatest of their names.
+ */
+export type StreamCategories = Record<string, { streams: number; begun: number; greatest: string }>;
+
+export class SegmentStreams {
+  readonly places = new Map<StreamName, StreamPlaces>();
+
+  lastRevision(stream: StreamName): number | undefined {
+    return this.places.get(stream)?.last;
+  }
+
+  /** Notes that the frame at `frameOffset` holds the stream's events `first` to `last`. */
+  note(stream: StreamName, frameOffset: number, first: number, last: number): StreamPlaces {
+    const places = this.places.get(stream);
+    if (places === undefined) {
+      const fresh = { last, frames: [frameOffset, first] };
+      this.places.set(stream, fresh);
+      return fresh;
+    }
+    places.last = last;
+    const { frames } = places;
+    if (frames[frames.length - 2] !== frameOffset) frames.push(frameOffset, first);
+    return places;
+  }
+
+  noteFrame(buffer: Buffer, frame: BatchFrame, frameOffset: number): void {
+    let latest: StreamPlaces | undefined;
+    let latestAt = 0;
+    for (let at = frame.start; at < frame.end; at = recordEnd(buffer, at)) {
+      const revision = recordRevision(buffer, at);
+      // most events follow one of the same stream: their name need not be read again
+      if (latest !== undefined && sameStream(buffer, latestAt, at)) {
+        latest.last = revision;
+      } else {
+        latest = this.note(recordStream(buffer, at), frameOffset, revision, revision);
+      }
+      latestAt = at;
+    }
+  }
+
+  noteRun({ buffer, start, offset, frames }: FrameRun): void {
+    let at = start;
+    for (const frame of frames) {
+      this.noteFrame(buffer, frame, offset + at - start);
+      at = frame.end;
+    }
+  }
+
+  /** Undoes `note` for the records in `buffer[start..end)`, which were to become the frame at `frameOffset`. */
+  forget(buffer: Buffer, start: number, end: number, frameOffset: number): void {
+    for (let at = start; at < end; at = recordEnd(buffer, at)) {
+      const stream = recordStream(buffer, at);
+      const places = this.places.get(stream);
+      const [offset, first = 0] = places?.frames.slice(-2) ?? [];
+      if (places === undefined || offset !== frameOffset) continue;
+      places.frames.length -= 2;
+      places.last = first - 1;
+      if (places.frames.length === 0) this.places.delete(stream);
+    }
+  }
+}
+
+export function categoriesOf(streams: SegmentStreams): StreamCategories {
+  const categories: StreamCategories = {};
+  for (const [stream, { frames }] of streams.places) {
+    const category = categoryOf(stream);
+    const known = categories[category];
+    const begun = frames[1] === 0 ? 1 : 0;
+    if (known === undefined) {
+      categories[category] = { streams: 1, begun, greatest: stream };
+    } else {
+      known.streams++;
+      known.begun += begun;
+      if (stream > known.greatest) known.greatest = stream;
+    }
+  }
+  return categories;
+}
+
+/** The segments of a log in the order of positions. */
+export class LogSegments {
+  #list: Segment[];
+  readonly losses: Losses;
+
+  constructor(list: readonly Segment[], losses: Losses = noLosses) {
+    this.#list = [...list];
+    this.losses = losses;
+  }
+
+  get all(): readonly Segment[] {
+    return this.#list;
+  }
+
+  /** The segment that holds the position, or will. */
+  holding(position: number): Segment | undefined {
+    return this.#list[lastIndexWhere(this.#list, (segment) => segment.first <= position)];
+  }
+
+  /**
+   * The position after the segment's last event: the next segment begins there, or positions that were accepted as lost.
+   * Infinite for the last segment.
+   */
+  endOf({ first }: { readonly first: number }): number {
+    const at = lastIndexWhere(this.#list, (segment) => segment.first <= first);
+    const next = this.#list[at + 1];
+    return next === undefined ? Number.POSITIVE_INFINITY : this.losses.lastBefore(next.first) + 1;
+  }
+
+  add(segment: Segment): void {
+    this.#list.push(segment);
+  }
+
+  /** Puts the segment in the place of all that begin at its first position or later. */
+  replaceFrom(segment: Segment): void {
+    this.#list = [...this.#list.filter((member) => member.first < segment.first), segment];
+  }
 }

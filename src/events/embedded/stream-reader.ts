@@ -1,15 +1,20 @@
 /** Reads one stream through the places of its frames. */
+
 import type { RecordedEvent, StreamName } from '../event.ts';
 import type { ReadStreamOptions } from '../log.ts';
-import { readFrame } from './frame.ts';
+import type { IndexedPart } from './archive/index-reader.ts';
+import { recordEnd, recordIsOf, recordRevision, recordStream, sameStream } from './event-record.ts';
+import { type FrameRun, readFrame } from './frame.ts';
 import { IndexIsWrong, LogCorrupted } from './log-errors.ts';
-import type { ReadableSegment, ReadableSegments } from './log-reader.ts';
-import { openBlocks } from './open-blocks.ts';
-import { recordEnd, recordIsOf } from './record-layout.ts';
 import type { Segment } from './segment.ts';
-import type { Block, SegmentBlocks } from './segment-blocks.ts';
-import { PartCollector } from './segment-part.ts';
-import { walkSegment } from './walk-segment.ts';
+import {
+  type Block,
+  openBlocks,
+  type ReadableSegment,
+  type ReadableSegments,
+  type SegmentBlocks,
+  walkSegment,
+} from './segment-blocks.ts';
 
 /** The frames of one segment that hold events of the stream. */
 export interface StreamPart {
@@ -192,4 +197,72 @@ function wrongPlace({ segment, offset, indexed }: FramePlace, reason: string): E
   return indexed
     ? new IndexIsWrong(segment.first, `at ${offset}: ${reason}`)
     : new LogCorrupted(segment.name, offset, reason);
+}
+
+// Finds the events of streams while the frames of a segment are walked.
+
+/** Collects where the events of one stream lie. */
+export class PartCollector {
+  readonly #name: Buffer;
+  /** Pairs of frame offset and first revision in that frame, ascending. */
+  readonly frames: number[] = [];
+  /** Revision of the last event; -1 when there is none. */
+  last = -1;
+
+  constructor(stream: StreamName) {
+    this.#name = Buffer.from(stream);
+  }
+
+  add(run: FrameRun): void {
+    let frameStart = run.start;
+    for (const frame of run.frames) {
+      let first = -1;
+      for (let at = frame.start; at < frame.end; at = recordEnd(run.buffer, at)) {
+        if (!recordIsOf(run.buffer, at, this.#name)) continue;
+        this.last = recordRevision(run.buffer, at);
+        if (first === -1) first = this.last;
+      }
+      if (first !== -1) this.frames.push(run.offset + frameStart - run.start, first);
+      frameStart = frame.end;
+    }
+  }
+}
+
+/** Collects the last revisions of those streams that have events. */
+export class LastRevisions {
+  readonly #wanted: ReadonlySet<StreamName>;
+  readonly found = new Map<StreamName, number>();
+
+  constructor(wanted: ReadonlySet<StreamName>) {
+    this.#wanted = wanted;
+  }
+
+  add({ buffer, frames }: FrameRun): void {
+    for (const frame of frames) {
+      let stream: StreamName | undefined;
+      let latest = -1;
+      for (let at = frame.start; at < frame.end; at = recordEnd(buffer, at)) {
+        // most events follow one of the same stream: their name need not be read again
+        if (latest === -1 || !sameStream(buffer, latest, at)) {
+          const name = recordStream(buffer, at);
+          stream = this.#wanted.has(name) ? name : undefined;
+        }
+        latest = at;
+        if (stream !== undefined) this.found.set(stream, recordRevision(buffer, at));
+      }
+    }
+  }
+}
+
+/** Parts of a stream for processes that read the log of another one. */
+export function indexedPart(segment: ReadableSegment, parts: readonly IndexedPart[]): StreamPart | undefined {
+  const part = parts.find(({ segment: first }) => first === segment.first);
+  return part === undefined ? undefined : { segment, last: part.last, frames: part.frames, indexed: true };
+}
+
+/** @throws IndexIsWrong when events are missing between the two, and one of them is from the index */
+export function checkContinues(before: StreamPart | undefined, part: StreamPart): void {
+  const expected = (before?.last ?? -1) + 1;
+  if (part.frames[1] === expected || !(before?.indexed || part.indexed)) return;
+  throw new IndexIsWrong(part.segment.first, `revision ${expected} is missing`);
 }

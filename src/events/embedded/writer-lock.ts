@@ -3,10 +3,10 @@
  * file, through `node:sqlite`), so it ends with the process in every case, and is effective across containers on the
  * same machine.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { LogLocked } from './log-errors.ts';
+import { LogIsReplica, LogIsUnfinishedCopy, LogLocked } from './log-errors.ts';
 
 const lockFile = 'writer.lock';
 const holderFile = 'writer.json';
@@ -83,3 +83,24 @@ function holder(dir: string): string {
     return 'another process';
   }
 }
+
+// Files in the folder of a log that say who may write it: only the one that feeds it.
+
+/** In the folder of a log that `chancery log copy` has begun and not completed. */
+export const copyFile = 'copying.json';
+
+interface FolderUse {
+  /** By a log on an engine, which feeds its replica. */
+  readonly replica?: boolean;
+  /** By a copy. */
+  readonly copying?: boolean;
+}
+
+/** @throws LogIsReplica, LogIsUnfinishedCopy */
+export function checkFolderUse(dir: string, { replica = false, copying = false }: FolderUse): void {
+  if (!replica && existsSync(path.join(dir, replicaFile))) throw new LogIsReplica(dir);
+  if (!copying && existsSync(path.join(dir, copyFile))) throw new LogIsUnfinishedCopy(dir);
+}
+
+/** In the folder of a replica: which log on which engine it has, and up to where. */
+export const replicaFile = 'replica.json';

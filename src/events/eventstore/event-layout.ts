@@ -15,7 +15,7 @@
  *   stream, expected, event  the logical stream, the revision that its write expected, and the id of the recorded event
  */
 import { createHash } from 'node:crypto';
-import { recordEnd } from '../embedded/record-layout.ts';
+import { recordEnd } from '../embedded/event-record.ts';
 import { frameHead } from '../replicated/append-frame.ts';
 import type { SequencedAppend } from '../replicated/engine.ts';
 

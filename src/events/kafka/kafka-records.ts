@@ -12,7 +12,7 @@
  * others have none. Readers use the value, and of parts `append` and `part`. Key and further headers are for other programs.
  */
 import type { IHeaders, KafkaMessage, Message } from 'kafkajs';
-import { recordId, recordTime, recordType } from '../embedded/record-layout.ts';
+import { recordId, recordTime, recordType } from '../embedded/event-record.ts';
 import { isoTime } from '../event-json.ts';
 import { frameAppends, framedBytes, isAppend, unframeAppend, unframeAppends } from '../replicated/append-frame.ts';
 import { EngineDamaged, type SequencedAppend } from '../replicated/engine.ts';

@@ -1,26 +1,32 @@
 /** The log in memory, for tests: it has all guarantees of the port except durability. */
 import { upcast } from '../catalogue/catalogue.ts';
-import type { NewEvent, Position, RecordedEvent, StreamName } from '../event.ts';
-import { mintEventId } from '../event-id.ts';
-import { type EventReader, ReaderIteration } from '../event-reader.ts';
-import { CompiledFilter } from '../filter.ts';
-import type {
-  Appended,
-  CaughtUp,
-  EventLog,
-  LogCapabilities,
-  ReadAllOptions,
-  ReadStreamOptions,
-  StreamWrite,
-  SubscribeOptions,
+import {
+  formatPosition,
+  type NewEvent,
+  type Position,
+  parsePosition,
+  type RecordedEvent,
+  type StreamName,
+} from '../event.ts';
+import { mintEventId, wallClock } from '../event-id.ts';
+import {
+  type Appended,
+  type CaughtUp,
+  CompiledFilter,
+  checkExpectedRevision,
+  type EventLog,
+  EventTooLarge,
+  type LogCapabilities,
+  type LogStatus,
+  LogUnavailable,
+  type ReadAllOptions,
+  type ReadStreamOptions,
+  revisionRange,
+  type StreamWrite,
+  type SubscribeOptions,
 } from '../log.ts';
-import { EventTooLarge, LogUnavailable } from '../log.ts';
-import type { LogStatus } from '../log-status.ts';
 import { haveIds, RecentAppends } from '../recent-appends.ts';
-import { checkExpectedRevision, revisionRange } from '../revisions.ts';
-import { formatPosition, parsePosition } from '../sequence-position.ts';
-import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
-import { wallClock } from '../wall-clock.ts';
+import { type EventReader, type LiveBatch, ReaderIteration, SubscriptionHub } from '../subscription.ts';
 
 export class MemoryLog implements EventLog {
   readonly capabilities: LogCapabilities;

@@ -4,11 +4,10 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EmbeddedLog } from '../embedded/embedded-log.ts';
+import { recordEnd, recordId } from '../embedded/event-record.ts';
 import type { InOrderWriter } from '../embedded/in-order-writer.ts';
-import { recordEnd, recordId } from '../embedded/record-layout.ts';
-import type { RecordedEvent } from '../event.ts';
+import { formatPosition, type RecordedEvent } from '../event.ts';
 import { EventIdReused, LogUnavailable, WrongExpectedRevision } from '../log.ts';
-import { formatPosition } from '../sequence-position.ts';
 import { NEW_LOG, type SeenEvent, type SequencedAppend } from './engine.ts';
 import type { AppendResult } from './outbox.ts';
 import { RecentIds, recentIdCount } from './recent-ids.ts';

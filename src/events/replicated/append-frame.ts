@@ -11,8 +11,8 @@
  *         u16 stream bytes, stream as UTF-8
  */
 import { crc32 } from 'node:zlib';
-import type { PreparedWrite } from '../embedded/prepared-append.ts';
-import { recordEnd, recordIsSound } from '../embedded/record-layout.ts';
+import type { PreparedWrite } from '../embedded/append-batch.ts';
+import { recordEnd, recordIsSound } from '../embedded/event-record.ts';
 import type { StreamName } from '../event.ts';
 import type { ExpectedRevision } from '../log.ts';
 import { EngineDamaged, type SequencedAppend } from './engine.ts';

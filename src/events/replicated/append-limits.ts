@@ -1,6 +1,6 @@
 /** How large an append may be, which the layout of a frame and the engine limit. */
-import type { EncodedAppend } from '../embedded/prepared-append.ts';
-import { recordType } from '../embedded/record-layout.ts';
+import type { EncodedAppend } from '../embedded/append-batch.ts';
+import { recordType } from '../embedded/event-record.ts';
 import { EventTooLarge, type StreamWrite } from '../log.ts';
 import type { LogEngine } from './engine.ts';
 

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
 import { type Disk, isMissing, replaceFile } from '../embedded/disk.ts';
-import { replicaFile } from '../embedded/replica-file.ts';
+import { replicaFile } from '../embedded/writer-lock.ts';
 import type { EnginePlace } from './engine.ts';
 import type { SavedNumbers } from './writer-numbers.ts';
 

@@ -2,7 +2,7 @@
  * The port of the engines on which several gateways can share one log: Kafka, EventStoreDB, the primary process of
  * several workers. An engine puts appends in one order and keeps them; `ReplicatedLog` does everything else.
  */
-import type { PreparedWrite } from '../embedded/prepared-append.ts';
+import type { PreparedWrite } from '../embedded/append-batch.ts';
 
 /** One append as it lies on an engine. */
 export interface SequencedAppend {
@@ -16,7 +16,7 @@ export interface SequencedAppend {
   readonly seen: SeenEvent;
   /** Without any, the append records nothing. It is sent to learn when it is read back. */
   readonly writes: readonly PreparedWrite[];
-  /** The events of all writes as records (`embedded/record-layout.ts`). Their revisions are filled in by each reader. */
+  /** The events of all writes as records (`embedded/event-record.ts`). Their revisions are filled in by each reader. */
   readonly records: Buffer;
 }
 

@@ -8,7 +8,7 @@
  * - Neither: this replica may be wrong, and stops.
  */
 
-import type { EncodedAppend } from '../embedded/prepared-append.ts';
+import type { EncodedAppend } from '../embedded/append-batch.ts';
 import { type StreamName, streamName } from '../event.ts';
 import { type DecidedAppend, HistoryDiffers } from './append-applier.ts';
 import type { SequencedAppend } from './engine.ts';

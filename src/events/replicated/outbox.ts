@@ -3,7 +3,7 @@
  * time, sends a group again whose outcome is not known, and lets each append wait until it has been read back.
  */
 import { randomBytes } from 'node:crypto';
-import type { EncodedAppend } from '../embedded/prepared-append.ts';
+import type { EncodedAppend } from '../embedded/append-batch.ts';
 import { type Appended, LogUnavailable } from '../log.ts';
 import { EngineUnavailable, EngineUnsuitable, type LogEngine, type SeenEvent, type SequencedAppend } from './engine.ts';
 import type { OutboxTiming } from './outbox-timing.ts';

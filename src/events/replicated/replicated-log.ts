@@ -1,24 +1,24 @@
 /** A log on an engine that several gateways share. Each has the whole log in a replica of its own. */
+
+import { type EncodedAppend, PreparedAppend } from '../embedded/append-batch.ts';
 import { type Disk, nodeDisk } from '../embedded/disk.ts';
 import type { EmbeddedLog } from '../embedded/embedded-log.ts';
-import { type EncodedAppend, PreparedAppend } from '../embedded/prepared-append.ts';
-import type { Position, RecordedEvent, StreamName } from '../event.ts';
+import { type Position, parsePosition, type RecordedEvent, type StreamName } from '../event.ts';
+import { wallClock } from '../event-id.ts';
 import {
   type Appended,
   type CaughtUp,
   type EventLog,
   type LogCapabilities,
+  type LogEngineStatus,
+  type LogStatus,
   LogUnavailable,
   type ReadAllOptions,
   type ReadStreamOptions,
   type StreamWrite,
   type SubscribeOptions,
 } from '../log.ts';
-import type { LogEngineStatus, LogStatus } from '../log-status.ts';
-import { haveIds, RecentAppends } from '../recent-appends.ts';
-import { recordedBefore } from '../recorded-before.ts';
-import { parsePosition } from '../sequence-position.ts';
-import { wallClock } from '../wall-clock.ts';
+import { haveIds, RecentAppends, recordedBefore } from '../recent-appends.ts';
 import { AppendApplier, type DecidedAppend, HistoryDiffers } from './append-applier.ts';
 import { checkSize, checkStreamNames } from './append-limits.ts';
 import { type Checkpoint, readCheckpoint } from './checkpoint-file.ts';

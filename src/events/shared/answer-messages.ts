@@ -1,7 +1,6 @@
 /** What became of an append, as messages. */
-import type { StreamName } from '../event.ts';
+import { formatPosition, parsePosition, type StreamName } from '../event.ts';
 import { type Appended, EventIdReused, type ExpectedRevision, LogUnavailable, WrongExpectedRevision } from '../log.ts';
-import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { messageHeaderBytes, messageKinds, type RefusedAppend, writeMessageHeader } from './messages.ts';
 
 /** Messages that wait to be written together. There is room for one more, the visible end, before the first of them. */

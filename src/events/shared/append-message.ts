@@ -9,12 +9,17 @@
  *         without events: u16 stream bytes, stream as UTF-8. With events, their records name the stream.
  *         then the records of all writes, whose revisions are not filled in
  */
-import { encodeEvents, type RecordTarget } from '../embedded/encode-events.ts';
-import { appendOverheadBytes, type PreparedWrite, type SizedAppend } from '../embedded/prepared-append.ts';
-import { recordEnd, recordId, recordIsSound, recordStream, sameStream } from '../embedded/record-layout.ts';
+import {
+  appendOverheadBytes,
+  encodeEvents,
+  type PreparedWrite,
+  type RecordTarget,
+  type SizedAppend,
+} from '../embedded/append-batch.ts';
+import { recordEnd, recordId, recordIsSound, recordStream, sameStream } from '../embedded/event-record.ts';
 import type { StreamName } from '../event.ts';
+import { wallClock } from '../event-id.ts';
 import { type AppendStage, EventTooLarge, type ExpectedRevision, type StreamWrite } from '../log.ts';
-import { wallClock } from '../wall-clock.ts';
 import { maxAppendBytes, messageHeaderBytes, messageKinds, ProtocolError, writeMessageHeader } from './messages.ts';
 
 const headBytes = messageHeaderBytes + 12;

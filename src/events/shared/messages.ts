@@ -16,8 +16,7 @@
  *   pong    nothing
  */
 import type { VisibleEnd } from '../embedded/embedded-log.ts';
-import type { LogCapabilities } from '../log.ts';
-import type { LogStatus } from '../log-status.ts';
+import type { LogCapabilities, LogStatus } from '../log.ts';
 
 export const protocolVersion = 1;
 export const messageHeaderBytes = 5;

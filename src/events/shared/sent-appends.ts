@@ -2,8 +2,8 @@
  * The appends of a worker that have no outcome yet: encoded at the call, sent in the order of the calls with one write at
  * a time, and kept until they are answered, so that they can be sent again after a lost connection.
  */
-import type { RecordTarget } from '../embedded/encode-events.ts';
-import { withRoom } from '../embedded/with-room.ts';
+import type { RecordTarget } from '../embedded/append-batch.ts';
+import { withRoom } from '../embedded/event-record.ts';
 import { type Appended, type AppendStage, LogUnavailable, type StreamWrite } from '../log.ts';
 import { writeAppend } from './append-message.ts';
 

@@ -5,24 +5,22 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { type Disk, nodeDisk } from '../embedded/disk.ts';
-import { recordId } from '../embedded/record-layout.ts';
-import type { Position, RecordedEvent, StreamName } from '../event.ts';
+import { recordId } from '../embedded/event-record.ts';
+import { formatPosition, type Position, parsePosition, type RecordedEvent, type StreamName } from '../event.ts';
 import {
   type Appended,
   type AppendOptions,
   type CaughtUp,
   type EventLog,
   type LogCapabilities,
+  type LogStatus,
   LogUnavailable,
   type ReadAllOptions,
   type ReadStreamOptions,
   type StreamWrite,
   type SubscribeOptions,
 } from '../log.ts';
-import type { LogStatus } from '../log-status.ts';
-import { haveIds } from '../recent-appends.ts';
-import { recordedBefore } from '../recorded-before.ts';
-import { formatPosition, parsePosition } from '../sequence-position.ts';
+import { haveIds, recordedBefore } from '../recent-appends.ts';
 import { errorOfRefusal, readDone } from './answer-messages.ts';
 import { readAppend } from './append-message.ts';
 import {

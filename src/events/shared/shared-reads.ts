@@ -1,34 +1,35 @@
 /** Reading the segments of the primary, up to what it has made visible. */
 
+import { PublishedBatch } from '../embedded/append-batch.ts';
 import { type IndexSnapshot, lookIntoIndex, readIndex } from '../embedded/archive/index-snapshot.ts';
-import { PublishedBatch } from '../embedded/batch.ts';
 import { type Disk, isMissing } from '../embedded/disk.ts';
 import type { VisibleEnd } from '../embedded/embedded-log.ts';
 import { RecordReader } from '../embedded/event-record.ts';
 import { readFrame } from '../embedded/frame.ts';
 import { IndexIsWrong, LogCorrupted } from '../embedded/log-errors.ts';
-import type { LogFiles } from '../embedded/log-files.ts';
-import { LogReader, type ReadableSegment, type ReadableSegments } from '../embedded/log-reader.ts';
-import { LogSegments } from '../embedded/log-segments.ts';
+import { LogReader } from '../embedded/log-reader.ts';
 import { lossesFile, noLosses, readLosses } from '../embedded/losses.ts';
-import { openBlocks } from '../embedded/open-blocks.ts';
-import { checkContinues, indexedPart } from '../embedded/outside-parts.ts';
-import { Segment, segmentFile, segmentName, segmentsIn } from '../embedded/segment.ts';
-import { SegmentStreams } from '../embedded/segment-streams.ts';
-import { readStreamParts, type StreamPart } from '../embedded/stream-reader.ts';
-import { walkBlocks } from '../embedded/walk-blocks.ts';
-import type { RecordedEvent, StreamName } from '../event.ts';
-import { ReaderIteration } from '../event-reader.ts';
-import { CompiledFilter } from '../filter.ts';
+import {
+  type LogFiles,
+  LogSegments,
+  Segment,
+  SegmentStreams,
+  segmentFile,
+  segmentName,
+  segmentsIn,
+} from '../embedded/segment.ts';
+import { openBlocks, type ReadableSegment, type ReadableSegments, walkBlocks } from '../embedded/segment-blocks.ts';
+import { checkContinues, indexedPart, readStreamParts, type StreamPart } from '../embedded/stream-reader.ts';
+import { parsePosition, type RecordedEvent, type StreamName } from '../event.ts';
 import {
   type CaughtUp,
+  CompiledFilter,
   LogUnavailable,
   type ReadAllOptions,
   type ReadStreamOptions,
   type SubscribeOptions,
 } from '../log.ts';
-import { parsePosition } from '../sequence-position.ts';
-import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
+import { type LiveBatch, ReaderIteration, SubscriptionHub } from '../subscription.ts';
 
 export class SharedReads implements ReadableSegments {
   readonly dir: string;

@@ -1,8 +1,8 @@
 /** The connection of one worker, in the primary. */
 import type { Socket } from 'node:net';
 import type { EmbeddedLog } from '../embedded/embedded-log.ts';
+import { parsePosition } from '../event.ts';
 import { type Appended, LogUnavailable } from '../log.ts';
-import { parsePosition } from '../sequence-position.ts';
 import { AnswerBuffer } from './answer-messages.ts';
 import { type ReceivedAppend, readAppend } from './append-message.ts';
 import {

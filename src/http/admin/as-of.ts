@@ -1,8 +1,7 @@
 /** `?as_of=<time or position>`: a list as of that moment, folded from the log by the fold that maintains it. */
 import { refusals } from '../../commands/refusal.ts';
-import type { Position } from '../../events/event.ts';
-import { type EventLog, START } from '../../events/log.ts';
-import { positionBefore } from '../../events/sequence-position.ts';
+import { type Position, positionBefore, START } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import { type AdminJournal, newestBy } from '../../projections/admin-journal.ts';
 import { foldAsOf } from '../../projections/fold-as-of.ts';
 import type { Projection } from '../../projections/projection.ts';

@@ -1,6 +1,6 @@
 /** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
 import { z } from 'zod';
-import { formatPosition } from '../../events/sequence-position.ts';
+import { formatPosition } from '../../events/event.ts';
 import {
   auditPage,
   auditThreads,

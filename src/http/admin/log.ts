@@ -1,10 +1,8 @@
 /** `/admin/log`: the state of the event log, and single streams of it without their content. */
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
-import type { RecordedEvent, StreamName } from '../../events/event.ts';
-import type { EventLog, LogCapabilities } from '../../events/log.ts';
-import { newestEvent } from '../../events/newest-event.ts';
-import { formatPosition, positionBefore } from '../../events/sequence-position.ts';
+import { formatPosition, positionBefore, type RecordedEvent, type StreamName } from '../../events/event.ts';
+import { type EventLog, type LogCapabilities, newestEvent } from '../../events/log.ts';
 import { globalAdmin } from '../api/declare.ts';
 import { numberParameter, type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes } from '../api/route-schema.ts';

@@ -16,8 +16,7 @@ import {
   userTree,
 } from '../../commands/users/user-policy.ts';
 import type { UserPath } from '../../events/event.ts';
-import type { EventLog } from '../../events/log.ts';
-import { newestEvent } from '../../events/newest-event.ts';
+import { type EventLog, newestEvent } from '../../events/log.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { UsersState } from '../../projections/users.ts';

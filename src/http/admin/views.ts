@@ -6,9 +6,8 @@ import {
   requestRebuild,
   skipEvent,
 } from '../../commands/views/change-views.ts';
-import type { Position } from '../../events/event.ts';
+import { type Position, parsePosition } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { parsePosition } from '../../events/sequence-position.ts';
 import type { ProjectionRunner, ProjectionStatus } from '../../projections/runner.ts';
 import { type Skipped, skippedEvents } from '../../projections/skipped-events.ts';
 import { type RebuildRequest, rebuildRequests } from '../../projections/snapshot-basis.ts';

@@ -10,9 +10,8 @@ import {
   usageRecalculated,
   usageRecorded,
 } from '../../events/catalogue/exchange.ts';
-import { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
-import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
-import { parsePosition } from '../../events/sequence-position.ts';
+import { guardrailApplied } from '../../events/catalogue/guardrail.ts';
+import { idOf, type Position, parsePosition, type RecordedEvent } from '../../events/event.ts';
 import { isA } from '../known-event.ts';
 import { UnprocessableEvent } from '../skipped-events.ts';
 import { type Applied, decidingRun } from '../verdicts.ts';

@@ -2,12 +2,11 @@
  * The requests that belong together with one request, without content: those of its session and its conversation, those
  * that continue one another by `previous_response_id`, and those that got the same recorded answer.
  */
-import { conversationItemsAdded } from '../../events/catalogue/conversation.ts';
+
 import { historyReplayed, requestReceived } from '../../events/catalogue/exchange.ts';
-import { responseStored } from '../../events/catalogue/response.ts';
+import { conversationItemsAdded, responseStored } from '../../events/catalogue/response.ts';
 import { type StreamName, streamName } from '../../events/event.ts';
-import type { EventLog } from '../../events/log.ts';
-import { newestEvent } from '../../events/newest-event.ts';
+import { type EventLog, newestEvent } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { isA } from '../known-event.ts';

@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import { cacheHit } from '../../events/catalogue/cache.ts';
 import type { usageRecorded } from '../../events/catalogue/exchange.ts';
 import * as events from '../../events/catalogue/exchange.ts';
-import { guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
+import { guardrailApplied } from '../../events/catalogue/guardrail.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import { type GuardrailSummary, withApplied } from '../guardrail-summary.ts';
 import { isA } from '../known-event.ts';

@@ -1,6 +1,5 @@
 /** A row of `exchanges`: read from ClickHouse, or made of the events of one exchange, with equal content. */
-import { idOf, type RecordedEvent } from '../../events/event.ts';
-import { parsePosition } from '../../events/sequence-position.ts';
+import { idOf, parsePosition, type RecordedEvent } from '../../events/event.ts';
 import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
 import { keyIdOrEmpty } from './rows.ts';
 

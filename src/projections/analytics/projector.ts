@@ -4,9 +4,8 @@
  * grows to half a minute; after a crash of the process it does the same (see `batch-store.ts`).
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RecordedEvent } from '../../events/event.ts';
-import { type EventLog, START } from '../../events/log.ts';
-import { formatPosition, parsePosition } from '../../events/sequence-position.ts';
+import { formatPosition, parsePosition, type RecordedEvent, START } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import { isCaughtUp } from '../known-event.ts';
 import { skippedBy, skippedEvents } from '../skipped-events.ts';
 import { logIdOf } from '../snapshot-basis.ts';

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { cacheHit } from '../../events/catalogue/cache.ts';
 import * as exchange from '../../events/catalogue/exchange.ts';
-import { frameDelivered, guardrailApplied } from '../../events/catalogue/guarded-exchange.ts';
+import { frameDelivered, guardrailApplied } from '../../events/catalogue/guardrail.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { isA } from '../known-event.ts';

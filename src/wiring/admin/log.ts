@@ -1,9 +1,9 @@
 /** The admin routes for the event log and the read models. */
 import type { Config } from '../../config/config.ts';
-import { segmentLister } from '../../events/embedded/list-segments.ts';
+import { segmentLister } from '../../events/embedded/stat-log.ts';
+import { formatPosition } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { directoryOf } from '../../events/open-log.ts';
-import { formatPosition } from '../../events/sequence-position.ts';
 import { type LogFacts, registerLog } from '../../http/admin/log.ts';
 import { type AnalyticsFacts, registerViews } from '../../http/admin/views.ts';
 import type { Routes } from '../../http/api/route-schema.ts';

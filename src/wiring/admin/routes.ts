@@ -6,7 +6,7 @@ import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../command
 import type { RouteStrategies } from '../../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../../config/config.ts';
 import { gatewayVersion } from '../../config/gateway-version.ts';
-import { strategies } from '../../events/catalogue/virtual-model.ts';
+import { strategies } from '../../events/catalogue/workflow.ts';
 import { formatVersion } from '../../events/embedded/frame.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/admin-models.ts';

@@ -1,8 +1,8 @@
 /** The answers of a gateway from its start until it can serve requests, and how far it is. */
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
+import { parsePosition } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { parsePosition } from '../../events/sequence-position.ts';
 import { listenWhileStarting, type StartingServer, type StartingState } from '../../http/starting-server.ts';
 import type { ProjectionRunner } from '../../projections/runner.ts';
 import type { LogOpening } from '../log/event-log.ts';

@@ -2,7 +2,7 @@
  * A gateway calls providers for an exchange only for attempts that were recorded while the exchange was its own. The provider tells by
  * the port which gateway called.
  */
-import { parsePosition } from '../../../src/events/sequence-position.ts';
+import { parsePosition } from '../../../src/events/event.ts';
 import { endsOf } from '../check-exchanges.ts';
 import { isModelCall } from '../check-provider-calls.ts';
 import type { ProviderCall, Violation } from '../evidence.ts';

@@ -1,7 +1,6 @@
 /** The checks of rounds with several gateways find what is wrong. */
 import { describe, expect, it } from 'vitest';
-import type { RecordedEvent } from '../../../src/events/event.ts';
-import { formatPosition } from '../../../src/events/sequence-position.ts';
+import { formatPosition, type RecordedEvent } from '../../../src/events/event.ts';
 import type { ProviderCall, SentRequest } from '../evidence.ts';
 import { RecordedLog } from '../recorded-log.ts';
 import { BUDGET_USD, type Burst, checkBurst, emptyBurstSum, notRecordedUsd, servedUsd } from './budget-burst.ts';

@@ -1,7 +1,6 @@
 /** The gateways of a log and whose exchanges are whose, as the log has it, over all rounds. */
-import { leaseEnded, leaseGranted } from '../../../src/events/catalogue/lease.ts';
-import { idOf, type RecordedEvent } from '../../../src/events/event.ts';
-import { parsePosition } from '../../../src/events/sequence-position.ts';
+import { leaseEnded, leaseGranted } from '../../../src/events/catalogue/gateway.ts';
+import { idOf, parsePosition, type RecordedEvent } from '../../../src/events/event.ts';
 
 export interface EndedLease {
   readonly gateway: string;

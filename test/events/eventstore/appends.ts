@@ -1,5 +1,5 @@
 /** Appends as an outbox makes them, and what a reader returns, for the tests of the engine. */
-import { PreparedAppend } from '../../../src/events/embedded/prepared-append.ts';
+import { PreparedAppend } from '../../../src/events/embedded/append-batch.ts';
 import { type NewEvent, streamName } from '../../../src/events/event.ts';
 import type { ExpectedRevision } from '../../../src/events/log.ts';
 import type { EnginePlace, LogEngine, ReadBatch, SequencedAppend } from '../../../src/events/replicated/engine.ts';

@@ -1,6 +1,6 @@
 import type { KafkaMessage } from 'kafkajs';
 import { describe, expect, it } from 'vitest';
-import { PreparedAppend } from '../../../src/events/embedded/prepared-append.ts';
+import { PreparedAppend } from '../../../src/events/embedded/append-batch.ts';
 import { type NewEvent, type StreamName, streamName } from '../../../src/events/event.ts';
 import { AppendAssembler, messagesOf } from '../../../src/events/kafka/kafka-records.ts';
 import { frameAppend } from '../../../src/events/replicated/append-frame.ts';

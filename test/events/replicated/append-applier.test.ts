@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PreparedAppend } from '../../../src/events/embedded/append-batch.ts';
 import { EmbeddedLog } from '../../../src/events/embedded/embedded-log.ts';
-import { PreparedAppend } from '../../../src/events/embedded/prepared-append.ts';
 import { streamName } from '../../../src/events/event.ts';
 import type { StreamWrite } from '../../../src/events/log.ts';
 import { AppendApplier, type DecidedAppend, type ReplicaFiles } from '../../../src/events/replicated/append-applier.ts';

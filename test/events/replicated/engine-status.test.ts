@@ -1,7 +1,7 @@
 /** The engine of a replicated log in its status, in `GET /health/ready` and in the metrics. */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { streamName } from '../../../src/events/event.ts';
-import type { LogEngineStatus } from '../../../src/events/log-status.ts';
+import type { LogEngineStatus } from '../../../src/events/log.ts';
 import { registerHealth } from '../../../src/http/health.ts';
 import { createMetrics } from '../../../src/http/metrics.ts';
 import { logFigures, storageHealth } from '../../../src/wiring/log/event-log.ts';

@@ -1,6 +1,6 @@
 /** Two processes with one writer id, as after a virtual machine was copied while it ran. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PreparedAppend } from '../../../src/events/embedded/prepared-append.ts';
+import { PreparedAppend } from '../../../src/events/embedded/append-batch.ts';
 import { streamName } from '../../../src/events/event.ts';
 import { frameAppend } from '../../../src/events/replicated/append-frame.ts';
 import { collect, noted, write } from '../../contract/event-log.ts';

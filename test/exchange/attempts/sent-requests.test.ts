@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { commonPrefix, commonSuffix, SentRequests } from '../../../src/commands/exchange/attempts/retry-loop.ts';
 import type { Plan } from '../../../src/commands/exchange/plan.ts';
 import { attemptStarted, requestReceived } from '../../../src/events/catalogue/exchange.ts';
-import { guardrailApplied } from '../../../src/events/catalogue/guarded-exchange.ts';
+import { guardrailApplied } from '../../../src/events/catalogue/guardrail.ts';
 import { type EventContext, type NewEvent, streamName } from '../../../src/events/event.ts';
 import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
 import { providerRequest } from '../../../src/projections/provider-request.ts';

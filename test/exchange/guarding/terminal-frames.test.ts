@@ -5,7 +5,7 @@ import { ExchangeRecord } from '../../../src/commands/exchange/exchange-record.t
 import { ExchangeGuard } from '../../../src/commands/exchange/guarding/exchange-guard.ts';
 import { guardedEndpoints } from '../../../src/commands/exchange/guarding/guarded-endpoints.ts';
 import { GuardedRelay } from '../../../src/commands/exchange/guarding/guarded-relay.ts';
-import { frameDelivered } from '../../../src/events/catalogue/guarded-exchange.ts';
+import { frameDelivered } from '../../../src/events/catalogue/guardrail.ts';
 import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
 
 it('is recorded with the end of the exchange', async () => {

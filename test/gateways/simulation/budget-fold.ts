@@ -5,8 +5,7 @@ import { unknownUsage } from '../../../src/commands/model-request/usage.ts';
 import { budgetSet } from '../../../src/events/catalogue/budget.ts';
 import { costReserved, usageRecorded } from '../../../src/events/catalogue/exchange.ts';
 import type { EventContext, NewEvent, RecordedEvent, StreamName, UserPath } from '../../../src/events/event.ts';
-import { CompiledFilter } from '../../../src/events/filter.ts';
-import type { StreamWrite } from '../../../src/events/log.ts';
+import { CompiledFilter, type StreamWrite } from '../../../src/events/log.ts';
 import { reservedBy, type SharedSpendState, sharedSpendView } from '../../../src/projections/budget-reservations.ts';
 import { budgetsView } from '../../../src/projections/budgets.ts';
 

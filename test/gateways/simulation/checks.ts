@@ -1,9 +1,8 @@
 /** What must be true at every place of the order, computed apart from the code under test. */
 import type { z } from 'zod';
 import { requestReceived, usageRecorded } from '../../../src/events/catalogue/exchange.ts';
-import { leaseEnded, leaseGranted } from '../../../src/events/catalogue/lease.ts';
-import { idOf, type Position, type RecordedEvent } from '../../../src/events/event.ts';
-import { START } from '../../../src/events/log.ts';
+import { leaseEnded, leaseGranted } from '../../../src/events/catalogue/gateway.ts';
+import { idOf, type Position, type RecordedEvent, START } from '../../../src/events/event.ts';
 import { type InFlight, inFlight } from '../../../src/projections/in-flight.ts';
 import { BUDGET } from './budget-fold.ts';
 import type { OrderedAppend } from './simulated-log.ts';

@@ -5,16 +5,17 @@ import { FencedLog } from '../../../src/commands/gateways/fenced-log.ts';
 import { type KnownLeases, Lease } from '../../../src/commands/gateways/lease.ts';
 import { Inheritance, LeaseKeeper } from '../../../src/commands/gateways/lease-keeper.ts';
 import { exchangeCompleted, exchangeFailed, requestReceived } from '../../../src/events/catalogue/exchange.ts';
-import { idempotencyKeyClaimed } from '../../../src/events/catalogue/idempotency.ts';
+import { idempotencyKeyClaimed } from '../../../src/events/catalogue/response.ts';
 import {
   type EventContext,
   type NewEvent,
   type Position,
   type RecordedEvent,
+  START,
   type StreamName,
   streamName,
 } from '../../../src/events/event.ts';
-import { type Appended, LogUnavailable, START, WrongExpectedRevision } from '../../../src/events/log.ts';
+import { type Appended, LogUnavailable, WrongExpectedRevision } from '../../../src/events/log.ts';
 import { type InFlight, inFlight, openExchanges } from '../../../src/projections/in-flight.ts';
 import { leasesView } from '../../../src/projections/leases.ts';
 import { BudgetFold, reservation, usage } from './budget-fold.ts';

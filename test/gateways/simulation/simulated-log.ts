@@ -3,19 +3,24 @@
  * delay, and is answered when the process has read it back, as with `ReplicatedLog`. Faults: the answer is lost, and the
  * append is sent again identically; the outcome stays unknown, and the append is recorded later or never.
  */
-import type { NewEvent, Position, RecordedEvent, StreamName } from '../../../src/events/event.ts';
+import {
+  formatPosition,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+  START,
+  type StreamName,
+} from '../../../src/events/event.ts';
 import {
   type Appended,
+  checkExpectedRevision,
   type EventLog,
+  type LogStatus,
   LogUnavailable,
   type ReadStreamOptions,
-  START,
   type StreamWrite,
   type WrongExpectedRevision,
 } from '../../../src/events/log.ts';
-import type { LogStatus } from '../../../src/events/log-status.ts';
-import { checkExpectedRevision } from '../../../src/events/revisions.ts';
-import { formatPosition } from '../../../src/events/sequence-position.ts';
 import type { Random } from '../../crash/random.ts';
 import type { SimulatedProcess, VirtualTime } from './virtual-time.ts';
 

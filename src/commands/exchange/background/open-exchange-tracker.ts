@@ -3,8 +3,7 @@
  * recorded because the log could not be written. The tracker records these ends once the log can be written again.
  */
 import { type Position, type StreamName, streamName } from '../../../events/event.ts';
-import type { EventLog } from '../../../events/log.ts';
-import { newestEvent } from '../../../events/newest-event.ts';
+import { type EventLog, newestEvent } from '../../../events/log.ts';
 import { responseCancelled } from '../../model-request/upstream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
 import type { RecordedExchange } from '../record/read-exchange.ts';

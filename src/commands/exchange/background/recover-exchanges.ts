@@ -4,10 +4,9 @@
  * failed, and its response is stored as `failed` with the output so far. A background response without any recorded
  * output is not ended here: it is returned to the caller, which resumes it, unless its client got an error instead of it.
  */
-import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
-import type { RecordedEvent, StreamName } from '../../../events/event.ts';
+import { frameDelivered } from '../../../events/catalogue/guardrail.ts';
+import { positionBefore, type RecordedEvent, type StreamName } from '../../../events/event.ts';
 import { type EventLog, EventTooLarge } from '../../../events/log.ts';
-import { positionBefore } from '../../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../../providers/stream-frames.ts';
 import { providerType } from '../../../providers/types.ts';
 import { type KeyDirectory, recordedCaller, whyNotAccepted } from '../../access/key-directory.ts';

@@ -1,9 +1,5 @@
 /** The guardrails of one exchange: they evaluate its request and its answer, and record every verdict. */
-import {
-  guardrailApplied,
-  type guardrailVerdicts,
-  placeholdersAssigned,
-} from '../../../events/catalogue/guarded-exchange.ts';
+import { guardrailApplied, type guardrailVerdicts, placeholdersAssigned } from '../../../events/catalogue/guardrail.ts';
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { carriedForm, carriedMark, isCarried } from '../../../providers/translate/responses-to-chat/reasoning.ts';

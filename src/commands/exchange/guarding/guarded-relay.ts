@@ -4,7 +4,7 @@
  * Everything that it returns for the client is noted as `frame.delivered`, except a whole answer.
  */
 
-import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
+import { frameDelivered } from '../../../events/catalogue/guardrail.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';

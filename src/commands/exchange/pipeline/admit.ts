@@ -3,8 +3,8 @@
  * idempotency key is claimed.
  */
 import { modelResolved, requestReceived } from '../../../events/catalogue/exchange.ts';
-import { pluginApplied } from '../../../events/catalogue/plugin.ts';
-import { whenNewerEvent } from '../../../events/newest-event.ts';
+import { pluginApplied } from '../../../events/catalogue/gateway.ts';
+import { whenNewerEvent } from '../../../events/log.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import type { ParsedRequest } from '../../model-request/model-request.ts';
 import { refusals } from '../../refusal.ts';

@@ -1,6 +1,6 @@
 /** The last step: records the end of the exchange durably, then sends the rest of the answer to the client. */
 
-import { frameDelivered } from '../../../events/catalogue/guarded-exchange.ts';
+import { frameDelivered } from '../../../events/catalogue/guardrail.ts';
 import { type EventLog, EventTooLarge } from '../../../events/log.ts';
 import type { Provider, ProviderReply } from '../../../providers/provider.ts';
 import type { Client } from '../../model-request/model-request.ts';

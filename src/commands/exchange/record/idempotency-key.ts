@@ -6,12 +6,10 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
-import { idempotencyKeyClaimed } from '../../../events/catalogue/idempotency.ts';
+import { idempotencyKeyClaimed } from '../../../events/catalogue/response.ts';
 import { type NewEvent, type StreamName, streamName } from '../../../events/event.ts';
-import { type EventLog, LogUnavailable } from '../../../events/log.ts';
-import type { LogStatus } from '../../../events/log-status.ts';
-import { newestEvent } from '../../../events/newest-event.ts';
-import { wallClock } from '../../../events/wall-clock.ts';
+import { wallClock } from '../../../events/event-id.ts';
+import { type EventLog, type LogStatus, LogUnavailable, newestEvent } from '../../../events/log.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import { streamIncomplete } from '../../model-request/upstream-refusals.ts';
 import { refusals } from '../../refusal.ts';

@@ -16,8 +16,8 @@ import {
   requestReceived,
   usageRecorded,
 } from '../../../events/catalogue/exchange.ts';
-import { frameDelivered, placeholdersAssigned } from '../../../events/catalogue/guarded-exchange.ts';
-import { pluginApplied } from '../../../events/catalogue/plugin.ts';
+import { pluginApplied } from '../../../events/catalogue/gateway.ts';
+import { frameDelivered, placeholdersAssigned } from '../../../events/catalogue/guardrail.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import { parseExactly } from '../../../json/exact-json.ts';

@@ -1,8 +1,7 @@
 /** The tokens of an answer, reported or estimated, and its cost: noted on the record, and charged to the caller. */
 
 import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
-import type { EventLog } from '../../../events/log.ts';
-import { whenNewerEvent } from '../../../events/newest-event.ts';
+import { type EventLog, whenNewerEvent } from '../../../events/log.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { createSplitter, recordedFormat, streamFormatOf } from '../../../providers/stream-frames.ts';
 import type { Ticket } from '../../model-request/admission.ts';

@@ -1,10 +1,9 @@
 /** Evaluates one recorded request, and its recorded answer, with the guardrails of a draft. Changes nothing. */
 
 import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
-import { replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
+import { replayVerdicts } from '../../../events/catalogue/guardrail.ts';
 import type { RecordedEvent } from '../../../events/event.ts';
-import type { EventLog } from '../../../events/log.ts';
-import { logWith } from '../../../events/log-with.ts';
+import { type EventLog, logWith } from '../../../events/log.ts';
 import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
 import type { GuardrailSteps } from '../../exchange/policy.ts';
 import type { RecordedExchange } from '../../exchange/record/read-exchange.ts';

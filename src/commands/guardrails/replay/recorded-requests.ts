@@ -1,10 +1,8 @@
 /** The recorded requests of a range of time in the order of the log, read page by page. */
 import { exchangeEnds, modelResolved, requestReceived, requestRefused } from '../../../events/catalogue/exchange.ts';
-import { guardrailApplied } from '../../../events/catalogue/guarded-exchange.ts';
-import type { Position, RecordedEvent, StreamName } from '../../../events/event.ts';
-import { type EventLog, START } from '../../../events/log.ts';
-import { positionAtTime } from '../../../events/position-at-time.ts';
-import { parsePosition } from '../../../events/sequence-position.ts';
+import { guardrailApplied } from '../../../events/catalogue/guardrail.ts';
+import { type Position, parsePosition, type RecordedEvent, START, type StreamName } from '../../../events/event.ts';
+import { type EventLog, positionAtTime } from '../../../events/log.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { type RecordedExchange, withEvent } from '../../exchange/record/read-exchange.ts';

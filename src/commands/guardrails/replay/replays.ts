@@ -1,6 +1,6 @@
 /** The runs of drafts: one at a time, recorded when they start and when they end. Those of other gateways are found too. */
 import type { z } from 'zod';
-import { replayCancelRequested, replayFinished, replayStarted } from '../../../events/catalogue/guardrail-replay.ts';
+import { replayCancelRequested, replayFinished, replayStarted } from '../../../events/catalogue/guardrail.ts';
 import {
   type EventContext,
   idOf,
@@ -9,8 +9,7 @@ import {
   type StreamName,
   streamName,
 } from '../../../events/event.ts';
-import { type EventLog, type ExpectedRevision, LogUnavailable } from '../../../events/log.ts';
-import { newestEvent } from '../../../events/newest-event.ts';
+import { type EventLog, type ExpectedRevision, LogUnavailable, newestEvent } from '../../../events/log.ts';
 import { refusals } from '../../refusal.ts';
 import type { CheckedDraft } from './draft.ts';
 import type { ReplayResult } from './result.ts';

@@ -1,7 +1,11 @@
 /** The figures of a run while it goes on. They contain no text of a request or of an answer. */
 import type { z } from 'zod';
-import { guardrailApplied, type guardrailVerdicts } from '../../../events/catalogue/guarded-exchange.ts';
-import { type replayResult, replayVerdicts } from '../../../events/catalogue/guardrail-replay.ts';
+import {
+  guardrailApplied,
+  type guardrailVerdicts,
+  type replayResult,
+  replayVerdicts,
+} from '../../../events/catalogue/guardrail.ts';
 import { isObject } from '../../../json/is-object.ts';
 import type { GuardrailRun } from '../phases/guardrail-step.ts';
 import type { Evaluated } from './evaluate-exchange.ts';

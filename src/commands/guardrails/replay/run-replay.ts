@@ -4,9 +4,8 @@
  * providers are called only for the sample.
  */
 import { usageRecorded } from '../../../events/catalogue/exchange.ts';
-import { streamName } from '../../../events/event.ts';
+import { formatPosition, parsePosition, streamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
-import { formatPosition, parsePosition } from '../../../events/sequence-position.ts';
 import type { GuardrailSteps } from '../../exchange/policy.ts';
 import type { ReplayDependencies } from '../../exchange/record/replay-answer.ts';
 import { tokensInText } from '../../model-request/usage.ts';

@@ -3,19 +3,11 @@
 import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
-import { frameHeaderBytes, readFrame, readFrameHeader } from '../frame.ts';
-import { encodeFramePlaces } from '../frame-places.ts';
-import type { FrameRun } from '../frame-run.ts';
+import { encodeFramePlaces, type FrameRun, frameHeaderBytes, readFrame, readFrameHeader } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';
-import type { LogFiles } from '../log-files.ts';
-import type { Manifest } from '../manifest.ts';
-import { manifestText } from '../manifest-text.ts';
-import { RawBlocks } from '../raw-blocks.ts';
-import { SealedBlocks } from '../sealed-blocks.ts';
-import { segmentFile } from '../segment.ts';
-import type { SegmentBlocks } from '../segment-blocks.ts';
-import { categoriesOf, SegmentStreams, type StreamCategories } from '../segment-streams.ts';
-import { walkBlocks } from '../walk-blocks.ts';
+import { type Manifest, manifestText } from '../manifest.ts';
+import { categoriesOf, type LogFiles, SegmentStreams, type StreamCategories, segmentFile } from '../segment.ts';
+import { RawBlocks, SealedBlocks, type SegmentBlocks, walkBlocks } from '../segment-blocks.ts';
 import { packNow, unpackNow } from '../zstd.ts';
 import {
   compareStreams,

@@ -1,6 +1,5 @@
 /** Executes the steps of archiving. */
-import type { LogFiles } from '../log-files.ts';
-import type { StreamCategories } from '../segment-streams.ts';
+import type { LogFiles, StreamCategories } from '../segment.ts';
 import { type ArchiveTask, archiveSegment } from './archive-segment.ts';
 import { paceOf } from './pace.ts';
 

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { StreamName } from '../../event.ts';
-import { decodeFramePlaces } from '../frame-places.ts';
+import { decodeFramePlaces } from '../frame.ts';
 import {
   compareStreams,
   type IndexedPlace,

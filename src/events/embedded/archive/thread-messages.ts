@@ -1,6 +1,6 @@
 /** Messages between the gateway's thread and a thread that archives. */
 import { LogCorrupted } from '../log-errors.ts';
-import type { StreamCategories } from '../segment-streams.ts';
+import type { StreamCategories } from '../segment.ts';
 import type { ArchiveTask } from './archive-segment.ts';
 import { IndexUnusable } from './index-file.ts';
 

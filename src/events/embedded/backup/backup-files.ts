@@ -9,8 +9,8 @@ import { z } from 'zod';
 import { type Disk, datasync, isMissing, replaceFile, syncDirectory, writeFully } from '../disk.ts';
 import { identityFile } from '../identity.ts';
 import { lossesFile } from '../losses.ts';
-import { replicaFile } from '../replica-file.ts';
 import { watermarkFile } from '../watermark.ts';
+import { replicaFile } from '../writer-lock.ts';
 import { type BackupNote, type FileState, fileStateSchema } from './backup-note.ts';
 
 const changesFile = 'backup.changes';

@@ -5,11 +5,10 @@
  */
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Disk, nodeDisk } from '../disk.ts';
+import { type Disk, makeDirectory, nodeDisk } from '../disk.ts';
 import { identityInFile } from '../identity.ts';
-import type { LogFiles } from '../log-files.ts';
 import { readLosses } from '../losses.ts';
-import { makeDirectory } from '../make-directory.ts';
+import type { LogFiles } from '../segment.ts';
 import { Watermark } from '../watermark.ts';
 import { lockForWriting } from '../writer-lock.ts';
 import { BackupFiles } from './backup-files.ts';

@@ -2,10 +2,10 @@
 import path from 'node:path';
 import { isMissing, syncDirectory } from '../disk.ts';
 import { identityFile } from '../identity.ts';
-import type { LogFiles } from '../log-files.ts';
 import { lossesFile } from '../losses.ts';
-import { replicaFile } from '../replica-file.ts';
+import type { LogFiles } from '../segment.ts';
 import { Watermark, watermarkFile } from '../watermark.ts';
+import { replicaFile } from '../writer-lock.ts';
 import type { BackupFiles } from './backup-files.ts';
 import { BackupRefused } from './backup-refused.ts';
 

@@ -2,11 +2,10 @@
 import { mkdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { checkLog, type LogCheck } from '../check-log.ts';
-import { type Disk, isMissing, nodeDisk, syncDirectory } from '../disk.ts';
+import { type Disk, isMissing, makeDirectory, nodeDisk, syncDirectory } from '../disk.ts';
 import { identityInFile, readIdentity } from '../identity.ts';
-import type { LogFiles } from '../log-files.ts';
 import { readLosses } from '../losses.ts';
-import { makeDirectory } from '../make-directory.ts';
+import type { LogFiles } from '../segment.ts';
 import { hasWriter, lockForWriting } from '../writer-lock.ts';
 import { BackupFiles, firstBadFile } from './backup-files.ts';
 import { readBackupNote } from './backup-note.ts';

@@ -4,17 +4,12 @@ import { unusable } from '../archive/index-file.ts';
 import { type IndexedPart, IndexReader } from '../archive/index-reader.ts';
 import { paceOf } from '../archive/pace.ts';
 import { isMissing } from '../disk.ts';
-import type { FrameRun } from '../frame-run.ts';
+import type { FrameRun } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';
-import type { LogFiles } from '../log-files.ts';
-import type { Manifest } from '../manifest.ts';
-import { parseManifestText } from '../manifest-text.ts';
-import { RawBlocks } from '../raw-blocks.ts';
-import { SealedBlocks } from '../sealed-blocks.ts';
-import { segmentFile } from '../segment.ts';
-import type { SegmentBlocks } from '../segment-blocks.ts';
-import { LastRevisions, PartCollector } from '../segment-part.ts';
-import { walkBlocks } from '../walk-blocks.ts';
+import { type Manifest, parseManifestText } from '../manifest.ts';
+import { type LogFiles, segmentFile } from '../segment.ts';
+import { RawBlocks, SealedBlocks, type SegmentBlocks, walkBlocks } from '../segment-blocks.ts';
+import { LastRevisions, PartCollector } from '../stream-reader.ts';
 import { unpackNow } from '../zstd.ts';
 
 /** A closed segment that is not in the index. */
