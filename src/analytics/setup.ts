@@ -1,7 +1,7 @@
 /** `chancery analytics setup`: creates the account of analysts on the ClickHouse server, and checks its rights. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Config } from '../config/config.ts';
-import { allowedNames, analystAccount, refusedQueries } from '../http/clickhouse/analyst-account.ts';
+import { allowedNames, analystAccount, refusedQueries } from '../http/clickhouse/engine-access.ts';
 import { writeToServer } from './writing-access.ts';
 
 /** The message names the missing setting. */

@@ -1,8 +1,7 @@
 /** `GET /health` states that the process is alive, `GET /health/ready` whether it can serve requests. */
 import type { LogEngineStatus } from '../events/log.ts';
 import * as answers from './answer-schemas.ts';
-import { publicRoute } from './api/declare.ts';
-import { jsonAnswer, type Routes } from './api/route-schema.ts';
+import { jsonAnswer, publicRoute, type Routes } from './api/route-schema.ts';
 
 /** How many processes of the service are to serve requests, and how many do. */
 export interface ServiceWorkers {

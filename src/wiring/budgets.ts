@@ -4,7 +4,7 @@ import { type ExceededBudget, SharedBudgetGate, type SharedLedger } from '../com
 import type { Config } from '../config/config.ts';
 import { costReserved, usageRecorded, usageSettled } from '../events/catalogue/exchange.ts';
 import type { EventLog } from '../events/log.ts';
-import type { BudgetBooks, BudgetFigures } from '../http/admin/budget-rows.ts';
+import type { BudgetBooks, BudgetFigures } from '../http/admin/limits/budget-rows.ts';
 import type { UsageOptions } from '../http/v1/usage.ts';
 import { type Meter, readMeter } from '../projections/budget-meter.ts';
 import {

@@ -6,8 +6,8 @@ import { followCancelledRuns, GuardrailReplays } from '../commands/guardrails/re
 import type { ModelPrices } from '../commands/pricing/pricing.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
-import { registerGuardrailReplay } from '../http/admin/guardrail-replay.ts';
-import { whilePluginsAreOn } from '../http/admin/plugins.ts';
+import { whilePluginsAreOn } from '../http/admin/guardrails/plugins.ts';
+import { registerGuardrailReplay } from '../http/admin/guardrails/replay.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import type { ReplayRecords } from '../projections/guardrail-replays.ts';
 import type { RunningProjection } from '../projections/runner.ts';

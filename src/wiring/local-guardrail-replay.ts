@@ -8,8 +8,13 @@ import { Refusal } from '../commands/refusal.ts';
 import type { ScopeTargets } from '../commands/workflows/workflow-input.ts';
 import type { Config } from '../config/config.ts';
 import { CompiledFilter, type EventLog } from '../events/log.ts';
-import { type DraftContext, replayBody, replayDraft, replayOptions } from '../http/admin/guardrail-replay-body.ts';
-import { resultRowOf } from '../http/admin/guardrail-replay-rows.ts';
+import {
+  type DraftContext,
+  replayBody,
+  replayDraft,
+  replayOptions,
+  resultRowOf,
+} from '../http/admin/guardrails/replay.ts';
 import { guardrailsView } from '../projections/guardrails.ts';
 import { workflowsView } from '../projections/workflows.ts';
 import { credentialsKey } from './credentials-key.ts';

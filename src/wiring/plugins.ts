@@ -7,7 +7,7 @@ import type { CallModel } from '../commands/guardrails/guardrail-type.ts';
 import type { RouteStrategies } from '../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
-import type { PluginRow } from '../http/admin/plugins.ts';
+import type { PluginRow } from '../http/admin/guardrails/plugins.ts';
 import type { Metrics } from '../http/metrics.ts';
 import { CompletedExchanges } from '../plugins/completed-exchanges.ts';
 import { guardrailOfPlugin } from '../plugins/guardrail-of-plugin.ts';

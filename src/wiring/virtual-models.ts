@@ -15,8 +15,7 @@ import { cheapestHealthy, RouteStrategies } from '../commands/virtual-models/vir
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
-import type { RowFacts } from '../http/admin/virtual-model-rows.ts';
-import { registerVirtualModels } from '../http/admin/virtual-models.ts';
+import { type RowFacts, registerVirtualModels } from '../http/admin/models/virtual-models.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { parseUserPath } from '../http/request-head.ts';
 import type { RunningProjection } from '../projections/runner.ts';

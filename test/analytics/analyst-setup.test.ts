@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { analystAccount } from '../../src/http/clickhouse/analyst-account.ts';
 import { openEmbeddedClickHouse } from '../../src/http/clickhouse/embedded-clickhouse.ts';
+import { analystAccount } from '../../src/http/clickhouse/engine-access.ts';
 import { hasChdb } from './embedded.ts';
 import { type StandIn, startStandIn } from './server-stand-in.ts';
 

@@ -7,7 +7,7 @@ import {
   fromCompressedBlocks,
   inCompressedBlocks,
 } from '../../src/http/clickhouse/compressed-blocks.ts';
-import { lz4Compress, lz4Decompress } from '../../src/http/clickhouse/lz4.ts';
+import { lz4Compress, lz4Decompress } from '../../src/http/clickhouse/content-encoding.ts';
 
 /** Bytes that repeat themselves, near and far, among bytes that do not. */
 const bytes = fc

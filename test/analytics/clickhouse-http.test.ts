@@ -13,7 +13,7 @@ import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhous
 import * as undici from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compressedBlock, fromCompressedBlocks } from '../../src/http/clickhouse/compressed-blocks.ts';
-import { lz4Decompress } from '../../src/http/clickhouse/lz4.ts';
+import { lz4Decompress } from '../../src/http/clickhouse/content-encoding.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 
 let embedded: Embedded;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ClickHouseSessions } from '../../src/http/clickhouse/sessions.ts';
+import { ClickHouseSessions } from '../../src/http/clickhouse/clickhouse-request.ts';
 
 test('a session ends after its timeout, which each query restarts', () => {
   let now = 0;

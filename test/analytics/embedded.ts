@@ -9,8 +9,7 @@ import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickh
 import { createClickHouseHttp } from '../../src/http/clickhouse/clickhouse-http.ts';
 import { openEmbeddedClickHouse } from '../../src/http/clickhouse/embedded-clickhouse.ts';
 import type { RecordedQuery, RecordQuery } from '../../src/http/clickhouse/reader-request.ts';
-import type { TurnLimits } from '../../src/http/clickhouse/turns.ts';
-import type { UnreadLimits } from '../../src/http/clickhouse/unread-answers.ts';
+import type { TurnLimits, UnreadLimits } from '../../src/http/clickhouse/turns.ts';
 import { analystLimits, gatewayLimits, readersMemoryBytes, type User } from '../../src/http/clickhouse/users.ts';
 
 /** Whether chDB is installed: without it, the tests that need it are skipped. */

@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { allowedFunctions } from '../../src/http/clickhouse/allowed-functions.ts';
-import { NotNormal, tokensOf } from '../../src/http/clickhouse/normal-tokens.ts';
-import { firstWord, formatIn, insertIn, trimmed } from '../../src/http/clickhouse/query-text.ts';
+import { firstWord, formatIn, insertIn, trimmed } from '../../src/http/clickhouse/clickhouse-request.ts';
+import { NotNormal, tokensOf } from '../../src/http/clickhouse/normal-form.ts';
 import { readerQuery } from '../../src/http/clickhouse/reader-query.ts';
 import { tables } from '../../src/projections/analytics/tables.ts';
 import { views } from '../../src/projections/analytics/views.ts';

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ClickHouseException } from '../../src/http/clickhouse/embedded-clickhouse.ts';
-import { type QueryTurn, QueryTurns, type TurnLimits } from '../../src/http/clickhouse/turns.ts';
-import { UnreadAnswers } from '../../src/http/clickhouse/unread-answers.ts';
+import { type QueryTurn, QueryTurns, type TurnLimits, UnreadAnswers } from '../../src/http/clickhouse/turns.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 
 const limits: TurnLimits = { quick: 2, slow: 2, slowAfterMs: 1000, waiting: 3 };

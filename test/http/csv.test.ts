@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { csvLine } from '../../src/http/admin/csv.ts';
+import { csvLine } from '../../src/http/admin/reports/report-csv.ts';
 import { printable } from '../../src/projections/printable.ts';
 
 describe('a line of CSV', () => {

@@ -1,7 +1,7 @@
 /** The one parser of days, times and ranges of days: accepted forms and refusals, value by value. */
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
-import { reportParameters } from '../../src/http/admin/report-request.ts';
+import { reportParameters } from '../../src/http/admin/reports/report-db.ts';
 import { queryOfParameters } from '../../src/http/api/parameters.ts';
 import { calendarDay, dayOrTime, reportRange, timeOf } from '../../src/http/dates.ts';
 

@@ -7,7 +7,7 @@ import { everything } from '../../src/commands/visibility.ts';
 import { placeholdersAssigned } from '../../src/events/catalogue/guardrail.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
-import { createLiveLogs, type LiveLogs, type LiveLogsOptions } from '../../src/http/admin/live-logs.ts';
+import { createLiveLogs, type LiveLogs, type LiveLogsOptions } from '../../src/http/admin/live/logs.ts';
 import { validateBySchema } from '../../src/http/api/validation.ts';
 import { refusalHeaders } from '../../src/http/errors.ts';
 import { inFlight } from '../../src/projections/in-flight.ts';

@@ -4,7 +4,7 @@ import {
   type ListingFacts,
   type ProviderFacts,
   providersStatus,
-} from '../../src/http/admin/providers-status.ts';
+} from '../../src/http/admin/models/providers-status.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { eventsUntil, json, withGateway } from '../support/with-gateway.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { createRefresh } from '../../src/http/admin/runtime-refresh.ts';
+import { createRefresh } from '../../src/http/admin/runtime.ts';
 import { errorOf, json, withGateway } from '../support/with-gateway.ts';
 
 describe('the runtime configuration', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { costOf, periodOf, throughputOf } from '../../src/http/admin/usage-answers.ts';
+import { costOf, periodOf, throughputOf } from '../../src/http/admin/reports/usage-answers.ts';
 import { dayStarts, reportRange } from '../../src/http/dates.ts';
 
 const DAY_MS = 86_400_000;

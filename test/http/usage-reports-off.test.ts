@@ -1,6 +1,6 @@
 /** The usage reports while usage is not counted: empty or zero; invalid parameters are still refused. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createReportDb } from '../../src/http/admin/report-db.ts';
+import { createReportDb } from '../../src/http/admin/reports/report-db.ts';
 import { AnalyticsUnavailable, QueryFailed } from '../../src/projections/analytics/analytics-db.ts';
 import type { AnalyticsQueries } from '../../src/wiring/analytics/reports.ts';
 import { createUsageFigures } from '../../src/wiring/analytics/usage-figures.ts';

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parsePosition, type UserPath } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
-import { overviewOf } from '../../src/http/admin/cache-overview.ts';
+import { overviewOf } from '../../src/http/admin/reports/cache.ts';
 import { createAnalyticsDb } from '../../src/projections/analytics/analytics-db.ts';
 import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
 import { usageByTime } from '../../src/projections/analytics/overview-queries.ts';

@@ -3,16 +3,16 @@ import type { z } from 'zod';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { readVersion } from '../../src/commands/workflows/changes.ts';
 import { explainWorkflow } from '../../src/commands/workflows/directory.ts';
-import { guardrailBody, guardrailInput } from '../../src/http/admin/guardrails-body.ts';
 import {
+  guardrailBody,
+  guardrailInput,
   guardrailRow,
   guardrailRows,
   guardrailTypeRow,
   guardrailTypeRows,
   workflowGuardrailRow,
   workflowGuardrailRows,
-} from '../../src/http/admin/guardrails-rows.ts';
-import { workflowBody, workflowInput } from '../../src/http/admin/workflows-body.ts';
+} from '../../src/http/admin/guardrails/guardrails.ts';
 import {
   explainedWorkflow,
   explainedWorkflowOf,
@@ -20,7 +20,8 @@ import {
   workflowRowOf,
   workflowVersionRow,
   workflowVersionRowOf,
-} from '../../src/http/admin/workflows-rows.ts';
+} from '../../src/http/admin/guardrails/workflow-rows.ts';
+import { workflowBody, workflowInput } from '../../src/http/admin/guardrails/workflows.ts';
 import { openTestLog } from '../projections/log-engines.ts';
 import { admin, allOn, draft, openWorkflows, steps, types } from '../workflows/made.ts';
 

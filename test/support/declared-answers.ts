@@ -46,7 +46,7 @@ async function differenceOf(reply: FastifyReply, payload: unknown): Promise<stri
   // Imported when the first answer is compared: most test files start no gateway.
   const { z } = await import('zod');
   const { answersOf } = await import('../../src/http/api/openapi.ts');
-  const { errorsOf } = await import('../../src/http/api/route-errors.ts');
+  const { errorsOf } = await import('../../src/http/api/openapi.ts');
   const { schema, config, url = '', method } = reply.request.routeOptions;
   const status = reply.statusCode;
   const place = `${reply.request.method} ${url} ${status}`;

@@ -3,11 +3,14 @@
  * names (`pathInScope`). Objects outside the scope of an administrator are 404 in the routes that look them up.
  */
 import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import { whyNotAdministrator } from '../../commands/access/authority.ts';
 import type { Caller } from '../../commands/model-request/model-request.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
+import type { KeyRecord } from '../../projections/key-record.ts';
+import { jsonAnswer, type Routes, scopedAdmin } from '../api/route-schema.ts';
 import { callerOf } from '../server.ts';
 
 /**
@@ -57,4 +60,33 @@ export function pathInScope(
   if (given === undefined) return scope;
   if (scope !== undefined && !isWithin(scope, given)) throw refusals.userPathOutOfScope(given, scope, param);
   return given;
+}
+
+/** `GET /admin/access`: the scope that the caller administers. */
+const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
+
+const getAccess = scopedAdmin('getAdminAccess', 'The scope that the caller administers', {
+  response: { 200: jsonAnswer('Everything, or one subtree', access) },
+});
+
+export function registerAccess(admin: Routes): void {
+  admin.get('/access', getAccess, (request) => {
+    const scope = scopeOf(request);
+    return scope === undefined ? { scope: 'global' } : { scope: 'user_path', user_path: scope };
+  });
+}
+
+/** Names of managed keys in reports, for callers who may see the key. */
+export interface VisibleKeys {
+  /** @param scope of the caller. @returns undefined for an unknown key, and for one outside the scope */
+  nameOf(keyId: string, scope: UserPath | undefined): string | undefined;
+}
+
+export function visibleKeys(byId: (keyId: string) => Pick<KeyRecord, 'name' | 'userPath'> | undefined): VisibleKeys {
+  return {
+    nameOf(keyId, scope) {
+      const key = byId(keyId);
+      return key !== undefined && isWithin(scope, key.userPath) ? key.name : undefined;
+    },
+  };
 }

@@ -15,15 +15,14 @@ import type { Position, RecordedEvent, StreamName, UserPath } from '../../events
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
-import { scopedAdmin } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
-import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { jsonAnswer, type Routes, scopedAdmin } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
 import { optionalUserPath } from '../request-head.ts';
 import { isWithin, pathInScope, pathsVisibleTo, scopeOf } from './admin-scope.ts';
 import type { Moment } from './as-of.ts';
+import { explainedWorkflow, explainedWorkflowOf } from './guardrails/workflow-rows.ts';
 import { asOfParameter } from './parameters.ts';
-import { explainedWorkflow, explainedWorkflowOf } from './workflows-rows.ts';
 
 /** The policies in force at a moment. */
 export interface PoliciesAt {

@@ -1,8 +1,7 @@
 /** `GET /admin/gateways`: the gateways on the log. */
 import { z } from 'zod';
 import type { Position } from '../../events/event.ts';
-import { globalAdmin } from '../api/declare.ts';
-import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { globalAdmin, jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
 
 /** A gateway whose lease has not ended. Times are milliseconds since the epoch. */

@@ -14,9 +14,8 @@ import {
   subjectHistory,
 } from '../../projections/read-history.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { scopedAdmin } from '../api/declare.ts';
 import { type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
-import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { jsonAnswer, type Routes, scopedAdmin } from '../api/route-schema.ts';
 import { dayOrTime } from '../dates.ts';
 import { entryPositionIn, limitIn } from '../paging.ts';
 import { parseUserPath } from '../request-head.ts';

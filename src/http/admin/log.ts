@@ -3,9 +3,8 @@ import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import { formatPosition, positionBefore, type RecordedEvent, type StreamName } from '../../events/event.ts';
 import { type EventLog, type LogCapabilities, newestEvent } from '../../events/log.ts';
-import { globalAdmin } from '../api/declare.ts';
 import { numberParameter, type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
-import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { globalAdmin, jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
 import { limitIn } from '../paging.ts';
 

@@ -5,8 +5,7 @@ import { type TaggingRule, taggingDecider, taggingStream } from '../../commands/
 import type { EventLog } from '../../events/log.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { TaggingState } from '../../projections/tagging.ts';
-import { globalAdmin } from '../api/declare.ts';
-import { jsonAnswer, type Routes } from '../api/route-schema.ts';
+import { globalAdmin, jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 

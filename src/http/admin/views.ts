@@ -11,8 +11,7 @@ import type { EventLog } from '../../events/log.ts';
 import type { ProjectionRunner, ProjectionStatus } from '../../projections/runner.ts';
 import { type Skipped, skippedEvents } from '../../projections/skipped-events.ts';
 import { type RebuildRequest, rebuildRequests } from '../../projections/snapshot-basis.ts';
-import { globalAdmin } from '../api/declare.ts';
-import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { globalAdmin, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
 import { eventContextOf } from '../server.ts';
 

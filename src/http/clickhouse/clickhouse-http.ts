@@ -6,7 +6,18 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { type ClickHouseRequest, readRequest, readWholeBody, unsupported } from './clickhouse-request.ts';
+import {
+  type ClickHouseRequest,
+  ClickHouseSessions,
+  firstWord,
+  formatIn,
+  type InsertText,
+  insertIn,
+  readRequest,
+  readWholeBody,
+  trimmed,
+  unsupported,
+} from './clickhouse-request.ts';
 import { inCompressedBlocks } from './compressed-blocks.ts';
 import { encodingFor } from './content-encoding.ts';
 import {
@@ -18,11 +29,8 @@ import {
 } from './embedded-clickhouse.ts';
 import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
-import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
 import { preempted, questionOf, type RecordQuery, readerRequest, recordQuery, wholeQuery } from './reader-request.ts';
-import { ClickHouseSessions } from './sessions.ts';
-import { type QueryTurn, QueryTurns } from './turns.ts';
-import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
+import { type QueryTurn, QueryTurns, UnreadAnswers, type UnreadLimits } from './turns.ts';
 import { authenticated, largeTurns, type ReaderLimits, type User } from './users.ts';
 
 /** The HTTP status of a ClickHouse error, as in ClickHouse's own HTTP interface. */

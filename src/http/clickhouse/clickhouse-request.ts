@@ -1,10 +1,10 @@
 /** Parses an HTTP request of ClickHouse's interface: user, query, settings and parameters. */
 import type { IncomingMessage } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
+import { LRUCache } from 'lru-cache';
 import { fromCompressedBlocks } from './compressed-blocks.ts';
 import { decoderOf } from './content-encoding.ts';
 import { ClickHouseException } from './embedded-clickhouse.ts';
-import type { SessionOf } from './sessions.ts';
 
 export interface ClickHouseRequest {
   readonly method: string;
@@ -28,7 +28,7 @@ export interface ClickHouseRequest {
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-export type RequestedSession = Omit<SessionOf, 'user'>;
+type RequestedSession = Omit<SessionOf, 'user'>;
 
 /** Settings of ClickHouse's HTTP interface; the engine does not have them. */
 const ofHttp = new Set([
@@ -153,4 +153,131 @@ function decompressed(request: IncomingMessage): Readable {
   const stream = decoderOf(header(request, 'content-encoding'));
   if (stream === undefined) return request;
   return pipeline(request, stream, () => {});
+}
+
+// Reads the parts of a query that are needed before it is executed.
+
+/** The format in the query's final clause, as in `… FORMAT JSON`. Only for the writer's queries: it can be slow. */
+export function formatIn(sql: string): string | undefined {
+  return /\bFORMAT\s+([A-Za-z]\w*)\s*(?:SETTINGS\s[^;]*)?;?\s*$/i.exec(sql)?.[1];
+}
+
+/** The first word, in lower case. Only for the writer's queries, which begin with it. */
+export function firstWord(sql: string): string {
+  return (/^\s*(\w+)/.exec(sql)?.[1] ?? '').toLowerCase();
+}
+
+/** Without semicolons and whitespace at the end. */
+export function trimmed(sql: string): string {
+  let end = sql.length;
+  while (end > 0 && /[\s;]/.test(sql.charAt(end - 1))) end -= 1;
+  return sql.slice(0, end);
+}
+
+export interface InsertText {
+  readonly table: string;
+  readonly columns: readonly string[] | undefined;
+  readonly format: string;
+}
+
+const name = '(?:`[^`\\\\]+`|"[^"\\\\]+"|\\w+)';
+const insertPattern = new RegExp(
+  `^\\s*INSERT\\s+INTO\\s+(?:TABLE\\s+)?(${name}(?:\\s*\\.\\s*${name})?)\\s*(?:\\(([^()]*)\\))?\\s*FORMAT\\s+(\\w+)\\s*;?\\s*$`,
+  'i',
+);
+
+/** The parts of `INSERT INTO table (columns) FORMAT format`; undefined for any other query. */
+export function insertIn(sql: string): InsertText | undefined {
+  const found = insertPattern.exec(sql);
+  const [, table, columns, format] = found ?? [];
+  if (table === undefined || format === undefined) return undefined;
+  return {
+    table: table.split('.').map(plain).join('.'),
+    columns: columns === undefined || columns.trim() === '' ? undefined : columns.split(',').map(plain),
+    format,
+  };
+}
+
+function plain(quoted: string): string {
+  return quoted.trim().replace(/^["`]|["`]$/g, '');
+}
+
+/**
+ * Sessions of ClickHouse's HTTP interface, for clients that name one with every request. A reader changes nothing that
+ * a later query could see, so a session consists of a name, an owner and an end. As in ClickHouse, its queries are
+ * executed one at a time, and each one restarts the timeout.
+ */
+interface SessionOf {
+  readonly user: string;
+  readonly id: string;
+  /** As the client sent it; default 60. */
+  readonly timeoutSeconds: string | undefined;
+  /** Whether the session must already exist. */
+  readonly mustExist: boolean;
+}
+
+interface Session {
+  /** Milliseconds of the monotonic clock; infinite during a query. */
+  endsAt: number;
+  isBusy: boolean;
+}
+
+const USUAL_SECONDS = 60;
+const MOST_SECONDS = 3600;
+/** Of more sessions, the least recently used one is removed. */
+const MAX_SESSIONS = 10_000;
+const LONGEST_ID = 256;
+
+export class ClickHouseSessions {
+  readonly #sessions = new LRUCache<string, Session>({ max: MAX_SESSIONS });
+  readonly #now: () => number;
+
+  /** @param now milliseconds of a monotonic clock */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /**
+   * Begins a query of the session.
+   * @returns a function to call when the query has ended
+   * @throws ClickHouseException 372 when it must exist and does not, 373 while another query of it runs, 374 for a
+   *   timeout that is not a number of seconds up to an hour
+   */
+  enter({ user, id, timeoutSeconds, mustExist }: SessionOf): () => void {
+    const seconds = secondsIn(timeoutSeconds);
+    if (id.length > LONGEST_ID) {
+      throw new ClickHouseException(
+        36,
+        `Code: 36. DB::Exception: the id of a session has at most ${LONGEST_ID} characters. (BAD_ARGUMENTS)`,
+      );
+    }
+    const key = JSON.stringify([user, id]);
+    const found = this.#sessions.get(key);
+    const known = found !== undefined && found.endsAt > this.#now() ? found : undefined;
+    if (known === undefined && mustExist) {
+      throw new ClickHouseException(372, `Code: 372. DB::Exception: Session ${id} not found. (SESSION_NOT_FOUND)`);
+    }
+    if (known?.isBusy) {
+      throw new ClickHouseException(
+        373,
+        `Code: 373. DB::Exception: Session ${id} is locked by a concurrent client. (SESSION_IS_LOCKED)`,
+      );
+    }
+    const session: Session = { endsAt: Number.POSITIVE_INFINITY, isBusy: true };
+    this.#sessions.set(key, session);
+    return () => {
+      session.isBusy = false;
+      session.endsAt = this.#now() + seconds * 1000;
+    };
+  }
+}
+
+function secondsIn(timeout: string | undefined): number {
+  if (timeout === undefined || timeout === '') return USUAL_SECONDS;
+  const seconds = Number(timeout);
+  if (Number.isInteger(seconds) && seconds > 0 && seconds <= MOST_SECONDS) return seconds;
+  throw new ClickHouseException(
+    374,
+    `Code: 374. DB::Exception: Session timeout '${timeout.slice(0, 32)}' is not a number of seconds from 1 to ${MOST_SECONDS}. (INVALID_SESSION_TIMEOUT)`,
+  );
 }

@@ -5,8 +5,8 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { zstdDecompressSync } from 'node:zlib';
+import { lz4Compress, lz4Decompress } from './content-encoding.ts';
 import { ClickHouseException } from './embedded-clickhouse.ts';
-import { lz4Compress, lz4Decompress } from './lz4.ts';
 
 const CHECKSUM_BYTES = 16;
 const HEADER_BYTES = 9;

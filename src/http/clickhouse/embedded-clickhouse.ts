@@ -8,9 +8,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RawInsertFormat, Session } from 'chdb';
-import { becomeReader, type EngineAccess, queryLimits, usersConfig } from './engine-access.ts';
+import { becomeReader, type EngineAccess, queryLimits, quotedIdentifier, usersConfig } from './engine-access.ts';
 import { LONGEST_TEXT, literal, normalFormQuery, withoutScope } from './normal-form.ts';
-import { quotedIdentifier } from './quoted-identifier.ts';
 
 export interface EmbeddedClickHouse {
   readonly version: string;

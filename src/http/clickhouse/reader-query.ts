@@ -6,13 +6,20 @@
  * The check reads ClickHouse's normal form of the query, and that form is executed afterwards: text that the form omits
  * has no effect. Takes time in proportion to the length of the form.
  */
-
 import { allowedFunctions } from './allowed-functions.ts';
+import { readableInformationSchema, readableSystemTables } from './engine-access.ts';
 import { readerFormat } from './formats.ts';
-import { LONGEST_FORM } from './normal-form.ts';
-import { isMark, isWord, NotNormal, type Token, tokensOf } from './normal-tokens.ts';
-import { NotForReaders } from './not-for-readers.ts';
-import { readableInformationSchema, readableSystemTables } from './system-tables.ts';
+import { isMark, isWord, LONGEST_FORM, NotNormal, type Token, tokensOf } from './normal-form.ts';
+
+/** A reader's query that is refused. The message states the part that readers may not use. */
+export class NotForReaders extends Error {
+  /** ClickHouse's code: 164 is a query that is not allowed in readonly mode, 73 an unknown format. */
+  readonly code: 164 | 73;
+  constructor(message: string, code: 164 | 73 = 164) {
+    super(message);
+    this.code = code;
+  }
+}
 
 /**
  * Tables in a reader's query: those of the allowed databases, and those of ClickHouse's own databases that describe the
@@ -96,7 +103,7 @@ function checkOwn(tokens: readonly Token[], at: number): void {
   throw new NotForReaders(`${token.text}${table === undefined ? '' : `.${table.text}`} is not for readers`);
 }
 
-export interface ReaderContext {
+interface ReaderContext {
   /** Values of `{name: Type}` in the query. */
   readonly parameters: ReadonlyMap<string, string>;
   /** Databases whose tables may be named. */

@@ -1,11 +1,9 @@
 /** Turns a reader's request into the query to execute and a connection with only the rights it needs. */
-import type { ClickHouseRequest } from './clickhouse-request.ts';
+import { type ClickHouseRequest, trimmed } from './clickhouse-request.ts';
 import { ClickHouseException, type ConnectOptions, type EmbeddedClickHouse } from './embedded-clickhouse.ts';
 import { readerFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
-import { NotForReaders } from './not-for-readers.ts';
-import { trimmed } from './query-text.ts';
-import { type ReaderQuery, readerQuery } from './reader-query.ts';
+import { NotForReaders, type ReaderQuery, readerQuery } from './reader-query.ts';
 import type { TurnLimits } from './turns.ts';
 import { attemptsOf, type ReaderAttempt, type ReaderLimits, type User } from './users.ts';
 

@@ -7,8 +7,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-import { publicRoute } from '../api/declare.ts';
-import { emptyAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { emptyAnswer, mediaAnswer, pathParameters, publicRoute, type Routes } from '../api/route-schema.ts';
 import { withOwnVary } from '../open-exchanges.ts';
 import type { Bundle } from './bundle.ts';
 

@@ -9,9 +9,8 @@ import {
   updateConversationSchema,
 } from '../../commands/conversations/conversations.ts';
 import * as answers from '../answer-schemas.ts';
-import { anyKey } from '../api/declare.ts';
 import { queryOfParameters } from '../api/parameters.ts';
-import { jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { anyKey, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { openAiPageIn } from '../paging.ts';
 import type { Query } from '../request-head.ts';
 import { bodyOf, callerOf, requesterOf } from '../server.ts';

@@ -23,9 +23,8 @@ import {
 import type { Caller, Client, ModelRequest } from '../../commands/model-request/model-request.ts';
 import { batches, files, type ObjectKind } from '../../commands/provider-objects/tracked.ts';
 import { streamName } from '../../events/event.ts';
-import { anyKey, exchangeRoute } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
-import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { anyKey, exchangeRoute, jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { openAiPageIn, sendRows } from '../paging.ts';
 import { type Query, single } from '../request-head.ts';

@@ -13,9 +13,8 @@ import {
 } from '../../commands/files/message-batches.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
-import { anyKey, exchangeRoute } from '../api/declare.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
-import { jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
+import { anyKey, exchangeRoute, jsonAnswer, mediaAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { limitIn } from '../paging.ts';
 import { single } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';

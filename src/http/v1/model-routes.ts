@@ -19,8 +19,7 @@ import type { Caller, Client, ModelRequest } from '../../commands/model-request/
 import type { Reach, Target } from '../../commands/model-request/routing-types.ts';
 import { createRequestSchema } from '../../commands/responses/create-request.ts';
 import * as answers from '../answer-schemas.ts';
-import { exchangeRoute } from '../api/declare.ts';
-import { jsonAnswer, jsonOrEventsAnswer, mediaAnswer, type Routes } from '../api/route-schema.ts';
+import { exchangeRoute, jsonAnswer, jsonOrEventsAnswer, mediaAnswer, type Routes } from '../api/route-schema.ts';
 import { decodedStream } from '../bodies.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyLimitOf, bodyOf, callerOf } from '../server.ts';

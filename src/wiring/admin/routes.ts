@@ -9,18 +9,23 @@ import { gatewayVersion } from '../../config/gateway-version.ts';
 import { strategies } from '../../events/catalogue/workflow.ts';
 import { formatVersion } from '../../events/embedded/frame.ts';
 import type { EventLog } from '../../events/log.ts';
-import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/admin-models.ts';
 import { createAsOf } from '../../http/admin/as-of.ts';
-import { type Purge, registerCachePurge } from '../../http/admin/cache-purge.ts';
 import { registerExplain } from '../../http/admin/explain.ts';
 import { type GatewaysListed, registerGateways } from '../../http/admin/gateways.ts';
 import { registerHistory } from '../../http/admin/history.ts';
-import { createLiveLogs } from '../../http/admin/live-logs.ts';
+import { createLiveLogs } from '../../http/admin/live/logs.ts';
+import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/models/models.ts';
+import { registerProviderCredentials } from '../../http/admin/models/provider-credentials.ts';
+import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/models/providers-status.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
-import { registerProviderCredentials } from '../../http/admin/provider-credentials.ts';
-import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/providers-status.ts';
-import { type RuntimeOptions, registerRuntime } from '../../http/admin/runtime.ts';
-import { createRefresh, type RefreshPlan, type StepOutcome } from '../../http/admin/runtime-refresh.ts';
+import { type Purge, registerCachePurge } from '../../http/admin/reports/cache.ts';
+import {
+  createRefresh,
+  type RefreshPlan,
+  type RuntimeOptions,
+  registerRuntime,
+  type StepOutcome,
+} from '../../http/admin/runtime.ts';
 import { registerTagging } from '../../http/admin/tagging.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';

@@ -3,23 +3,23 @@ import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import type { Config } from '../../config/config.ts';
-import { registerAuditChain } from '../../http/admin/audit-chain.ts';
-import { registerAuditDetail } from '../../http/admin/audit-detail.ts';
-import { registerAuditEvents } from '../../http/admin/audit-events.ts';
-import { registerAuditExport } from '../../http/admin/audit-export.ts';
-import { type AuditFacets, registerAuditFacets } from '../../http/admin/audit-facets.ts';
-import { registerAuditHistogram } from '../../http/admin/audit-histogram.ts';
-import { registerAuditLog } from '../../http/admin/audit-log.ts';
-import { registerAuditProviderRequest } from '../../http/admin/audit-provider-request.ts';
-import { registerAuditSql } from '../../http/admin/audit-sql.ts';
-import { registerAuditStats } from '../../http/admin/audit-stats.ts';
-import { registerCacheOverview } from '../../http/admin/cache-overview.ts';
-import { ContentReads, registerContentReads } from '../../http/admin/content-reads.ts';
-import { registerOverview } from '../../http/admin/overview.ts';
-import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/report-db.ts';
-import { registerSql } from '../../http/admin/sql.ts';
-import { registerUsageReports } from '../../http/admin/usage-reports.ts';
-import { visibleKeys } from '../../http/admin/visible-keys.ts';
+import { visibleKeys } from '../../http/admin/admin-scope.ts';
+import { ContentReads, registerContentReads } from '../../http/admin/audit/content-reads.ts';
+import { registerAuditChain, registerAuditDetail } from '../../http/admin/audit/detail.ts';
+import { registerAuditEvents, registerAuditProviderRequest } from '../../http/admin/audit/events.ts';
+import { registerAuditExport } from '../../http/admin/audit/export.ts';
+import { registerAuditLog, registerAuditSql } from '../../http/admin/audit/list.ts';
+import {
+  type AuditFacets,
+  registerAuditFacets,
+  registerAuditHistogram,
+  registerAuditStats,
+} from '../../http/admin/audit/statistics.ts';
+import { registerCacheOverview } from '../../http/admin/reports/cache.ts';
+import { registerOverview } from '../../http/admin/reports/overview.ts';
+import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/reports/report-db.ts';
+import { registerSql } from '../../http/admin/reports/sql.ts';
+import { registerUsageReports } from '../../http/admin/reports/usage.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import {
   type AnalyticsAddress,

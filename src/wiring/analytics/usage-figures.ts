@@ -1,6 +1,6 @@
 /** Usage for `GET /v1/usage`. Any key may call it at any rate, so results are cached for a short time. */
 import { LRUCache } from 'lru-cache';
-import { summaryOf } from '../../http/admin/usage-answers.ts';
+import { summaryOf } from '../../http/admin/reports/usage-answers.ts';
 import type { UsageFigures, UsageFiguresQuery } from '../../http/v1/usage.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type Sums, usageTotals } from '../../projections/analytics/usage-queries.ts';

@@ -8,8 +8,7 @@ import {
   exceptionOf,
   openEmbeddedClickHouse,
 } from '../../../src/http/clickhouse/embedded-clickhouse.ts';
-import { usersConfig } from '../../../src/http/clickhouse/engine-access.ts';
-import { hiddenSystemTables, readableSystemTables } from '../../../src/http/clickhouse/system-tables.ts';
+import { hiddenSystemTables, readableSystemTables, usersConfig } from '../../../src/http/clickhouse/engine-access.ts';
 import { hasChdb } from '../embedded.ts';
 
 /** Reading it starts another program of ClickHouse, which chDB lacks; the read then may never end. */

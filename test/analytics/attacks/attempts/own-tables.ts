@@ -1,5 +1,5 @@
 /** ClickHouse's tables about itself, about others and about the machine. */
-import { hiddenSystemTables } from '../../../../src/http/clickhouse/system-tables.ts';
+import { hiddenSystemTables } from '../../../../src/http/clickhouse/engine-access.ts';
 import { type Attempt, harmless, refused } from './attempt.ts';
 
 /** Each of the hidden tables, also those that would start a program or call a server. */

@@ -1,0 +1,182 @@
+/** `GET /admin/audit/export`: all requests that a filter finds, as a file, sent as they are found. */
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
+import { refusals } from '../../../commands/refusal.ts';
+import type { AnalyticsDb, AnalyticsFiles } from '../../../projections/analytics/analytics-db.ts';
+import type { AuditFilter } from '../../../projections/analytics/audit-filter.ts';
+import { auditParquet, MOST_PARQUET_ROWS } from '../../../projections/analytics/audit-parquet.ts';
+import { allOfAudit, auditTotal, usageOfRequests } from '../../../projections/analytics/audit-queries.ts';
+import type { ExchangeRow } from '../../../projections/analytics/exchange-row.ts';
+import { parameterWithDefault, queryOfParameters, wordParameter } from '../../api/parameters.ts';
+import { type Routes, scopedAdmin } from '../../api/route-schema.ts';
+import { timeText } from '../../dates.ts';
+import { eventContextOf } from '../../server.ts';
+import { csvLine } from '../reports/report-csv.ts';
+import { reportContext, reportHeaders, untilGone } from '../reports/report-db.ts';
+import { slimEntries } from './entry.ts';
+import { auditById, auditParameters, filterInAudit, requestedAudit } from './filter.ts';
+import type { AuditReports } from './list.ts';
+
+interface AuditExport extends AuditReports {
+  /** Whether analytics is on. */
+  isOn(): boolean;
+  readonly audit: ReadAudit;
+  readonly files: AnalyticsFiles;
+}
+
+/** Larger exports need narrower filters, or a reader of the log itself. */
+const MOST_ROWS = 1_000_000;
+const PART_ROWS = 2_000;
+
+const formats = ['csv', 'ndjson', 'parquet'] as const;
+type ExportFormat = (typeof formats)[number];
+const types: Readonly<Record<ExportFormat, string>> = {
+  csv: 'text/csv; charset=utf-8',
+  ndjson: 'application/x-ndjson; charset=utf-8',
+  parquet: 'application/vnd.apache.parquet',
+};
+type TextFormat = Exclude<ExportFormat, 'parquet'>;
+
+const getExport = scopedAdmin('adminAuditExport', 'Export all requests that match a filter, as a file', {
+  exposeHeadRoute: false,
+  description:
+    `Newest first, at most ${MOST_ROWS.toLocaleString('en-US')} requests, as Parquet ` +
+    `${MOST_PARQUET_ROWS.toLocaleString('en-US')}. \`x-total-count\` is their number. In CSV, an apostrophe precedes ` +
+    'text that a spreadsheet would read as a formula. Every export is recorded.',
+  querystring: queryOfParameters({
+    ...auditParameters,
+    format: parameterWithDefault(wordParameter(formats, 'Format of the file'), 'csv'),
+  }),
+  requestHeaders: reportHeaders,
+  response: {
+    200: {
+      description: 'The file',
+      content: {
+        'text/csv': { schema: { type: 'string' } },
+        'application/x-ndjson': { schema: { type: 'string' } },
+        'application/vnd.apache.parquet': { schema: { type: 'string', format: 'binary' } },
+      },
+    },
+  },
+});
+
+export function registerAuditExport(admin: Routes, deps: AuditExport): void {
+  const { db, audit, files, isKept, isOn, now } = deps;
+  admin.get('/audit/export', getExport, async (request, reply) => {
+    const requested = requestedAudit(request.query, reportContext(request, now()));
+    const { format } = request.query;
+    if (!isKept && format !== 'parquet') return send(reply, format, 0, nothing(format));
+    // A file that only looks complete would be taken for the whole.
+    if (!isKept || !isOn()) throw refusals.featureUnavailable(whyNothing(format, isKept));
+    const gone = untilGone(reply);
+    const { filter } = await auditById(request.query, requested, deps, gone);
+    const total = await auditTotal(db, filter, gone);
+    const most = format === 'parquet' ? MOST_PARQUET_ROWS : MOST_ROWS;
+    if (total > most) {
+      throw refusals.invalidRequest(
+        `The filter finds ${total} requests; at most ${most} can be exported at once as ${format}. Request fewer days.`,
+        'start_date',
+      );
+    }
+    await audit.question('audit_export', filterInAudit(request.query), eventContextOf(request));
+    if (format === 'parquet') return send(reply, format, total, await auditParquet(files, filter, gone));
+    return send(reply, format, total, linesOf(format, deps, filter, gone));
+  });
+}
+
+function whyNothing(format: ExportFormat, isKept: boolean): string {
+  const what = format === 'parquet' ? 'It writes Parquet files, so there is none' : 'There is nothing to export';
+  return isKept
+    ? `Analytics is off, or has not started yet. ${what}. It is switched on with ANALYTICS_ENABLED.`
+    : `Requests are not kept (LOGGING_ENABLED=false). There is nothing to export as Parquet.`;
+}
+
+function send(
+  reply: FastifyReply,
+  format: ExportFormat,
+  total: number,
+  lines: AsyncIterable<string | Buffer> | Iterable<string>,
+) {
+  return reply
+    .type(types[format])
+    .header('content-disposition', `attachment; filename="audit-log.${format}"`)
+    .header('x-total-count', total)
+    .send(Readable.from(lines, { objectMode: false }));
+}
+
+async function* linesOf(
+  format: TextFormat,
+  { db }: AuditExport,
+  filter: AuditFilter,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  yield* nothing(format);
+  for await (const rows of allOfAudit(db, filter, PART_ROWS, signal)) {
+    const lines = format === 'csv' ? csvLines(db, rows, signal) : jsonLines(db, rows, signal);
+    yield (await lines).join('');
+  }
+}
+
+async function csvLines(db: AnalyticsDb, rows: readonly ExchangeRow[], signal: AbortSignal): Promise<string[]> {
+  const usage = await usageOfRequests(db, rows, signal);
+  return rows.map((row) => csvLine(columns.map(([, of]) => of(row, usage.get(row.id)))));
+}
+
+async function jsonLines(db: AnalyticsDb, rows: readonly ExchangeRow[], signal: AbortSignal): Promise<string[]> {
+  return (await slimEntries(db, rows, signal)).map((entry) => `${JSON.stringify(entry)}\n`);
+}
+
+/** What a file without rows holds. */
+function nothing(format: TextFormat): readonly string[] {
+  return format === 'csv' ? [csvLine(columns.map(([name]) => name))] : [''];
+}
+
+type Usage = Awaited<ReturnType<typeof usageOfRequests>> extends ReadonlyMap<string, infer One> ? One : never;
+type Cell = string | number | boolean | null;
+
+const columns: readonly (readonly [name: string, of: (row: ExchangeRow, usage: Usage | undefined) => Cell])[] = [
+  ['id', ({ id }) => id],
+  ['timestamp', ({ at_us }) => timeText(Number(at_us) / 1000)],
+  ['duration_ms', ({ duration_ms }) => duration_ms],
+  ['method', ({ method }) => method],
+  ['path', ({ path }) => path],
+  ['status_code', ({ status }) => status],
+  ['outcome', ({ outcome }) => outcome],
+  ['requests', ({ requests }) => requests],
+  ['requested_model', ({ requested_model }) => requested_model],
+  ['provider', ({ provider_type }) => provider_type],
+  ['provider_name', ({ provider }) => provider],
+  ['model', ({ model }) => model],
+  ['user_path', ({ user_path }) => user_path],
+  ['auth_key_id', ({ auth_key_id }) => auth_key_id],
+  ['auth_method', ({ auth_method }) => auth_method],
+  ['client_ip', ({ client_ip }) => client_ip],
+  ['user_agent', ({ user_agent }) => user_agent],
+  ['request_id', ({ request_id }) => request_id],
+  ['session_id', ({ session_id }) => session_id],
+  ['labels', ({ labels }) => labels.join(' ')],
+  ['stream', ({ stream }) => stream === 1],
+  ['attempts', ({ attempts }) => attempts.length],
+  ['error_type', ({ error_type }) => error_type],
+  ['error_code', ({ error_code }) => error_code],
+  ['error_message', ({ error_message }) => error_message],
+  ['input_tokens', (_row, usage) => usage?.tokens?.input ?? null],
+  ['output_tokens', (_row, usage) => usage?.tokens?.output ?? null],
+  ['total_tokens', (_row, usage) => usage?.tokens?.total ?? null],
+  ['total_cost_usd', (_row, usage) => usdText(usage?.totalCost ?? null)],
+  ['workflow_id', ({ workflow_id }) => workflow_id],
+  ['workflow_version', ({ workflow_id, workflow_version }) => (workflow_id === '' ? null : workflow_version)],
+  ['workflow_scope', ({ workflow_scope }) => workflow_scope],
+  ['guardrail_verdict', ({ guardrail_verdict }) => guardrail_verdict],
+  ['guardrail', ({ guardrail }) => guardrail],
+  ['guardrail_code', ({ guardrail_code }) => guardrail_code],
+  ['guardrails_edited', ({ guardrails_edited }) => guardrails_edited === 1],
+];
+
+/** To the nano-dollar: `0.000001500`. */
+function usdText(nano: string | null): string | null {
+  if (nano === null) return null;
+  const digits = nano.replace('-', '').padStart(10, '0');
+  return `${nano.startsWith('-') ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`;
+}

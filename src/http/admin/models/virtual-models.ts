@@ -1,0 +1,314 @@
+/** `/admin/virtual-models`: aliases of other models, and access policies of models. */
+import { z } from 'zod';
+import { parseSelector } from '../../../commands/access/selector.ts';
+import type { Target } from '../../../commands/model-request/routing-types.ts';
+import { Refusal, refusals } from '../../../commands/refusal.ts';
+import type { VirtualModelChanges } from '../../../commands/virtual-models/decider.ts';
+import {
+  type DeclaredVirtualModels,
+  type StoredVirtualModels,
+  VirtualModelDirectory,
+} from '../../../commands/virtual-models/directory.ts';
+import { expand } from '../../../commands/virtual-models/expand.ts';
+import {
+  isRedirect,
+  type KnownStrategies,
+  type StrategyPlugin,
+  strategies,
+  type VirtualModel,
+} from '../../../commands/virtual-models/virtual-model.ts';
+import { type KnownProviders, virtualModelFrom } from '../../../commands/virtual-models/virtual-model-input.ts';
+import type { RunningProjection } from '../../../projections/runner.ts';
+import { type VirtualModelsState, virtualModelsView } from '../../../projections/virtual-models.ts';
+import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
+import { timeText } from '../../dates.ts';
+import { parseUserPath } from '../../request-head.ts';
+import { eventContextOf } from '../../server.ts';
+import type { AsOf } from '../as-of.ts';
+import { ifMatch, sendETag } from '../conditional.ts';
+import { asOfQuery, oneAsOf } from '../parameters.ts';
+
+// Virtual models and access policies as rows of the admin API.
+
+/** Inputs of the rows beside the stored virtual models. */
+export interface RowFacts {
+  readonly declared: DeclaredVirtualModels;
+  readonly enabledByDefault: boolean;
+  /** The provider that serves a model now. */
+  resolve(model: string, provider: string | undefined): Target | undefined;
+  isProvider(name: string): boolean;
+  /** Why a route strategy cannot be used now. */
+  strategyProblem(plugin: StrategyPlugin): string | undefined;
+}
+
+const shownTarget = z.object({ provider: z.string().optional(), model: z.string(), weight: z.number().optional() });
+const failover = z.object({
+  enabled: z.boolean(),
+  statuses: z.array(z.int()).optional(),
+  phrases: z.array(z.string()).optional(),
+});
+
+const virtualModelRow = z.object({
+  source: z.string(),
+  kind: z.enum(['redirect', 'policy']),
+  targets: z.array(shownTarget).optional(),
+  strategy: z.enum(strategies).optional(),
+  strategy_plugin: z.string().optional(),
+  strategy_config: z.record(z.string(), z.unknown()).optional(),
+  strategy_problem: z
+    .string()
+    .optional()
+    .describe('Why weighted round robin replaces the route strategy now. Absent: it does not'),
+  session_affinity: z.boolean().optional(),
+  failover: z.union([z.boolean(), failover]).optional(),
+  resolved_model: z.string().optional().describe('The first model of a provider to which it leads now'),
+  provider_type: z.string().optional(),
+  scope_kind: z.enum(['global', 'provider', 'model', 'provider_model']).optional(),
+  provider_name: z.string().optional(),
+  model: z.string().optional(),
+  valid: z
+    .boolean()
+    .describe('A redirect leads to a model that a provider serves now; the provider of a policy exists'),
+  user_paths: z.array(z.string()),
+  description: z.string().optional(),
+  enabled: z.boolean(),
+  managed: z.boolean().describe('Declared in the configuration, and read-only here'),
+  created_at: z.iso.datetime().optional(),
+  updated_at: z.iso.datetime().optional(),
+  revision: z.string().optional(),
+});
+
+type VirtualModelRow = ReturnType<typeof rowOf>;
+
+/** Sorted by name. @param stored current, or of an `as_of`; the available models are always the current ones */
+function virtualModelRows(stored: StoredVirtualModels, facts: RowFacts): VirtualModelRow[] {
+  const directory = new VirtualModelDirectory({ ...facts, stored: () => stored });
+  const models = [...directory.all.values()].sort((a, b) => (a.source < b.source ? -1 : 1));
+  return models.map((model) => rowOf(model, directory, facts));
+}
+
+function rowOf(model: VirtualModel, directory: VirtualModelDirectory, facts: RowFacts) {
+  const { source, userPaths, description, enabled } = model;
+  const stored = directory.storedAs(source);
+  return {
+    source,
+    ...(isRedirect(model) ? redirectMembers(model, directory, facts) : policyMembers(source, facts)),
+    user_paths: userPaths,
+    ...(description === undefined ? {} : { description }),
+    enabled,
+    managed: directory.isManaged(source),
+    ...(stored === undefined
+      ? {}
+      : {
+          created_at: timeText(stored.createdAt),
+          updated_at: timeText(stored.updatedAt),
+          revision: String(stored.revision),
+        }),
+  };
+}
+
+function redirectMembers(
+  model: VirtualModel,
+  { redirects }: VirtualModelDirectory,
+  { resolve, strategyProblem }: RowFacts,
+) {
+  const { enabled, ...rules } = model.failover;
+  const [first] = expand(model, { redirect: (name) => redirects.get(name), resolve }).candidates;
+  return {
+    kind: 'redirect',
+    targets: model.targets,
+    strategy: model.strategy,
+    ...(model.plugin === undefined ? {} : pluginMembers(model.plugin, strategyProblem(model.plugin))),
+    session_affinity: model.sessionAffinity,
+    failover: rules.statuses === undefined && rules.phrases === undefined ? enabled : { enabled, ...rules },
+    ...(first === undefined
+      ? {}
+      : {
+          resolved_model: `${first.target.provider.name}/${first.target.model}`,
+          provider_type: first.target.provider.type,
+        }),
+    valid: first !== undefined,
+  };
+}
+
+function pluginMembers({ name, config }: StrategyPlugin, problem: string | undefined) {
+  const members = { strategy_plugin: name, strategy_config: config };
+  return problem === undefined ? members : { ...members, strategy_problem: problem };
+}
+
+const scopeKinds = { everything: 'global', provider: 'provider', model: 'model', exact: 'provider_model' } as const;
+
+function policyMembers(source: string, { isProvider }: RowFacts) {
+  const selector = parseSelector(source);
+  return {
+    kind: 'policy',
+    scope_kind: scopeKinds[selector.kind],
+    ...('provider' in selector ? { provider_name: selector.provider } : {}),
+    ...('model' in selector ? { model: selector.model } : {}),
+    valid: !('provider' in selector) || isProvider(selector.provider),
+  };
+}
+
+interface VirtualModelRoutesOptions {
+  readonly view: Pick<RunningProjection<VirtualModelsState>, 'state'>;
+  readonly changes: VirtualModelChanges;
+  readonly providers: KnownProviders;
+  readonly routeStrategies: KnownStrategies;
+  readonly facts: RowFacts;
+  readonly asOf: AsOf;
+}
+
+const target = z.strictObject({
+  provider: z.string().nullish().describe('Name or type of a provider, which pins the model to it'),
+  model: z.string().describe('A model, or another virtual model'),
+  weight: z.number({ error: 'it must be a finite number' }).nullish(),
+});
+
+const virtualModelBody = z.strictObject({
+  source: z.string().describe('The name that clients use; without targets, a selector of models'),
+  old_source: z.string().nullish().describe('The current name, when it changes'),
+  target_model: z.string().nullish(),
+  targets: z.array(target).nullish(),
+  strategy: z
+    .string()
+    .nullish()
+    .describe(`${strategies.join(', ')}; also \`plugin:<name>\`, or the name of a route strategy`),
+  strategy_plugin: z.string().nullish().describe('The route strategy, when `strategy` is `plugin`'),
+  strategy_config: z
+    .record(z.string(), z.unknown(), { error: 'it must be an object' })
+    .nullish()
+    .describe('Settings of the route strategy'),
+  session_affinity: z.boolean().nullish(),
+  failover: z
+    .union(
+      [
+        z.boolean(),
+        z.strictObject({
+          enabled: z.boolean().optional(),
+          statuses: z.array(z.number()).optional(),
+          phrases: z.array(z.string()).optional(),
+        }),
+      ],
+      { error: 'it must be true or false, or an object with enabled, statuses and phrases' },
+    )
+    .nullish(),
+  slowdown: z.number().nullish().describe('Not supported'),
+  user_paths: z.array(z.string()).nullish(),
+  description: z.string().max(2000).nullish(),
+  enabled: z.boolean().nullish(),
+});
+
+const change = { ifMatch: '/virtual-models/:source' } as const;
+
+const listVirtualModels = globalAdmin('listVirtualModels', 'List virtual models and access policies', {
+  querystring: asOfQuery,
+  response: { 200: jsonAnswer('All of them, by name', z.array(virtualModelRow)) },
+});
+
+const getVirtualModel = globalAdmin('getVirtualModel', 'Get one virtual model or access policy', {
+  ...oneAsOf,
+  params: pathParameters({ source: 'Its name, with slashes as `%2F`' }),
+  response: { 200: jsonAnswer('The virtual model or access policy', virtualModelRow) },
+});
+
+const saveVirtualModel = globalAdmin(
+  'saveVirtualModel',
+  'Create, replace or rename a virtual model or an access policy',
+  {
+    ...change,
+    description: 'Replaces the whole definition: omitted members get their defaults.',
+    body: virtualModelBody,
+    example: { source: 'fast', targets: [{ provider: 'openai', model: 'gpt-4o' }], strategy: 'failover' },
+    response: {
+      200: jsonAnswer('The saved virtual model or access policy', virtualModelRow),
+      204: emptyAnswer('An access policy without effect is not stored'),
+    },
+    errors: [404],
+  },
+);
+
+const removeVirtualModel = globalAdmin('removeVirtualModel', 'Delete a virtual model or an access policy', {
+  ...change,
+  body: z.strictObject({ source: z.string() }),
+  example: { source: 'fast' },
+  response: { 204: emptyAnswer('The virtual model or access policy is deleted') },
+  errors: [404],
+});
+
+export function registerVirtualModels(admin: Routes, options: VirtualModelRoutesOptions): void {
+  const { view, changes, providers, routeStrategies, facts, asOf } = options;
+
+  admin.get('/virtual-models', listVirtualModels, async (request) => {
+    const moment = await asOf.moment(request.query.as_of);
+    return virtualModelRows(moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment), facts);
+  });
+
+  admin.get('/virtual-models/:source', getVirtualModel, async (request, reply) => {
+    const name = nameOf(request.params.source);
+    const moment = await asOf.moment(request.query.as_of);
+    const stored = moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment);
+    const row = virtualModelRows(stored, facts).find(({ source }) => source === name);
+    if (row === undefined) throw refusals.notFound('virtual model', name);
+    if (row.revision !== undefined) sendETag(reply, row.revision);
+    return row;
+  });
+
+  admin.put('/virtual-models', saveVirtualModel, async (request, reply) => {
+    const model = virtualModelOf(request.body, providers, routeStrategies);
+    const old = nameOf(request.body.old_source ?? '') || undefined;
+    const renames = old === model.source ? undefined : old;
+    const by = { context: eventContextOf(request), ifRevision: ifMatch(request) };
+    const { model: saved, revision } = await changes.save(model, renames, by);
+    if (saved === undefined) return reply.status(204).send();
+    sendETag(reply, revision);
+    return virtualModelRows(view.state, facts).find(({ source }) => source === saved.source);
+  });
+
+  admin.delete('/virtual-models', removeVirtualModel, async (request, reply) => {
+    await changes.remove(nameOf(request.body.source), {
+      context: eventContextOf(request),
+      ifRevision: ifMatch(request),
+    });
+    return reply.status(204).send();
+  });
+}
+
+/** The stored form of an existing virtual model's name. */
+function nameOf(text: string): string {
+  const name = text.trim();
+  return name === '*' ? '/' : name.endsWith('/*') ? name.slice(0, -1) : name;
+}
+
+/** @throws Refusal 400 */
+function virtualModelOf(
+  input: z.infer<typeof virtualModelBody>,
+  providers: KnownProviders,
+  routeStrategies: KnownStrategies,
+): VirtualModel {
+  if ((input.slowdown ?? 0) !== 0) {
+    throw refusals.invalidRequest("'slowdown' cannot be honoured: the gateway does not delay answers.", 'slowdown');
+  }
+  const model = virtualModelFrom(
+    {
+      source: input.source,
+      targetModel: input.target_model ?? undefined,
+      targets: input.targets?.map(({ provider, model, weight }) => ({
+        provider: provider ?? undefined,
+        model,
+        weight: weight ?? undefined,
+      })),
+      strategy: input.strategy || undefined,
+      strategyPlugin: input.strategy_plugin || undefined,
+      strategyConfig: input.strategy_config ?? undefined,
+      sessionAffinity: input.session_affinity ?? undefined,
+      failover: input.failover ?? undefined,
+      userPaths: input.user_paths?.map((path, place) => parseUserPath(path, `user_paths.${place}`)),
+      enabled: input.enabled ?? undefined,
+      description: input.description ?? undefined,
+    },
+    providers,
+    routeStrategies,
+  );
+  if (model instanceof Refusal) throw model;
+  return model;
+}
