@@ -24,7 +24,7 @@ import {
   streamTooLong,
 } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
-import { type BeforeFirstByte, opening, relayBytes, relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
+import { opening, type RelayedAnswer, relayBytes, relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
 import {
   type Answered,
   type AttemptEnd,
@@ -68,23 +68,8 @@ export async function callProvider(
     }
     if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
-      const headers = options.answerHeaders(reply);
-      const { streamLimits, inputCounted } = options;
-      const given = {
-        reply,
-        plan,
-        relay,
-        record,
-        client,
-        attempt,
-        received,
-        provider,
-        keepBodies,
-        headers,
-        streamLimits,
-        inputCounted,
-      };
-      const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte, closesAfterEnd: true }));
+      const given = { ...options, ...answered, reply, headers: options.answerHeaders(reply) };
+      const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte }, true));
       const first = await stream.first;
       if (first !== 'opened' && first.kind === 'failed') return failedStream(first, relay);
       if (first !== 'opened' && first.kind === 'blocked') return blocked(answered, first.refusal, first.isWhole);
@@ -294,12 +279,7 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider, { diale
 /** JSON answers up to this size are read whole. */
 const MAX_WHOLE_BYTES = 1024 * 1024;
 
-interface ForwardedOptions extends AttemptOptions, Answered {
-  readonly reply: ProviderReply;
-  readonly plan: ForwardPlan;
-  readonly headers: Record<string, string>;
-  readonly beforeFirstByte: BeforeFirstByte;
-}
+type ForwardedAnswer = RelayedAnswer & { readonly plan: ForwardPlan };
 
 type ForwardedEnd =
   | { readonly kind: 'whole'; readonly bytes: Buffer }
@@ -319,7 +299,7 @@ type ForwardedEnd =
   | { readonly kind: 'incomplete'; readonly bytes: Buffer; readonly missing: string };
 
 /** @throws LogUnavailable, ProviderFailure */
-async function relayForwarded(given: ForwardedOptions): Promise<ForwardedEnd> {
+async function relayForwarded(given: ForwardedAnswer): Promise<ForwardedEnd> {
   const { plan, record, attempt, received } = given;
   if (plan.digestOnly !== true) return relayByKind(given);
   const hash = createHash('sha256');
@@ -333,7 +313,7 @@ async function relayForwarded(given: ForwardedOptions): Promise<ForwardedEnd> {
   return end;
 }
 
-async function relayByKind(options: ForwardedOptions): Promise<ForwardedEnd> {
+async function relayByKind(options: ForwardedAnswer): Promise<ForwardedEnd> {
   const { reply, plan } = options;
   if (isEventStream(reply.headers)) return relayEvents(options);
   const announced = Number(reply.headers['content-length'] ?? Number.POSITIVE_INFINITY);
@@ -342,16 +322,14 @@ async function relayByKind(options: ForwardedOptions): Promise<ForwardedEnd> {
   return hasBody && (plan.readsWhole || isShortJson) ? relayWhole(options) : relayPieces(options, hasBody);
 }
 
-async function relayEvents(options: ForwardedOptions): Promise<ForwardedEnd> {
-  const { plan, target } = options;
-  const closesAfterEnd = plan.dialect !== 'passthrough';
-  const end = await relayStream({ ...options, provider: target.provider.name, closesAfterEnd });
+async function relayEvents(options: ForwardedAnswer): Promise<ForwardedEnd> {
+  const end = await relayStream(options, options.plan.dialect !== 'passthrough');
   if (end.kind === 'complete') return { kind: 'streamed', rest: end.rest };
   if (end.kind === 'broken') return { ...end, cut: end.rest.length === 0 };
   return end.kind === 'abandoned' ? { ...end, cut: true } : end;
 }
 
-async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
+async function relayWhole(options: ForwardedAnswer): Promise<ForwardedEnd> {
   const { reply, plan, relay, record, attempt, received, keepBodies, maxAnswerBytes } = options;
   const bytes = await wholeBody(reply, options.target.provider, maxAnswerBytes);
   received.firstByteMs = record.elapsed();
@@ -367,7 +345,7 @@ async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
   return { kind: 'whole', bytes: await countedAnswer({ relay, received }, bytes, parsed) };
 }
 
-async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise<ForwardedEnd> {
+async function relayPieces(options: ForwardedAnswer, hasBody: boolean): Promise<ForwardedEnd> {
   const { reply, client } = options;
   let held: Buffer | undefined;
   let begun = false;
@@ -383,7 +361,7 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
     reply.body.cancel();
   }, streamLimits.ms);
   try {
-    held = await relayBytes({ ...options, beforeFirstByte, onPiece: (piece) => seen.take(piece) });
+    held = await relayBytes({ ...options, beforeFirstByte }, (piece) => seen.take(piece));
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
     if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };

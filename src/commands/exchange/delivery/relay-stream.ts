@@ -6,7 +6,6 @@ import { chunkReceived, costReserved } from '../../../events/catalogue/exchange.
 import { LogUnavailable } from '../../../events/log.ts';
 import { ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
 import { createSplitter, type Frame, isFiller, streamFormatOf } from '../../../providers/stream-frames.ts';
-import type { Client } from '../../model-request/model-request.ts';
 import {
   earlyEnd,
   refusalFromFailure,
@@ -15,9 +14,8 @@ import {
   streamTooLong,
 } from '../../model-request/upstream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import type { ExchangeRecord } from '../exchange-record.ts';
-import type { AttemptOptions, Plan, Received, StreamLimits } from '../plan.ts';
-import type { FrameAnswer, GuardrailEnd, LiveRelay } from '../relay.ts';
+import type { Answered, AttemptOptions } from '../plan.ts';
+import type { FrameAnswer, GuardrailEnd } from '../relay.ts';
 import { headersOfAnyProvider } from './answer-headers.ts';
 
 /** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
@@ -44,18 +42,21 @@ export type StreamEnd =
   /** The client left, or the gateway stops. */
   | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
 
-interface StreamRelayOptions extends Omit<BytesRelayOptions, 'onPiece'> {
-  readonly relay: LiveRelay;
-  readonly plan: Pick<Plan, 'relay' | 'calls'>;
-  readonly provider: string;
-  readonly inputCounted?: AttemptOptions['inputCounted'];
-  /** Nothing follows the terminal event. Not so on a provider's own API, where only the provider ends its stream. */
-  readonly closesAfterEnd: boolean;
+/** An answer that is passed on: of which attempt, and how its head is sent. */
+export interface RelayedAnswer extends AttemptOptions, Answered {
+  readonly reply: ProviderReply;
+  readonly headers: Record<string, string>;
+  readonly beforeFirstByte: BeforeFirstByte;
 }
 
-/** @throws LogUnavailable */
-export async function relayStream(options: StreamRelayOptions): Promise<StreamEnd> {
-  const { reply, relay, record, client, attempt, received, provider, keepBodies } = options;
+/**
+ * @param closesAfterEnd nothing follows the terminal event. Not so on a provider's own API, where only the provider ends
+ * its stream
+ * @throws LogUnavailable
+ */
+export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolean): Promise<StreamEnd> {
+  const { reply, relay, record, client, attempt, received, keepBodies } = options;
+  const provider = options.target.provider.name;
   const format = streamFormatOf(reply.headers) ?? 'events';
   const splitter = createSplitter(format, { provider });
   const rest: Buffer[] = [];
@@ -68,7 +69,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let begun = false;
   let isSent = false;
   /** What came before the first event is no part of the answer: it is sent with that event, or by the heartbeat. */
-  let fillers: Buffer[] | undefined = options.closesAfterEnd ? [] : undefined;
+  let fillers: Buffer[] | undefined = closesAfterEnd ? [] : undefined;
   let fillerBytes = 0;
   /** Set from the first byte for the client until that byte may be sent. */
   let gate: Promise<void> | undefined;
@@ -110,7 +111,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
         // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
         // When one of parallel calls has failed, the others are of no use.
         const isUseless = refusal !== undefined && options.plan.calls !== undefined;
-        if (options.closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), isUseless ? 0 : CLOSE_WITHIN_MS);
+        if (closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), isUseless ? 0 : CLOSE_WITHIN_MS);
       }
       if (answer.bytes === undefined) continue;
       if (isBefore) {
@@ -206,7 +207,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 
   const heartbeat = new Heartbeat((comment) => {
     if (terminal && !isEvaluated) return;
-    if (begun || !options.closesAfterEnd) pass(comment);
+    if (begun || !closesAfterEnd) pass(comment);
     else keepOpen(comment);
   });
 
@@ -307,32 +308,20 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 /**
  * Relays an answer that is not an event stream: each piece is recorded, then passed on. The newest piece is held back
  * until another follows, so that the last one is sent only when everything is on disk.
- */
-interface BytesRelayOptions {
-  readonly reply: ProviderReply;
-  readonly record: ExchangeRecord;
-  readonly client: Client;
-  readonly attempt: number;
-  readonly received: Received;
-  readonly keepBodies: boolean;
-  readonly headers: Record<string, string>;
-  readonly beforeFirstByte: BeforeFirstByte;
-  readonly streamLimits: StreamLimits;
-  /** Called with each piece before it is passed on. */
-  onPiece?(piece: Buffer): void;
-}
-
-/**
+ * @param onPiece called with each piece before it is passed on
  * @returns the piece held back, to be sent after the end is recorded; undefined when the answer was empty
  * @throws LogUnavailable, ProviderFailure
  */
-export async function relayBytes(options: BytesRelayOptions): Promise<Buffer | undefined> {
+export async function relayBytes(
+  options: RelayedAnswer,
+  onPiece: (piece: Buffer) => void,
+): Promise<Buffer | undefined> {
   const { reply, record, client, attempt, received, keepBodies } = options;
   let held: Buffer | undefined;
   let begun = false;
   await reply.body.pieces(async (piece) => {
     received.firstByteMs ??= record.elapsed();
-    options.onPiece?.(piece);
+    onPiece(piece);
     const data = { attempt, index: received.chunks };
     record.note(chunkReceived.create(data, record.context, keepBodies ? piece : undefined));
     received.chunks += 1;
