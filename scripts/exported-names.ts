@@ -19,10 +19,8 @@ const sharedNames: readonly SharedName[] = [
   { name: 'StoredResponse', reason: ofCommands },
   { name: 'TrackedObject', reason: ofCommands },
   { name: 'TrackedRecords', reason: ofCommands },
-  { name: 'ConfiguredModel', reason: ofConfig },
   { name: 'ProviderConfig', reason: ofConfig },
   { name: 'ProviderTimeouts', reason: ofConfig },
-  { name: 'TimeLimit', reason: ofConfig },
 ];
 
 const declaration =

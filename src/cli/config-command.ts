@@ -1,15 +1,11 @@
 /** `chancery config check|print|schema` */
-
-import type { Config } from '../config/config.ts';
-import { configJsonSchema } from '../config/json-schema.ts';
+import { type Config, missingSharedKey } from '../config/config.ts';
 import { loadConfig } from '../config/load-config.ts';
-import type { LogConfig } from '../config/log-settings.ts';
-import { printConfig } from '../config/print.ts';
-import { describeProblem, type Problem } from '../config/problem.ts';
-import type { RawSettings } from '../config/raw-settings.ts';
-import { missingSharedKey } from '../config/shared-key.ts';
+import { engineAccess, type LogConfig } from '../config/log-settings.ts';
+import { configJsonSchema, printConfig } from '../config/print.ts';
+import { describeProblem, type Problem, type RawSettings } from '../config/problem.ts';
 import type { ParsedArguments } from './command.ts';
-import type { ProgramParts } from './program-parts.ts';
+import { configInForce, type ProgramParts } from './program-parts.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
 
 export async function configCommand(
@@ -59,7 +55,6 @@ function problemOfKey(config: Config, raw: RawSettings): Problem | undefined {
 
 /** What `serve` would refuse when it opens the log, without contacting an engine. */
 async function problemOfLog(log: LogConfig, raw: RawSettings): Promise<Problem | undefined> {
-  const { engineAccess } = await import('../config/engine-access.ts');
   const { engineAccessProblem, logUrlProblem } = await import('../events/open-replicated-log.ts');
   const problem = (setting: 'url' | 'tls', message: string): Problem => {
     const { source, variable } = raw.origin(['log', setting]);
@@ -78,4 +73,34 @@ async function problemOfLog(log: LogConfig, raw: RawSettings): Promise<Problem |
     return problem('tls', `a file cannot be read: ${error.message}`);
   }
   return found === undefined ? undefined : problem(found.setting, found.reason);
+}
+
+// `chancery analytics setup`
+
+/** Exits with 1 when the account could not be created, or has forbidden rights. */
+export async function analyticsSetup(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
+  const config = await configInForce(args, parts, terminal);
+  if (config === undefined) return 1;
+  const { CLICKHOUSE_ADMIN_USER: user, CLICKHOUSE_ADMIN_PASSWORD: password = '' } = parts.env;
+  const steps: Promise<boolean>[] = [];
+  try {
+    const allowed = await parts.setUpAnalyst(config, {
+      admin: user === undefined || user === '' ? undefined : { user, password },
+      onStep: (step) => steps.push(writeLine(terminal, step)),
+    });
+    await Promise.all(steps);
+    if (allowed.length === 0) return 0;
+    complain(
+      terminal,
+      'the account has more rights than reading its tables. Revoke its other grants, and set ' +
+        'access_control_improvements.select_from_system_db_requires_grant to true in the configuration of the server',
+    );
+    return 1;
+  } catch (error) {
+    await Promise.all(steps);
+    // Errors with a code have a message for users, or are ClickHouse's own.
+    if (!(error instanceof Error && 'code' in error)) throw error;
+    complain(terminal, error.message);
+    return 1;
+  }
 }

@@ -9,11 +9,8 @@ import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import { isObject } from '../json/is-object.ts';
 import { type ParsedArguments, twoColumns, UsageError } from './command.ts';
-import { configInForce } from './config-in-force.ts';
-import type { ProgramParts, ReplayReport } from './program-parts.ts';
-import { progressOn } from './progress.ts';
-import { count } from './quantity.ts';
-import { complain, type Terminal, writeLine } from './terminal.ts';
+import { configInForce, type ProgramParts, type ReplayReport } from './program-parts.ts';
+import { complain, count, progressOn, type Terminal, writeLine } from './terminal.ts';
 
 /** Runs the draft in this process. */
 export async function guardrailsReplay(

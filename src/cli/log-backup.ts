@@ -1,16 +1,25 @@
-/** `chancery log backup`: exits with 0 when the backup is complete and on disk, 1 when it is not. */
+/**
+ * `chancery log backup`, `log restore` and `log copy`: each exits with 0 when its result is complete, 1 when it is
+ * not.
+ */
+
+import { rmSync } from 'node:fs';
 import path from 'node:path';
+import { namedEngineAccess } from '../config/log-settings.ts';
+import { engineUrl, maskLogUrl } from '../config/mask.ts';
+import { describeProblem } from '../config/problem.ts';
+import { copyLog, type LogCopy } from '../events/copy/copy-log.ts';
+import type { CopyPlace } from '../events/copy/copy-place.ts';
 import { backupLog, type LogBackup } from '../events/embedded/backup/backup-log.ts';
 import { isFolderWithin } from '../events/embedded/backup/folders-apart.ts';
+import { type RestoredLog, restoreLog } from '../events/embedded/backup/restore-log.ts';
 import { formatPosition } from '../events/event.ts';
+import { directoryOf } from '../events/open-log.ts';
+import { createEngine } from '../events/open-replicated-log.ts';
+import { viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
-import { configInForce } from './config-in-force.ts';
-import { logDirectoryOf } from './log-directory.ts';
-import { folderFrom } from './log-folder.ts';
-import type { ProgramParts } from './program-parts.ts';
-import { progressOn } from './progress.ts';
-import { bytes, count } from './quantity.ts';
-import { complain, type Terminal, writeLine } from './terminal.ts';
+import { configInForce, folderFrom, logDirectoryOf, type ProgramParts } from './program-parts.ts';
+import { bytes, complain, count, progressOn, type Terminal, writeLine } from './terminal.ts';
 
 export async function logBackup(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
   const folders = await foldersOf(args, parts, terminal);
@@ -82,4 +91,157 @@ async function report(
   const copied = `${count(copiedSegments, 'segment')} of ${segments.toLocaleString('en')}, ${bytes(copiedBytes)}`;
   await writeLine(terminal, `copied ${copied} in ${seconds.toFixed(1)} s`);
   for (const name of repaired) await writeLine(terminal, `was damaged in the backup and copied again: ${name}`);
+}
+
+/** `chancery log restore`: exits with 0 when the log is in its place and on disk, 1 when nothing was restored. */
+export async function logRestore(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
+  const { from, to } = args.values;
+  if (from === undefined) throw new UsageError('--from FOLDER is required');
+  const source = folderFrom(from, parts);
+  const place = to === undefined ? await configuredPlace(args, parts, terminal) : { log: folderFrom(to, parts) };
+  if (place === undefined) return 1;
+  const progress = progressOn(terminal);
+  const began = performance.now();
+  try {
+    const restored = await restoreLog(source, place.log, {
+      signal: terminal.signal,
+      onCheck: (read) => progress.show(() => `checking ${read.segment}: ${count(read.events, 'event')}`),
+      onProgress: (copied) => progress.show(() => `copying ${copied.segment}: ${bytes(copied.bytes)}`),
+    });
+    progress.clear();
+    if (place.views !== undefined) removeViews(place.views);
+    const seconds = (performance.now() - began) / 1000;
+    const { last, ...rest } = restored;
+    const json = { from: source, to: place.log, ...rest, position: formatPosition(last), seconds };
+    if (args.switches.has('json')) await writeLine(terminal, JSON.stringify(json));
+    else await writeLine(terminal, restoredText(source, place.log, restored, seconds));
+    return 0;
+  } catch (error) {
+    progress.clear();
+    if (!(error instanceof Error)) throw error;
+    const why = terminal.signal.aborted ? 'stopped before the end' : error.message;
+    complain(terminal, `nothing was restored: ${why}`);
+    return 1;
+  }
+}
+
+interface RestorePlace {
+  readonly log: string;
+  /** The snapshots of the projections of the log that was there: of other events. */
+  readonly views?: string;
+}
+
+async function configuredPlace(
+  args: ParsedArguments,
+  parts: ProgramParts,
+  terminal: Terminal,
+): Promise<RestorePlace | undefined> {
+  const config = await configInForce(args, parts, terminal);
+  if (config === undefined) return undefined;
+  const { readUrl } = config.log;
+  if (readUrl.startsWith('file:')) {
+    return { log: path.resolve(directoryOf(readUrl)), views: viewsFile(config.dataDir) };
+  }
+  complain(terminal, 'this command requires a log in files (file:…), or --to FOLDER');
+  return undefined;
+}
+
+function removeViews(file: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(file + suffix, { force: true });
+}
+
+function restoredText(from: string, to: string, restored: RestoredLog, seconds: number): string {
+  const { events, streams, segments, copiedBytes, last } = restored;
+  const what = `${count(events, 'event')} in ${count(streams, 'stream')}, up to position ${formatPosition(last)}`;
+  const size = `${bytes(copiedBytes)} in ${count(segments, 'segment')}`;
+  return `restored ${from} to ${to}: ${what}; ${size}, in ${seconds.toFixed(1)} s`;
+}
+
+/** `chancery log copy`: exits with 0 when the copy is complete and was verified, 1 when it is not. */
+interface NamedPlace {
+  readonly place: CopyPlace;
+  /** Without a password. */
+  readonly name: string;
+}
+
+export async function logCopy(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
+  const { from, to, fromReplica, toReplica } = args.values;
+  if (from === undefined) throw new UsageError('--from FOLDER or URL is required');
+  if (to === undefined) throw new UsageError('--to FOLDER or URL is required');
+  const source = placeOf({ flag: '--from', typed: from, replica: fromReplica, prefix: 'LOG_FROM_' }, parts, terminal);
+  const target = placeOf({ flag: '--to', typed: to, replica: toReplica, prefix: 'LOG_' }, parts, terminal);
+  if (source === undefined || target === undefined) return 1;
+  const progress = progressOn(terminal);
+  const began = performance.now();
+  let delayed = '';
+  try {
+    const copy = await copyLog(source.place, target.place, {
+      signal: terminal.signal,
+      onProgress: ({ step, position }) => progress.show(() => `${step}: position ${formatPosition(position)}`),
+      onDelay: (reason) => {
+        if (reason !== delayed) complain(terminal, `waiting: ${reason}`);
+        delayed = reason;
+      },
+    });
+    progress.clear();
+    const seconds = (performance.now() - began) / 1000;
+    if (args.switches.has('json')) await writeLine(terminal, copyJson(source.name, target.name, copy, seconds));
+    else await reportCopy(source.name, target.name, copy, seconds, terminal);
+    return 0;
+  } catch (error) {
+    progress.clear();
+    if (!(error instanceof Error)) throw error;
+    const why = terminal.signal.aborted ? 'stopped before the end; the same command continues it' : error.message;
+    complain(terminal, `the copy in ${target.name} is not complete: ${why}`);
+    return 1;
+  }
+}
+
+interface TypedPlace {
+  readonly flag: string;
+  readonly typed: string;
+  readonly replica: string | undefined;
+  /** Of the variables with user, password and TLS. */
+  readonly prefix: string;
+}
+
+function placeOf(
+  { flag, typed, replica, prefix }: TypedPlace,
+  parts: ProgramParts,
+  terminal: Terminal,
+): NamedPlace | undefined {
+  if (!engineUrl.test(typed)) {
+    if (/^[a-z+]+:\/\//.test(typed) && !typed.startsWith('file:')) {
+      throw new UsageError(`${flag}: expected a folder, kafka://… or esdb://…`);
+    }
+    if (replica !== undefined) throw new UsageError(`${flag}-replica is for a log on an engine`);
+    const folder = folderFrom(typed, parts);
+    return { place: { folder }, name: folder };
+  }
+  const { env, cwd } = parts;
+  const access = namedEngineAccess({ flag, url: typed, prefix, env, cwd });
+  if (!('url' in access)) {
+    for (const problem of access) complain(terminal, describeProblem(problem));
+    return undefined;
+  }
+  const folder = replica === undefined ? undefined : folderFrom(replica, parts);
+  return { place: { engine: () => createEngine(access), replica: folder }, name: maskLogUrl(access.url) };
+}
+
+function copyJson(from: string, to: string, { last, before, sha256 }: LogCopy, seconds: number): string {
+  const position = formatPosition(last);
+  return JSON.stringify({ from, to, position, before: formatPosition(before), copied: last - before, sha256, seconds });
+}
+
+async function reportCopy(
+  from: string,
+  to: string,
+  { last, before, sha256 }: LogCopy,
+  seconds: number,
+  terminal: Terminal,
+): Promise<void> {
+  const since = before === 0 ? '' : `, ${formatPosition(before)} before`;
+  await writeLine(terminal, `copied ${from} to ${to}: up to position ${formatPosition(last)}${since}`);
+  await writeLine(terminal, `${count(last - before, 'event')} in ${seconds.toFixed(1)} s; read back and equal`);
+  await writeLine(terminal, `sha256 of all records: ${sha256}`);
 }

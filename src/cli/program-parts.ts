@@ -1,9 +1,18 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load-config.ts';
+import { engineAccess, type LogConfig } from '../config/log-settings.ts';
+import { maskLogUrl } from '../config/mask.ts';
 import type { GuardrailSecrets } from '../config/print.ts';
+import { describeProblem } from '../config/problem.ts';
 import type { ProviderTypes } from '../config/schema.ts';
+import { LogLocked } from '../events/embedded/log-errors.ts';
 import type { RecordedEvent } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import type { AnalyticsProgress } from './views-status.ts';
+import { directoryOf, openLog } from '../events/open-log.ts';
+import { type ParsedArguments, UsageError } from './command.ts';
+import { complain, type Terminal } from './terminal.ts';
 
 /** Functions of the program that the command line calls. */
 export interface ProgramParts {
@@ -38,7 +47,10 @@ export interface ProgramParts {
   readonly announcedPosition: (config: Config) => Promise<AnalyticsProgress>;
 }
 
-export interface AnalystSetup {
+/** The position that the analytics process has reached, or why it is not known. */
+export type AnalyticsProgress = { readonly position: number } | { readonly unknown: string };
+
+interface AnalystSetup {
   readonly admin: { readonly user: string; readonly password: string } | undefined;
   readonly onStep: (step: string) => void;
 }
@@ -97,4 +109,90 @@ export interface ReplayReport {
       }
     | undefined;
   readonly truncated_at?: string | undefined;
+}
+
+/** The configuration that the gateway would use, given the same flags, variables and file; prints its problems. */
+export async function configInForce(
+  args: ParsedArguments,
+  { env, cwd, providerTypes }: Pick<ProgramParts, 'env' | 'cwd' | 'providerTypes'>,
+  terminal: Terminal,
+): Promise<Config | undefined> {
+  const loaded = loadConfig({ flags: args.values, env, cwd, providerTypes: await providerTypes() });
+  if (loaded.ok) return loaded.config;
+  for (const problem of loaded.problems) complain(terminal, describeProblem(problem));
+  return undefined;
+}
+
+/**
+ * The folder of the log that the gateway would use; prints an error when there is none, or the log has no files. Of a log
+ * on an engine it is that of the replica, which must not be written.
+ */
+export async function logDirectoryOf(
+  args: ParsedArguments,
+  parts: ProgramParts,
+  terminal: Terminal,
+  mode: 'read' | 'write' = 'read',
+): Promise<string | undefined> {
+  const log = (await configInForce(args, parts, terminal))?.log;
+  if (log === undefined) return undefined;
+  if (mode === 'write' && log.engine !== undefined) {
+    const { folder } = log.engine;
+    complain(
+      terminal,
+      `${folder} is the replica of a log on an engine: stop the gateway and remove it to read it again`,
+    );
+    return undefined;
+  }
+  const url = log.readUrl;
+  if (!url.startsWith('file:')) {
+    complain(terminal, 'this command requires a log in files (file:…)');
+    return undefined;
+  }
+  const directory = directoryOf(url);
+  if (existsSync(directory)) return directory;
+  complain(terminal, `there is no event log in ${directory}`);
+  return undefined;
+}
+
+/** A folder on the command line: a path, or `file:` and a path. */
+export function folderFrom(typed: string, { cwd }: Pick<ProgramParts, 'cwd'>): string {
+  if (typed === '' || typed === 'file:') throw new UsageError('expected a folder, got an empty text');
+  return path.resolve(cwd, typed.startsWith('file:') ? directoryOf(typed) : typed);
+}
+
+/**
+ * Opens the log to read it beside a running gateway, or to write it as its only writer; a log on an engine is then read to
+ * its end. Prints the reason and returns undefined when that fails, also while a gateway uses a log that is to be written.
+ */
+export async function openConfiguredLog(
+  log: LogConfig,
+  mode: 'read' | 'write',
+  terminal: Terminal,
+): Promise<EventLog | undefined> {
+  if (mode === 'write' && log.readUrl.startsWith('file:') && !existsSync(directoryOf(log.readUrl))) {
+    complain(terminal, `there is no event log in ${directoryOf(log.readUrl)}`);
+    return undefined;
+  }
+  try {
+    return await (mode === 'read' ? openLog(log.readUrl, { readOnly: true }) : openToWrite(log, terminal));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const advice = error instanceof LogLocked ? '; stop the gateway first: it holds the views in memory' : '';
+    complain(
+      terminal,
+      `the log ${maskLogUrl(mode === 'read' ? log.readUrl : log.url)} cannot be opened: ${why}${advice}`,
+    );
+    return undefined;
+  }
+}
+
+async function openToWrite({ url, engine }: LogConfig, terminal: Terminal): Promise<EventLog> {
+  if (engine === undefined) return openLog(url);
+  const { openReplicatedLog } = await import('../events/open-replicated-log.ts');
+  return openReplicatedLog({
+    ...engineAccess(url, engine),
+    dir: engine.folder,
+    signal: terminal.signal,
+    onDelay: (reason) => complain(terminal, `waiting: ${reason}`),
+  });
 }

@@ -49,7 +49,7 @@ const commands: readonly Command[] = [
       'Create the user for analysts (CLICKHOUSE_ANALYST_USER) on the server at CLICKHOUSE_URL, as CLICKHOUSE_ADMIN_USER or else CLICKHOUSE_USER. Can be run again.',
     flags: whereFlags,
     run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./analytics-setup.ts')).analyticsSetup(args, parts, terminal)),
+      withTerminal(async (terminal) => (await import('./config-command.ts')).analyticsSetup(args, parts, terminal)),
   },
   {
     name: 'analytics',
@@ -73,7 +73,7 @@ const commands: readonly Command[] = [
       ...whereFlags,
     },
     run: (args, parts) =>
-      onLog(args, parts, async (log, terminal) => (await import('./log-tail.ts')).logTail(args, log, terminal)),
+      onLog(args, parts, async (log, terminal) => (await import('./log-events.ts')).logTail(args, log, terminal)),
   },
   {
     name: 'log cat',
@@ -81,14 +81,14 @@ const commands: readonly Command[] = [
     operands: ['stream'],
     flags: { ...eventFlags, ...whereFlags },
     run: (args, parts) =>
-      onLog(args, parts, async (log, terminal) => (await import('./log-cat.ts')).logCat(args, log, terminal)),
+      onLog(args, parts, async (log, terminal) => (await import('./log-events.ts')).logCat(args, log, terminal)),
   },
   {
     name: 'log stat',
     about: 'Print the size of the log and what it contains.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
     run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-stat.ts')).logStat(args, parts, terminal)),
+      withTerminal(async (terminal) => (await import('./log-check.ts')).logStat(args, parts, terminal)),
   },
   {
     name: 'log export',
@@ -103,7 +103,7 @@ const commands: readonly Command[] = [
     },
     run: (args, parts) =>
       onLog(args, parts, async (log, terminal, { config }) =>
-        (await import('./log-export.ts')).logExport(args, log, config.log.readUrl, parts, terminal),
+        (await import('./log-events.ts')).logExport(args, log, config.log.readUrl, parts, terminal),
       ),
   },
   {
@@ -138,7 +138,7 @@ const commands: readonly Command[] = [
       ...whereFlags,
     },
     run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-restore.ts')).logRestore(args, parts, terminal)),
+      withTerminal(async (terminal) => (await import('./log-backup.ts')).logRestore(args, parts, terminal)),
   },
   {
     name: 'log copy',
@@ -152,7 +152,7 @@ const commands: readonly Command[] = [
       json: { about: 'as JSON' },
     },
     run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-copy.ts')).logCopy(args, parts, terminal)),
+      withTerminal(async (terminal) => (await import('./log-backup.ts')).logCopy(args, parts, terminal)),
   },
   {
     name: 'log accept-loss',
@@ -165,7 +165,7 @@ const commands: readonly Command[] = [
     },
     run: (args, parts) =>
       withTerminal(async (terminal) =>
-        (await import('./log-accept-loss.ts')).logAcceptLoss(args, parts, userInfo().username, terminal),
+        (await import('./log-check.ts')).logAcceptLoss(args, parts, userInfo().username, terminal),
       ),
   },
   {
@@ -221,7 +221,7 @@ const commands: readonly Command[] = [
     name: 'views list',
     about: 'List the read models that are saved between starts.',
     flags: { json: { about: 'as JSON' } },
-    run: (args) => withTerminal(async (terminal) => (await import('./views-status.ts')).viewsList(args, terminal)),
+    run: (args) => withTerminal(async (terminal) => (await import('./views.ts')).viewsList(args, terminal)),
   },
   {
     name: 'views status',
@@ -229,7 +229,7 @@ const commands: readonly Command[] = [
     flags: { json: { about: 'as JSON' }, ...whereFlags },
     run: (args, parts) =>
       onLog(args, parts, async (log, terminal, { config }) => {
-        const { viewsStatus } = await import('./views-status.ts');
+        const { viewsStatus } = await import('./views.ts');
         return viewsStatus(args, log, config.dataDir, () => parts.announcedPosition(config), terminal);
       }),
   },
@@ -246,7 +246,7 @@ const commands: readonly Command[] = [
         args,
         parts,
         async (log, terminal, { config }) => {
-          const { analyticsRebuild, viewsRebuild } = await import('./views-change.ts');
+          const { analyticsRebuild, viewsRebuild } = await import('./views.ts');
           if (args.operands[0] !== 'analytics') return viewsRebuild(args, log, config.dataDir, terminal);
           return analyticsRebuild(args, (options) => parts.rebuildAnalytics(config, options), terminal);
         },
@@ -267,7 +267,7 @@ const commands: readonly Command[] = [
         args,
         parts,
         async (log, terminal, { config }) =>
-          (await import('./views-change.ts')).viewsSkip(args, log, config.dataDir, userInfo().username, terminal),
+          (await import('./views.ts')).viewsSkip(args, log, config.dataDir, userInfo().username, terminal),
         'write',
       ),
   },
@@ -294,10 +294,10 @@ async function onLog(
   mode: 'read' | 'write' = 'read',
 ): Promise<number> {
   return withTerminal(async (terminal) => {
-    const { configInForce } = await import('./config-in-force.ts');
+    const { configInForce } = await import('./program-parts.ts');
     const config = await configInForce(args, parts, terminal);
     if (config === undefined) return 1;
-    const { openConfiguredLog } = await import('./open-configured-log.ts');
+    const { openConfiguredLog } = await import('./program-parts.ts');
     const log = await openConfiguredLog(config.log, mode, terminal);
     if (log === undefined) return 1;
     try {

@@ -48,3 +48,39 @@ export function print(line: string): void {
 export function printError(line: string, { stderr }: Pick<Terminal, 'stderr'> = process): void {
   stderr.write(`${printable(line)}\n`);
 }
+
+interface Progress {
+  show(text: () => string): void;
+  clear(): void;
+}
+
+const redrawMs = 100;
+
+/** One line that is redrawn in place; nothing is shown when stderr is no terminal. */
+export function progressOn({ stderr }: Terminal): Progress {
+  if (!('isTTY' in stderr) || stderr.isTTY !== true) return { show: () => {}, clear: () => {} };
+  let drawnAt = 0;
+  return {
+    show: (text) => {
+      const now = Date.now();
+      if (now - drawnAt < redrawMs) return;
+      drawnAt = now;
+      stderr.write(`\r\u001b[K${printable(text())}`);
+    },
+    clear: () => stderr.write('\r\u001b[K'),
+  };
+}
+
+/** Numbers for people to read. */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+}
+
+const units = ['KiB', 'MiB', 'GiB', 'TiB'];
+
+/** `12.3 MiB` */
+export function bytes(n: number): string {
+  if (n < 1024) return count(n, 'byte');
+  const power = Math.min(Math.floor(Math.log2(n) / 10), units.length);
+  return `${(n / 1024 ** power).toFixed(1)} ${units[power - 1]}`;
+}

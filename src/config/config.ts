@@ -1,17 +1,17 @@
 /** The gateway's configuration as plain values. Only `main.ts` and the `config` command read it. */
-import { resolve } from 'node:path';
+
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { budgetConfig, rateLimitConfig } from './limits-schema.ts';
 import { logConfig } from './log-settings.ts';
-import type { ProviderTimeouts } from './provider-timeouts.ts';
-import { resilienceOf } from './resilience.ts';
-import type { ProviderConfig } from './resolve-providers.ts';
+import { type ProviderConfig, type ProviderTimeouts, resilienceOf } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
 import { semanticCacheConfig } from './semantic-cache-schema.ts';
 
 /** Times ending in `Ms` are milliseconds, those ending in `Seconds` seconds. */
 export type Config = Readonly<ReturnType<typeof configOf>>;
 
-export interface ConfigFacts {
+interface ConfigFacts {
   /** Of providers created at run time. */
   readonly timeoutsByType: Readonly<Record<string, ProviderTimeouts>>;
   /** For the start of the gateway: providers left out, variables ignored. */
@@ -254,4 +254,17 @@ function analyticsOf({ analytics, logging, usage }: FileSettings) {
     /** Days; 0 is without limit. */
     retention: { audit: logging.retention_days, usage: usage.retention_days },
   };
+}
+
+/** The key that encrypts credentials must be set where several gateways can use the log. */
+type SharedKeyConfig = Pick<Config, 'log' | 'credentials' | 'dataDir'>;
+
+/** Why a gateway with this configuration does not start; undefined when the key is set or not needed. */
+export function missingSharedKey({ log, credentials, dataDir }: SharedKeyConfig): string | undefined {
+  if (log.engine === undefined || credentials.key !== undefined || credentials.keyFile !== undefined) return undefined;
+  const created = join(dataDir, 'credentials.key');
+  const advice = existsSync(created)
+    ? `set it to the content of ${created}, which the gateway created`
+    : 'create one, for example with "openssl rand -base64 32"';
+  return `all gateways on a log on an engine (LOG_URL) need the same key for credentials, and none is set; ${advice}`;
 }

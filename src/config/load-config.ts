@@ -1,19 +1,22 @@
 /** Reads the configuration from every source. Precedence: flags, environment, `.env`, file. */
 import { dirname } from 'node:path';
 import { type Config, configOf } from './config.ts';
-import { expandVariables, type MissingVariable, type UnknownReference } from './expand.ts';
-import { overlayLimits } from './limit-variables.ts';
 import { logProblems, workersProblem } from './log-settings.ts';
-import { type Problem, problemsOf } from './problem.ts';
-import { timeoutsByType } from './provider-timeouts.ts';
-import { providersInEnvironment } from './provider-variables.ts';
-import { isMapping, RawSettings, type Source, withoutEmpty } from './raw-settings.ts';
-import { misplacedOptions, overlayProviders, resolveProviders } from './resolve-providers.ts';
+import { isMapping, type Problem, problemsOf, RawSettings, type Source, withoutEmpty } from './problem.ts';
+import { misplacedOptions, overlayProviders, resolveProviders, timeoutsByType } from './resolve-providers.ts';
 import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
-import { leavesOf } from './schema-walk.ts';
 import { semanticCacheProblems } from './semantic-cache-schema.ts';
-import type { SettingFacts } from './setting.ts';
-import { type Environment, readEnvFile, readSettingsFile, type SettingsFile } from './sources.ts';
+import { leavesOf, type SettingFacts } from './setting.ts';
+import {
+  type Environment,
+  expandVariables,
+  type MissingVariable,
+  readEnvFile,
+  readSettingsFile,
+  type SettingsFile,
+  type UnknownReference,
+} from './sources.ts';
+import { overlayLimits, providersInEnvironment } from './variables.ts';
 
 export interface ConfigSources {
   /** Parsed command-line flags: `{ logUrl: '…' }` for `--log-url …`. */

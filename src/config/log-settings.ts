@@ -1,14 +1,17 @@
 /** Where the event log is: in files, in memory, or on an engine with a replica in files. */
+
+import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { engineAddress, engineUrl } from './engine-address.ts';
-import type { Problem } from './problem.ts';
-import type { RawSettings } from './raw-settings.ts';
-import type { FileSettings } from './schema.ts';
+import { engineAddress, engineUrl } from './mask.ts';
+import { type Problem, problemsOf, RawSettings } from './problem.ts';
+import { type FileSettings, logSection } from './schema.ts';
+import { leavesOf, mapping } from './setting.ts';
+import { type Environment, readEnvFile } from './sources.ts';
 
 type LogSettings = FileSettings['log'];
 
 /** How an engine (Kafka, EventStoreDB) is reached, in addition to the address. */
-export interface LogEngineConfig {
+interface LogEngineConfig {
   /** Absolute: the folder of the replica, which holds every event of the log. */
   readonly folder: string;
   /** Both are given, or neither. */
@@ -108,4 +111,72 @@ export function logProblems(settings: LogSettings, raw: RawSettings): Problem[] 
 
 function isTwice(inAddress: string | undefined, apart: string | undefined): boolean {
   return inAddress !== undefined && apart !== undefined && inAddress !== apart;
+}
+
+/** How engines are reached: from the configuration, or from variables for the two sides of `chancery log copy`. */
+interface EngineConnectionSettings {
+  /** Without user and password. */
+  readonly url: string;
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  readonly saslMechanism: LogEngineConfig['saslMechanism'];
+  readonly tls: boolean | undefined;
+  /** Texts of PEM files. */
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+/** @throws Error when a PEM file cannot be read */
+export function engineAccess(url: string, config: LogEngineConfig): EngineConnectionSettings {
+  const { user, password, saslMechanism, tls, tlsCa, tlsCert, tlsKey } = config;
+  return { url, user, password, saslMechanism, tls, ca: textOf(tlsCa), cert: textOf(tlsCert), key: textOf(tlsKey) };
+}
+
+function textOf(path: string | undefined): string | undefined {
+  return path === undefined ? undefined : readFileSync(path, 'utf8');
+}
+
+interface NamedEngine {
+  /** The flag that names it, with its value. */
+  readonly flag: string;
+  readonly url: string;
+  /** Begins the names of its variables instead of `LOG_`. */
+  readonly prefix: string;
+  readonly env: Environment;
+  /** The folder of `.env`, against which relative paths are resolved. */
+  readonly cwd: string;
+}
+
+const ownPrefix = 'LOG_';
+
+/** Of an engine on the command line: user, password and TLS are in variables of the environment and of `.env`. */
+export function namedEngineAccess({
+  flag,
+  url,
+  prefix,
+  env,
+  cwd,
+}: NamedEngine): EngineConnectionSettings | readonly Problem[] {
+  const variables = { ...readEnvFile(cwd), ...env };
+  const schema = mapping({ log: logSection });
+  const raw = new RawSettings({});
+  raw.set(['log', 'url'], url, { source: 'flag', variable: flag });
+  for (const { path, facts } of leavesOf(schema)) {
+    if (facts.env === undefined || facts.flag !== undefined) continue;
+    const variable = prefix + facts.env.slice(ownPrefix.length);
+    const value = variables[variable];
+    if (value !== undefined && value !== '') raw.set(path, value, { source: 'environment', variable });
+  }
+  const parsed = schema.safeParse(raw.tree);
+  if (!parsed.success) return problemsOf(parsed.error, raw, schema);
+  const problems = logProblems(parsed.data.log, raw).map((problem) => withPrefix(problem, prefix));
+  const { url: bare, engine } = logConfig(parsed.data.log, cwd, cwd);
+  return problems.length > 0 || engine === undefined ? problems : engineAccess(bare, engine);
+}
+
+/** Problems name the variables of the configured log where nothing is set. */
+function withPrefix({ variable, message, ...problem }: Problem, prefix: string): Problem {
+  const renamed = (text: string) => text.replace(/\bLOG_(?=USER|PASSWORD|TLS)/g, prefix);
+  return { ...problem, message: renamed(message), ...(variable !== undefined && { variable: renamed(variable) }) };
 }

@@ -1,15 +1,17 @@
 /** The configuration in force, as an equivalent YAML file with masked secrets. */
+
+import { z } from 'zod';
 import type { Config } from './config.ts';
 import { mask, maskAddress } from './mask.ts';
-import { isMapping, type Origin, type RawSettings } from './raw-settings.ts';
+import { isMapping, type Origin, type RawSettings } from './problem.ts';
 import { fileSchema, type ProviderTypes } from './schema.ts';
-import { initialOf, isSecretAt, maskingAt } from './schema-walk.ts';
+import { initialOf, isSecretAt, maskingAt } from './setting.ts';
 import { loadYaml } from './sources.ts';
 
 /** By the name of a guardrail type: its settings that are secrets. */
 export type GuardrailSecrets = Readonly<Record<string, readonly string[]>>;
 
-export interface PrintedTypes {
+interface PrintedTypes {
   readonly providers: ProviderTypes;
   readonly guardrailSecrets: GuardrailSecrets;
 }
@@ -71,4 +73,9 @@ function masked(node: unknown, path: readonly string[], maskingOf: MaskingOf): u
   }
   const masking = maskingOf(path);
   return typeof node === 'string' || masking === mask ? masking(String(node)) : node;
+}
+
+/** The JSON Schema of chancery.yaml, for editors: `# yaml-language-server: $schema=…`. */
+export function configJsonSchema(types: ProviderTypes): object {
+  return { ...z.toJSONSchema(fileSchema(types), { io: 'input', unrepresentable: 'any' }), title: 'chancery.yaml' };
 }

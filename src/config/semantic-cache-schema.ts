@@ -1,7 +1,6 @@
 /** The settings of the semantic cache, and its values in the program. */
 import type { z } from 'zod';
-import type { Problem } from './problem.ts';
-import type { RawSettings } from './raw-settings.ts';
+import type { Problem, RawSettings } from './problem.ts';
 import {
   decimal,
   duration,

@@ -15,8 +15,7 @@ import { dirname, join } from 'node:path';
 import { createSealer, type Sealer } from '../commands/credentials/credential.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import type { SharedSecrets } from '../commands/gateways/shared-secrets.ts';
-import type { Config } from '../config/config.ts';
-import { missingSharedKey } from '../config/shared-key.ts';
+import { type Config, missingSharedKey } from '../config/config.ts';
 
 const FILE = 'credentials.key';
 

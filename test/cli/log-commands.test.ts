@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/cli/command.ts';
-import { logCat } from '../../src/cli/log-cat.ts';
-import { logTail } from '../../src/cli/log-tail.ts';
+import { logCat, logTail } from '../../src/cli/log-events.ts';
 import { requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { type NewEvent, type StreamName, streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';

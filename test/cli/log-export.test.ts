@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { writeParquet } from '../../src/analytics/log-parquet.ts';
 import { UsageError } from '../../src/cli/command.ts';
-import { logExport } from '../../src/cli/log-export.ts';
+import { logExport } from '../../src/cli/log-events.ts';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { eventToJson } from '../../src/events/event-json.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';

@@ -3,10 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { logCat } from '../../src/cli/log-cat.ts';
-import { logExport } from '../../src/cli/log-export.ts';
-import { logTail } from '../../src/cli/log-tail.ts';
-import { viewsStatus } from '../../src/cli/views-status.ts';
+import { logCat, logExport, logTail } from '../../src/cli/log-events.ts';
+import { viewsStatus } from '../../src/cli/views.ts';
 import { skippedStream, viewEventSkipped } from '../../src/events/catalogue/gateway.ts';
 import { type NewEvent, type StreamName, streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
@@ -138,5 +136,5 @@ test('the program writes to its terminal in one place, and diagnostics in anothe
   );
   // The process of a plugin has no terminal: the gateway reads its output and limits it.
   const inPlugins = 'plugins/child/running-hooks.ts';
-  expect(writers.sort()).toEqual(['cli/progress.ts', 'cli/terminal.ts', inPlugins]);
+  expect(writers.sort()).toEqual(['cli/terminal.ts', inPlugins]);
 });

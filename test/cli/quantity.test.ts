@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bytes, count } from '../../src/cli/quantity.ts';
+import { bytes, count } from '../../src/cli/terminal.ts';
 
 test.each([
   [0, '0 bytes'],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { expandVariables } from '../../src/config/expand.ts';
+import { expandVariables } from '../../src/config/sources.ts';
 
 const env = { HOST: 'h', EMPTY: '', PORT: '81', ZIP: '007', BIG: '12345678901234567890', YES: 'true' };
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { engineAddress } from '../../src/config/engine-address.ts';
 import { logConfig } from '../../src/config/log-settings.ts';
+import { engineAddress } from '../../src/config/mask.ts';
 import { describeProblem } from '../../src/config/problem.ts';
 import { problemsFrom } from './load.ts';
 

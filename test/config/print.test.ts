@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { configJsonSchema } from '../../src/config/json-schema.ts';
-import { printConfig } from '../../src/config/print.ts';
+import { configJsonSchema, printConfig } from '../../src/config/print.ts';
 import { configFrom, load, types, type Written } from './load.ts';
 
 function printed(written: Written): string {

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
-import { engineAccess } from '../../config/engine-access.ts';
+import { engineAccess } from '../../config/log-settings.ts';
 import { LogIncomplete } from '../../events/embedded/log-errors.ts';
 import type { Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';

@@ -1,4 +1,5 @@
-/** `chancery views rebuild <name>` and `chancery views skip <name>`: for when no gateway runs. */
+/** `chancery views list` and `chancery views status` */
+
 import { skippedStream, viewEventSkipped } from '../events/catalogue/gateway.ts';
 import {
   formatPosition,
@@ -10,15 +11,125 @@ import {
 } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { type SavedView, savedViews } from '../projections/saved-views.ts';
-import { skippedEvents } from '../projections/skipped-events.ts';
+import { type Skipped, skippedEvents } from '../projections/skipped-events.ts';
 import { saveBound } from '../projections/snapshot-basis.ts';
-import { openViewStore, savedSnapshots, viewsFile } from '../projections/view-store.ts';
-import { type ParsedArguments, UsageError } from './command.ts';
-import type { AnalyticsRebuild } from './program-parts.ts';
-import { progressOn } from './progress.ts';
-import { count } from './quantity.ts';
-import { complain, type Terminal, writeLine } from './terminal.ts';
-import { analyticsView } from './views-status.ts';
+import { openViewStore, type SavedSnapshot, savedSnapshots, viewsFile } from '../projections/view-store.ts';
+import { type ParsedArguments, twoColumns, UsageError } from './command.ts';
+import type { AnalyticsProgress, AnalyticsRebuild } from './program-parts.ts';
+import { bytes, complain, count, progressOn, type Terminal, writeLine } from './terminal.ts';
+
+const analyticsView = {
+  name: 'analytics',
+  about: 'all events, in ClickHouse; written by the analytics process',
+} as const;
+
+export async function viewsList(args: ParsedArguments, terminal: Terminal): Promise<number> {
+  const views = [...savedViews, analyticsView].map(({ name, about }) => ({ name, about }));
+  await writeLine(
+    terminal,
+    args.switches.has('json')
+      ? JSON.stringify(views)
+      : twoColumns(views.map(({ name, about }) => [name, about] as const)),
+  );
+  return 0;
+}
+
+interface ViewStatus {
+  readonly name: string;
+  /** Of this build; null for analytics, whose process checks its version. */
+  readonly version: number | null;
+  /** Every event up to this position is stored; null when none is. */
+  readonly position: string | null;
+  /** Events of the log behind that position; null when nothing is saved, or the saved position is invalid. */
+  readonly lagEvents: number | null;
+  readonly savedAt: string | null;
+  /** Approximate size of the saved form, in bytes. */
+  readonly size: number | null;
+  readonly note: string | null;
+  readonly skipped: readonly Skipped[];
+}
+
+export async function viewsStatus(
+  args: ParsedArguments,
+  log: EventLog,
+  dataDir: string,
+  analytics: () => Promise<AnalyticsProgress>,
+  terminal: Terminal,
+): Promise<number> {
+  const head = await log.head();
+  const snapshots = savedSnapshots(viewsFile(dataDir));
+  const skipped = await skippedEvents(log);
+  const skippedOf = (name: string) => skipped.filter(({ view }) => view === name);
+  const statuses = savedViews.map(({ name, version }) =>
+    statusOf(name, version, snapshots.get(name), head, skippedOf(name)),
+  );
+  const progress = await analytics();
+  const position = 'position' in progress ? String(progress.position).padStart(16, '0') : null;
+  statuses.push({
+    name: analyticsView.name,
+    version: null,
+    position,
+    lagEvents: position === null ? null : lag(position, head),
+    savedAt: null,
+    size: null,
+    note: 'unknown' in progress ? progress.unknown : null,
+    skipped: skippedOf(analyticsView.name),
+  });
+  const text = args.switches.has('json') ? JSON.stringify({ head, views: statuses }) : textOf(head, statuses);
+  await writeLine(terminal, text);
+  return 0;
+}
+
+function statusOf(
+  name: string,
+  version: number,
+  snapshot: SavedSnapshot | undefined,
+  head: string,
+  skipped: readonly Skipped[],
+): ViewStatus {
+  const outdated = snapshot !== undefined && snapshot.version !== version;
+  const note = outdated ? `of version ${snapshot.version}: rebuilt at the next start` : null;
+  return {
+    name,
+    version,
+    position: snapshot?.position ?? null,
+    lagEvents: snapshot === undefined ? null : lag(snapshot.position, head),
+    savedAt: snapshot?.savedAt ?? null,
+    size: snapshot?.size ?? null,
+    note: snapshot === undefined ? 'not saved yet: built at the next start' : note,
+    skipped,
+  };
+}
+
+function lag(position: string, head: string): number | null {
+  try {
+    return Math.max(0, parsePosition(head) - parsePosition(position));
+  } catch (error) {
+    if (error instanceof InvalidPosition) return null;
+    throw error;
+  }
+}
+
+function textOf(head: string, statuses: readonly ViewStatus[]): string {
+  const rows = statuses.flatMap(({ name, position, lagEvents, savedAt, size, note, skipped }) => {
+    const parts = [
+      position === null ? undefined : `at ${position}`,
+      lagEvents === null ? undefined : `${count(lagEvents, 'event')} behind`,
+      savedAt === null ? undefined : `saved ${savedAt}`,
+      size === null ? undefined : bytes(size),
+      note ?? undefined,
+    ].filter((one) => one !== undefined);
+    return [
+      [name, parts.join(', ')] as const,
+      ...skipped.map(
+        (one) => ['', `without event ${one.position} (${one.eventType}): ${one.reason}; ${one.by}`] as const,
+      ),
+    ];
+  });
+  return twoColumns([['log', `ends at ${head}`], ...rows]);
+}
+
+// `chancery views rebuild <name>` and `chancery views skip <name>`: for when no gateway runs.
 
 /** Folds the log again beside the present snapshot, and replaces it when the new one is complete. */
 export async function viewsRebuild(
