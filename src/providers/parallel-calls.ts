@@ -20,8 +20,8 @@ export interface ParallelOptions {
   readonly maxBytes: number;
   /** Whether an event of the joined stream is a failure of its call. */
   isFailure(frame: Frame): boolean;
-  /** Whether a whole answer is one. */
-  isAnswer(answer: Buffer): boolean;
+  /** Whether a whole answer is one. Not called for the last of all. */
+  isAnswer(answer: Buffer, call: number): boolean;
 }
 
 /**
@@ -151,7 +151,7 @@ class JoinedBody implements ReplyBody {
     const answer = await body.bytes(this.#options.maxBytes);
     this.#answers[index] = answer;
     // The last one is checked with all.
-    if (this.#ended + 1 < this.#options.calls && !this.#options.isAnswer(answer)) this.#endWithoutAnswer();
+    if (this.#ended + 1 < this.#options.calls && !this.#options.isAnswer(answer, index)) this.#endWithoutAnswer();
   }
 
   async #readStream({ body, headers }: ProviderReply, index: number): Promise<void> {

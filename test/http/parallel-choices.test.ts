@@ -405,7 +405,7 @@ describe.each([
     }
   });
 
-  it('are all cancelled when the client disconnects, and cost the estimate of all calls', async () => {
+  it('are all cancelled when the client disconnects, and cost what each had reported, else its estimate', async () => {
     const client = new AbortController();
     const messages = user('one two three four '.repeat(100));
     const abandon = async (n: number) => {
@@ -427,10 +427,57 @@ describe.each([
     client.abort();
     await Promise.all(calls.map(({ closed }) => closed));
     const data = (await eventsOfExchange(gateway, record)).find(({ type }) => type === 'usage.recorded')?.data;
-    expect(data).toMatchObject({ partial: true, estimated: true, calls: 3, inputTokens: null, outputTokens: null });
-    expect(data?.estimatedInputTokens).toBeGreaterThan(3 * 450);
-    expect(data?.estimatedInputTokens).toBeLessThan(3 * 600);
+    const reported = dialect === anthropic ? [30, 3] : [null, null];
+    expect(data).toMatchObject({ partial: true, estimated: true, calls: 3 });
+    expect([data?.inputTokens, data?.outputTokens]).toEqual(reported);
+    if (dialect === anthropic) expect(data?.estimatedInputTokens).toBe(30);
+    else expect(data?.estimatedInputTokens).toSatisfy((tokens) => tokens > 3 * 450 && tokens < 3 * 600);
     expect(data?.estimatedOutputTokens).toBe(150);
+  });
+
+  it('cost the report of a call that has ended, and the estimate of one that has not, when the client disconnects', async () => {
+    const client = new AbortController();
+    answer = (_call, response) => begin(response, dialect, dialect.head + dialect.words('word '.repeat(40)));
+    const messages = user(`${'one two three four '.repeat(100)} ${++different}`);
+    const asked = ask(dialect, { ...streaming, n: 2, messages }, { signal: client.signal });
+    const [first] = (await callsOf(2)) as [Call];
+    first.response.end(dialect.end);
+    const response = await asked;
+    const [head] = response.body?.tee() ?? [];
+    await readUntil(new Response(head), '"stop"');
+    client.abort();
+    const events = await eventsOfExchange(gateway, exchangeOf(response));
+    const data = events.find(({ type }) => type === 'usage.recorded')?.data;
+    expect(data).toMatchObject({ partial: true, estimated: true, calls: 2 });
+    expect(data?.estimatedOutputTokens).toBe(3 + 50);
+    const [least, most] = dialect === anthropic ? [10, 10] : [450, 600];
+    expect(data?.estimatedInputTokens).toSatisfy((tokens) => tokens >= 10 + least && tokens <= 10 + most);
+  });
+
+  it('cost what every call has reported, when one fails and another target answers', async () => {
+    const malformed = { ...dialect.whole('x'), content: null, message: null };
+    for (const [status, body, sum] of [
+      [500, { error: { type: 'api_error', message: 'out of order' } }, [10, 3]],
+      [200, malformed, [20, 6]],
+    ] as const) {
+      calls.length = 0;
+      const last = Promise.withResolvers<ServerResponse>();
+      answer = async (call, response) => {
+        if (call === 1) {
+          last.resolve(response);
+          return;
+        }
+        answerJson(response, dialect.whole('whole'));
+        await once(response, 'finish');
+        answerJson(await last.promise, body, status);
+      };
+      const response = await ask({ model: failing }, { n: 2 });
+      expect(response.status).toBe(200);
+      await response.text();
+      const events = await eventsOfExchange(gateway, exchangeOf(response));
+      const spent = events.find(({ type, data }) => type === 'usage.recorded' && data.failedAttempt === 1)?.data;
+      expect([spent?.inputTokens, spent?.outputTokens]).toEqual(sum);
+    }
   });
 
   it.each([{}, streaming])('are all evaluated by a guardrail of the response phase: %j', async (more) => {
@@ -450,27 +497,31 @@ describe.each([
     expect(calls).toHaveLength(3);
   });
 
-  it.each([{}, streaming])('cost an estimate when one call does not report its usage: %j', async (more) => {
-    const without = (text: string) =>
-      text.replaceAll(/,"(?:usage|prompt_eval_count|eval_count)":(?:\{[^}]*\}|\d+)/g, '');
-    answer = (call, response) => {
-      const kept = call === 1 ? without : (text: string) => text;
-      if (more === streaming) {
-        begin(response, dialect, kept(dialect.head) + dialect.words('word '.repeat(40)));
-        response.end(kept(dialect.end));
-      } else {
-        response.writeHead(200, { 'content-type': 'application/json' });
-        response.end(kept(JSON.stringify(dialect.whole('word '.repeat(40)))));
-      }
-    };
-    const response = await ask(dialect, { ...more, messages: user('one two three four '.repeat(100)) });
-    expect(await response.text()).not.toMatch(/"usage":\{/);
-    const events = await eventsOfExchange(gateway, exchangeOf(response));
-    const data = events.find(({ type }) => type === 'usage.recorded')?.data;
-    expect(data).toMatchObject({ estimated: true, source: 'unknown', calls: 3, estimatedOutputTokens: 150 });
-    expect(data?.estimatedInputTokens).toBeGreaterThan(3 * 450);
-    expect(data).not.toHaveProperty('partial');
-  });
+  it.each([{}, streaming])(
+    'cost an estimate of a call that does not report its usage, and the reports of the others: %j',
+    async (more) => {
+      const without = (text: string) =>
+        text.replaceAll(/,"(?:usage|prompt_eval_count|eval_count)":(?:\{[^}]*\}|\d+)/g, '');
+      answer = (call, response) => {
+        const kept = call === 1 ? without : (text: string) => text;
+        if (more === streaming) {
+          begin(response, dialect, kept(dialect.head) + dialect.words('word '.repeat(40)));
+          response.end(kept(dialect.end));
+        } else {
+          response.writeHead(200, { 'content-type': 'application/json' });
+          response.end(kept(JSON.stringify(dialect.whole('word '.repeat(40)))));
+        }
+      };
+      const response = await ask(dialect, { ...more, messages: user('one two three four '.repeat(100)) });
+      expect(await response.text()).not.toMatch(/"usage":\{/);
+      const events = await eventsOfExchange(gateway, exchangeOf(response));
+      const data = events.find(({ type }) => type === 'usage.recorded')?.data;
+      expect(data).toMatchObject({ estimated: true, calls: 3, inputTokens: 20, outputTokens: 6 });
+      expect(data?.estimatedOutputTokens).toBe(2 * 3 + 50);
+      expect(data?.estimatedInputTokens).toSatisfy((tokens) => tokens > 20 + 450 && tokens < 20 + 600);
+      expect(data).not.toHaveProperty('partial');
+    },
+  );
 
   it('fail over when one whole answer is an error, or no answer', async () => {
     for (const malformed of [{ error: { type: 'api_error', message: 'out of order' } }, { nothing: true }]) {

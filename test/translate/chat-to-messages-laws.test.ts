@@ -97,7 +97,7 @@ function inParallel(streams: readonly string[], pick: () => number): JsonObject[
   const reader = new ParallelReader(facts, streams.length, (own) => new MessagesAnswerReader(own));
   const rest = streams.map((stream, call) => ({
     call: String(call),
-    data: [...stream.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => data),
+    data: [...stream.matchAll(/^data: ([^\n]*)$/gm)].map(([, data = '']) => data),
   }));
   const chunks: JsonObject[] = [];
   for (;;) {

@@ -112,7 +112,7 @@ export class DeferredUsage {
 /** Reads a file line by line. @returns false when the file does not exist. @throws Refusal */
 type ReadLines = (file: ResultFile, onLine: (value: unknown) => void) => Promise<boolean>;
 
-type Count = Exclude<keyof TokenUsage, 'source' | 'raw' | 'inputSeconds'>;
+type Count = Exclude<keyof TokenUsage, 'source' | 'raw' | 'inputSeconds' | 'byCall'>;
 const counts = Object.keys(unknownUsage).filter((name): name is Count => name !== 'source' && name !== 'raw');
 
 interface Sum {

@@ -177,8 +177,8 @@ export interface Received {
   chunks: number;
   bytes: number;
   firstByteMs: number | undefined;
-  /** Tokens of the text of an answer in one piece whose provider did not count them. */
-  outputTokens?: number;
+  /** Tokens of the text of an answer in one piece whose provider did not count them; of each parallel call. */
+  outputTokens?: readonly number[];
 }
 
 /**

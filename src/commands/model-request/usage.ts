@@ -11,6 +11,8 @@ export interface TokenUsage extends Readonly<z.infer<z.ZodObject<typeof tokenCou
   readonly inputSeconds?: number | undefined;
   readonly source: 'provider' | 'unknown';
   readonly raw: Record<string, unknown> | null;
+  /** Of parallel calls, until every one has reported all: what each has reported. The counts are the sum of these. */
+  readonly byCall?: readonly { readonly usage: TokenUsage; readonly isFinal: boolean }[];
 }
 
 export const unknownUsage: TokenUsage = {

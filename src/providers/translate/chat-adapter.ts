@@ -52,6 +52,8 @@ export interface ChatReader {
   readonly answerId: string | undefined;
   /** Usage that the provider has reported so far, before a chunk contains it. Absent where it is reported at the end. */
   readonly counted?: JsonObject | null;
+  /** Of parallel calls: the usage that each has reported so far, of which `counted` is the sum. */
+  readonly reports?: readonly { readonly usage: JsonObject | null; readonly isFinal: boolean }[];
 }
 
 /**
@@ -270,13 +272,17 @@ export class ParallelReader implements ChatReader {
   whole(answer: unknown): unknown {
     const given: unknown[] = isObject(answer) && Array.isArray(answer['calls']) ? answer['calls'] : [];
     if (given.length !== this.#calls.length) return answer;
-    const completions = this.#calls
-      .map(({ reader }, index) => reader.whole(given[index]))
-      .filter((one) => isObject(one));
-    const choices = completions.flatMap((completion, index) => withIndex(completion['choices'], index));
-    const reports = completions.map(({ usage }) => usage).filter(isObject);
+    const completions: JsonObject[] = [];
+    const choices: JsonObject[] = [];
+    for (const [index, call] of this.#calls.entries()) {
+      const completion = call.reader.whole(given[index]);
+      if (!isObject(completion) || !Array.isArray(completion['choices'])) continue;
+      completions.push(completion);
+      choices.push(...withIndex(completion['choices'], index));
+      if (isObject(completion['usage'])) call.usage = completion['usage'];
+    }
     const isWhole = choices.length === given.length;
-    const usage = isWhole && reports.length < given.length ? undefined : summed(reports);
+    const usage = this.reports.every(({ isFinal }) => isFinal) ? this.counted : undefined;
     return isWhole ? { ...completions[0], id: this.#id, choices, usage } : { usage };
   }
 
@@ -311,13 +317,24 @@ export class ParallelReader implements ChatReader {
     return this.#calls[0]?.reader.answerId;
   }
 
+  get reports(): readonly { readonly usage: JsonObject | null; readonly isFinal: boolean }[] {
+    return this.#calls.map(({ usage, reader }) => ({
+      usage: usage ?? reader.counted ?? null,
+      isFinal: usage !== undefined,
+    }));
+  }
+
+  get counted(): JsonObject | null {
+    const reports = this.reports.map(({ usage }) => usage).filter((usage) => usage !== null);
+    return reports.length === 0 ? null : reports.reduce(sumOf);
+  }
+
   /** The chunk with the usage of all calls, after the last of them. */
   #end(call: ParallelCall): JsonObject[] {
     if (call.hasEnded) return [];
     call.hasEnded = true;
-    const reports = this.#calls.map(({ usage }) => usage).filter((usage) => usage !== undefined);
-    if (!this.ended || reports.length < this.#calls.length) return [];
-    return [{ ...this.#last, id: this.#id, choices: [], usage: summed(reports) }];
+    if (!this.ended || !this.reports.every(({ isFinal }) => isFinal)) return [];
+    return [{ ...this.#last, id: this.#id, choices: [], usage: this.counted }];
   }
 }
 
@@ -326,10 +343,6 @@ function withIndex(choices: unknown, index: number): JsonObject[] {
 }
 
 /** A count that is null in one report is not known for all. */
-function summed(reports: readonly JsonObject[]): JsonObject | undefined {
-  return reports.length === 0 ? undefined : reports.reduce(sumOf);
-}
-
 function sumOf(one: JsonObject, other: JsonObject): JsonObject {
   const sum: Record<string, unknown> = { ...other };
   for (const [name, value] of Object.entries(one)) {

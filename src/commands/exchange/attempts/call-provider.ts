@@ -4,7 +4,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { answerReceived, chunkReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { sendInParallel } from '../../../providers/parallel-calls.ts';
+import { type ParallelOptions, sendInParallel } from '../../../providers/parallel-calls.ts';
 import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../../providers/provider.ts';
 import { streamFormatOf } from '../../../providers/stream-frames.ts';
 import { isErrorBody, mapUpstreamError } from '../../../providers/upstream-error.ts';
@@ -54,13 +54,15 @@ export async function callProvider(
   const relay = plan.relay(attempt);
   const received = nothingYet();
   const answered = { attempt, plan, relay, received };
+  const { calls } = plan;
+  const parallel = plan.kind === 'model' && calls !== undefined ? inParallel(plan, calls, options, attempt) : undefined;
   try {
     record.called = true;
-    const reply = await call(plan, options, attempt);
+    const reply = await call(plan, options, parallel);
     if (reply.status >= 400) {
       const failed = refused(reply, await errorBody(reply), target.provider, plan);
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
-      return unsupported === undefined ? failed : { ...failed, refusal: unsupported };
+      return unsupported === undefined ? { ...failed, spent: parallel?.spent() } : { ...failed, refusal: unsupported };
     }
     // The client has got the head of an event stream while an earlier target was called.
     if (client.isKeptOpen && streamFormatOf(reply.headers) === undefined) {
@@ -100,7 +102,10 @@ export async function callProvider(
     // When the upload failed, the provider only saw the connection break.
     if (upload instanceof LogUnavailable) throw upload;
     if (upload !== undefined && !client.ended.aborted) return { kind: 'upload_failed', refusal: upload };
-    if (error instanceof ProviderFailure) return { kind: 'failed', refusal: refusalFromFailure(error), failure: error };
+    if (error instanceof ProviderFailure) {
+      const spent = error.kind === 'aborted' ? undefined : parallel?.spent();
+      return { kind: 'failed', refusal: refusalFromFailure(error), failure: error, spent };
+    }
     if (error instanceof Refusal) {
       return { kind: 'failed', refusal: error, status: error.status, malformed: true, spent: spentBy(relay) };
     }
@@ -132,7 +137,7 @@ function blocked(answered: Answered, refusal: Refusal, isWhole: boolean): Blocke
   return { ...answered, kind: 'blocked', refusal, isWhole };
 }
 
-function call(plan: Plan, options: AttemptOptions, attempt: number): Promise<ProviderReply> {
+function call(plan: Plan, options: AttemptOptions, parallel: Parallel | undefined): Promise<ProviderReply> {
   const { target, requestId, stream, client, record } = options;
   const { provider, model } = target;
   const signal = client.ended;
@@ -144,20 +149,36 @@ function call(plan: Plan, options: AttemptOptions, attempt: number): Promise<Pro
   const { dialect, body } = plan;
   const headers = traceparent === undefined ? plan.headers : withTrace(plan.headers ?? {}, traceparent);
   const call = { dialect, model, body, headers, stream, requestId, signal };
-  const { calls } = plan;
-  if (calls === undefined) return provider.send(call);
-  // A relay of its own, which reads the streams until every call has its headers.
+  return parallel === undefined ? provider.send(call) : sendInParallel(provider, call, parallel);
+}
+
+interface Parallel extends ParallelOptions {
+  /** What the calls have reported, when one has failed before there was an answer. */
+  spent(): LiveRelay | undefined;
+}
+
+/** How parallel calls are judged until there is an answer of all: by a relay of its own. */
+function inParallel(
+  plan: ModelPlan,
+  calls: number,
+  { maxAnswerBytes: maxBytes, stream }: AttemptOptions,
+  attempt: number,
+): Parallel {
   const relay = plan.relay(attempt);
   const first = relay.unguarded ?? relay;
-  return sendInParallel(provider, call, {
+  const answers: unknown[] = Array.from({ length: calls }, () => null);
+  return {
     calls,
-    maxBytes: options.maxAnswerBytes,
+    maxBytes,
     isFailure: (frame) => first.frame(frame).refusal !== undefined,
-    isAnswer(bytes) {
+    isAnswer(bytes, call) {
       const parsed = parseWhole(bytes);
-      return !isErrorBody(parsed) && missingIn(dialect, { parsed, bytes: bytes.length, isJson: true }) === undefined;
+      answers[call] = parsed;
+      const answer = { parsed, bytes: bytes.length, isJson: true };
+      return !isErrorBody(parsed) && missingIn(plan.dialect, answer) === undefined;
     },
-  });
+    spent: () => (stream ? spentBy(first) : usageOfMalformed(first, Buffer.alloc(0), { calls: answers })),
+  };
 }
 
 /** The provider's part of the work belongs to the client's trace (W3C Trace Context). */

@@ -46,7 +46,7 @@ import {
   relayOfRecorded,
 } from '../record/read-exchange.ts';
 import type { ReplayDependencies } from '../record/replay-answer.ts';
-import { countWhole, missingTokens, OutputCount, partOf, priced, withinLimit } from '../record/spending.ts';
+import { countWhole, missingOfCalls, OutputCount, partOf, priced, withinLimit } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
 import { changedSelector } from '../request-plugin.ts';
 import type { ResumableExchange } from './background-response.ts';
@@ -223,7 +223,8 @@ async function close(
     const isModelCall = dialect !== undefined || answerRelay?.model?.() !== undefined;
     if (isModelCall && !request.stream) countWhole(counted, usage, parseChunk(bytesOf(chunks).toString()));
     const isStream = request.stream || dialect === undefined;
-    const isEstimated = counted.outputTokens !== undefined || (isStream && !(isWhole && isReported(usage)));
+    const isEstimated =
+      counted.outputTokens !== undefined || (isStream && !(isWhole && isReported(usage) && usage.byCall === undefined));
     const json = parsedRequest?.json ?? {};
     const limit = attempt.outputLimit ?? boundOfOutput(json, endpoint, attempt.providerType);
     const estimate =
@@ -327,10 +328,10 @@ function estimateOf(
   if (size.outputTokens === undefined) for (const { body } of chunks) output.add(body);
   const outputTokens = size.outputTokens ?? output.tokens(size);
   // On a provider's own API, an answer without events of a stream arrived in one piece.
-  if (parsedRequest === undefined && outputTokens === 0) return undefined;
+  if (parsedRequest === undefined && outputTokens.every((tokens) => tokens === 0)) return undefined;
   const request = parsedRequest?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
   const hasEnded = isWhole || size.outputTokens !== undefined;
-  return missingTokens(usage, (attempt?.calls ?? 1) * promptTokens(request), outputTokens, hasEnded);
+  return missingOfCalls(usage, promptTokens(request), outputTokens, hasEnded);
 }
 
 /** The relay of a forwarded answer, fed from the record. The answer is not generated again; only its usage is read. */

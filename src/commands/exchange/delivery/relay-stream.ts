@@ -90,7 +90,8 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
   /** Called with the first bytes for the client: from then on the exchange calls no other provider. */
   const noteInput = (): void => {
     const usage = options.inputCounted === undefined ? undefined : relay.usage();
-    if (usage === undefined || (usage.inputTokens ?? 0) === 0) return;
+    // Of parallel calls, not every one has counted its input by then.
+    if (usage === undefined || (usage.inputTokens ?? 0) === 0 || usage.byCall !== undefined) return;
     const reserved = options.inputCounted?.(usage);
     if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
   };

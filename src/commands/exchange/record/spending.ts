@@ -3,7 +3,7 @@
 import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
 import { type EventLog, whenNewerEvent } from '../../../events/log.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { createSplitter, recordedFormat, streamFormatOf } from '../../../providers/stream-frames.ts';
+import { createSplitter, type Frame, recordedFormat, streamFormatOf } from '../../../providers/stream-frames.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
@@ -163,7 +163,7 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   const { calls = 1 } = plan;
   const usage = relay.usage();
   const hasEnded = end.kind === 'whole' || end.kind === 'streamed' || (end.kind === 'blocked' && end.isWhole);
-  if (hasEnded && isReported(usage)) return undefined;
+  if (hasEnded && isReported(usage) && usage.byCall === undefined) return undefined;
   const isStream =
     end.kind !== 'whole' && !(end.kind === 'streamed' && streamFormatOf(end.reply.headers) === undefined);
   if (!isStream && received.outputTokens === undefined) return undefined;
@@ -182,8 +182,32 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
     received.outputTokens === undefined || isUploaded
       ? await readRecorded(end, exchange)
       : { outputTokens: received.outputTokens, upload: '' };
-  const inputTokens = calls * promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
-  return missingTokens(usage, inputTokens, outputTokens, hasEnded);
+  const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
+  return missingOfCalls(usage, inputTokens, outputTokens, hasEnded);
+}
+
+/**
+ * The tokens to charge for all parallel calls: for each, its report or the estimate.
+ * @param inputTokens of one call
+ * @param outputTokens of each call
+ */
+export function missingOfCalls(
+  usage: TokenUsage,
+  inputTokens: number,
+  outputTokens: readonly number[],
+  hasEnded: boolean,
+): EstimatedTokens | undefined {
+  if (usage.byCall === undefined) {
+    const output = outputTokens.reduce((sum, tokens) => sum + tokens, 0);
+    return missingTokens(usage, outputTokens.length * inputTokens, output, hasEnded);
+  }
+  const sum = { inputTokens: 0, outputTokens: 0 };
+  for (const [call, { usage: own, isFinal }] of usage.byCall.entries()) {
+    const missing = missingTokens(own, inputTokens, outputTokens[call] ?? 0, hasEnded || isFinal);
+    sum.inputTokens += missing?.inputTokens ?? own.inputTokens ?? 0;
+    sum.outputTokens += missing?.outputTokens ?? own.outputTokens ?? 0;
+  }
+  return sum;
 }
 
 /**
@@ -210,7 +234,7 @@ function sentTo({ body }: Plan): unknown {
 }
 
 interface Recorded {
-  readonly outputTokens: number;
+  readonly outputTokens: readonly number[];
   /** The recorded part of a request body that was sent piece by piece. */
   readonly upload: string;
 }
@@ -265,9 +289,12 @@ export function countedAnswer(
  * that no model generated.
  */
 export function countWhole(received: Received, usage: TokenUsage, parsed: unknown): void {
-  if (isReported(usage)) return;
-  const bytes = bytesInAnswer(parsed);
-  if (bytes !== undefined) received.outputTokens = tokensInBytes(bytes);
+  if (isReported(usage) && usage.byCall === undefined) return;
+  const answers: unknown[] = isObject(parsed) && Array.isArray(parsed.calls) ? parsed.calls : [parsed];
+  const texts = answers.map(bytesInAnswer);
+  if (texts.some((bytes) => bytes !== undefined)) {
+    received.outputTokens = texts.map((bytes) => tokensInBytes(bytes ?? 0));
+  }
 }
 
 /** Counts made while the stream arrived. */
@@ -279,12 +306,12 @@ interface StreamSize {
 export class OutputCount {
   readonly #splitter;
   #bodies = 0;
-  #textBytes = 0;
-  /** Number of events that hold text. */
-  #textEvents = 0;
+  /** Of each call: bytes of text, and the number of events that hold some. */
+  readonly #texts: { bytes: number; events: number }[];
 
   /** @param dialect the dialect spoken to the provider, in so many parallel calls */
-  constructor(dialect: string, calls?: number) {
+  constructor(dialect: string, calls = 1) {
+    this.#texts = Array.from({ length: calls }, () => ({ bytes: 0, events: 0 }));
     this.#splitter = createSplitter(recordedFormat(dialect, calls), { maxFrameBytes: Number.MAX_SAFE_INTEGER });
   }
 
@@ -293,23 +320,30 @@ export class OutputCount {
     if (body === undefined) return;
     this.#bodies += 1;
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    for (const { data } of this.#splitter.push(bytes)) this.#take(data);
+    for (const frame of this.#splitter.push(bytes)) this.#take(frame);
   }
 
-  /** At least one token for each event with text. Without bodies: estimated from the number and size of the events. */
-  tokens({ chunks, bytes }: StreamSize): number {
-    if (this.#bodies === 0) return Math.max(chunks, tokensInBytes(Math.max(0, bytes - chunks * ENVELOPE_BYTES)));
+  /**
+   * Of each call, at least one token for each event with text. Without bodies: estimated from the number and size of the
+   * events.
+   */
+  tokens({ chunks, bytes }: StreamSize): number[] {
+    if (this.#bodies === 0) {
+      const all = Math.max(chunks, tokensInBytes(Math.max(0, bytes - chunks * ENVELOPE_BYTES)));
+      return this.#texts.map(() => Math.ceil(all / this.#texts.length));
+    }
     const last = this.#splitter.end();
-    if (last !== undefined) this.#take(last.data);
-    return Math.max(this.#textEvents, tokensInBytes(this.#textBytes));
+    if (last !== undefined) this.#take(last);
+    return this.#texts.map((text) => Math.max(text.events, tokensInBytes(text.bytes)));
   }
 
-  #take(data: string | undefined): void {
+  #take({ data, call = '' }: Frame): void {
+    const text = this.#texts[this.#texts.length === 1 ? 0 : Number.parseInt(call, 10)];
     const event = data === undefined ? undefined : parseChunk(data);
-    if (event === undefined) return;
+    if (event === undefined || text === undefined) return;
     const bytes = bytesSaid(event);
-    this.#textBytes += bytes;
-    if (bytes > 0) this.#textEvents += 1;
+    text.bytes += bytes;
+    if (bytes > 0) text.events += 1;
   }
 }
 
@@ -341,12 +375,7 @@ const PARTS = ['choices', 'output', 'content', 'message', 'response', 'candidate
  */
 function bytesInAnswer(answer: unknown): number | undefined {
   if (!isObject(answer)) return undefined;
-  const { calls, choices, output, content, candidates, data, embeddings, done, status, type } = answer;
-  // Of parallel calls.
-  if (Array.isArray(calls)) {
-    const texts = calls.map(bytesInAnswer).filter((bytes) => bytes !== undefined);
-    return texts.length === 0 ? undefined : texts.reduce((sum, bytes) => sum + bytes);
-  }
+  const { choices, output, content, candidates, data, embeddings, done, status, type } = answer;
   if (status === 'failed' || status === 'queued' || status === 'in_progress') return undefined;
   const isText =
     [choices, output, candidates].some(Array.isArray) ||

@@ -68,7 +68,11 @@ export class MessagesAnswerReader implements ChatReader {
   }
 
   whole(answer: unknown): unknown {
-    if (!isObject(answer) || !Array.isArray(answer['content'])) return answer;
+    if (!isObject(answer)) return answer;
+    if (!Array.isArray(answer['content'])) {
+      this.#usage = mergedUsage(this.#usage, answer['usage']);
+      return answer;
+    }
     const { content, stop_reason, stop_sequence, usage, ...message } = answer;
     const events: JsonObject[] = [{ type: 'message_start', message: { ...message, usage } }];
     for (const [index, block] of content.entries()) {

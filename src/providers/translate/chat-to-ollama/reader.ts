@@ -24,6 +24,7 @@ export class OllamaReader implements ChatReader {
   #model: string;
   /** Ollama's answers have no id. */
   readonly answerId = undefined;
+  counted: JsonObject | null = null;
 
   constructor(facts: ChatAnswerFacts) {
     this.#facts = facts;
@@ -31,7 +32,11 @@ export class OllamaReader implements ChatReader {
   }
 
   whole(answer: unknown): unknown {
-    if (!isObject(answer) || !isObject(answer['message'])) return answer;
+    if (!isObject(answer)) return answer;
+    if (!isObject(answer['message'])) {
+      this.counted = usageOf(answer) ?? null;
+      return answer;
+    }
     return completionOf(this.#read({ ...answer, done: true }));
   }
 

@@ -5,7 +5,7 @@ import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/upstream-refusals.ts';
-import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
+import { isReported, readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import {
   type AnswerObserver,
@@ -153,7 +153,10 @@ export class ChatAnswerReader implements AnswerReader<JsonObject> {
   }
 
   usage(): TokenUsage {
-    return this.#usage === unknownUsage ? readUsage(this.#reader.counted) : this.#usage;
+    const usage = this.#usage === unknownUsage ? readUsage(this.#reader.counted) : this.#usage;
+    const { reports } = this.#reader;
+    if (reports === undefined || (usage === this.#usage && isReported(usage))) return usage;
+    return { ...usage, byCall: reports.map((report) => ({ ...report, usage: readUsage(report.usage) })) };
   }
 
   answerId(): string | undefined {
