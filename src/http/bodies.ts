@@ -169,7 +169,8 @@ export class Places {
   }
 }
 
-/** Encoded request bodies (RFC 9110 §8.4): decoded up to the limit of their route, or refused. */
+// Encoded request bodies (RFC 9110 §8.4): decoded up to the limit of their route, or refused.
+
 type Decoded = (error: Error | null, decoded: Buffer) => void;
 
 interface Coding {

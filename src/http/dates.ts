@@ -251,7 +251,8 @@ function clockIn(timeZone: string): Intl.DateTimeFormat {
   return clock;
 }
 
-/** Buckets of a histogram of time: round intervals of the calendar in a time zone. */
+// Buckets of a histogram of time: round intervals of the calendar in a time zone.
+
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;

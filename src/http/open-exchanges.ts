@@ -181,7 +181,8 @@ function toModelRequest(request: FastifyRequest, { tags, sessions }: RequestMark
   };
 }
 
-/** The exchange's client on a hijacked Node response, without further layers between exchange and socket. */
+// The exchange's client on a hijacked Node response, without further layers between exchange and socket.
+
 const EVENT_STREAM_HEADERS = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
 const ONE_WRITE_BYTES = 8 * 1024;

@@ -132,7 +132,8 @@ export function auditCursorText({ at, position }: AuditCursor): string {
   return `${at}-${position}`;
 }
 
-/** Long lists, sent in pieces: memory stays bounded, and other requests are served in between. */
+// Long lists, sent in pieces: memory stays bounded, and other requests are served in between.
+
 const PIECE_CHARACTERS = 64 * 1024;
 
 /**

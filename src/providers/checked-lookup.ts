@@ -47,11 +47,10 @@ export function hostOf(url: string): string {
   return new URL(url).hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
-/**
- * Addresses that are not allowed for providers set up at run time: this machine, its link, and addresses that clouds
- * serve only to their machines, for example with credentials. Private networks are allowed, since model servers are
- * there.
- */
+// Addresses that are not allowed for providers set up at run time: this machine, its link, and addresses that clouds
+// serve only to their machines, for example with credentials. Private networks are allowed, since model servers are
+// there.
+
 type Kind = 'loopback' | 'link-local' | 'cloud metadata' | 'unusable';
 
 const kinds: readonly (readonly [Kind, BlockList])[] = [

@@ -1,5 +1,7 @@
-/** The interface of a provider for the exchange, and its configuration. A provider depends on no event, HTTP server or projection. */
-/** The interface of a provider for the exchange. A provider depends on no event, HTTP server or projection. */
+/**
+ * The interface of a provider for the exchange, and its configuration. A provider depends on no event, HTTP server or
+ * projection.
+ */
 
 /** A time limit and the setting that defines it, for the error of a call that exceeds it. */
 export interface TimeLimit {
@@ -190,7 +192,8 @@ export type CloseWhen = 'now' | 'idle';
 /** How long `/v1/responses` is not tried again at a provider without it: servers are upgraded. */
 export const RESPONSES_PROBE_MS = 60 * 60_000;
 
-/** Configuration of one provider instance. The configuration loader creates it; providers never read files. */
+// Configuration of one provider instance. The configuration loader creates it; providers never read files.
+
 export interface ConfiguredModel {
   readonly id: string;
   /** Overrides what the provider reports, member by member. */

@@ -22,10 +22,6 @@ export function createSplitter(format: StreamFormat, options: SplitterOptions = 
   return format === 'lines' ? createLineSplitter(options) : createFrameSplitter(options);
 }
 
-/**
- * Splits a stream of server-sent events into its events without losing a byte ("HTML Standard: server-sent events,
- * event stream interpretation").
- */
 export interface Frame {
   /** The bytes of the event including the blank line that ends it: all frames together are the stream. */
   readonly raw: Buffer;

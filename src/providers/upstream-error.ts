@@ -329,7 +329,8 @@ export function rateLimitsIn(headers: Readonly<Record<string, string>>): Record<
   return found;
 }
 
-/** Types of Anthropic's errors ("Errors: HTTP errors"). In a stream only the type determines the status. */
+// Types of Anthropic's errors ("Errors: HTTP errors"). In a stream only the type determines the status.
+
 const statuses: ReadonlyMap<unknown, number> = new Map([
   ['invalid_request_error', 400],
   ['authentication_error', 401],

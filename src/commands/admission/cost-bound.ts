@@ -164,7 +164,8 @@ function plain(inputTokens: number, outputTokens: number) {
   return { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens };
 }
 
-/** What the members of a request show about its tokens. Conservative: what is not known to be text is not. */
+// What the members of a request show about its tokens. Conservative: what is not known to be text is not.
+
 interface RequestContent {
   /** Whether its tokens are those of its own text. */
   readonly isText: boolean;

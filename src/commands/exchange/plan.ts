@@ -74,7 +74,7 @@ export interface Upload extends AsyncIterable<Buffer> {
   readonly failure: Refusal | LogUnavailable | undefined;
 }
 
-/** The input of an attempt and its possible results. */
+/** The input of an attempt. */
 export interface AttemptOptions {
   readonly target: Target;
   readonly record: ExchangeRecord;
@@ -181,11 +181,10 @@ export interface Received {
   outputTokens?: readonly number[];
 }
 
-/**
- * The least that an answer in one piece must contain, for every dialect and forwarded endpoint. An answer without it is
- * the provider's failure, whatever its status: another target is called, or the client gets 502 `bad_provider_answer`.
- * Only what a client cannot do without is checked, so that no answer of a real provider is refused.
- */
+// The least that an answer in one piece must contain, for every dialect and forwarded endpoint. An answer without it is
+// the provider's failure, whatever its status: another target is called, or the client gets 502 `bad_provider_answer`.
+// Only what a client cannot do without is checked, so that no answer of a real provider is refused.
+
 interface ReceivedAnswer {
   /** Undefined when the bytes are not JSON. */
   readonly parsed: unknown;

@@ -160,10 +160,9 @@ export function readJson(dialect: JsonReader, body: Buffer): ReadResult {
   return dialect.read(json);
 }
 
-/**
- * Determines the session of a request by the headers and fields that clients use for it. Headers are checked first,
- * since most clients name a session there; the body only when it is parsed anyway.
- */
+// Determines the session of a request by the headers and fields that clients use for it. Headers are checked first,
+// since most clients name a session there; the body only when it is parsed anyway.
+
 export interface SessionRules {
   readonly enabled: boolean;
   /** Whether the headers and fields of well-known clients are checked. */

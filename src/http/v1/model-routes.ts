@@ -77,7 +77,8 @@ export function registerModelRoutes(
   }
 }
 
-/** Model endpoints that are forwarded: each passes its body to the exchange, and a form as a stream. */
+// Model endpoints that are forwarded: each passes its body to the exchange, and a form as a stream.
+
 interface ModelEndpointOptions {
   readonly exchanges: OpenExchanges;
   readonly forward: Omit<FormOptions, 'limitBytes'>;
@@ -152,7 +153,8 @@ function isMultipart(request: FastifyRequest): boolean {
   return request.body instanceof Readable;
 }
 
-/** `POST /v1/messages/count_tokens`. `POST /v1/messages` is a model route like the others. */
+// `POST /v1/messages/count_tokens`. `POST /v1/messages` is a model route like the others.
+
 export interface CountTokensOptions {
   readonly router: Reach;
   /** Whether guardrails read the requests of the caller to this model. */

@@ -56,10 +56,9 @@ export interface ChatReader {
   readonly reports?: readonly { readonly usage: JsonObject | null; readonly isFinal: boolean }[];
 }
 
-/**
- * Combines a stream of chat completion chunks into one completion. Readers of other dialects read a whole answer as a
- * stream with a single step, so the results cannot differ.
- */
+// Combines a stream of chat completion chunks into one completion. Readers of other dialects read a whole answer as a
+// stream with a single step, so the results cannot differ.
+
 interface Call {
   readonly members: Record<string, unknown>;
   name: string;
@@ -150,11 +149,10 @@ function wholeCall({ members, name, arguments: args }: Call): JsonObject {
   return { ...members, function: { name, arguments: args } };
 }
 
-/**
- * Members of a chat completion request that some dialects lack. A value without effect (the default, or an empty one)
- * is accepted; any other is refused, since the answer would not match the request. With `strict_parameters: false` the
- * provider's operator has members ignored that only change how the model selects tokens (`sampling`).
- */
+// Members of a chat completion request that some dialects lack. A value without effect (the default, or an empty one)
+// is accepted; any other is refused, since the answer would not match the request. With `strict_parameters: false` the
+// provider's operator has members ignored that only change how the model selects tokens (`sampling`).
+
 const oneAnswer = (value: unknown): boolean => value === 1;
 const zero = (value: unknown): boolean => value === 0;
 const off = (value: unknown): boolean => value === false;
@@ -241,7 +239,8 @@ export function unknownMembers(chat: JsonObject, handled: ReadonlySet<string>): 
   );
 }
 
-/** Reads the answers of parallel calls (see parallel-calls.ts) as one completion with a choice for each. */
+// Reads the answers of parallel calls (see parallel-calls.ts) as one completion with a choice for each.
+
 interface ParallelCall {
   readonly reader: ChatReader;
   usage: JsonObject | undefined;

@@ -106,7 +106,8 @@ function percentDecoded(text: string): Buffer {
   }
 }
 
-/** Changes top-level members of a JSON object in its text; all other bytes stay unchanged. */
+// Changes top-level members of a JSON object in its text; all other bytes stay unchanged.
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const OPEN_BRACE = 0x7b;

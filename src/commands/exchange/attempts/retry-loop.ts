@@ -8,9 +8,9 @@ import {
   attemptStarted,
   costReserved,
 } from '../../../events/catalogue/exchange.ts';
-import type { ReservationOnLog } from '../../model-request/admission.ts';
+import type { Ticket } from '../../model-request/admission.ts';
 import type { RefusedTarget } from '../../model-request/routing-types.ts';
-import { type Refusal, refusals } from '../../refusal.ts';
+import { refusals } from '../../refusal.ts';
 import type { ExchangeScope } from '../exchange-record.ts';
 import {
   type AttemptOptions,
@@ -39,12 +39,7 @@ interface AttemptsOptions extends AttemptOptions {
   readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
   readonly breakers: Pick<CircuitBreakers, 'of'>;
   readonly calledBy: CalledBy;
-  /** Recorded with the attempt; the provider is called only if it fits. */
-  readonly reservation: ReservationOnLog | undefined;
-  /** Whether another call fits in the budgets, after calls that have cost something. @returns the refusal when it does not */
-  again(): Refusal | undefined;
-  /** Nano-dollars that are recorded as reserved with the attempt. */
-  reservedCost(): number | undefined;
+  readonly ticket: Pick<Ticket, 'onLog' | 'again' | 'reservedCost'>;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Of the exchange. */
   readonly sent: SentRequests;
@@ -102,19 +97,20 @@ async function pauseOf({ target, retriesRateLimits, retry, wait, client }: Attem
 }
 
 async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResult> {
-  const { record, target, client } = options;
+  const { record, target, client, ticket } = options;
   const { provider } = target;
+  const { onLog } = ticket;
   let plan = options.plan;
   let kind: 'primary' | 'failover' | 'retry' | 'translation' = options.kind;
   let tries = 0;
   for (let attempt = options.attemptsBefore + 1; ; attempt++) {
     tries += 1;
-    const over = attempt === 1 ? undefined : options.again();
+    const over = attempt === 1 ? undefined : ticket.again();
     if (over !== undefined) return { kind: 'refused', refusal: over, attempts: attempt - 1, reason: 'budget_exceeded' };
-    const reservedCost = options.reservedCost();
+    const reservedCost = ticket.reservedCost();
     const path = plan.kind === 'model' ? provider.pathOf(plan.dialect) : undefined;
     const { request, body: sentBody } = options.sent.next(attempt, plan, path);
-    const reserved = options.reservation?.next();
+    const reserved = onLog?.next();
     if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
     record.note(
       attemptStarted.create(
@@ -137,7 +133,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     );
     const appended = await record.flush(options.recordBeforeCall);
     if (reserved !== undefined && appended !== undefined) {
-      const overBudget = await options.reservation?.decided(appended.position);
+      const overBudget = await onLog?.decided(appended.position);
       if (overBudget !== undefined) {
         return { kind: 'refused', refusal: overBudget, attempts: attempt, reason: 'budget_exceeded' };
       }
@@ -216,7 +212,8 @@ function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: A
   return retryDelay(attempt, options.retry, options.random);
 }
 
-/** Whether a failed attempt is repeated, and after which delay. Pure. */
+// Whether a failed attempt is repeated, and after which delay. Pure.
+
 export interface RetryPolicy {
   readonly maxRetries: number;
   readonly initialBackoffMs: number;
@@ -252,10 +249,9 @@ export function retryDelay(failed: AttemptFailure, policy: RetryPolicy, random: 
   return failed.retryAfterMs > policy.maxBackoffMs ? undefined : Math.max(failed.retryAfterMs, 0);
 }
 
-/**
- * The bodies of an exchange's requests to providers, as `attempt.started` records them: by the bytes that differ from a
- * body which is on record already.
- */
+// The bodies of an exchange's requests to providers, as `attempt.started` records them: by the bytes that differ from a
+// body which is on record already.
+
 interface RecordedBodies {
   /** Otherwise only size and digest of a body are recorded. */
   readonly keepBodies: boolean;

@@ -162,7 +162,8 @@ export class OpenExchangeTracker {
   }
 }
 
-/** Exchanges of gateways whose lease has ended: this gateway ends or resumes those that it inherited. */
+// Exchanges of gateways whose lease has ended: this gateway ends or resumes those that it inherited.
+
 interface InheritedExchangesOptions {
   /** The open exchanges that this gateway has inherited and that do not run here, up to what was read of the log. */
   readonly open: () => Iterable<StreamName>;

@@ -241,10 +241,9 @@ export interface MergedRequest {
   readonly placeholders: readonly RecordedPlaceholder[];
 }
 
-/**
- * Reasoning that the gateway carries for clients in a form of its own is no text that guardrails read, so guarded
- * requests and answers have the same form without any reasoning.
- */
+// Reasoning that the gateway carries for clients in a form of its own is no text that guardrails read, so guarded
+// requests and answers have the same form without any reasoning.
+
 const nothing = carriedForm({ text: '' });
 
 /** Whether a JSON text may hold it. */

@@ -200,7 +200,8 @@ function keepsResponses({ provider }: Target): boolean {
   return provider.capabilities.responseLifecycle === 'yes' || providerType(provider.type)?.responseLifecycle === 'yes';
 }
 
-/** The answer of an exchange that was cut off, as far as its client may have received it. */
+// The answer of an exchange that was cut off, as far as its client may have received it.
+
 interface DeliveredSoFar {
   /** The end of the client's stream. */
   readonly rest: Buffer | undefined;

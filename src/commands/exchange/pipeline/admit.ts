@@ -23,10 +23,9 @@ import type {
   Step,
 } from './running-exchange.ts';
 
-/**
- * The first events of an exchange. They are appended to the log before the exchange has any effect outside the
- * gateway.
- */
+// The first events of an exchange. They are appended to the log before the exchange has any effect outside the
+// gateway.
+
 export const record: Step<Governed, Recorded> = {
   name: 'record',
   run(context, { log }) {

@@ -4,7 +4,6 @@ import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { membersIn, rewriteMembers } from '../../../providers/translate/json.ts';
 import { providerType } from '../../../providers/types.ts';
-import type { Ticket } from '../../model-request/admission.ts';
 import { callerName } from '../../model-request/model-request.ts';
 import type { NamingRequest } from '../../model-request/references.ts';
 import type { RefusedTarget, Route, Target } from '../../model-request/routing-types.ts';
@@ -17,6 +16,7 @@ import { announcePendingResponse, newPendingResponse } from '../background/backg
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
 import { adjustChatBody } from '../dialects/chat/chat-dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
 import { pastAttempt, planWithGuard } from '../guarding/guarded-relay.ts';
 import type { AttemptEnd, CallResult, Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
@@ -78,20 +78,13 @@ export const callProviders: Step<Admitted, ProviderAnswer | OwnAnswer> = {
   name: 'callProviders',
   async run(context, deps) {
     const { exchange, parsedRequest, policy, route, ticket, guarded } = context;
-    const { record, resumed } = exchange;
     const [first] = route.candidates;
     const request = guarded?.parsedRequest ?? parsedRequest;
     const given = guarded?.answer ?? exchange.dialect.answerWithoutProvider?.(request, route.candidates);
     if (given !== undefined && first !== undefined) {
       return { source: 'gateway', given, target: first, parsedRequest, policy, ticket };
     }
-    const failover = {
-      ticket,
-      attemptsBefore: resumed?.attempts ?? 0,
-      elapsed: () => record.elapsed(),
-      call: (call: TargetCall) => callCandidate(call, context, deps),
-    };
-    const { target, result } = await callWithFailover(route, failover);
+    const { target, result } = await callWithFailover(context, deps);
     exchange.target = target;
     return { source: 'provider', target, result, parsedRequest, policy, ticket };
   },
@@ -123,9 +116,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     movesOn: call.movesOn,
     requestId: request.requestId,
     stream: parsedRequest.stream,
-    reservation: ticket.onLog,
-    again: () => ticket.again(),
-    reservedCost: () => ticket.reservedCost(),
+    ticket,
     inputCounted:
       ticket.isMetered && providerType(target.provider.type)?.countsInputFirst === true
         ? (usage) => ticket.inputCounted(usage)
@@ -252,13 +243,6 @@ function guardedPlan(plan: Plan<Relay>, target: Target, { exchange, parsedReques
   });
 }
 
-/**
- * Calls one candidate after another, until one answers or no further call can succeed. When the gateway has repeated
- * a call and still failed, the error advises the client against a retry, which would multiply the calls. The
- * exception is 429: the client waits for `Retry-After` and retries by itself.
- * Only the last healthy candidate is retried as its retry policy states; every other one is followed by the next
- * candidate at once. Candidates that are not ready come last and are called once each.
- */
 interface TargetCall {
   readonly target: Target;
   /** Calls made before this one, to any provider. */
@@ -273,25 +257,22 @@ interface CalledTarget {
   readonly result: CallResult;
 }
 
-interface Failover {
-  readonly ticket: Ticket;
-  readonly attemptsBefore: number;
-  /** Milliseconds since the request was received. */
-  elapsed(): number;
-  /** @throws Refusal when the request cannot be sent to this target */
-  call(call: TargetCall): Promise<CallResult>;
-}
-
 /**
+ * Calls one candidate after another, until one answers or no further call can succeed. When the gateway has repeated
+ * a call and still failed, the error advises the client against a retry, which would multiply the calls. The
+ * exception is 429: the client waits for `Retry-After` and retries by itself.
+ * Only the last healthy candidate is retried as its retry policy states; every other one is followed by the next
+ * candidate at once. Candidates that are not ready come last and are called once each.
  * The client gets the error of the candidate that was called last.
  * @throws Refusal when none could be called: all are saturated, or the request cannot be sent to any
  */
-async function callWithFailover(route: Route, failover: Failover): Promise<CalledTarget> {
-  const { ticket, elapsed } = failover;
+async function callWithFailover(context: Admitted, deps: ExchangeDependencies): Promise<CalledTarget> {
+  const { exchange, route, ticket } = context;
+  const { record, resumed } = exchange;
   const { candidates, ready } = route;
   let last: CalledTarget | undefined;
   let refused: unknown;
-  let attempts = failover.attemptsBefore;
+  let attempts = resumed?.attempts ?? 0;
   let calls = 0;
   for (const [place, target] of candidates.entries()) {
     const full = ticket.enter(target);
@@ -299,17 +280,17 @@ async function callWithFailover(route: Route, failover: Failover): Promise<Calle
       refused ??= full;
       continue;
     }
-    const calledAt = route.observed === undefined ? 0 : elapsed();
+    const calledAt = route.observed === undefined ? 0 : record.elapsed();
     const movesOn = place === Math.max(ready, 1) - 1 ? undefined : route.failsOver;
     const kind = last === undefined ? 'primary' : 'failover';
     try {
-      const result = await failover.call({ target, attemptsBefore: attempts, kind, movesOn });
-      if (result.kind === 'open') return { target, result: observed(result, target, route, calledAt, elapsed) };
+      const result = await callCandidate({ target, attemptsBefore: attempts, kind, movesOn }, context, deps);
+      if (result.kind === 'open') return { target, result: observed(result, target, route, calledAt, record) };
       if (result.kind === 'refused' && result.reason === 'budget_exceeded') return { target, result };
       const wasCalled = result.kind !== 'refused' || result.attempts > attempts;
       if (wasCalled) calls += 1;
       if (wasCalled || last === undefined) last = { target, result };
-      if (wasCalled) observe(result, target, route, calledAt, elapsed);
+      if (wasCalled) observe(result, target, route, calledAt, record);
       if (result.kind !== 'refused' || result.spent || result.reason !== undefined || !route.failsOver(result)) {
         return advised(last, calls > 1);
       }
@@ -334,13 +315,13 @@ function advised(called: CalledTarget, isRepeated: boolean): CalledTarget {
 
 type Open = Extract<CallResult, { kind: 'open' }>;
 
-function observed(result: Open, target: Target, route: Route, calledAt: number, elapsed: () => number): Open {
+function observed(result: Open, target: Target, route: Route, calledAt: number, record: ExchangeRecord): Open {
   if (route.observed === undefined) return result;
   return {
     ...result,
     async deliver() {
       const end = await result.deliver();
-      observe(end, target, route, calledAt, elapsed);
+      observe(end, target, route, calledAt, record);
       return end;
     },
   };
@@ -351,11 +332,11 @@ function observe(
   target: Target,
   route: Route,
   calledAt: number,
-  elapsed: () => number,
+  record: ExchangeRecord,
 ): void {
   if (route.observed === undefined) return;
   const failure = end.kind === 'refused' ? end : undefined;
   const firstByteMs = end.kind === 'refused' ? undefined : end.received.firstByteMs;
   const firstByteAfter = firstByteMs === undefined ? undefined : Math.max(0, firstByteMs - calledAt);
-  route.observed(target, failure, elapsed() - calledAt, firstByteAfter);
+  route.observed(target, failure, record.elapsed() - calledAt, firstByteAfter);
 }

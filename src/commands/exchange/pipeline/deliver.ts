@@ -29,10 +29,9 @@ export const deliver = {
   },
 };
 
-/**
- * Sends an answer that is generated again from the record, piece by piece; the last piece waits until the end is on
- * disk.
- */
+// Sends an answer that is generated again from the record, piece by piece; the last piece waits until the end is on
+// disk.
+
 interface ReplayDelivery {
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;

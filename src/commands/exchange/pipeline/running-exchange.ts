@@ -51,7 +51,8 @@ export class RunningExchange {
   }
 }
 
-/** The result of each step of the pipeline: one type per stage, which extends the one before. */
+// The result of each step of the pipeline: one type per stage, which extends the one before.
+
 export interface Arrived {
   readonly exchange: RunningExchange;
 }

@@ -233,10 +233,9 @@ function writesOf(events: readonly NewEvent[]) {
   return [...byStream].map(([stream, ofStream]) => ({ stream, events: ofStream, expectedRevision: 'any' as const }));
 }
 
-/**
- * Records the refusal of a request that began no exchange: refused by its route, for its body, or by its handler. The
- * refusal is recorded on its own, or counted once its key has exceeded the limit of single records.
- */
+// Records the refusal of a request that began no exchange: refused by its route, for its body, or by its handler. The
+// refusal is recorded on its own, or counted once its key has exceeded the limit of single records.
+
 export interface RefusalRecording {
   readonly log: Pick<EventLog, 'append'>;
   readonly refused: Pick<RefusedRequests, 'recordsAlone' | 'count'>;

@@ -139,10 +139,9 @@ export function partOf(model: string, json: Readonly<Record<string, unknown>>): 
   return { model, answers: 1, inputTokens: promptTokens(json), outputTokens: expectedOutput(json) };
 }
 
-/**
- * Estimates the tokens of an answer whose provider did not report them: the client left before the end, the stream
- * broke, or the report is missing or cannot be read. The record is read again only for streams of these cases.
- */
+// Estimates the tokens of an answer whose provider did not report them: the client left before the end, the stream
+// broke, or the report is missing or cannot be read. The record is read again only for streams of these cases.
+
 interface Estimating {
   readonly dialect: Pick<ExchangeDialect, 'mayBeFree'>;
   readonly parsedRequest: Pick<ParsedRequest, 'json'>;

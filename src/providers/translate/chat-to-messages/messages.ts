@@ -318,14 +318,13 @@ function barePdf(data: string): { mediaType: string; base64: string } | undefine
   return data.startsWith(PDF_BEGINS) ? { mediaType: 'application/pdf', base64: data } : undefined;
 }
 
-/**
- * A model's thinking in the form that Anthropic accepts in later requests: whole blocks with their signatures. They are
- * in `extra_content.anthropic.thinking_blocks` of the message, and again of the tool call that they led to, since some
- * clients send back the one and some the other. Blocks found in both count once.
- *
- * Anthropic requires the blocks at their original places. For blocks before calls, the call determines the place; a
- * block after some of the message's text has the number of preceding characters in `after_text`.
- */
+// A model's thinking in the form that Anthropic accepts in later requests: whole blocks with their signatures. They are
+// in `extra_content.anthropic.thinking_blocks` of the message, and again of the tool call that they led to, since some
+// clients send back the one and some the other. Blocks found in both count once.
+//
+// Anthropic requires the blocks at their original places. For blocks before calls, the call determines the place; a
+// block after some of the message's text has the number of preceding characters in `after_text`.
+
 export interface KeptBlock {
   readonly block: JsonObject;
   /** Length of the message's text before it. */

@@ -50,7 +50,8 @@ function pushItemDone(queue: EventQueue, index: number, item: OutputItem): void 
   queue.add({ type: 'response.output_item.done', sequence_number: queue.next(), output_index: index, item });
 }
 
-/** A message that is not complete yet: parts of text and refusals, one after the other. */
+// A message that is not complete yet: parts of text and refusals, one after the other.
+
 interface OpenText {
   readonly type: 'output_text';
   text: string;
@@ -186,7 +187,8 @@ function readPart(part: OpenText | OpenRefusal): MessagePart {
   return { type: 'output_text', text: part.text, annotations: [...part.annotations], logprobs: [...part.logprobs] };
 }
 
-/** A model's reasoning that is not complete yet. */
+// A model's reasoning that is not complete yet.
+
 export interface ReasoningForm {
   /**
    * `summary`: the only form of reasoning in clear text that all clients and validators support. `content`: as raw

@@ -157,7 +157,8 @@ export interface ResponseObject {
  */
 export type ResponseShell = ResponseObject;
 
-/** The events of a Responses stream that a chat model can cause ("OpenAI Responses API: streaming events"). */
+// The events of a Responses stream that a chat model can cause ("OpenAI Responses API: streaming events").
+
 interface Numbered {
   /** Counts from 0 without gaps. */
   readonly sequence_number: number;
@@ -250,7 +251,8 @@ export function encodeResponseEvent(event: ResponseEvent): Buffer {
 /** The last bytes of every stream. */
 export const DONE: Buffer = Buffer.from('data: [DONE]\n\n');
 
-/** The error of a failed stream, so that clients know whether and when to retry. */
+// The error of a failed stream, so that clients know whether and when to retry.
+
 export interface StreamFailure {
   /** One of the error envelope's types. */
   readonly type: string;

@@ -105,16 +105,15 @@ export function encodeMessageEvent(event: { readonly type: string }): Buffer {
   return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
 }
 
-/**
- * Thinking: the effort of a model, and the delivery of its reasoning.
- *
- * | `thinking`, `output_config.effort` | Effort |
- * |---|---|
- * | `disabled`, or neither of the two | none is sent: the model's default applies |
- * | `output_config.effort` | the same |
- * | `enabled` with a budget below 10,000 tokens / below 20,000 / of more | `low` / `medium` / `high` |
- * | `adaptive`, and any other type | `medium` |
- */
+// Thinking: the effort of a model, and the delivery of its reasoning.
+//
+// | `thinking`, `output_config.effort` | Effort |
+// |---|---|
+// | `disabled`, or neither of the two | none is sent: the model's default applies |
+// | `output_config.effort` | the same |
+// | `enabled` with a budget below 10,000 tokens / below 20,000 / of more | `low` / `medium` / `high` |
+// | `adaptive`, and any other type | `medium` |
+
 const LOW_BELOW = 10_000;
 const MEDIUM_BELOW = 20_000;
 

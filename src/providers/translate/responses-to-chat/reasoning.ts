@@ -87,14 +87,13 @@ export function reasoningMembers(reasoning: unknown, style: ReasoningStyle): Jso
   return Object.keys(members).length === 0 ? {} : { reasoning: members };
 }
 
-/**
- * A model's reasoning as a reasoning item's `encrypted_content`: for clients that store nothing on the server
- * (`store: false`) and send each turn's reasoning back unread. No provider is involved that could encrypt it, so it is
- * not encrypted: a mark in front identifies it as the gateway's, followed by base64url of JSON.
- *
- * It is a third larger than the reasoning itself, and is created only for a client that requests it with
- * `include: ["reasoning.encrypted_content"]`.
- */
+// A model's reasoning as a reasoning item's `encrypted_content`: for clients that store nothing on the server
+// (`store: false`) and send each turn's reasoning back unread. No provider is involved that could encrypt it, so it is
+// not encrypted: a mark in front identifies it as the gateway's, followed by base64url of JSON.
+//
+// It is a third larger than the reasoning itself, and is created only for a client that requests it with
+// `include: ["reasoning.encrypted_content"]`.
+
 interface CarriedReasoning {
   readonly text: string;
   /** Data that a vendor requires back with it, for example a signature of the thought. */

@@ -233,7 +233,8 @@ function refusedInclude(include: unknown): Refused | undefined {
   );
 }
 
-/** A refusal with the names of the Responses API, since the client did not send the chat request it refers to. */
+// A refusal with the names of the Responses API, since the client did not send the chat request it refers to.
+
 const responsesNames: ReadonlyMap<string, string> = new Map([
   ['logprobs', 'include'],
   ['max_completion_tokens', 'max_output_tokens'],

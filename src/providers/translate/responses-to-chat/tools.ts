@@ -17,10 +17,9 @@ import { createHash } from 'node:crypto';
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject, type Refused, refuse } from '../json.ts';
 
-/**
- * Chat completions have one kind of tool: a function with a flat name. Maps the Responses API's other callable tools to
- * such names, and calls with these names back to the tools.
- */
+// Chat completions have one kind of tool: a function with a flat name. Maps the Responses API's other callable tools to
+// such names, and calls with these names back to the tools.
+
 export interface ToolIdentity {
   readonly kind: 'function' | 'custom';
   readonly name: string;

@@ -168,7 +168,8 @@ export class ChatAnswerReader implements AnswerReader<JsonObject> {
   }
 }
 
-/** Writes chat completion chunks for a client of the chat API. */
+// Writes chat completion chunks for a client of the chat API.
+
 const DONE = Buffer.from('data: [DONE]\n\n');
 
 export class ChatWriter implements AnswerWriter<JsonObject> {

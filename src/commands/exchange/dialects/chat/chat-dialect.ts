@@ -119,7 +119,8 @@ function clientWantsUsage({ json }: ParsedRequest): boolean {
   return isObject(json.stream_options) && json.stream_options.include_usage === true;
 }
 
-/** A chat completion request as it is sent to a provider, in the provider's dialect. */
+// A chat completion request as it is sent to a provider, in the provider's dialect.
+
 interface UpstreamChat {
   readonly dialect: Dialect;
   readonly body: Buffer;

@@ -335,7 +335,8 @@ function reasonOf(error: unknown): string {
   return message.charAt(0).toLowerCase() + message.slice(1);
 }
 
-/** Writes a multipart form (RFC 7578, names escaped as in WHATWG's HTML). Pure. */
+// Writes a multipart form (RFC 7578, names escaped as in WHATWG's HTML). Pure.
+
 interface PartHead {
   readonly name: string;
   readonly filename?: string | undefined;

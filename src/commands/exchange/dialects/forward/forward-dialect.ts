@@ -99,7 +99,8 @@ export function jsonHeaders({
   return { 'content-type': 'application/json', accept, ...(key === undefined ? {} : { 'idempotency-key': key }) };
 }
 
-/** A model endpoint that takes a form. One dialect per request, since a form is read once, as it arrives. */
+// A model endpoint that takes a form. One dialect per request, since a form is read once, as it arrives.
+
 export interface FormOptions extends ForwardOptions {
   readonly limitBytes: number;
 }

@@ -176,7 +176,8 @@ function startsUncountedWork(method: string, path: string): boolean {
   return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);
 }
 
-/** Any answer of a provider's own API: its bytes pass unchanged, and end where the provider ends them. */
+// Any answer of a provider's own API: its bytes pass unchanged, and end where the provider ends them.
+
 const end: AnswerEnd = { finish: () => ({ cut: false }), broken: chatStreamError };
 
 /** @param begins the result of `deferredWorkKind` for the request */
@@ -184,7 +185,8 @@ export function passthroughRelay(begins?: DeferredWork['kind']): Relay {
   return unchangedRelay(new PassthroughObserver(begins), end);
 }
 
-/** Any answer of a provider's own API: unchanged, and read only for its usage. */
+// Any answer of a provider's own API: unchanged, and read only for its usage.
+
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
 /** A longer text is not the name of a model or the id of an answer. */
 const MAX_NAME_LENGTH = 256;
@@ -256,7 +258,8 @@ export class PassthroughObserver implements AnswerObserver {
   }
 }
 
-/** A request body that is sent to the provider piece by piece; each piece is recorded before it is sent. */
+// A request body that is sent to the provider piece by piece; each piece is recorded before it is sent.
+
 interface UploadOptions {
   readonly record: ExchangeRecord;
   readonly limitBytes: number;

@@ -191,7 +191,8 @@ function textIn(holder: Item, member: string): string {
   return typeof text === 'string' ? text : '';
 }
 
-/** The facts of a native response that its events have contained so far. */
+// The facts of a native response that its events have contained so far.
+
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
 /** The content of the provider's `error` event, after which `response.failed` has to follow. */

@@ -299,10 +299,9 @@ export function shellOf(parsedRequest: ParsedRequest, facts: ShellFacts) {
   return responseShell(parsedRequest.json as CreateResponseRequest, facts);
 }
 
-/**
- * `POST /v1/responses/input_tokens` and `/compact`: the provider counts or compacts the body of a new response.
- * References in the body are resolved as for the response itself.
- */
+// `POST /v1/responses/input_tokens` and `/compact`: the provider counts or compacts the body of a new response.
+// References in the body are resolved as for the response itself.
+
 interface ResponsesBodyOptions {
   readonly archive: ResponseArchive;
   readonly log: EventLog;
