@@ -1,4 +1,4 @@
-/** `chancery config check|print|schema` */
+/** `chancery config check|print|schema` and `chancery analytics setup`. */
 import { type Config, missingSharedKey } from '../config/config.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { engineAccess, type LogConfig } from '../config/log-settings.ts';

@@ -1,4 +1,7 @@
-/** `chancery log check`: exits with 0 when the log is whole, 1 when it is damaged, 2 when the check is not possible. */
+/**
+ * `chancery log check`, `log stat` and `log accept-loss`. A check exits with 0 when the log is whole, 1 when it is
+ * damaged, 2 when the check is not possible.
+ */
 import { type CheckLogOptions, checkLog, type LogCheck } from '../events/embedded/check-log.ts';
 import { EmbeddedLog } from '../events/embedded/embedded-log.ts';
 import { LogLocked } from '../events/embedded/log-errors.ts';

@@ -1,3 +1,4 @@
+/** What the program gives its commands, and the configuration, folder and log that a command works on. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { Config } from '../config/config.ts';

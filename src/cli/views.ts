@@ -1,4 +1,4 @@
-/** `chancery views list` and `chancery views status` */
+/** `chancery views list`, `views status`, `views rebuild <name>` and `views skip <name>`. */
 
 import { skippedStream, viewEventSkipped } from '../events/catalogue/gateway.ts';
 import {

@@ -1,4 +1,4 @@
-/** The files with settings: `.env` and chancery.yaml. */
+/** The files with settings, `.env` and chancery.yaml, and the variables inside their strings. */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';

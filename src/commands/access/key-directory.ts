@@ -1,4 +1,4 @@
-/** The managed keys in memory, for authentication. */
+/** The managed keys in memory, for authentication, and the secrets of keys. */
 
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Actor, UserPath } from '../../events/event.ts';

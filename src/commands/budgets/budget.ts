@@ -1,4 +1,7 @@
-/** Commands and events of the budgets of one subject: stream `budget-<path>`, or `budget-label:<label>`. */
+/**
+ * Commands and events of the budgets of one subject (stream `budget-<path>` or `budget-label:<label>`) and of their
+ * settings.
+ */
 
 import type { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../events/catalogue/budget.ts';

@@ -1,4 +1,4 @@
-/** Commands and events of a conversation. Pure. */
+/** Commands and events of a conversation; loading one, and finding an item by its id. */
 import { z } from 'zod';
 import {
   conversationCreated,

@@ -1,4 +1,7 @@
-/** The fields of a provider's settings, by its type, for the form of the dashboard and for the check. */
+/**
+ * The fields of a provider's settings by its type, for the form of the dashboard and for the check; addresses in
+ * them.
+ */
 
 import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';

@@ -1,4 +1,4 @@
-/** Commands and events of a provider that an administrator sets up. Pure: secrets arrive sealed. */
+/** Commands and events of a provider that an administrator sets up, and the sealing of its secrets. */
 
 import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync } from 'node:crypto';
 import type { z } from 'zod';

@@ -1,4 +1,7 @@
-/** The operations on a file or a batch at a provider: retrieve, delete, cancel. */
+/**
+ * The operations on a file or a batch at a provider (retrieve, delete, cancel), and the check of the input of a new
+ * batch.
+ */
 import { fileDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';

@@ -1,4 +1,7 @@
-/** A guardrail that administrators defined or the configuration declares. Workflows refer to it by its name. */
+/**
+ * A guardrail that administrators defined or the configuration declares: its input, stored and compiled form.
+ * Workflows refer to it by its name.
+ */
 import type { z } from 'zod';
 import type { guardrailSaved } from '../../events/catalogue/guardrail.ts';
 import { type StreamName, streamName, type UserPath } from '../../events/event.ts';

@@ -1,4 +1,4 @@
-/** Commands and events of a managed key. Pure. */
+/** Commands and events of a managed key, and their execution. */
 import * as events from '../../events/catalogue/access.ts';
 import {
   type EventContext,

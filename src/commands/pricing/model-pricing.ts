@@ -1,4 +1,4 @@
-/** A price as an administrator or the configuration writes it: rates in US dollars, by name. */
+/** Prices of models: as written by an administrator or in the configuration, and prepared for calculation. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { type modelPricing, priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/budget.ts';

@@ -1,4 +1,7 @@
-/** One short request to a provider about an object that it stores under an id: a response, a file, a batch. */
+/**
+ * Requests to a provider about an object that it stores under an id (a response, a file, a batch), and reads of its
+ * files.
+ */
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../providers/provider.ts';

@@ -1,4 +1,4 @@
-/** Finds stored responses. A projection implements it. */
+/** Stored responses, the chains that they form, and the items that requests refer to by id. */
 
 import { type JsonObject, type Refused, refuse } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';

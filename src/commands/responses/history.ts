@@ -1,4 +1,7 @@
-/** Puts earlier turns in front of a new input, for a provider that cannot look them up itself. */
+/**
+ * Puts earlier turns in front of a new input, for a provider that cannot look them up itself, and truncates the
+ * result.
+ */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { outputLimit, promptTokens } from '../model-request/usage.ts';

@@ -1,4 +1,4 @@
-/** Commands and events of the policy of a user path. Pure. */
+/** Policies of user paths: their commands and events, those in force, and the tree of users. */
 import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/access.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';

@@ -1,4 +1,4 @@
-/** Commands and events of a virtual model. Pure: facts about the other virtual models come with the command. */
+/** Commands and events of a virtual model, and their execution, one at a time. */
 import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/workflow.ts';
 import { type EventContext, type NewEvent, type Position, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';

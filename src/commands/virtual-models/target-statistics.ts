@@ -1,4 +1,4 @@
-/** The share of failed calls of models in the last minute. */
+/** Recent calls of models: the share that failed in the last minute, and latencies. */
 import type { Target } from '../model-request/routing-types.ts';
 
 /** Milliseconds for which a call counts. */

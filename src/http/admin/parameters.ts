@@ -1,4 +1,4 @@
-/** Query parameters that several admin routes have. */
+/** Query parameters that several admin routes have, pages of lists, and the confirmation of a reset. */
 
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';

@@ -1,4 +1,4 @@
-/** The ClickHouse query that returns the normal form of another query. */
+/** The normal form of a query: the ClickHouse query that returns it, and its tokens. */
 
 /** Limit of a reader's query, in bytes. A longer one is refused before any other check. */
 export const LONGEST_QUERY = 256 * 1024;

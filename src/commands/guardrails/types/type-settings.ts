@@ -1,4 +1,4 @@
-/** What a guardrail does when it finds something: part of the configuration of several types. */
+/** Parts of the configuration that several types of guardrails have, and what they do. */
 import { z } from 'zod';
 import {
   allowed,

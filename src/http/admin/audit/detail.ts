@@ -1,4 +1,7 @@
-/** `GET /admin/audit/detail` and `/conversation`: requests with their bodies, read from the log. */
+/**
+ * `GET /admin/audit/detail`, `/conversation` and `/chain`: requests with their bodies, read from the log, and those
+ * that belong together.
+ */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';

@@ -1,4 +1,7 @@
-/** `GET /admin/audit/events`: the recorded events of one request, read from the log. */
+/**
+ * `GET /admin/audit/events` and `/provider-request`: the recorded events and the sent body of one request, read from
+ * the log.
+ */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';

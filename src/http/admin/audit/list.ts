@@ -1,4 +1,7 @@
-/** `GET /admin/audit/log` and `/sessions`: pages of requests, newest first, and of threads by their newest request. */
+/**
+ * `GET /admin/audit/log`, `/sessions` and `/sql`: pages of requests, newest first, of threads by their newest
+ * request, and the same filter as a query.
+ */
 import { z } from 'zod';
 import { formatPosition } from '../../../events/event.ts';
 import {

@@ -1,4 +1,7 @@
-/** `/admin/model-pricing-overrides`: model prices that replace those of the configuration or the snapshot. */
+/**
+ * `/admin/model-pricing-overrides`: model prices that replace those of the configuration or the snapshot; and `POST
+ * /admin/usage/recalculate-pricing`.
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../../commands/access/selector.ts';

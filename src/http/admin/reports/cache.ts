@@ -1,4 +1,4 @@
-/** `GET /admin/cache/overview`: hits of the gateway's caches and the cost they saved. */
+/** `GET /admin/cache/overview`: hits of the gateway's caches and the cost they saved; and `POST /admin/cache/purge`. */
 import { z } from 'zod';
 import type { PurgeSelection } from '../../../commands/exchange/caching/response-cache.ts';
 import { refusals } from '../../../commands/refusal.ts';
