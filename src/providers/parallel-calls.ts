@@ -45,7 +45,7 @@ export async function sendInParallel(
   const all = Promise.all(
     ends.map(async (end, index) => {
       const reply = await provider.send({ ...call, signal: AbortSignal.any([call.signal, end.signal]) });
-      if (reply.status < 400 && (!call.stream || streamFormatOf(reply.headers) !== undefined)) {
+      if (reply.status < 300 && (!call.stream || streamFormatOf(reply.headers) !== undefined)) {
         heads.push(reply);
         joined.read(reply, index, call.stream);
       } else {

@@ -200,7 +200,7 @@ const routes: readonly Route[] = [
     provider: 'ollama',
     body: chat,
     good: { message, done: true, done_reason: 'stop' },
-    malformed: ['{"message":null}', '{"message":{"content":5}}'],
+    malformed: ['{"message":null}', '{"message":{"content":5}}', `{"message":${JSON.stringify(message)},"done":false}`],
     odd: ['{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}'],
   },
   {
@@ -298,6 +298,17 @@ describe.each(routes)('$path of $provider', (route) => {
     expect(await answer.text()).toMatch(new RegExp(`rovider '${provider}' `));
     const end = (await recorded).find(({ type }) => type === 'exchange.failed');
     expect(end?.data).toMatchObject({ status: 502, code: 'bad_provider_answer', reason: 'provider_error' });
+  });
+
+  it('answers 502 to a redirect, also one with an answer as its body', async () => {
+    scripted.script((_request, response) => {
+      const headers = { 'content-type': 'application/json', location: 'http://127.0.0.1:1/elsewhere' };
+      response.writeHead(307, headers).end(JSON.stringify(good));
+    });
+    const answer = await post(route, `${provider}/bad`);
+    expect(answer.status).toBe(502);
+    expect(answer.headers.has('location')).toBe(false);
+    expect(await answer.text()).toContain(`'${provider}' answered with status 307`);
   });
 
   it.each([JSON.stringify(good), ...odd])('passes %s', async (text) => {

@@ -250,7 +250,10 @@ const transcript: AnswerShape = (received) => {
 
 const shapes: Readonly<Record<ExpectedAnswer, AnswerShape>> = {
   chat: json((answer) => missingChoice(answer, messageOf)),
-  ollama_chat: json(({ message }) => (isMessage(message) ? undefined : 'a message')),
+  ollama_chat: json(({ message, done }) => {
+    if (done === false) return 'its end';
+    return isMessage(message) ? undefined : 'a message';
+  }),
   messages: json(({ content }) => (Array.isArray(content) && content.every(hasType) ? undefined : "'content'")),
   responses: json(({ output, status }) => {
     if (Array.isArray(output)) return output.every(hasType) ? undefined : "the items of its 'output'";

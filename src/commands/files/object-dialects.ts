@@ -190,7 +190,7 @@ export function contentDialect(
     relayOfRecorded: () => objectRelay(),
     answerHeaders({ headers }) {
       const returned: Record<string, string> = {};
-      for (const name of ['content-type', 'content-length', 'content-disposition', 'location']) {
+      for (const name of ['content-type', 'content-length', 'content-disposition']) {
         const value = headers[name];
         if (value !== undefined) returned[name] = value;
       }

@@ -64,6 +64,10 @@ export async function callProvider(
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? { ...failed, spent: parallel?.spent() } : { ...failed, refusal: unsupported };
     }
+    // A client that follows a redirect may send its key to another host. Only on a provider's own API it is passed on.
+    if (reply.status >= 300 && plan.dialect !== 'passthrough') {
+      return malformedAnswer(reply, provider, await errorBody(reply), 'an answer');
+    }
     // The client has got the head of an event stream while an earlier target was called.
     if (client.isKeptOpen && streamFormatOf(reply.headers) === undefined) {
       return malformedAnswer(reply, provider, await errorBody(reply), 'an event stream');
@@ -199,9 +203,6 @@ async function forwardedAnswer(
   options: AttemptOptions,
 ): Promise<OpenAnswer | BlockedAnswer | FailedAttempt> {
   const { provider } = options.target;
-  if (!plan.verbatim && reply.status >= 300) {
-    return malformedAnswer(reply, provider.name, await errorBody(reply), 'an answer');
-  }
   const given = { ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) };
   const relayed = opening((beforeFirstByte) => relayForwarded({ ...given, beforeFirstByte }));
   const first = await relayed.first;
@@ -257,7 +258,7 @@ function spentBy(relay: LiveRelay): LiveRelay | undefined {
 }
 
 function malformedAnswer(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {
-  const what = reply.headers['content-type'] ?? 'no content type';
+  const what = reply.status >= 300 ? `status ${reply.status}` : (reply.headers['content-type'] ?? 'no content type');
   const isNamed = expected === 'JSON' && /\bjson\b/i.test(what);
   const message = isNamed
     ? `The provider '${provider}' answered with ${what} that cannot be read.`
