@@ -137,6 +137,10 @@ describe.each(Object.entries(routes))('%s', (_name, { path, body, of }) => {
     answersWith(withUsage(`{"${input}": 100, "${output}": ${count}}`));
     const { usage } = await usageAfter(path, body);
     expect(usage).toMatchObject({ estimated: true, inputTokens: 100, outputTokens: null, estimatedInputTokens: 100 });
+    if (count !== 'null') {
+      expect(usage?.contradiction).toContain(`${output} is no count`);
+      expect(usage?.raw).toHaveProperty(output);
+    }
     expect(Number(usage?.totalCost)).toBe((isEmbedding ? 100 : 115) * 1_000_000);
   });
 

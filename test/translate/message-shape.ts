@@ -76,12 +76,12 @@ function withDelta(block: ContentBlock | undefined, delta: (MessageEvent & { typ
   throw new Error(`${delta.type} in a block of type ${block?.type}`);
 }
 
-function inputOf(json: string): unknown {
+function inputOf(json: string): object {
   if (json.trim() === '') return {};
   try {
     const input: unknown = JSON.parse(json);
-    return typeof input === 'object' && input !== null && !Array.isArray(input) ? input : json;
+    return typeof input === 'object' && input !== null && !Array.isArray(input) ? input : { INVALID_JSON: json };
   } catch {
-    return json;
+    return { INVALID_JSON: json };
   }
 }

@@ -184,13 +184,13 @@ describe('a whole chat completion as a message', () => {
     }
   });
 
-  it('keeps the input of a call as the model wrote it when it is no object', () => {
+  it('has an object as input of a call when the model wrote another text', () => {
     const message = {
       role: 'assistant',
       content: null,
       tool_calls: [{ id: 'a', function: { name: 'f', arguments: '[1' } }],
     };
     const answer = messageFromChat({ choices: [{ index: 0, message, finish_reason: 'tool_calls' }] }, messageShell());
-    expect(answer?.content).toMatchObject([{ input: '[1' }]);
+    expect(answer?.content).toMatchObject([{ input: { INVALID_JSON: '[1' } }]);
   });
 });

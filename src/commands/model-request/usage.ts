@@ -133,7 +133,8 @@ export function contradictionIn(usage: TokenUsage): string | undefined {
 }
 
 const OUTPUT_NAMES = ['completion_tokens', 'output_tokens'] as const;
-const COUNTS = ['prompt_tokens', 'input_tokens', ...OUTPUT_NAMES, 'total_tokens'] as const;
+const OLLAMA_NAMES = ['prompt_eval_count', 'eval_count'] as const;
+const COUNTS = ['prompt_tokens', 'input_tokens', ...OUTPUT_NAMES, 'total_tokens', ...OLLAMA_NAMES] as const;
 
 function withCached(uncached: number | null, raw: Json): number | null {
   if (uncached === null) return null;

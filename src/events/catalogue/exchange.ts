@@ -439,7 +439,9 @@ export const usageRecorded = defineEvent({
     raw: z
       .record(z.string(), z.unknown())
       .nullable()
-      .describe('the usage object exactly as the provider reported it; of parallel calls, the sum'),
+      .describe(
+        'the usage object exactly as the provider reported it; of a translated answer, in the form of chat completions, with members that are no counts as reported; of parallel calls, the sum',
+      ),
     ...cost,
   }),
   upcasts: [withoutCost],

@@ -49,6 +49,12 @@ export function reportedCount(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
+/** The members of a provider's report that have a value and are no counts: they stay in the translated report. */
+export function unreadableCounts(report: JsonObject, names: readonly string[]): JsonObject {
+  const isUnreadable = (name: string) => (report[name] ?? null) !== null && reportedCount(report[name]) === null;
+  return Object.fromEntries(names.filter(isUnreadable).map((name) => [name, report[name]]));
+}
+
 /** Null where a side is not known. */
 export function totalOf(input: number | null, output: number | null): number | null {
   return input === null || output === null ? null : input + output;

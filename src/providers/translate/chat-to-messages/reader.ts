@@ -15,7 +15,7 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { type ChatAnswerFacts, type ChatReader, completionOf } from '../chat-adapter.ts';
-import { filled, type JsonObject, parsedObject, reportedCount, totalOf } from '../json.ts';
+import { filled, type JsonObject, parsedObject, reportedCount, totalOf, unreadableCounts } from '../json.ts';
 import { extraContentWith, isThinking, type KeptBlock } from './messages.ts';
 import { jsonAnswerTool } from './tools.ts';
 
@@ -305,6 +305,7 @@ function choiceOf(delta: JsonObject): JsonObject {
 function chatUsage(usage: JsonObject): JsonObject | null {
   const input = reportedCount(usage['input_tokens']);
   const completion = reportedCount(usage['output_tokens']);
+  const unreadable = unreadableCounts(usage, ['input_tokens', 'output_tokens']);
   if (input === null && completion === null) return null;
   const cached = count(usage['cache_read_input_tokens']);
   const written = count(usage['cache_creation_input_tokens']);
@@ -317,6 +318,7 @@ function chatUsage(usage: JsonObject): JsonObject | null {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: totalOf(prompt, completion),
+    ...unreadable,
     prompt_tokens_details: {
       cached_tokens: cached,
       cache_write_tokens: written,

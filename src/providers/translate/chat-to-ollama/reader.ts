@@ -13,7 +13,7 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { type ChatAnswerFacts, type ChatReader, completionOf } from '../chat-adapter.ts';
-import { filled, type JsonObject, parsedObject, reportedCount, totalOf } from '../json.ts';
+import { filled, type JsonObject, parsedObject, reportedCount, totalOf, unreadableCounts } from '../json.ts';
 
 export class OllamaReader implements ChatReader {
   readonly #facts: ChatAnswerFacts;
@@ -125,8 +125,11 @@ function probability(entry: JsonObject): JsonObject {
   return { ...entry, bytes: entry['bytes'] ?? null, top_logprobs: entry['top_logprobs'] ?? [] };
 }
 
-function usageOf({ prompt_eval_count, eval_count }: JsonObject): JsonObject | undefined {
-  const [prompt, completion] = [reportedCount(prompt_eval_count), reportedCount(eval_count)];
+function usageOf(line: JsonObject): JsonObject | undefined {
+  const [prompt, completion] = [reportedCount(line['prompt_eval_count']), reportedCount(line['eval_count'])];
   if (prompt === null && completion === null) return undefined;
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: totalOf(prompt, completion) };
+  return {
+    ...{ prompt_tokens: prompt, completion_tokens: completion, total_tokens: totalOf(prompt, completion) },
+    ...unreadableCounts(line, ['prompt_eval_count', 'eval_count']),
+  };
 }

@@ -61,8 +61,8 @@ export interface ToolUseBlock {
   readonly type: 'tool_use';
   readonly id: string;
   readonly name: string;
-  /** An object, unless the model wrote another text: then that text. */
-  readonly input: unknown;
+  /** Another text that the model wrote is in the member that Anthropic recommends ("Fine-grained tool streaming"). */
+  readonly input: object;
   /** Data that the provider requires back with the call, such as a thought signature. */
   readonly extra_content?: unknown;
 }

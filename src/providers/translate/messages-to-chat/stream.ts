@@ -375,7 +375,7 @@ class OpenToolUse implements OpenBlock {
   }
 
   read(): ToolUseBlock {
-    return { ...this.empty(), input: this.#json.trim() === '' ? {} : (this.#input() ?? this.#json) };
+    return { ...this.empty(), input: this.#json.trim() === '' ? {} : (this.#input() ?? { INVALID_JSON: this.#json }) };
   }
 
   #input(): object | undefined {
