@@ -126,7 +126,7 @@ describe('a stream of chat chunks as Messages events', () => {
 
   it('reports max_tokens when an answer was cut, also in the middle of a call', () => {
     const message = addedUp(play([says(call(0, 'a', 'f', '{"x":')), says({}, 'length')]));
-    expect(message).toMatchObject({ stop_reason: 'max_tokens', content: [{ input: '{"x":' }] });
+    expect(message).toMatchObject({ stop_reason: 'max_tokens', content: [{ input: { INVALID_JSON: '{"x":' } }] });
   });
 
   it('streams a refusal as text', () => {
