@@ -100,7 +100,21 @@ export class OpenExchanges {
 
   /** The request in the form that an exchange uses. */
   modelRequestOf(request: FastifyRequest): ModelRequest {
-    return toModelRequest(request, this.#marks);
+    const { tags, sessions } = this.#marks;
+    const { traceparent } = request.headers;
+    const caller = callerOf(request);
+    return {
+      caller,
+      requestId: request.id,
+      traceparent: typeof traceparent === 'string' && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+      method: request.method,
+      path: redactUrl(request.url),
+      headers: redactHeaders(request.headers),
+      clientIp: request.socket.remoteAddress,
+      labels: tags.labelsOf(request.headers, caller.key),
+      sessionId: sessions.inHeaders(request.headers, caller.userPath),
+      body: bodyOf(request),
+    };
   }
 
   /** Answers on the hijacked response; a stop waits for it like for an exchange. */
@@ -162,23 +176,6 @@ export class OpenExchanges {
     for (const client of this.#clients) client.endEarly(reason);
     if (reason === 'gateway_stopping') this.#onCut();
   }
-}
-
-function toModelRequest(request: FastifyRequest, { tags, sessions }: RequestMarks): ModelRequest {
-  const { traceparent } = request.headers;
-  const caller = callerOf(request);
-  return {
-    caller,
-    requestId: request.id,
-    traceparent: typeof traceparent === 'string' && TRACEPARENT.test(traceparent) ? traceparent : undefined,
-    method: request.method,
-    path: redactUrl(request.url),
-    headers: redactHeaders(request.headers),
-    clientIp: request.socket.remoteAddress,
-    labels: tags.labelsOf(request.headers, caller.key),
-    sessionId: sessions.inHeaders(request.headers, caller.userPath),
-    body: bodyOf(request),
-  };
 }
 
 // The exchange's client on a hijacked Node response, without further layers between exchange and socket.

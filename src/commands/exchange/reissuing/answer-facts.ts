@@ -211,7 +211,7 @@ export function answerIdOf(dialect: ReissuedDialect, exchangeId: string, origina
 }
 
 /**
- * Output items' ids in the form of item-ids.ts: the prefix of the original id's kind, the response, and a number. Equal
+ * Output items' ids in the form of input-items.ts: the prefix of the original id's kind, the response, and a number. Equal
  * ids stay equal and different ids stay different.
  */
 export class ItemIds {

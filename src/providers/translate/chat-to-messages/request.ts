@@ -8,7 +8,7 @@
  * | `stop` | `stop_sequences` |
  * | `temperature` | the same; above 1 it is refused, since Anthropic's scale ends there |
  * | `tools`, `tool_choice`, `parallel_tool_calls` | see tools.ts |
- * | `reasoning_effort`, `reasoning.effort` | `thinking`, `output_config.effort` (see thinking.ts) |
+ * | `reasoning_effort`, `reasoning.effort` | `thinking`, `output_config.effort` |
  * | `response_format` `json_schema` | `output_config.format` |
  * | `response_format` `json_object` | a tool whose input is the answer (see tools.ts) |
  * | `safety_identifier`, `user` | `metadata.user_id` |

@@ -8,7 +8,7 @@
  * | `function_call_output`, `custom_tool_call_output` | `tool` message, directly after its call; its images and files follow in a user message after the last tool message, since a tool message holds text only |
  * | `reasoning` | its text is put on the assistant message that follows; trailing reasoning, and content that another provider encrypted, is dropped |
  * | `item_reference` | refused with 404: references are resolved before translation |
- * | the record of a hosted tool's work (see hosted-records.ts) | dropped |
+ * | the record of a hosted tool's work | dropped |
  * | anything else | refused |
  *
  * `extra_content` of an item is moved to the item's translation.

@@ -11,7 +11,7 @@
  * | `text.format` | `response_format`; an unknown format or option of `text` is refused |
  * | `text.verbosity` | `verbosity`, unless it is `medium`, which is the default |
  * | `reasoning` | according to the provider's reasoning style (see reasoning.ts) |
- * | `include`, `top_logprobs` | `logprobs`, `top_logprobs` (see include.ts) |
+ * | `include`, `top_logprobs` | `logprobs`, `top_logprobs` |
  * | `stream` | `stream`, always with `stream_options.include_usage` |
  * | `stream_options.include_obfuscation: true` | refused: deltas are not padded |
  * | `service_tier` | the same, unless it is `auto` or `default`, which are the default |
