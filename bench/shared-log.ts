@@ -13,8 +13,8 @@ import { EmbeddedLog } from '../src/events/embedded/embedded-log.ts';
 import { type NewEvent, streamName } from '../src/events/event.ts';
 import { mintEventId } from '../src/events/event-id.ts';
 import type { EventLog, StreamWrite } from '../src/events/log.ts';
-import { openSharedLog } from '../src/events/shared/open-shared-log.ts';
 import { serveSharedLog } from '../src/events/shared/serve-shared-log.ts';
+import { openSharedLog } from '../src/events/shared/shared-log.ts';
 
 interface Work {
   readonly appends: number;

@@ -1,6 +1,6 @@
 /** docs/analytics-tables.md, generated from the tables: the data dictionary of analytics. */
 import { type Table, tableKeys, tables } from '../src/projections/analytics/tables.ts';
-import { views } from '../src/projections/analytics/views.ts';
+import { views } from '../src/projections/analytics/writer-fence.ts';
 
 export const analyticsDocumentPath = 'docs/analytics-tables.md';
 

@@ -17,8 +17,6 @@ const sharedNames: readonly SharedName[] = [
   { name: 'OpenWork', reason: ofCommands },
   { name: 'RateLimitRule', reason: ofCommands },
   { name: 'StoredResponse', reason: ofCommands },
-  { name: 'TrackedObject', reason: ofCommands },
-  { name: 'TrackedRecords', reason: ofCommands },
   { name: 'ProviderConfig', reason: ofConfig },
   { name: 'ProviderTimeouts', reason: ofConfig },
 ];

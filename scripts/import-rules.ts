@@ -23,7 +23,7 @@ const logPort = ['src/events/event.ts', 'src/events/log.ts'];
 const analytics: ImportRule = {
   all: [
     ...['config', 'events', 'projections', 'src/http/clickhouse/'],
-    ...['src/cli/terminal.ts', 'src/diagnostics.ts', 'src/providers/types.ts'],
+    ...['src/cli/terminal.ts', 'src/wiring/diagnostics.ts', 'src/providers/types.ts'],
   ],
 };
 

@@ -4,7 +4,7 @@
  */
 import { allowedFunctionNames } from '../src/http/clickhouse/allowed-functions.ts';
 import { type Column, type Table, tableKeys, tables } from '../src/projections/analytics/tables.ts';
-import { type View, views } from '../src/projections/analytics/views.ts';
+import { type View, views } from '../src/projections/analytics/writer-fence.ts';
 
 const folder = 'dashboard/src/pages/sql/reference';
 

@@ -11,42 +11,36 @@ import { ProviderJournal } from './commands/providers/provider-roster.ts';
 import type { Config } from './config/config.ts';
 import { parsePosition } from './events/event.ts';
 import type { LogUnavailable } from './events/log.ts';
-import type { GatewayCompanions } from './gateway-companions.ts';
 import { registerOpenApi } from './http/api/openapi.ts';
 import type { RecordQuery } from './http/clickhouse/reader-request.ts';
 import type { MetricFigures } from './http/metric-figures.ts';
 import { createMetrics } from './http/metrics.ts';
-import { readOpenExchanges } from './projections/open-exchanges-view.ts';
+import { readOpenExchanges } from './projections/in-flight.ts';
 import { controlAccess, knownAccess } from './wiring/access.ts';
 import { registerAdminRoutes } from './wiring/admin/routes.ts';
-import { recordQueriesIn } from './wiring/analytics/recorded-queries.ts';
-import { createAnalytics } from './wiring/analytics/reports.ts';
+import { type AnalyticsQueries, createAnalytics, recordQueriesIn } from './wiring/analytics/reports.ts';
+import { gatewayDeferredUsage } from './wiring/budgets.ts';
 import { credentialsKey, sharedSecrets } from './wiring/credentials-key.ts';
-import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { modelDialects } from './wiring/dialects.ts';
+import { createModelRequests } from './wiring/exchange.ts';
 import { createGuardrailReplay } from './wiring/guardrail-replay.ts';
 import { createGuardrailServices } from './wiring/guardrail-types.ts';
-import { registerClientRoutes } from './wiring/http/client-routes.ts';
+import { registerClientRoutes, registerPassthroughRoutes } from './wiring/http/client-routes.ts';
 import { type DashboardState, registerDashboardRoutes } from './wiring/http/dashboard.ts';
 import { registerMetricsRoute } from './wiring/http/metrics.ts';
-import { registerPassthroughRoutes } from './wiring/http/passthrough-routes.ts';
 import { createGatewayServer } from './wiring/http/server.ts';
 import { answerWhileStarting, type Starting } from './wiring/http/starting.ts';
 import { createLimits } from './wiring/limits.ts';
-import { openGatewayLog } from './wiring/log/event-log.ts';
+import { errorReporter, openGatewayLog } from './wiring/log/event-log.ts';
 import { gatewayLogOf, takeGatewayLease } from './wiring/log/gateways.ts';
-import { gatewayJobs } from './wiring/log/jobs.ts';
 import { closeLastRun, trackOpenExchanges } from './wiring/log/open-exchanges.ts';
-import { errorReporter } from './wiring/log/report-errors.ts';
-import { storedObjects } from './wiring/log/stored-objects.ts';
-import { openGatewayViews } from './wiring/log/views.ts';
-import { createModelRequests } from './wiring/model-requests.ts';
+import { openGatewayViews, storedObjects } from './wiring/log/views.ts';
 import { createPlugins } from './wiring/plugins.ts';
-import { gatewayPricing } from './wiring/pricing.ts';
+import { gatewayJobs, gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
-import { createResponseCache } from './wiring/response-cache.ts';
-import { createSemanticCache } from './wiring/semantic-cache.ts';
+import { createResponseCache, createSemanticCache } from './wiring/response-cache.ts';
 import { builtInRouteStrategies, createVirtualModels } from './wiring/virtual-models.ts';
+import type { WorkerPlace } from './wiring/workers/messages.ts';
 import { createWorkflows } from './wiring/workflows.ts';
 
 export interface Gateway {
@@ -419,4 +413,18 @@ async function startComponents(
       return await lease.end(reason, cutExchanges);
     },
   };
+}
+
+/** What a gateway has beside its configuration. */
+interface GatewayCompanions {
+  /** A process beside the gateway, whose queries and state the gateway shows. */
+  readonly analytics?: AnalyticsQueries | undefined;
+  /** Folder of the built dashboard; default: that of this project. */
+  readonly dashboardFolder?: string | undefined;
+  /** False when this gateway replaces one of this process: budgets, limits and the default workflow are recorded already. */
+  readonly declares?: boolean | undefined;
+  /** The place of this process in a service with several workers. */
+  readonly worker?: WorkerPlace | undefined;
+  /** Ends a start that waits for the engine of the log: `startGateway` then rejects with its reason. */
+  readonly signal?: AbortSignal | undefined;
 }

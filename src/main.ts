@@ -16,13 +16,14 @@ const exitCode = runCli(process.argv.slice(2), {
   env: process.env,
   cwd: process.cwd(),
   providerTypes: async () => (await import('./providers/types.ts')).providerTypes,
-  guardrailSecrets: async () => (await import('./wiring/guardrail-secrets.ts')).guardrailSecrets,
+  guardrailSecrets: async () => (await import('./wiring/guardrail-types.ts')).guardrailSecrets,
   serve: async (flags) => (await import('./serve.ts')).serve(flags),
   analytics: async (flags) => (await import('./analytics/standalone.ts')).runAnalytics(flags),
   setUpAnalyst: async (config, options) => (await import('./analytics/setup.ts')).setUpAnalyst(config, options),
   replayGuardrails: async (config, log, options) =>
     (await import('./wiring/local-guardrail-replay.ts')).replayGuardrails(config, log, options),
-  masterKey: async (config) => config.masterKey ?? (await import('./master-key.ts')).createdMasterKey(config.dataDir),
+  masterKey: async (config) =>
+    config.masterKey ?? (await import('./config/master-key.ts')).createdMasterKey(config.dataDir),
   announcedPosition: async (config) => (await import('./analytics/announced-position.ts')).announcedPosition(config),
   rebuildAnalytics: async (config, options) =>
     (await import('./analytics/rebuild.ts')).rebuildAnalytics(config, options),

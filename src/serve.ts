@@ -2,9 +2,9 @@
 import { printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
-import { endSoon } from './end-of-process.ts';
 import { providerTypes } from './providers/types.ts';
-import { beginServing } from './served-process.ts';
+import { endSoon } from './wiring/end-of-process.ts';
+import { beginServing } from './wiring/served-process.ts';
 
 /** @returns the exit code, once the gateway has stopped */
 export async function serve(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
@@ -18,7 +18,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   try {
     const exitCode =
       served.config.server.workers === 1
-        ? await (await import('./serve-alone.ts')).serveAlone(served)
+        ? await (await import('./wiring/serve-alone.ts')).serveAlone(served)
         : await (await import('./wiring/workers/serve-with-workers.ts')).serveWithWorkers(served);
     endSoon(exitCode, (message) => served.logger.warn(message));
     return exitCode;

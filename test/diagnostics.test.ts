@@ -3,7 +3,7 @@ import { existsSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createDiagnostics, readableLine } from '../src/diagnostics.ts';
+import { createDiagnostics, readableLine } from '../src/wiring/diagnostics.ts';
 
 function written(format: 'auto' | 'text' | 'json', isTerminal: boolean, level = 'info') {
   const lines: string[] = [];
@@ -13,7 +13,7 @@ function written(format: 'auto' | 'text' | 'json', isTerminal: boolean, level = 
 
 describe('diagnostics on standard error', () => {
   it.skipIf(!existsSync('/dev/full'))('lose their lines, and end nothing, while the disk is full', () => {
-    const file = JSON.stringify(join(import.meta.dirname, '../src/diagnostics.ts'));
+    const file = JSON.stringify(join(import.meta.dirname, '../src/wiring/diagnostics.ts'));
     const program = `import { createDiagnostics } from ${file};
       const logger = createDiagnostics({ level: 'info', format: 'json' });
       for (let line = 0; line < 100; line++) logger.warn('no room');

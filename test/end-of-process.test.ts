@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
 const run = promisify(execFile);
-const module = join(import.meta.dirname, '../src/end-of-process.ts');
+const module = join(import.meta.dirname, '../src/wiring/end-of-process.ts');
 
 /** Runs statements in a process of its own. @returns its exit code and what it reported */
 async function inProcess(statements: string): Promise<{ code: number; reported: string }> {

@@ -8,8 +8,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 async function runForever(source: string): Promise<{ code: number | null; stderr: string }> {
   const base = pathToFileURL(`${import.meta.dirname}/`).href;
   const script = `
-    import { createDiagnostics } from '${new URL('../src/diagnostics.ts', base)}';
-    import { watchUnexpectedErrors } from '${new URL('../src/unexpected-errors.ts', base)}';
+    import { createDiagnostics } from '${new URL('../src/wiring/diagnostics.ts', base)}';
+    import { watchUnexpectedErrors } from '${new URL('../src/wiring/unexpected-errors.ts', base)}';
     setInterval(() => {}, 1_000);
     const watched = watchUnexpectedErrors(createDiagnostics({ level: 'info', format: 'json' }), 500);
     ${source}`;

@@ -1,12 +1,12 @@
 /** `chancery views rebuild analytics`: makes new tables from the log, which then replace the present ones. */
+import type { ClickHouseClient } from '@clickhouse/client';
 import type { Config } from '../config/config.ts';
 import { formatPosition, parsePosition } from '../events/event.ts';
 import { openLog } from '../events/open-log.ts';
-import { createBatchStore } from '../projections/analytics/batch-store.ts';
-import { copyTables } from '../projections/analytics/copy-tables.ts';
+import { type BatchStore, batchColumns, createBatchStore } from '../projections/analytics/batch-store.ts';
 import { startProjector } from '../projections/analytics/projector.ts';
-import { views } from '../projections/analytics/views.ts';
-import { removeInputs } from '../projections/analytics/writer-fence.ts';
+import { tableKeys, tables, valueColumns } from '../projections/analytics/tables.ts';
+import { removeInputs, views } from '../projections/analytics/writer-fence.ts';
 import { logIdOf } from '../projections/snapshot-basis.ts';
 import { analyticsFolder } from './launch.ts';
 import { lockForAnalytics, writingAccess } from './writing-access.ts';
@@ -81,4 +81,37 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
   } finally {
     lock.release();
   }
+}
+
+/** No batch that is stored whole ends at or before the requested position. */
+export class NothingToKeep extends Error {
+  readonly code = 'analytics_nothing_to_keep';
+}
+
+/**
+ * Copies all rows of one database up to the end of the last whole batch at or before the position.
+ * @param into where there are no rows yet, its tables made by `prepare`
+ * @returns the position up to which there are rows
+ * @throws NothingToKeep
+ */
+export async function copyTables(
+  client: ClickHouseClient,
+  { store, from, into, upTo }: { store: BatchStore; from: string; into: string; upTo: number },
+): Promise<number> {
+  const end = await store.wholeUpTo(upTo);
+  if (end === undefined) {
+    throw new NothingToKeep(`database ${from} has no whole batch that ends at or before position ${upTo}`);
+  }
+  const copy = (table: string, columns: readonly string[], position: string) =>
+    client.command({
+      query: `INSERT INTO ${into}.${table} (${columns.join(', ')})
+        SELECT ${columns.join(', ')} FROM ${from}.${table} WHERE ${position} <= {end: UInt64}`,
+      query_params: { end },
+    });
+  for (const key of tableKeys) {
+    const columns = valueColumns(tables[key]).map((name) => `\`${name}\``);
+    await copy(tables[key].name, columns, 'position');
+  }
+  await copy('_batches', batchColumns, 'to');
+  return end;
 }

@@ -2,8 +2,8 @@
 import { print, printError } from '../cli/terminal.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { describeProblem } from '../config/problem.ts';
-import { createDiagnostics } from '../diagnostics.ts';
 import { providerTypes } from '../providers/types.ts';
+import { createDiagnostics } from '../wiring/diagnostics.ts';
 import { OFF_FOR_GOOD } from './messages.ts';
 import { analyticsProcess } from './process.ts';
 

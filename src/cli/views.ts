@@ -11,8 +11,7 @@ import {
 } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { type SavedView, savedViews } from '../projections/saved-views.ts';
-import { type Skipped, skippedEvents } from '../projections/skipped-events.ts';
-import { saveBound } from '../projections/snapshot-basis.ts';
+import { type Skipped, saveBound, skippedEvents } from '../projections/snapshot-basis.ts';
 import { openViewStore, type SavedSnapshot, savedSnapshots, viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, twoColumns, UsageError } from './command.ts';
 import type { AnalyticsProgress, AnalyticsRebuild } from './program-parts.ts';

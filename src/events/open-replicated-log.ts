@@ -3,10 +3,8 @@ import type { Position } from './event.ts';
 import { parseEventStoreAddress } from './eventstore/eventstore-address.ts';
 import { parseKafkaAddress } from './kafka/kafka-address.ts';
 import { directoryOf } from './open-log.ts';
-import { EngineUnsuitable, type LogEngine } from './replicated/engine.ts';
-import type { LogEngineAccess } from './replicated/engine-access.ts';
+import { checkTlsTexts, EngineUnsuitable, type LogEngine, type LogEngineAccess } from './replicated/engine.ts';
 import { ReplicatedLog } from './replicated/replicated-log.ts';
-import { checkTlsTexts } from './replicated/tls-texts.ts';
 
 export interface OpenReplicatedLogOptions extends LogEngineAccess {
   /** The folder of the replica. */

@@ -6,9 +6,251 @@
 import { auditRead } from '../events/catalogue/access.ts';
 import { cachePurged } from '../events/catalogue/cache.ts';
 import { viewEventSkipped, viewRebuildRequested } from '../events/catalogue/gateway.ts';
-import type { Position, RecordedEvent } from '../events/event.ts';
+import {
+  type Position,
+  parsePosition,
+  positionBefore,
+  type RecordedEvent,
+  type StreamName,
+  streamName,
+} from '../events/event.ts';
+import { CompiledFilter, type EventLog } from '../events/log.ts';
 import { isObject } from '../json/is-object.ts';
-import { subjectOf, subjectText } from './admin-subjects.ts';
+import {
+  type AdminJournal,
+  adminJournal,
+  familyOf,
+  type JournalPageQuery,
+  journalPage,
+  positionsUntil,
+} from './admin-journal.ts';
+import type { Projection } from './projection.ts';
+
+// A read model at an earlier position: the same fold, over the events up to that position.
+
+/** Changes that are no further apart are read together: the events between them cost less than another read. */
+const GAP = 256;
+
+/**
+ * The state at `until`, that position included. Only the changes in the journal are read, so the projection must be one
+ * of administrators' changes, and the journal must have processed `until`.
+ */
+export async function foldAsOf<State>(
+  projection: Projection<State>,
+  log: Pick<EventLog, 'readAll'>,
+  journal: AdminJournal,
+  until: Position,
+): Promise<State> {
+  const families = new Set((projection.filter.types ?? []).map((type) => familyOf({ type })));
+  const wanted = new CompiledFilter(projection.filter);
+  let state = projection.initial();
+  for await (const event of eventsAt(log, positionsUntil(journal, [...families], until), families)) {
+    if (wanted.acceptsType(event.type)) state = projection.apply(state, event);
+  }
+  return state;
+}
+
+/**
+ * The changes at these positions, in the log's order.
+ * @param positions ascending; all positions in the journal between the first and the last, of these families
+ * @param families default: all
+ */
+async function* eventsAt(
+  log: Pick<EventLog, 'readAll'>,
+  positions: readonly Position[],
+  families?: ReadonlySet<string>,
+): AsyncGenerator<RecordedEvent> {
+  const types = adminJournal.filter.types?.filter((type) => families?.has(familyOf({ type })) !== false);
+  for (const { first, last } of runs(positions)) {
+    for await (const event of log.readAll({ after: positionBefore(first), filter: { types } })) {
+      yield event;
+      // The last one passes the filter, so nothing behind it is read.
+      if (event.position >= last) break;
+    }
+  }
+}
+
+/** The positions as ranges that are read together. */
+function* runs(positions: readonly Position[]): Generator<{ first: Position; last: Position }> {
+  let first: Position | undefined;
+  let last: Position | undefined;
+  for (const position of positions) {
+    if (first !== undefined && last !== undefined && parsePosition(position) - parsePosition(last) > GAP) {
+      yield { first, last };
+      first = position;
+    }
+    first ??= position;
+    last = position;
+  }
+  if (first !== undefined && last !== undefined) yield { first, last };
+}
+
+/** Admin history in pages: of one subject from its own stream, of all subjects through the journal. */
+export interface HistoryQuery extends JournalPageQuery {
+  /** Only changes by this actor. */
+  readonly actor?: string | undefined;
+}
+
+/** Entries of the journal that are read at once to find those of an actor. */
+const SCANNED = 500;
+
+export interface HistoryPage {
+  /** Newest first. */
+  readonly changes: readonly Change[];
+  readonly hasMore: boolean;
+}
+
+type HistorySource = Pick<EventLog, 'readAll' | 'readStream'>;
+
+/** Reads the whole stream and keeps only the page. Undefined when the subject has no events. */
+export async function subjectHistory(
+  log: HistorySource,
+  subject: Subject,
+  query: HistoryQuery,
+): Promise<HistoryPage | undefined> {
+  const { limit, before, after } = query;
+  const oldestFirst = after !== undefined && before === undefined;
+  const found: Change[] = [];
+  let known = false;
+  for await (const { event, from, to } of changesOf(log, streamOf(subject))) {
+    known = true;
+    if (!isInRange(event, query)) continue;
+    found.push(changeOf(event, from, to));
+    if (found.length <= limit + 1) continue;
+    if (oldestFirst) break;
+    found.shift();
+  }
+  if (!known) return undefined;
+  const hasMore = found.length > limit;
+  const page = oldestFirst ? found.slice(0, limit) : found.slice(-limit);
+  return { changes: page.reverse(), hasMore };
+}
+
+/** The present value of a subject without parts, with its secrets. Undefined when the subject has no events. */
+export async function knownOf(log: HistorySource, subject: Subject): Promise<Value | undefined> {
+  let value: Value | undefined;
+  for await (const { to } of changesOf(log, streamOf(subject))) value = to;
+  return value;
+}
+
+/** Every administrator's change. The journal must have processed the log to its end. */
+export async function allHistory(log: HistorySource, journal: AdminJournal, query: HistoryQuery): Promise<HistoryPage> {
+  const { positions, hasMore } = await positionsOf(log, journal, query);
+  const wanted = new Map<StreamName, Map<bigint, Position>>();
+  for await (const { stream, revision, position } of eventsAt(log, positions.toReversed())) {
+    const ofStream = wanted.get(stream) ?? new Map<bigint, Position>();
+    wanted.set(stream, ofStream.set(revision, position));
+  }
+  const changes = new Map<Position, Change>();
+  for (const [stream, revisions] of wanted) {
+    let left = revisions.size;
+    for await (const { event, from, to } of changesOf(log, stream)) {
+      const position = revisions.get(event.revision);
+      if (position === undefined) continue;
+      changes.set(position, changeOf(event, from, to));
+      if (--left === 0) break;
+    }
+  }
+  return { changes: positions.flatMap((position) => changes.get(position) ?? []), hasMore };
+}
+
+/** A page of positions, newest first. The changes of one actor are found by reading the journal's events. */
+async function positionsOf(log: Pick<EventLog, 'readAll'>, journal: AdminJournal, query: HistoryQuery) {
+  const { actor, limit } = query;
+  if (actor === undefined) return journalPage(journal, query);
+  const oldestFirst = query.after !== undefined && query.before === undefined;
+  let { before, after } = query;
+  let found: Position[] = [];
+  for (let hasMore = true; hasMore && found.length <= limit; ) {
+    const page = journalPage(journal, { ...query, before, after, limit: SCANNED });
+    const by = new Set<Position>();
+    for await (const event of eventsAt(log, page.positions.toReversed())) {
+      if (event.context.actor === actor) by.add(event.position);
+    }
+    const matching = page.positions.filter((position) => by.has(position));
+    found = oldestFirst ? [...matching, ...found] : [...found, ...matching];
+    if (oldestFirst) after = page.positions[0] ?? after;
+    else before = page.positions.at(-1) ?? before;
+    hasMore = page.hasMore;
+  }
+  const positions = oldestFirst ? found.slice(-limit) : found.slice(0, limit);
+  return { positions, hasMore: found.length > limit };
+}
+
+async function* changesOf(
+  log: Pick<EventLog, 'readStream'>,
+  stream: StreamName,
+): AsyncGenerator<{ event: RecordedEvent; from: Value; to: Value }> {
+  const values = new Map<string, Value>();
+  for await (const event of log.readStream(stream)) {
+    const part = changedPartOf(event);
+    const from = isNote(event) ? null : (values.get(part) ?? null);
+    const to = valueAfter(from, event);
+    values.set(part, to);
+    yield { event, from, to };
+  }
+}
+
+function isInRange({ position, at, context }: RecordedEvent, query: HistoryQuery): boolean {
+  const { before, after, from, to, actor } = query;
+  if (actor !== undefined && context.actor !== actor) return false;
+  if (before !== undefined && position >= before) return false;
+  if (after !== undefined && position <= after) return false;
+  return (from === undefined || at >= from) && (to === undefined || Math.floor(at) <= to);
+}
+
+// Names of the subjects in the admin history: `key:<id>`, `user:<path>`, …
+
+/** The kinds of subjects, each with the category of its streams. */
+const categories = {
+  key: 'key',
+  user: 'user',
+  'virtual-model': 'virtual-model',
+  workflow: 'workflow',
+  guardrail: 'guardrail',
+  price: 'price',
+  budget: 'budget',
+  'rate-limit': 'rate-limit',
+  credential: 'credential',
+  settings: 'settings',
+  provider: 'provider',
+  view: 'views',
+  audit: 'audit',
+} as const;
+
+type SubjectKind = keyof typeof categories;
+
+export interface Subject {
+  readonly kind: SubjectKind;
+  readonly id: string;
+}
+
+export const subjectKinds = Object.keys(categories) as readonly SubjectKind[];
+
+/** Undefined when it names no subject. */
+export function parseSubject(text: string): Subject | undefined {
+  const colon = text.indexOf(':');
+  const kind = subjectKinds.find((one) => one === text.slice(0, colon));
+  const id = text.slice(colon + 1);
+  return kind === undefined || id === '' ? undefined : { kind, id };
+}
+
+export function subjectText({ kind, id }: Subject): string {
+  return `${kind}:${id}`;
+}
+
+export function streamOf({ kind, id }: Subject): StreamName {
+  return streamName(categories[kind], id);
+}
+
+/** The inverse of `streamOf`. Undefined for streams that no administrator changes. */
+export function subjectOf(stream: StreamName): Subject | undefined {
+  for (const kind of subjectKinds) {
+    const prefix = `${categories[kind]}-`;
+    if (stream.startsWith(prefix)) return { kind, id: stream.slice(prefix.length) };
+  }
+  return undefined;
+}
 
 /** The object before or after a change; null when it does not exist. */
 export type Value = Readonly<Record<string, unknown>> | null;

@@ -18,10 +18,8 @@ import {
   usageSettled,
 } from '../events/catalogue/exchange.ts';
 import { pathsAbove, type RecordedEvent, type StreamName } from '../events/event.ts';
-import { type Meter, readMeter } from './budget-meter.ts';
-import { subjectKey } from './budgets.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { type Meter, readMeter, subjectKey } from './budgets.ts';
+import { isA, type Projection } from './projection.ts';
 import { charge, metersOn, metersUnder, type SpendState, spendView } from './spend.ts';
 
 /** What a cost is charged to. */

@@ -2,9 +2,153 @@
 import { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
 import type { RecordedEvent } from '../events/event.ts';
-import { defaultAnchors, type PeriodAnchors } from './budget-period.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
+
+// Counts how much of one budget is used up. Times are milliseconds since the epoch.
+
+/** Usage is recorded almost at once: usage that is older than this was recorded with a clock that was set back. */
+const SET_BACK_MS = 5 * 60_000;
+
+/** The spending of a budget in its present period. */
+export interface Meter {
+  readonly key: string;
+  readonly scope: 'user_path' | 'label';
+  readonly subject: string;
+  readonly periodSeconds: number;
+  /** Nano-dollars, like `spent`. */
+  amount: number;
+  start: number;
+  end: number;
+  /** Never negative. */
+  spent: number;
+  /** Whether there was usage with a known price. */
+  hasUsage: boolean;
+  /** The period that was left when the clock was set back: the spending continues in it when the clock is set forward again. */
+  left?: BudgetPeriod | undefined;
+}
+
+export function meterOf({ scope, subject, periodSeconds, amount }: BudgetRule): Meter {
+  const key = budgetKey(scope, subject, periodSeconds);
+  return { key, scope, subject, periodSeconds, amount, start: 0, end: 0, spent: 0, hasUsage: false };
+}
+
+/**
+ * The state of a meter at a time: when its period has ended, the spending of the next period is 0. When the clock was
+ * set back, the spending is kept, and the period is the one of the present time; it is kept, too, when the clock then comes
+ * to the period that it has left.
+ */
+export function readMeter(
+  meter: Meter,
+  anchors: PeriodAnchors,
+  at: number,
+): BudgetPeriod & Pick<Meter, 'spent' | 'hasUsage' | 'left'> {
+  const { spent, hasUsage, left } = meter;
+  if (isSetBack(meter, at)) {
+    const present = { start: meter.start, end: meter.end };
+    const latest = left !== undefined && left.end > present.end ? left : present;
+    return { ...periodAt(meter.periodSeconds, anchors, at), spent, hasUsage, left: latest };
+  }
+  if (at < meter.end) return meter;
+  if (left !== undefined && at >= left.start && at < left.end) return { ...left, spent, hasUsage, left: undefined };
+  return { ...periodAt(meter.periodSeconds, anchors, at), spent: 0, hasUsage: false, left: undefined };
+}
+
+/**
+ * Adds usage to the meter.
+ * @param used in nano-dollars, with its time; `isNow` for new usage, false for a correction
+ */
+export function countIn(
+  meter: Meter,
+  anchors: PeriodAnchors,
+  { at, nano, isNow }: { readonly at: number; readonly nano: number; readonly isNow: boolean },
+): void {
+  if (at >= meter.end || (isNow && isSetBack(meter, at))) {
+    const { start, end, spent, hasUsage, left } = readMeter(meter, anchors, at);
+    Object.assign(meter, { start, end, spent, hasUsage, left });
+  }
+  // Usage before the period began, or before it was reset, is not counted.
+  if (at < meter.start) return;
+  meter.spent = Math.max(0, meter.spent + nano);
+  meter.hasUsage = true;
+}
+
+function isSetBack({ start }: Meter, at: number): boolean {
+  return at < start - SET_BACK_MS;
+}
+
+/** When the periods of budgets begin and end. Pure; times are milliseconds since the epoch, and everything is UTC. */
+export interface BudgetPeriod {
+  readonly start: number;
+  /** The first moment after the period. */
+  readonly end: number;
+}
+
+/** When days, weeks and months begin. */
+export type PeriodAnchors = Readonly<z.infer<typeof budgetSettingsChanged.data>>;
+
+/** Midnight, Monday, the first of the month. */
+export const defaultAnchors: PeriodAnchors = {
+  dailyResetHour: 0,
+  dailyResetMinute: 0,
+  weeklyResetWeekday: 1,
+  weeklyResetHour: 0,
+  weeklyResetMinute: 0,
+  monthlyResetDay: 1,
+  monthlyResetHour: 0,
+  monthlyResetMinute: 0,
+};
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const WEEK = 7 * DAY;
+/** The epoch was a Thursday: the Sunday after it is this much later. */
+const FIRST_SUNDAY = 3 * DAY;
+
+/** Periods of budgets by their number of seconds; these four are calendar periods, of varying length. */
+export const HOURLY = 3_600;
+export const DAILY = 86_400;
+export const WEEKLY = 604_800;
+export const MONTHLY = 2_592_000;
+
+/** The period that contains `at`. Periods of any other number of seconds count from the epoch. */
+export function periodAt(periodSeconds: number, anchors: PeriodAnchors, at: number): BudgetPeriod {
+  switch (periodSeconds) {
+    case DAILY:
+      return repeating(DAY, anchors.dailyResetHour * HOUR + anchors.dailyResetMinute * MINUTE, at);
+    case WEEKLY: {
+      const { weeklyResetWeekday, weeklyResetHour, weeklyResetMinute } = anchors;
+      const offset = FIRST_SUNDAY + weeklyResetWeekday * DAY + weeklyResetHour * HOUR + weeklyResetMinute * MINUTE;
+      return repeating(WEEK, offset, at);
+    }
+    case MONTHLY:
+      return month(anchors, at);
+    default:
+      return repeating(periodSeconds * 1000, 0, at);
+  }
+}
+
+function repeating(length: number, offset: number, at: number): BudgetPeriod {
+  const start = Math.floor((at - offset) / length) * length + offset;
+  return { start, end: start + length };
+}
+
+function month(anchors: PeriodAnchors, at: number): BudgetPeriod {
+  const date = new Date(at);
+  const year = date.getUTCFullYear();
+  const index = date.getUTCMonth();
+  const anchor = monthAnchor(anchors, year, index);
+  return at < anchor
+    ? { start: monthAnchor(anchors, year, index - 1), end: anchor }
+    : { start: anchor, end: monthAnchor(anchors, year, index + 1) };
+}
+
+/** @param index may be below or above the months of the year */
+function monthAnchor(anchors: PeriodAnchors, year: number, index: number): number {
+  const { monthlyResetDay, monthlyResetHour, monthlyResetMinute } = anchors;
+  const lastDay = new Date(Date.UTC(year, index + 1, 0)).getUTCDate();
+  return Date.UTC(year, index, Math.min(monthlyResetDay, lastDay), monthlyResetHour, monthlyResetMinute);
+}
 
 const savedRule = z.object({
   scope: z.enum(['user_path', 'label']),

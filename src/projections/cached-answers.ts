@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { answerCached, cacheHit, cachePurged } from '../events/catalogue/cache.ts';
 import { responseDeleted } from '../events/catalogue/response.ts';
 import { idOf } from '../events/event.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
 
 export interface IndexedAnswer {
   readonly digest: string;

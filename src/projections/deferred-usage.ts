@@ -5,8 +5,7 @@
 import { z } from 'zod';
 import { usageDeferred, usageSettled } from '../events/catalogue/exchange.ts';
 import { type Actor, type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
 
 const savedWork = z.object({
   /** Of the exchange that began it. */

@@ -1,5 +1,7 @@
 /** The recorded events of one exchange, page by page, and the events of other streams that belong to it. */
-import { exchangeEnds } from '../events/catalogue/exchange.ts';
+import { chunkReceived, exchangeEnds } from '../events/catalogue/exchange.ts';
+import { frameDelivered, placeholdersAssigned } from '../events/catalogue/guardrail.ts';
+import { conversationPlaceholdersAssigned } from '../events/catalogue/response.ts';
 import {
   categoryOf,
   formatPosition,
@@ -10,7 +12,6 @@ import {
 } from '../events/event.ts';
 import { type EventJson, eventToJson } from '../events/event-json.ts';
 import type { EventLog } from '../events/log.ts';
-import { isPieceOfAnswer } from './piece-of-answer.ts';
 
 /** The event as JSON without its body. */
 export function envelopeOf(event: RecordedEvent): EventJson {
@@ -155,4 +156,16 @@ async function causedBy(id: string, first: RecordedEvent, last: RecordedEvent, l
     if (event.context.causationId === id && event.revision === 0n) related.push({ relation: 'caused', event });
   }
   return { related, truncated: searched === MOST_SEARCHED };
+}
+
+/** Pieces of answers: most events of a log. Folds that do not read answers skip them before anything else. */
+export function isPieceOfAnswer({ type }: Pick<RecordedEvent, 'type'>): boolean {
+  return type === chunkReceived.type || type === frameDelivered.type;
+}
+
+/** Bodies of events that are only in the log: values that guardrails kept from providers, those of earlier turns included. */
+const withheld: ReadonlySet<string> = new Set([placeholdersAssigned.type, conversationPlaceholdersAssigned.type]);
+
+export function isBodyWithheld({ type }: Pick<RecordedEvent, 'type'>): boolean {
+  return withheld.has(type);
 }

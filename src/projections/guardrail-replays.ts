@@ -1,8 +1,7 @@
 /** The newest runs of draft workflows over recorded requests, for their list. */
 import { z } from 'zod';
 import { replayFinished, replayStarted } from '../events/catalogue/guardrail.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
 
 const record = z.object({
   id: z.string(),

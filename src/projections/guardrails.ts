@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { guardrailRemoved, guardrailSaved } from '../events/catalogue/guardrail.ts';
 import { isObject } from '../json/is-object.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
 
 /** It is replaced, never changed. Times are milliseconds since the epoch. */
 const record = z.object({

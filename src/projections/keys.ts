@@ -1,10 +1,109 @@
 /** Every managed key, active or not, indexed for authentication and the admin API. */
 import { z } from 'zod';
 import * as events from '../events/catalogue/access.ts';
+import { taggingChanged, userPolicyRemoved, userPolicySet } from '../events/catalogue/access.ts';
 import { idOf, type RecordedEvent, type UserPath } from '../events/event.ts';
-import type { KeyRecord } from './key-record.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
+
+/** The administrators' rules by which request headers become labels. */
+const taggingState = z.object({
+  headers: taggingChanged.data.shape.headers,
+  /** Of the newest event; undefined while nothing was set. */
+  revision: z.string().optional(),
+});
+
+export type TaggingState = z.infer<typeof taggingState>;
+
+/** Each state is a new object: callers detect changes by comparing references. */
+export const taggingView: Projection<TaggingState> = {
+  name: 'tagging',
+  version: 1,
+  filter: { types: ['tagging.'] },
+  initial: () => ({ headers: [] }),
+  apply: (state, event) =>
+    isA(event, taggingChanged) ? { headers: event.data.headers, revision: String(event.revision) } : state,
+  save: (state) => state,
+  load: (saved) => taggingState.parse(saved),
+};
+
+// The policies of user paths.
+
+/** It is replaced, never changed. */
+interface UserPolicyRecord {
+  readonly userPath: UserPath;
+  /** Canonical selectors; empty: this policy allows every model. */
+  readonly allowedModels: readonly string[];
+  readonly description: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Of the newest event of its stream. */
+  readonly revision: number;
+}
+
+export interface UsersState {
+  readonly policies: Map<UserPath, UserPolicyRecord>;
+  /** The number of policies that restrict models. */
+  restricting: number;
+  /** Changes with each change of the policies. */
+  version: number;
+}
+
+export const usersView: Projection<UsersState> = {
+  name: 'users',
+  version: 1,
+  filter: { types: ['user.'] },
+  initial: () => ({ policies: new Map(), restricting: 0, version: 0 }),
+  apply(state, event) {
+    if (isA(event, userPolicySet)) {
+      const { allowedModels, description } = event.data;
+      const userPath = event.data.userPath as UserPath;
+      const updatedAt = Math.floor(event.at);
+      const createdAt = state.policies.get(userPath)?.createdAt ?? updatedAt;
+      const revision = Number(event.revision);
+      remove(state, userPath);
+      add(state, { userPath, allowedModels, description, createdAt, updatedAt, revision });
+    } else if (isA(event, userPolicyRemoved)) {
+      remove(state, event.data.userPath as UserPath);
+    }
+    return state;
+  },
+  save: ({ policies }) => [...policies.values()],
+  load(saved) {
+    const state = usersView.initial();
+    if (!Array.isArray(saved)) throw new Error('it is not a list of policies');
+    for (const policy of saved) {
+      if (!isPolicy(policy)) throw new Error('a saved policy has an unknown format');
+      add(state, { ...policy, description: policy.description });
+    }
+    return state;
+  },
+};
+
+function add(state: UsersState, policy: UserPolicyRecord): void {
+  state.policies.set(policy.userPath, policy);
+  if (policy.allowedModels.length > 0) state.restricting += 1;
+  state.version += 1;
+}
+
+function remove(state: UsersState, path: UserPath): void {
+  const before = state.policies.get(path);
+  if (before === undefined) return;
+  state.policies.delete(path);
+  if (before.allowedModels.length > 0) state.restricting -= 1;
+  state.version += 1;
+}
+
+function isPolicy(value: unknown): value is UserPolicyRecord {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'userPath' in value &&
+    typeof value.userPath === 'string' &&
+    'allowedModels' in value &&
+    Array.isArray(value.allowedModels)
+  );
+}
 
 // Very many keys as one JSON value, column by column: a few long texts and lists of numbers are written, and above all
 // read, in a fraction of the time and the memory that a list of objects would take. Paths and lists that many keys
@@ -297,4 +396,36 @@ function changed(state: KeysState, key: KeyRecord, event: RecordedEvent): KeyRec
   }
   if (isA(event, events.keyReactivated)) return { ...key, deactivatedAt: undefined, updatedAt, revision };
   return key;
+}
+
+/** A replaced secret, which is accepted until `validUntil`. */
+interface PreviousSecret {
+  readonly secretHash: string;
+  /** Milliseconds since the epoch. The secret is kept after that, so that its use is not reported as an unknown key. */
+  readonly validUntil: number;
+}
+
+/** One flat record for each key, since there may be very many. It is replaced, never changed. */
+export interface KeyRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly userPath: UserPath | undefined;
+  readonly labels: readonly string[];
+  readonly allowedModels: readonly string[];
+  readonly dashboardAccess: boolean;
+  /** Whether a request header may name the user path. */
+  readonly userPathHeader: boolean;
+  /** SHA-256 of the secret, in hexadecimal. */
+  readonly secretHash: string;
+  readonly lastCharacters: string;
+  /** The secret before the newest one; undefined when there is none, or when a deactivation removed it. */
+  readonly previousSecret: PreviousSecret | undefined;
+  /** Milliseconds since the epoch, like all times here. */
+  readonly expiresAt: number | undefined;
+  readonly deactivatedAt: number | undefined;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Of its newest event. */
+  readonly revision: number;
 }

@@ -1,9 +1,40 @@
 /** The gateways on the log: those whose lease has not ended. */
 import { z } from 'zod';
-import { gatewayStarted, leaseEnded, leaseGranted, leaseRenewed } from '../events/catalogue/gateway.ts';
+import { gatewayStarted, jobTaken, leaseEnded, leaseGranted, leaseRenewed } from '../events/catalogue/gateway.ts';
 import { idOf, type Position, parsePosition } from '../events/event.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
+
+/** The latest event of each job that one gateway does at a time. */
+const job = z.object({
+  name: z.string(),
+  /** Undefined when it was released. */
+  gateway: z.string().optional(),
+  revision: z.string().transform(BigInt),
+  position: z.string().transform((text) => text as Position),
+});
+
+/** By name. */
+export type JobsState = Map<string, z.infer<typeof job>>;
+
+export const jobsView: Projection<JobsState> = {
+  name: 'jobs',
+  version: 1,
+  filter: { streams: ['job-'], types: ['job.'] },
+  initial: () => new Map(),
+  apply(state, event) {
+    const name = idOf(event.stream);
+    const gateway = isA(event, jobTaken) ? event.data.gateway : undefined;
+    return state.set(name, { name, gateway, revision: event.revision, position: event.position });
+  },
+  save: (state) => [...state.values()].map((one) => ({ ...one, revision: String(one.revision) })),
+  load: (saved) =>
+    new Map(
+      z
+        .array(job)
+        .parse(saved)
+        .map((one) => [one.name, one]),
+    ),
+};
 
 const lease = z.object({
   gateway: z.string(),

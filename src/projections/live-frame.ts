@@ -1,5 +1,5 @@
 /** One frame of the live tail, and the filter that decides which frames a listener gets. */
-import type { Position, StreamName } from '../events/event.ts';
+import type { Position, RecordedEvent, StreamName } from '../events/event.ts';
 import type { EventFilter } from '../events/log.ts';
 
 export interface LiveFrame {
@@ -117,4 +117,29 @@ function envelope({ position, type, requestId, at, data, row }: LiveFrame, form:
 
 function eventBytes(type: string, data: object, id: Position | undefined): Buffer {
   return Buffer.from(`${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
+}
+
+/**
+ * The views of the live tail: previews of requests, or the events themselves. A view turns events into frames, at most
+ * one frame for each event. It is a fold: the same events give the same frames, read live or later.
+ */
+export interface LiveView {
+  readonly name: 'previews' | 'events';
+  readonly filter: EventFilter;
+  /** A fold without state. It may begin at any position of the log. */
+  begin(): LiveFold;
+}
+
+export interface LiveFold {
+  /**
+   * The frame for this event, when it has one. A promise when the fold must first read events of the request before the
+   * position at which the fold began.
+   */
+  apply(event: RecordedEvent): LiveFrame | undefined | Promise<LiveFrame | undefined>;
+  /**
+   * The delayed frames that are due now; delays limit the rate for listeners. Only called when live.
+   * @param now milliseconds since the epoch
+   * @param position everything up to here has been applied
+   */
+  due(now: number, position: Position): LiveFrame[];
 }

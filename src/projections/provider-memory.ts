@@ -1,9 +1,96 @@
 /** Recorded state of each provider, so that a start does not have to wait until all providers have answered. */
 import { z } from 'zod';
+import { modelPricing, priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/budget.ts';
 import * as events from '../events/catalogue/provider.ts';
+import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/provider.ts';
 import { idOf, type RecordedEvent } from '../events/event.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import { isA, type Projection } from './projection.ts';
+
+/** Prices of models that administrators set. */
+const override = z.object({
+  /** Canonical. */
+  selector: z.string(),
+  pricing: modelPricing,
+  /** Milliseconds since the epoch. */
+  createdAt: z.number(),
+  updatedAt: z.number(),
+  /** Of its newest event. */
+  revision: z.number(),
+});
+
+export type PriceOverride = Readonly<z.infer<typeof override>>;
+
+export interface PriceOverrides {
+  /** Counts the changes, so that values derived from the overrides can be recomputed after a change. */
+  version: number;
+  readonly bySelector: Map<string, PriceOverride>;
+}
+
+export const priceOverridesView: Projection<PriceOverrides> = {
+  name: 'price-overrides',
+  version: 1,
+  filter: { types: ['price.'] },
+  initial: () => ({ version: 0, bySelector: new Map() }),
+  apply(state, event) {
+    state.version += 1;
+    if (isA(event, priceOverrideSet)) {
+      const { selector, pricing } = event.data;
+      const updatedAt = Math.floor(event.at);
+      const createdAt = state.bySelector.get(selector)?.createdAt ?? updatedAt;
+      state.bySelector.set(selector, { selector, pricing, createdAt, updatedAt, revision: Number(event.revision) });
+    } else if (isA(event, priceOverrideRemoved)) {
+      state.bySelector.delete(event.data.selector);
+    }
+    return state;
+  },
+  save: ({ bySelector }) => [...bySelector.values()],
+  load(saved) {
+    const overrides = z.array(override).parse(saved);
+    return { version: 0, bySelector: new Map(overrides.map((one) => [one.selector, one])) };
+  },
+};
+
+/** The providers that administrators created, for the admin API and the provider registry. */
+const storedCredential = providerCredentialSaved.data.extend({
+  /** Milliseconds since the epoch. */
+  createdAt: z.number(),
+  updatedAt: z.number(),
+  /** Of its newest event. */
+  revision: z.string(),
+});
+
+/** Secrets in it are encrypted, as in the log. */
+export type StoredCredential = z.infer<typeof storedCredential>;
+
+/** By name, in the order of their creation. */
+export type StoredCredentials = ReadonlyMap<string, StoredCredential>;
+
+/** Each state is a new map, since it changes rarely: callers detect changes by comparing references. */
+export const providerCredentialsView: Projection<StoredCredentials> = {
+  name: 'provider-credentials',
+  version: 1,
+  filter: { types: ['provider_credential.'] },
+  initial: () => new Map(),
+  apply(state, event) {
+    const next = new Map(state);
+    if (isA(event, providerCredentialSaved)) {
+      const createdAt = state.get(event.data.name)?.createdAt ?? event.at;
+      const { name } = event.data;
+      next.set(name, { ...event.data, createdAt, updatedAt: event.at, revision: String(event.revision) });
+    } else if (isA(event, providerCredentialRemoved)) {
+      next.delete(event.data.name);
+    }
+    return next;
+  },
+  save: (state) => [...state.values()],
+  load: (saved) =>
+    new Map(
+      z
+        .array(storedCredential)
+        .parse(saved)
+        .map((one) => [one.name, one]),
+    ),
+};
 
 const rememberedProvider = z.object({
   name: z.string(),

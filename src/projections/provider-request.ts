@@ -10,7 +10,7 @@ import {
 import { guardrailApplied } from '../events/catalogue/guardrail.ts';
 import type { RecordedEvent, StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { isA } from './known-event.ts';
+import { isA } from './projection.ts';
 
 type Attempt = z.infer<typeof attemptStarted.data>;
 

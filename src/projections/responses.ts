@@ -3,11 +3,93 @@
  * copy that could lag behind, so a response is found as soon as its append has returned, also after a crash.
  */
 import { z } from 'zod';
-import { responseDeleted, responseStored } from '../events/catalogue/response.ts';
+import {
+  batchTracked,
+  fileDeleted,
+  fileTracked,
+  itemStored,
+  responseDeleted,
+  responseStored,
+} from '../events/catalogue/response.ts';
 import { type Actor, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, newestEvent } from '../events/log.ts';
 import { parseExactly } from '../json/exact-json.ts';
-import { isA } from './known-event.ts';
+import { isA } from './projection.ts';
+
+/**
+ * Files and batches, each read from its own stream, like stored responses: its newest event names the provider. There
+ * is no copy that could lag behind.
+ */
+interface TrackedObject {
+  /** The provider's name. */
+  readonly provider: string;
+  /** Of a batch that was created by `/v1/messages/batches`. */
+  readonly dialect?: 'messages' | undefined;
+  /** Of the creator; undefined when the creator had none. */
+  readonly userPath: UserPath | undefined;
+  readonly createdBy: Actor;
+  /** Of its newest event: the expected revision of the next append. */
+  readonly revision: bigint;
+}
+
+interface TrackedRecords {
+  /** Undefined when it was not created here, was deleted, or when `id` cannot be the id of such an object. */
+  load(kind: 'file' | 'batch', id: string): Promise<TrackedObject | undefined>;
+  /** Whether it was created here and deleted. */
+  wasDeleted(kind: 'file' | 'batch', id: string): Promise<boolean>;
+}
+
+const TOKEN = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/;
+
+export function createTrackedRecords(log: EventLog): TrackedRecords {
+  return {
+    async load(kind, id) {
+      if (!TOKEN.test(id)) return undefined;
+      const newest = await newestEvent(streamName(kind, id), log);
+      if (newest === undefined || !(isA(newest, fileTracked) || isA(newest, batchTracked))) return undefined;
+      const { data, context, revision } = newest;
+      const { provider, createdBy = context.actor } = data;
+      const dialect = isA(newest, batchTracked) ? newest.data.dialect : undefined;
+      return { provider, dialect, userPath: context.userPath, createdBy, revision };
+    },
+    async wasDeleted(kind, id) {
+      const newest = TOKEN.test(id) ? await newestEvent(streamName(kind, id), log) : undefined;
+      return newest !== undefined && isA(newest, fileDeleted);
+    },
+  };
+}
+
+/** The index of items, read from its own streams: `item-<id>` names the holder as soon as that event is appended. */
+interface HeldItem {
+  readonly kind: 'response' | 'conversation';
+  readonly id: string;
+  /** Of the request that stored the item. */
+  readonly requestId: string | undefined;
+  /** Of the holder. */
+  readonly owner: { readonly userPath: UserPath | undefined; readonly createdBy: Actor };
+}
+
+export interface ItemIndex {
+  /** All recorded holders of the item, the newest first. Some may have been deleted. */
+  holdersOf(itemId: string): AsyncIterable<HeldItem>;
+}
+
+/** Most events read in search of a holder, so that storing the same id many times cannot slow down readers. */
+const MAX_EVENTS = 1024;
+
+export function createItemIndex(log: EventLog): ItemIndex {
+  return {
+    async *holdersOf(itemId) {
+      const stream = streamName('item', itemId);
+      for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: MAX_EVENTS })) {
+        if (!isA(event, itemStored)) continue;
+        const { holder, holderId, createdBy = event.context.actor } = event.data;
+        const { requestId } = event.context;
+        yield { kind: holder, id: holderId, requestId, owner: { userPath: event.context.userPath, createdBy } };
+      }
+    },
+  };
+}
 
 const storedItem = z.looseObject({ id: z.string(), type: z.string() });
 

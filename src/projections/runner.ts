@@ -14,15 +14,13 @@ import {
   followProjection,
   type OperatorDecisions,
   operatorDecisions,
+  SharedReading,
 } from './follow-projection.ts';
-import type { Projection } from './projection.ts';
-import { ProjectionStopped } from './projection-stopped.ts';
-import type { ProjectionStatus, RunningProjection } from './running-projection.ts';
-import { SharedReading } from './shared-reading.ts';
+import { type Projection, type ProjectionStatus, ProjectionStopped, type RunningProjection } from './projection.ts';
 import { saveBound } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
-export type { ProjectionStatus, RunningProjection } from './running-projection.ts';
+export type { ProjectionStatus, RunningProjection } from './projection.ts';
 
 export interface RunnerOptions {
   /**

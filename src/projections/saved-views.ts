@@ -6,20 +6,21 @@ import { sharedSpendView } from './budget-reservations.ts';
 import { deferredUsageView } from './deferred-usage.ts';
 import { guardrailReplaysView } from './guardrail-replays.ts';
 import { guardrailsView } from './guardrails.ts';
-import { keysView } from './keys.ts';
-import { priceOverridesView } from './price-overrides.ts';
+import { keysView, taggingView, usersView } from './keys.ts';
+import { rateLimitsView } from './limit-memory-store.ts';
 import type { Projection } from './projection.ts';
-import { providerCredentialsView } from './provider-credentials.ts';
-import { providerMemory } from './provider-memory.ts';
-import { rateLimitsView } from './rate-limits.ts';
-import { skippedBy, skippedEvents, UnprocessableEvent } from './skipped-events.ts';
-import { logIdOf, rebuildRequests, snapshotBasis } from './snapshot-basis.ts';
+import { priceOverridesView, providerCredentialsView, providerMemory } from './provider-memory.ts';
+import {
+  logIdOf,
+  rebuildRequests,
+  skippedBy,
+  skippedEvents,
+  snapshotBasis,
+  UnprocessableEvent,
+} from './snapshot-basis.ts';
 import { spendView } from './spend.ts';
-import { taggingView } from './tagging.ts';
-import { usersView } from './users.ts';
 import type { Snapshot } from './view-store.ts';
-import { virtualModelsView } from './virtual-models.ts';
-import { workflowsView } from './workflows.ts';
+import { virtualModelsView, workflowsView } from './workflows.ts';
 
 export interface SavedView {
   readonly name: string;

@@ -11,11 +11,19 @@ import { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
 import { usageRecalculated, usageRecorded } from '../events/catalogue/exchange.ts';
 import { pathsAbove, type RecordedEvent } from '../events/event.ts';
-import { countIn, type Meter, meterOf, readMeter } from './budget-meter.ts';
-import { type BudgetPeriod, periodAt } from './budget-period.ts';
-import { type BudgetsState, budgetKey, budgetsView, subjectKey } from './budgets.ts';
-import { isA } from './known-event.ts';
-import type { Projection } from './projection.ts';
+import {
+  type BudgetPeriod,
+  type BudgetsState,
+  budgetKey,
+  budgetsView,
+  countIn,
+  type Meter,
+  meterOf,
+  periodAt,
+  readMeter,
+  subjectKey,
+} from './budgets.ts';
+import { isA, type Projection } from './projection.ts';
 
 // Spending of one user path, or one label, over time: by hour for recent days, by day before that. A budget that is
 // made in the middle of a period starts with the spending of that period so far.

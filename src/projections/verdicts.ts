@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { guardrailApplied } from '../events/catalogue/guardrail.ts';
 import type { RecordedEvent } from '../events/event.ts';
-import { isA } from './known-event.ts';
+import { isA } from './projection.ts';
 
 export type Applied = z.infer<typeof guardrailApplied.data>;
 

@@ -1,25 +1,26 @@
 /** Wiring of keys, users and policies: authentication and access to models. */
 import { hostname } from 'node:os';
 import { whyNotAdministrator } from '../commands/access/authority.ts';
-import { createAuthorizer, EffectiveModels } from '../commands/access/authorizer.ts';
+import { createAuthorizer, EffectiveModels, type UserLists } from '../commands/access/authorizer.ts';
 import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
 import type { ModelPolicies } from '../commands/access/model-access.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
-import { declaredPolicies, policiesInForce } from '../commands/users/user-policy.ts';
+import { type DeclaredPolicies, declaredPolicies, policiesInForce, userLists } from '../commands/users/user-policy.ts';
+import { type DeclaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import { registerAccess } from '../http/admin/admin-scope.ts';
+import type { AsOf, Moment } from '../http/admin/as-of.ts';
 import { registerAuthKeys } from '../http/admin/keys/auth-keys.ts';
 import { registerUsers } from '../http/admin/keys/users.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { createAuthenticator } from '../http/auth.ts';
 import { parseUserPath } from '../http/request-head.ts';
-import { keysView } from '../projections/keys.ts';
+import { type KeysState, keysView, type UsersState, usersView } from '../projections/keys.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
-import { usersView } from '../projections/users.ts';
+import { virtualModelsView } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
-import type { ReadPoliciesAsOf } from './admin/policies-as-of.ts';
 
 export interface AccessControlOptions {
   readonly config: Config;
@@ -112,4 +113,48 @@ export function registerAccessRoutes(
   registerAccess(admin);
   registerAuthKeys(admin, { log, keys, effective, asOf, isProvider });
   registerUsers(admin, { log, users, keys, declared, effective, asOf, isProvider });
+}
+
+// The limits of users and models at another time: the current rules over what administrators had set by then.
+
+/** The policies set at that moment. The configuration and the available models are always the current ones. */
+interface PoliciesAsOf {
+  readonly moment: Moment;
+  readonly keys: KeysState;
+  readonly users: UsersState;
+  readonly lists: UserLists;
+  readonly virtualModels: VirtualModelDirectory;
+  readonly effective: EffectiveModels;
+}
+
+interface PoliciesAsOfOptions {
+  readonly asOf: AsOf;
+  readonly registry: Pick<Registry, 'list'>;
+  readonly declared: DeclaredPolicies;
+  readonly declaredVirtualModels: DeclaredVirtualModels;
+  readonly enabledByDefault: boolean;
+}
+
+/** Resolves with undefined without an `as_of`. @throws Refusal 400, as `AsOf.moment` does */
+type ReadPoliciesAsOf = (asOf: string | undefined) => Promise<PoliciesAsOf | undefined>;
+
+export function createPoliciesAsOf(options: PoliciesAsOfOptions): ReadPoliciesAsOf {
+  const { asOf, registry, declared, declaredVirtualModels, enabledByDefault } = options;
+  return async (given) => {
+    const moment = await asOf.moment(given);
+    if (moment === undefined) return undefined;
+    const [keys, users, stored] = await Promise.all([
+      asOf.fold(keysView, moment),
+      asOf.fold(usersView, moment),
+      asOf.fold(virtualModelsView, moment),
+    ]);
+    const lists = userLists(users, declared);
+    const virtualModels = new VirtualModelDirectory({
+      stored: () => stored,
+      declared: declaredVirtualModels,
+      enabledByDefault,
+    });
+    const effective = new EffectiveModels(registry.list(), { users: lists, models: virtualModels.policies });
+    return { moment, keys, users, lists, virtualModels, effective };
+  };
 }

@@ -1,12 +1,23 @@
 /** Wiring of budgets: their spending, which is read from the log, and the reservations of requests under way. */
 import { type BudgetAdmission, BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { type ExceededBudget, SharedBudgetGate, type SharedLedger } from '../commands/admission/shared-budget-gate.ts';
+import { type BudgetSubject, budgetDecider, budgetStream, nanoOf } from '../commands/budgets/budget.ts';
+import { DeferredUsage } from '../commands/deferred/deferred-usage.ts';
+import type { OpenWork, OpenWorks } from '../commands/deferred/open-work.ts';
+import type { HeldJob } from '../commands/gateways/jobs.ts';
+import { executeCommand } from '../commands/handle-command.ts';
+import { budgetPeriod, rateLimitPeriod } from '../commands/period.ts';
+import type { Pricing } from '../commands/pricing/pricing.ts';
+import { type RateLimitSubject, rateLimitDecider, rateLimitStream } from '../commands/rate-limits/rate-limit.ts';
+import { type CheckDependencies, checkWork, WorkFollower } from '../commands/work-follower/work-follower.ts';
 import type { Config } from '../config/config.ts';
+import type { BudgetConfig, RateLimitConfig } from '../config/limits-schema.ts';
 import { costReserved, usageRecorded, usageSettled } from '../events/catalogue/exchange.ts';
+import type { EventContext, Position, StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import type { BudgetBooks, BudgetFigures } from '../http/admin/limits/budget-rows.ts';
+import { parseUserPath } from '../http/request-head.ts';
 import type { UsageOptions } from '../http/v1/usage.ts';
-import { type Meter, readMeter } from '../projections/budget-meter.ts';
 import {
   deferredFor,
   type ExceededMeter,
@@ -17,11 +28,11 @@ import {
   type SharedSpendState,
   sharedSpendView,
 } from '../projections/budget-reservations.ts';
-import { isA } from '../projections/known-event.ts';
+import { type Meter, readMeter } from '../projections/budgets.ts';
+import { deferredUsageView, workKey } from '../projections/deferred-usage.ts';
+import { isA } from '../projections/projection.ts';
 import type { ProjectionRunner, RunningProjection } from '../projections/runner.ts';
 import { metersOn, metersUnder, type SpendState, spendView } from '../projections/spend.ts';
-import { declareBudgets } from './declared-limits.ts';
-import type { GatewayDeferredUsage } from './deferred-usage.ts';
 
 export interface BudgetKeepingOptions {
   readonly config: Pick<Config, 'budgets'>;
@@ -170,4 +181,135 @@ function kept(
 function exceededBudget({ meter, spent, reserved, end }: ExceededMeter, at: number): ExceededBudget {
   const { scope, subject, periodSeconds, amount } = meter;
   return { budget: { scope, subject, periodSeconds, amount, spent, end }, reserved, at };
+}
+
+/** Records the configuration's budgets and rate limits as events, where they differ from the log. */
+const context: EventContext = { actor: 'system' };
+
+type Known<Subject> = Subject & { readonly source: 'manual' | 'config' };
+
+/**
+ * @param stored the existing budgets
+ * @returns log position of the last change; undefined without a change
+ * @throws Refusal for an invalid user path
+ */
+async function declareBudgets(
+  declared: BudgetConfig['declared'],
+  stored: Iterable<Known<BudgetSubject>>,
+  log: EventLog,
+): Promise<Position | undefined> {
+  const rows = declared.map(({ scope, subject, period, amount }) => ({
+    scope,
+    subject: scope === 'user_path' ? parseUserPath(subject, 'budgets.user_paths.path') : subject,
+    periodSeconds: known(budgetPeriod(period), period),
+    amount: known(nanoOf(amount), amount),
+  }));
+  let last: Position | undefined;
+  for (const [stream, { of, declaredRules }] of bySubject(rows, stored, budgetStream)) {
+    const command = { do: 'declare', of, budgets: declaredRules, context } as const;
+    const { position } = await executeCommand(budgetDecider, command, { log, stream });
+    last = position ?? last;
+  }
+  return last;
+}
+
+/** The same for rate limits. */
+export async function declareRateLimits(
+  declared: RateLimitConfig['declared'],
+  stored: Iterable<Known<RateLimitSubject>>,
+  log: EventLog,
+): Promise<Position | undefined> {
+  const rows = declared.map(({ scope, subject, period, maxRequests, maxTokens }) => ({
+    scope,
+    subject: scope === 'user_path' ? parseUserPath(subject, 'rate_limits.user_paths.path') : subject,
+    periodSeconds: known(rateLimitPeriod(period), period),
+    maxRequests,
+    maxTokens,
+  }));
+  let last: Position | undefined;
+  for (const [stream, { of, declaredRules }] of bySubject(rows, stored, rateLimitStream)) {
+    const limits = declaredRules.map(({ periodSeconds, maxRequests, maxTokens }) => ({
+      periodSeconds,
+      maxRequests,
+      maxTokens,
+    }));
+    const { position } = await executeCommand(
+      rateLimitDecider,
+      { do: 'declare', of, limits, context },
+      { log, stream },
+    );
+    last = position ?? last;
+  }
+  return last;
+}
+
+/** Every subject with a declared limit, now or before. */
+function bySubject<
+  Scope extends string,
+  Row extends { readonly scope: Scope; readonly subject: string },
+  Stream extends string,
+>(
+  rows: readonly Row[],
+  stored: Iterable<Known<{ readonly scope: Scope; readonly subject: string }>>,
+  streamOf: (of: { readonly scope: Scope; readonly subject: string }) => Stream,
+) {
+  const subjects = new Map<Stream, { of: { readonly scope: Scope; readonly subject: string }; declaredRules: Row[] }>();
+  const entry = ({ scope, subject }: { readonly scope: Scope; readonly subject: string }) => {
+    const of = { scope, subject };
+    const found = subjects.get(streamOf(of)) ?? { of, declaredRules: [] };
+    subjects.set(streamOf(of), found);
+    return found;
+  };
+  for (const row of rows) entry(row).declaredRules.push(row);
+  for (const row of stored) if (row.source === 'config') entry(row);
+  return subjects;
+}
+
+/** The schema of the configuration allows no other values. */
+function known<Value>(value: Value | undefined, written: string | number): Value {
+  if (value === undefined) throw new Error(`'${written}' is neither a period nor an amount`);
+  return value;
+}
+
+/** Wiring of deferred usage: the cost of work that providers continue after their answer, tracked from the log. */
+interface DeferredUsageWiring {
+  readonly log: EventLog;
+  readonly projections: ProjectionRunner;
+  readonly pricing: Pricing;
+  readonly countTokens: (work: OpenWork, tokens: number) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+export type GatewayDeferredUsage = ReturnType<typeof gatewayDeferredUsage>;
+
+export function gatewayDeferredUsage({ log, projections, pricing, countTokens, onError }: DeferredUsageWiring) {
+  const running = projections.run(deferredUsageView);
+  const works: OpenWorks = {
+    find(kind, provider, workId) {
+      const stream = running.state.byWork.get(workKey({ kind, provider, workId }));
+      return stream === undefined ? undefined : running.state.open.get(stream);
+    },
+  };
+  const usage = new DeferredUsage({ log, pricing, countTokens, works });
+  const open = (): ReadonlyMap<StreamName, OpenWork> => running.state.open;
+  let follower: WorkFollower | undefined;
+  return {
+    usage,
+    /** The work that has not ended. */
+    open,
+    /** Resolves when all events about such work in the log have been read. */
+    caughtUp: running.caughtUp,
+    /** Starts to query providers. @param held the job of doing so */
+    follow(held: HeldJob, deps: Omit<CheckDependencies, 'deferred'>) {
+      const deferred = new DeferredUsage({ log: held.log, pricing, countTokens, works });
+      follower = new WorkFollower({
+        open,
+        look: (work, isTooOld, signal) => checkWork(work, isTooOld, signal, { ...deps, deferred }),
+        now: Date.now,
+        onError,
+      });
+      follower.begin();
+    },
+    stop: async () => follower?.stop(),
+  };
 }

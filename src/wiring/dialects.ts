@@ -8,7 +8,7 @@ import {
 } from '../commands/exchange/dialects/responses/responses-dialect.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
-import type { StoredObjects } from './log/stored-objects.ts';
+import type { StoredObjects } from './log/views.ts';
 
 export interface DialectOptions extends Pick<ResponsesDialectOptions, 'contextWindow' | 'learned'> {
   readonly config: Pick<Config, 'enforceUsage'>;

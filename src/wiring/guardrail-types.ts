@@ -1,9 +1,14 @@
 /** The types of guardrails in this gateway, and what their guardrails may use. */
 import type { AuxiliaryCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
 import { ServerCalls } from '../commands/auxiliary-calls/server-calls.ts';
-import type { Guardrail, GuardrailTypes } from '../commands/guardrails/guardrail.ts';
+import { type Guardrail, type GuardrailTypes, secretFields } from '../commands/guardrails/guardrail.ts';
 import type { GuardrailServices } from '../commands/guardrails/guardrail-type.ts';
 import { knownGuardrailTypes } from '../commands/guardrails/types/known-types.ts';
+
+/** The settings of guardrail types that are secrets, for `chancery config print`. */
+export const guardrailSecrets: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  knownGuardrailTypes.map((type) => [type.type, secretFields(type)]),
+);
 
 export const guardrailTypes: GuardrailTypes = new Map(knownGuardrailTypes.map((type) => [type.type, type]));
 

@@ -28,15 +28,11 @@ import { type RateLimitBooks, registerRateLimits } from '../http/admin/limits/ra
 import type { Routes } from '../http/api/route-schema.ts';
 import type { ReadToPresent } from '../http/server.ts';
 import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/usage.ts';
-import { isA } from '../projections/known-event.ts';
-import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
-import type { Projection } from '../projections/projection.ts';
-import { rateLimitsView } from '../projections/rate-limits.ts';
+import { LimitMemoryStore, rateLimitsView } from '../projections/limit-memory-store.ts';
+import { isA, type Projection } from '../projections/projection.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { ViewStore } from '../projections/view-store.ts';
-import { budgetKeeping, sharedBudgetKeeping } from './budgets.ts';
-import { declareRateLimits } from './declared-limits.ts';
-import type { GatewayDeferredUsage } from './deferred-usage.ts';
+import { budgetKeeping, declareRateLimits, type GatewayDeferredUsage, sharedBudgetKeeping } from './budgets.ts';
 
 export interface LimitsOptions {
   readonly config: Pick<Config, 'budgets' | 'rateLimits'>;

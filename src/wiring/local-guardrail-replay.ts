@@ -20,7 +20,7 @@ import { workflowsView } from '../projections/workflows.ts';
 import { credentialsKey } from './credentials-key.ts';
 import { modelDialects } from './dialects.ts';
 import { guardrailTypes as types } from './guardrail-types.ts';
-import { storedObjects } from './log/stored-objects.ts';
+import { storedObjects } from './log/views.ts';
 import { rulesOf } from './workflows.ts';
 
 /** How often progress is shown. */

@@ -1,4 +1,6 @@
 /** Wiring of prices: prices of models, their administration, and recalculated costs of the past. */
+
+import { type HeldJob, type JobName, Jobs } from '../commands/gateways/jobs.ts';
 import { configuredPrices } from '../commands/pricing/model-pricing.ts';
 import { PriceBook } from '../commands/pricing/price-book.ts';
 import { priceSnapshot } from '../commands/pricing/price-snapshot.ts';
@@ -9,10 +11,11 @@ import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { registerPricingOverrides, registerRecalculation } from '../http/admin/models/pricing.ts';
 import type { Routes } from '../http/api/route-schema.ts';
-import { priceOverridesView } from '../projections/price-overrides.ts';
+import { type JobsState, jobsView } from '../projections/leases.ts';
+import { priceOverridesView } from '../projections/provider-memory.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { Registry } from '../providers/registry.ts';
-import type { GatewayJobs } from './log/jobs.ts';
+import type { GatewayLease } from './log/gateways.ts';
 import type { VirtualModels } from './virtual-models.ts';
 
 /** Clients are not expected to wait longer. */
@@ -76,5 +79,52 @@ function behindAlias({ directory, facts }: PricingRoutes['virtualModels']): Know
     if (model === undefined) return undefined;
     const { candidates } = expand(model, { redirect: (source) => redirects.get(source), resolve: facts.resolve });
     return candidates.map(({ target }) => ({ provider: target.provider.name, model: target.model }));
+  };
+}
+
+/** The jobs of this gateway among those on its log. */
+interface GatewayJobsOptions {
+  /** With the conditions of the lease. */
+  readonly log: EventLog;
+  readonly lease: Pick<GatewayLease, 'gateway' | 'known'>;
+  /** Whether other gateways can use the log. */
+  readonly isShared: boolean;
+  readonly projections: ProjectionRunner;
+  readonly onError: (error: unknown) => void;
+}
+
+export type GatewayJobs = Pick<Jobs, 'whenFree' | 'once' | 'stop'>;
+
+/** Resolves when it is known who has each job. Where no other gateway can use the log, this one has all of them. */
+export async function gatewayJobs(options: GatewayJobsOptions): Promise<GatewayJobs> {
+  const { log, lease, isShared, projections, onError } = options;
+  if (!isShared) return alone({ log, epoch: undefined });
+  let waiting = Promise.withResolvers<void>();
+  const running = projections.run(
+    {
+      ...jobsView,
+      apply(state: JobsState, event) {
+        const next = jobsView.apply(state, event);
+        waiting.resolve();
+        waiting = Promise.withResolvers<void>();
+        return next;
+      },
+    },
+    { hasEffects: true },
+  );
+  await running.caughtUp;
+  const jobs = {
+    get: (name: string) => running.state.get(name),
+    whenProcessed: running.whenProcessed,
+    changed: () => waiting.promise,
+  };
+  return new Jobs({ log, gateway: lease.gateway, leases: lease.known, jobs, onError });
+}
+
+function alone(held: HeldJob): GatewayJobs {
+  return {
+    whenFree: (_name: JobName, begin) => begin(held),
+    once: (_name, work) => work(held),
+    stop() {},
   };
 }

@@ -7,8 +7,7 @@ import { createSimulatedProvider, type SimulatedProvider } from '../../infra/sim
 import { openCredential, type SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import { type ProviderJournal, ProviderRoster, type RosterConfig } from '../commands/providers/provider-roster.ts';
 import type { Config } from '../config/config.ts';
-import type { StoredCredentials } from '../projections/provider-credentials.ts';
-import type { ProviderMemory } from '../projections/provider-memory.ts';
+import type { ProviderMemory, StoredCredentials } from '../projections/provider-memory.ts';
 import { createRegistry } from '../providers/registry.ts';
 
 export interface GatewayProvidersOptions {

@@ -1,13 +1,20 @@
 /** Wiring of the response cache. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { EmbeddingCalls } from '../commands/auxiliary-calls/auxiliary-calls.ts';
 import { type PurgeSelection, purgeCache, ResponseCache } from '../commands/exchange/caching/response-cache.ts';
 import type { ReplayDependencies } from '../commands/exchange/record/replay-answer.ts';
+import { PgvectorStore } from '../commands/semantic-cache/pgvector-store.ts';
+import { QdrantStore } from '../commands/semantic-cache/qdrant-store.ts';
+import { type ReadVectorsOptions, RemoteVectors, readVectors } from '../commands/semantic-cache/remote-vectors.ts';
+import { ScannedVectors } from '../commands/semantic-cache/scanned-vectors.ts';
+import { Embedder, SemanticCache } from '../commands/semantic-cache/semantic-cache.ts';
+import type { VectorStore } from '../commands/semantic-cache/vector-store.ts';
 import type { Config } from '../config/config.ts';
+import type { SemanticCacheConfig } from '../config/semantic-cache-schema.ts';
 import type { EventContext, Position } from '../events/event.ts';
 import { wallClock } from '../events/event-id.ts';
 import { cachedAnswersView, selected } from '../projections/cached-answers.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
-import type { GatewaySemanticCache } from './semantic-cache.ts';
 
 export interface GatewayCacheOptions extends ReplayDependencies {
   readonly config: Pick<Config, 'responseCache'>;
@@ -79,4 +86,63 @@ export function createResponseCache({
       return removed;
     },
   };
+}
+
+/** Wiring of the semantic cache. */
+type SemanticCacheFailure = 'embedding' | 'search' | 'store';
+
+type GatewaySemanticCache = ReturnType<typeof createSemanticCache>;
+
+interface SemanticCacheOptions {
+  readonly config: SemanticCacheConfig;
+  /** Created after the cache, which the exchanges need. */
+  embeddings(): Pick<EmbeddingCalls, 'embed'>;
+  /** Called with each failure; the request is served without the semantic cache. */
+  failed(operation: SemanticCacheFailure, error: unknown): void;
+}
+
+/** Longest time that the server of the vectors delays a request. */
+const SERVER_MS = 1000;
+/** Vectors that wait for their server. */
+const MAX_PENDING = 256;
+
+export function createSemanticCache({ config, embeddings, failed }: SemanticCacheOptions) {
+  const { embedder, store: where, ...settings } = config;
+  const stopped = new AbortController();
+  const store = storeOf(where, failed);
+  const cache = new SemanticCache({
+    settings,
+    embedder: new Embedder({
+      ...embedder,
+      embed: (call) => embeddings().embed(call),
+      failed: (error) => failed('embedding', error),
+      now: wallClock,
+    }),
+    store,
+    recordsVectors: where.type === 'memory',
+    now: wallClock,
+  });
+  return {
+    cache,
+    /** Reads the vectors of the log, beside the requests. @throws the errors of reading the log */
+    async read(answers: Pick<ReadVectorsOptions, 'log' | 'isThere' | 'whenIndexed'>): Promise<void> {
+      if (where.type !== 'memory') return;
+      const { ttlSeconds } = settings;
+      await readVectors({ ...answers, store, ttlSeconds, signal: stopped.signal, now: wallClock }).catch((error) => {
+        if (!stopped.signal.aborted) throw error;
+      });
+    },
+    async close(): Promise<void> {
+      stopped.abort();
+      await store.close();
+    },
+  };
+}
+
+function storeOf(where: SemanticCacheConfig['store'], failed: SemanticCacheOptions['failed']): VectorStore {
+  if (where.type === 'memory') return new ScannedVectors(where);
+  const own = { timeoutMs: SERVER_MS, now: wallClock };
+  const store =
+    where.type === 'pgvector' ? new PgvectorStore({ ...where, ...own }) : new QdrantStore({ ...where, ...own });
+  return new RemoteVectors({ ...own, store, maxPending: MAX_PENDING, failed });
 }

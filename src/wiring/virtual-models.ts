@@ -19,7 +19,7 @@ import { type RowFacts, registerVirtualModels } from '../http/admin/models/virtu
 import type { Routes } from '../http/api/route-schema.ts';
 import { parseUserPath } from '../http/request-head.ts';
 import type { RunningProjection } from '../projections/runner.ts';
-import type { VirtualModelsState } from '../projections/virtual-models.ts';
+import type { VirtualModelsState } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
 
 export interface VirtualModelsOptions {

@@ -11,7 +11,7 @@ import {
   valueColumns,
   verdictRowId,
 } from '../../src/projections/analytics/tables.ts';
-import { isA } from '../../src/projections/known-event.ts';
+import { isA } from '../../src/projections/projection.ts';
 import { writeHistory } from './generated-history.ts';
 
 const retention = { audit: 30, usage: 90 };

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { analyticsDocument, analyticsDocumentPath } from '../../scripts/analytics-document.ts';
 import { tableKeys, tables } from '../../src/projections/analytics/tables.ts';
-import { views } from '../../src/projections/analytics/views.ts';
+import { views } from '../../src/projections/analytics/writer-fence.ts';
 
 const root = dirname(dirname(import.meta.dirname));
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Lateness } from '../../src/projections/analytics/lateness.ts';
+import { Lateness } from '../../src/projections/analytics/projector.ts';
 
 describe('the lateness of a reader of the log', () => {
   test('is 0 when everything is stored, and counts from then on', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { LivePace } from '../../src/projections/analytics/live-pace.ts';
+import { LivePace } from '../../src/projections/analytics/projector.ts';
 
 const pace = () => new LivePace({ shortestMs: 500, longestMs: 5000 });
 

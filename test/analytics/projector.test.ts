@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { copyTables, NothingToKeep } from '../../src/analytics/rebuild.ts';
 import { parsePosition } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { type BatchStore, createBatchStore } from '../../src/projections/analytics/batch-store.ts';
-import { copyTables, NothingToKeep } from '../../src/projections/analytics/copy-tables.ts';
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
-import { tableChanges } from '../../src/projections/analytics/table-changes.ts';
+import { tableChanges } from '../../src/projections/analytics/writer-fence.ts';
 import { logIdOf } from '../../src/projections/snapshot-basis.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';

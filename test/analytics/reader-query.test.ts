@@ -6,7 +6,7 @@ import { firstWord, formatIn, insertIn, trimmed } from '../../src/http/clickhous
 import { NotNormal, tokensOf } from '../../src/http/clickhouse/normal-form.ts';
 import { readerQuery } from '../../src/http/clickhouse/reader-query.ts';
 import { tables } from '../../src/projections/analytics/tables.ts';
-import { views } from '../../src/projections/analytics/views.ts';
+import { views } from '../../src/projections/analytics/writer-fence.ts';
 
 const engineFunctions = new Set([...allowedFunctions, 'file', 'dictget', 'aigenerate', 'joinget', 'hostname']);
 const databases = new Set(['chancery']);

@@ -19,7 +19,7 @@ import {
   rateLimitSet,
 } from '../../src/events/catalogue/budget.ts';
 import type { EventContext } from '../../src/events/event.ts';
-import { defaultAnchors } from '../../src/projections/budget-period.ts';
+import { defaultAnchors } from '../../src/projections/budgets.ts';
 import { specify } from '../support/decider-spec.ts';
 
 const context = { actor: 'master' } as const;

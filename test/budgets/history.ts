@@ -11,7 +11,7 @@ import {
   streamName,
   type UserPath,
 } from '../../src/events/event.ts';
-import { defaultAnchors, type PeriodAnchors } from '../../src/projections/budget-period.ts';
+import { defaultAnchors, type PeriodAnchors } from '../../src/projections/budgets.ts';
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;

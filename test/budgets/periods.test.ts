@@ -9,7 +9,7 @@ import {
   type PeriodAnchors,
   periodAt,
   WEEKLY,
-} from '../../src/projections/budget-period.ts';
+} from '../../src/projections/budgets.ts';
 
 const utc = (text: string) => Date.parse(`${text}Z`);
 const events = (seconds: number, at: string, anchors: Partial<PeriodAnchors> = {}) => {

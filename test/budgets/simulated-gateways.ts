@@ -6,7 +6,6 @@ import { SharedBudgetGate } from '../../src/commands/admission/shared-budget-gat
 import { Refusal } from '../../src/commands/refusal.ts';
 import { costReserved } from '../../src/events/catalogue/exchange.ts';
 import { type Position, type RecordedEvent, type StreamName, streamName } from '../../src/events/event.ts';
-import { type Meter, readMeter } from '../../src/projections/budget-meter.ts';
 import {
   hasRoom,
   reservedBy,
@@ -15,6 +14,7 @@ import {
   type SharedSpendState,
   sharedSpendView,
 } from '../../src/projections/budget-reservations.ts';
+import { type Meter, readMeter } from '../../src/projections/budgets.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { requestFor } from '../admission/request.ts';
 import { at, budget, MONDAY, used } from './history.ts';

@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
-import { readMeter } from '../../src/projections/budget-meter.ts';
-import { defaultAnchors, periodAt } from '../../src/projections/budget-period.ts';
-import { budgetKey } from '../../src/projections/budgets.ts';
+import { budgetKey, defaultAnchors, periodAt, readMeter } from '../../src/projections/budgets.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { metersOn, metersUnder, type SpendState, spendView } from '../../src/projections/spend.ts';
 import { anchored, budget, budgetGone, corrected, DAY_MS, forgiven, HOUR_MS, MONDAY, used } from './history.ts';

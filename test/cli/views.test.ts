@@ -12,7 +12,7 @@ import { keysView } from '../../src/projections/keys.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { createProjectionRunner } from '../../src/projections/runner.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';
-import { skippedEvents } from '../../src/projections/skipped-events.ts';
+import { skippedEvents } from '../../src/projections/snapshot-basis.ts';
 import { openViewStore, savedSnapshots, viewsFile } from '../../src/projections/view-store.ts';
 import { writeHistory } from '../analytics/generated-history.ts';
 import { screen, typed } from './screen.ts';

@@ -13,8 +13,7 @@ import {
 } from '../../src/events/catalogue/exchange.ts';
 import { type EventContext, streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { createItemIndex } from '../../src/projections/items.ts';
-import { createResponseRecords } from '../../src/projections/responses.ts';
+import { createItemIndex, createResponseRecords } from '../../src/projections/responses.ts';
 import { noKeys, unpriced } from '../support/nothing-configured.ts';
 import { added, context, created, id, message } from './events.ts';
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { copyLog } from '../../src/events/copy/copy-log.ts';
-import type { CopyPlace } from '../../src/events/copy/copy-place.ts';
+import type { CopyPlace } from '../../src/events/copy/stored-records.ts';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { frameHeaderBytes, framePayloadBytes } from '../../src/events/embedded/frame.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { LookedUpRevisions } from '../../src/events/embedded/archive/looked-up-revisions.ts';
-import { mintedAfter } from '../../src/events/embedded/archive/minted-after.ts';
+import { mintedAfter } from '../../src/events/embedded/archive/closed-segments.ts';
+import { LookedUpRevisions } from '../../src/events/embedded/archive/index-file.ts';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';

@@ -15,7 +15,7 @@ import type { UserPath } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { keysView } from '../../src/projections/keys.ts';
 import { createProjectionRunner } from '../../src/projections/runner.ts';
-import { virtualModelsView } from '../../src/projections/virtual-models.ts';
+import { virtualModelsView } from '../../src/projections/workflows.ts';
 import { root } from '../e2e/gateway-process.ts';
 import { MemoryEngineStore } from '../support/memory-engine.ts';
 import { Replica } from '../support/replicas.ts';

@@ -5,7 +5,7 @@ import { type HeldJob, type JobName, Jobs } from '../../src/commands/gateways/jo
 import { Lease, LeaseLost } from '../../src/commands/gateways/lease.ts';
 import type { StreamName } from '../../src/events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../src/events/log.ts';
-import { type JobsState, jobsView } from '../../src/projections/jobs.ts';
+import { type JobsState, jobsView } from '../../src/projections/leases.ts';
 import { joinGateway } from '../support/joined-gateway.ts';
 import { MemoryEngineStore } from '../support/memory-engine.ts';
 

@@ -2,8 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createReportDb } from '../../src/http/admin/reports/report-db.ts';
 import { AnalyticsUnavailable, QueryFailed } from '../../src/projections/analytics/analytics-db.ts';
-import type { AnalyticsQueries } from '../../src/wiring/analytics/reports.ts';
-import { createUsageFigures } from '../../src/wiring/analytics/usage-figures.ts';
+import { type AnalyticsQueries, createUsageFigures } from '../../src/wiring/analytics/reports.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, json } from '../support/with-gateway.ts';
 

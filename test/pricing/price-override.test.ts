@@ -12,8 +12,8 @@ import { priceOverrideRemoved, priceOverrideSet } from '../../src/events/catalog
 import { upcast } from '../../src/events/catalogue/catalogue.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import { type EventContext, type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
-import { priceOverridesView } from '../../src/projections/price-overrides.ts';
 import { fold } from '../../src/projections/projection.ts';
+import { priceOverridesView } from '../../src/projections/provider-memory.ts';
 import { specify } from '../support/decider-spec.ts';
 
 const context: EventContext = { actor: 'master' };

@@ -47,7 +47,7 @@ import {
   streamName,
 } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
-import { defaultAnchors } from '../../src/projections/budget-period.ts';
+import { defaultAnchors } from '../../src/projections/budgets.ts';
 
 export const admin: EventContext = { actor: 'master', requestId: 'req-1' };
 

@@ -4,11 +4,20 @@ import { auditRead, keyDeactivated, keyLabelsChanged } from '../../src/events/ca
 import { budgetReset, budgetSet } from '../../src/events/catalogue/budget.ts';
 import { providerModelsListed } from '../../src/events/catalogue/provider.ts';
 import { type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
-import { changedPartOf } from '../../src/projections/admin-history.ts';
+import {
+  allHistory,
+  changedPartOf,
+  type HistoryPage,
+  type HistoryQuery,
+  parseSubject,
+  streamOf,
+  subjectHistory,
+  subjectKinds,
+  subjectOf,
+  subjectText,
+} from '../../src/projections/admin-history.ts';
 import { adminJournal } from '../../src/projections/admin-journal.ts';
-import { parseSubject, streamOf, subjectKinds, subjectOf, subjectText } from '../../src/projections/admin-subjects.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { allHistory, type HistoryPage, type HistoryQuery, subjectHistory } from '../../src/projections/read-history.ts';
 import {
   admin,
   credentialSaved,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { AnswerText } from '../../src/projections/answer-text.ts';
+import { AnswerText } from '../../src/projections/request-preview.ts';
 import { chatChunk } from './exchange-history.ts';
 
 const limit = 1000;

@@ -8,9 +8,8 @@ import { Refusal } from '../../src/commands/refusal.ts';
 import { type UserPolicyCommand, userPolicyDecider, userStream } from '../../src/commands/users/user-policy.ts';
 import type { RecordedEvent, UserPath } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { type KeysState, keysView } from '../../src/projections/keys.ts';
+import { type KeysState, keysView, type UsersState, usersView } from '../../src/projections/keys.ts';
 import { fold, type Projection } from '../../src/projections/projection.ts';
-import { type UsersState, usersView } from '../../src/projections/users.ts';
 
 const context = { actor: 'master' as const };
 const authority = highest;

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type NewEvent, type Position, START, streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
-import { eventView } from '../../src/projections/event-view.ts';
-import { LiveTail, type TailSubscription } from '../../src/projections/live-tail.ts';
+import { eventView, LiveTail, type TailSubscription } from '../../src/projections/live-tail.ts';
 import { openTestLog, type TestLog } from './log-engines.ts';
 
 let opened: TestLog;

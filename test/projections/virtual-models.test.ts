@@ -4,7 +4,7 @@ import { VirtualModelDirectory } from '../../src/commands/virtual-models/directo
 import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/workflow.ts';
 import { formatPosition, type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { type VirtualModelsState, virtualModelsView } from '../../src/projections/virtual-models.ts';
+import { type VirtualModelsState, virtualModelsView } from '../../src/projections/workflows.ts';
 import { policy, redirect } from '../virtual-models/virtual-model-fixtures.ts';
 
 const context = { actor: 'master' as const };

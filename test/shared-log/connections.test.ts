@@ -7,9 +7,8 @@ import { START, streamName } from '../../src/events/event.ts';
 import type { StreamWrite } from '../../src/events/log.ts';
 import { writeAppend } from '../../src/events/shared/append-message.ts';
 import { emptyMessage, jsonMessage, messageKinds, protocolVersion } from '../../src/events/shared/messages.ts';
-import { openSharedLog } from '../../src/events/shared/open-shared-log.ts';
 import { serveSharedLog } from '../../src/events/shared/serve-shared-log.ts';
-import type { SharedLog } from '../../src/events/shared/shared-log.ts';
+import { openSharedLog, type SharedLog } from '../../src/events/shared/shared-log.ts';
 import { collect, noted, write } from '../contract/event-log.ts';
 import { ServedFolder } from '../support/shared-logs.ts';
 

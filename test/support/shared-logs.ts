@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { MessageSplitter, messageHeaderBytes, messageKinds } from '../../src/events/shared/messages.ts';
-import { openSharedLog } from '../../src/events/shared/open-shared-log.ts';
 import { type SharedLogServer, serveSharedLog } from '../../src/events/shared/serve-shared-log.ts';
-import type { SharedLog, SharedLogOptions } from '../../src/events/shared/shared-log.ts';
+import { openSharedLog, type SharedLog, type SharedLogOptions } from '../../src/events/shared/shared-log.ts';
 import type { SharedLog as LogOfContract, ReopenOptions, SharedHandle } from '../contract/shared-log.ts';
 
 /** The primary, in this process. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type LogStatus, LogUnavailable } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { errorReporter } from '../../src/wiring/log/report-errors.ts';
+import { errorReporter } from '../../src/wiring/log/event-log.ts';
 
 let lines: unknown[];
 let change: (state: LogStatus['state'], reason?: string) => void;

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { readVersion } from '../../src/commands/workflows/changes.ts';
 import type { WorkflowStep } from '../../src/commands/workflows/workflow.ts';
-import { foldAsOf } from '../../src/projections/fold-as-of.ts';
+import { foldAsOf } from '../../src/projections/admin-history.ts';
 import { guardrailsView } from '../../src/projections/guardrails.ts';
 import { workflowsView } from '../../src/projections/workflows.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';

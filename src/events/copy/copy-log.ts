@@ -7,8 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readBackupNote } from '../embedded/backup/backup-note.ts';
-import { durableEnd } from '../embedded/backup/durable-end.ts';
+import { durableEnd, readBackupNote } from '../embedded/backup/backup-note.ts';
 import { nodeDisk as disk, isMissing, makeDirectory, nodeDisk, replaceFile, syncDirectory } from '../embedded/disk.ts';
 import { EmbeddedLog } from '../embedded/embedded-log.ts';
 import { identityInFile } from '../embedded/identity.ts';
@@ -18,12 +17,21 @@ import { ReadOnlyLog } from '../embedded/read-only-log.ts';
 import { copyFile, hasWriter, lockForWriting, replicaFile, type WriterLock } from '../embedded/writer-lock.ts';
 import { parsePosition } from '../event.ts';
 import { EventIdReused, LogUnavailable, WrongExpectedRevision } from '../log.ts';
-import { EngineDamaged } from '../replicated/engine.ts';
-import { LogDiverged } from '../replicated/log-diverged.ts';
+import { EngineDamaged, LogDiverged } from '../replicated/engine.ts';
 import { ReplicatedLog } from '../replicated/replicated-log.ts';
-import { type RecordGroup, recordGroups } from './append-groups.ts';
-import type { CopyOptions, CopyPlace, LogCopyProgress, LogOnEngine } from './copy-place.ts';
-import { firstDifference, RecordDigest, type RecordRun, type RecordSource, storedRecords } from './stored-records.ts';
+import {
+  type CopyOptions,
+  type CopyPlace,
+  firstDifference,
+  type LogCopyProgress,
+  type LogOnEngine,
+  RecordDigest,
+  type RecordGroup,
+  type RecordRun,
+  type RecordSource,
+  recordGroups,
+  storedRecords,
+} from './stored-records.ts';
 
 export interface LogCopy {
   /** Position of the last event; the same on both sides. */

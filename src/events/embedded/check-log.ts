@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { catalogue } from '../catalogue/catalogue.ts';
 import type { RecordedEvent, StreamName } from '../event.ts';
-import { indexedSegments } from './archive/indexed-segments.ts';
+import { indexedSegments } from './archive/index-file.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader, recordEnd, recordIsSound } from './event-record.ts';
 import type { FrameRun } from './frame.ts';

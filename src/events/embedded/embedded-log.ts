@@ -26,9 +26,9 @@ import {
 } from '../log.ts';
 import { haveIds, recordedBefore } from '../recent-appends.ts';
 import { ReaderIteration, SubscriptionHub } from '../subscription.ts';
-import { InlineArchivist } from './archive/archivist.ts';
+import { InlineArchivist } from './archive/archive-segment.ts';
 import { ClosedSegments } from './archive/closed-segments.ts';
-import { indexedSegments } from './archive/indexed-segments.ts';
+import { indexedSegments } from './archive/index-file.ts';
 import { ThreadedArchivist } from './archive/threaded-archivist.ts';
 import { type Disk, makeDirectory, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';

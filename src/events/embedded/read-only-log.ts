@@ -19,7 +19,7 @@ import {
   type SubscribeOptions,
 } from '../log.ts';
 import { ReaderIteration } from '../subscription.ts';
-import { lookIntoIndex } from './archive/index-snapshot.ts';
+import { lookIntoIndex } from './archive/index-file.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { readIdentity } from './identity.ts';

@@ -2,7 +2,7 @@
 
 import type { RecordedEvent, StreamName } from '../event.ts';
 import type { ReadStreamOptions } from '../log.ts';
-import type { IndexedPart } from './archive/index-reader.ts';
+import type { IndexedPart } from './archive/index-file.ts';
 import { recordEnd, recordIsOf, recordRevision, recordStream, sameStream } from './event-record.ts';
 import { type FrameRun, readFrame } from './frame.ts';
 import { IndexIsWrong, LogCorrupted } from './log-errors.ts';

@@ -16,8 +16,8 @@
  */
 import { createHash } from 'node:crypto';
 import { recordEnd } from '../embedded/event-record.ts';
-import { frameHead } from '../replicated/append-frame.ts';
-import type { SequencedAppend } from '../replicated/engine.ts';
+import { frameHead, unframeAppend } from '../replicated/append-frame.ts';
+import { EngineDamaged, type EnginePlace, type SequencedAppend } from '../replicated/engine.ts';
 
 /** One `appendToStream`. */
 export interface StreamAppend {
@@ -154,4 +154,220 @@ function physicalId(call: string, place: number): string {
 /** The same bytes as a plain array of bytes: the client copies a `Buffer`. */
 function bytesOf(buffer: Buffer): Uint8Array {
   return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.length);
+}
+
+// Puts the events of `$all` together again to appends. The events of one call of `LogEngine.append` may arrive in any
+// order and incompletely; its appends count in the order of the call, each once all before it are complete. A call is
+// abandoned when its sender's next one begins, or when more than `maxGapBytes` of the server's log pass without a further
+// event of it. So what counts follows from the content of the log alone. `resume` has the incomplete calls, so that reading
+// from there comes to the same state.
+
+/** Bytes of the server's log, all its events included. Calls last seconds at most. */
+export const maxGapBytes = 32n * 1024n * 1024n;
+
+const lengthsEnd = 20;
+
+interface OpenCall {
+  readonly number: number;
+  /** Events up to there do not count. */
+  readonly since: bigint;
+  latest: bigint;
+  next: number;
+  /** Since when events are held that are no complete append yet, and `next` at that time. */
+  held: { readonly before: EventPlace; readonly next: number } | undefined;
+  /** Events that arrived before one that belongs before them. */
+  readonly early: Map<number, ReadEvent>;
+  readonly append: OpenAppend;
+}
+
+interface OpenAppend {
+  pieces: Buffer[];
+  bytes: number;
+}
+
+interface ReadEvent {
+  readonly metadata: EventMetadata;
+  readonly data: Uint8Array;
+}
+
+export class CallAssembly {
+  /** By sender; the least recently active first. */
+  readonly #open = new Map<string, OpenCall>();
+  readonly #from: ResumePlace;
+  #latest: EventPlace;
+
+  constructor(from: ResumePlace) {
+    this.#from = from;
+    this.#latest = from.after;
+    for (const { sender, ...call } of from.calls) this.#open.set(sender, newCall(call));
+  }
+
+  /** The event that was read last. */
+  get latest(): EventPlace {
+    return this.#latest;
+  }
+
+  /** From where another reader comes to the same state. */
+  get resume(): ResumePlace {
+    if (this.#latest.commit < this.#from.readTo.commit) return this.#from;
+    let after = this.#latest;
+    for (const { held } of this.#open.values())
+      if (held !== undefined && held.before.commit < after.commit) after = held.before;
+    const calls = [...this.#open].map(([sender, { number, held, next, latest }]): IncompleteCall => {
+      const since = held?.before.commit ?? this.#latest.commit;
+      return { sender, number, next: held?.next ?? next, since, latest };
+    });
+    return { after, readTo: this.#latest, calls };
+  }
+
+  /**
+   * @param metadata undefined for an event that no gateway wrote
+   * @returns the appends that are complete with this event
+   * @throws EngineDamaged
+   */
+  add(place: EventPlace, metadata: EventMetadata | undefined, data: Uint8Array): SequencedAppend[] {
+    const before = this.#latest;
+    this.#latest = place;
+    this.#abandon(place.commit);
+    const call = metadata === undefined ? undefined : this.#callOf(metadata, place.commit);
+    if (metadata === undefined || call === undefined) return [];
+    const { next } = call;
+    if (metadata.place >= next) call.early.set(metadata.place, { metadata, data });
+    const appends = [...takeAppends(call)];
+    if (call.early.size === 0 && call.append.pieces.length === 0) call.held = undefined;
+    else call.held ??= { before, next };
+    if (call.next === metadata.of) this.#open.delete(metadata.sender);
+    return appends;
+  }
+
+  /** Undefined when the event does not count. */
+  #callOf({ sender, call: number }: EventMetadata, commit: bigint): OpenCall | undefined {
+    const open = this.#open.get(sender);
+    // A sender's next call begins when the one before has failed or is complete.
+    if (open !== undefined && number < open.number) return undefined;
+    const known = open?.number === number ? open : undefined;
+    // Read before: calls that the place does not list were complete or abandoned there.
+    if (commit <= this.#from.readTo.commit) return known !== undefined && commit > known.since ? known : undefined;
+    const call = known ?? newCall({ number, next: 0, since: 0n, latest: commit });
+    call.latest = commit;
+    this.#open.delete(sender);
+    this.#open.set(sender, call);
+    return call;
+  }
+
+  #abandon(commit: bigint): void {
+    for (const [sender, { latest }] of this.#open) {
+      if (commit - latest <= maxGapBytes) return;
+      this.#open.delete(sender);
+    }
+  }
+}
+
+function newCall(call: Omit<IncompleteCall, 'sender'>): OpenCall {
+  return { ...call, held: undefined, early: new Map(), append: { pieces: [], bytes: 0 } };
+}
+
+function* takeAppends(call: OpenCall): Generator<SequencedAppend> {
+  for (let event = call.early.get(call.next); event !== undefined; event = call.early.get(call.next)) {
+    call.early.delete(call.next++);
+    const append = extend(call.append, event);
+    if (append !== undefined) yield append;
+  }
+}
+
+/** @returns the append, when the event is its last one */
+function extend(open: OpenAppend, { metadata, data }: ReadEvent): SequencedAppend | undefined {
+  if (metadata.begins === true ? open.pieces.length > 0 : open.pieces.length === 0) {
+    throw new EngineDamaged('an append on EventStoreDB is incomplete although its last event was written');
+  }
+  if (metadata.head !== undefined) add(open, Buffer.from(metadata.head, 'base64'));
+  add(open, Buffer.from(data.buffer, data.byteOffset, data.length));
+  const [start] = open.pieces;
+  if (start === undefined || start.length < lengthsEnd)
+    throw new EngineDamaged('an append on EventStoreDB has no head');
+  // Bytes of the head and of the records: append-frame.ts.
+  const complete = start.readUInt32LE(12) + start.readUInt32LE(16);
+  if (open.bytes < complete) return undefined;
+  const frame = Buffer.concat(open.pieces, open.bytes);
+  open.pieces = [];
+  open.bytes = 0;
+  return unframeAppend(frame);
+}
+
+function add(open: OpenAppend, piece: Buffer): void {
+  open.pieces.push(piece);
+  open.bytes += piece.length;
+}
+
+/**
+ * A place in `$all` as text that sorts: `<commit>-<prepare>-<check>` of an event of this log, after which reading begins,
+ * and, when calls were incomplete, `/` and the same of the event that was read last, and those calls:
+ * `,<sender>-<number>:<next>:<since>:<latest>`. The check is the start of the event's id, by which the event is recognised on a
+ * server that was restored from a backup and written again.
+ */
+export interface EventPlace {
+  readonly commit: bigint;
+  readonly prepare: bigint;
+  /** The first 8 digits of the event's id. */
+  readonly check: string;
+}
+
+/** A call of which events are missing. */
+interface IncompleteCall {
+  readonly sender: string;
+  readonly number: number;
+  /** Index of the first event that is needed. */
+  readonly next: number;
+  /** Position after which the events that are needed lie. */
+  readonly since: bigint;
+  /** Position of its latest event. */
+  readonly latest: bigint;
+}
+
+export interface ResumePlace {
+  readonly after: EventPlace;
+  /** The event that was read last. */
+  readonly readTo: EventPlace;
+  readonly calls: readonly IncompleteCall[];
+}
+
+/** Before the first event. */
+export const beginning: EventPlace = { commit: 0n, prepare: 0n, check: '00000000' };
+
+export function isBeginning({ commit }: EventPlace): boolean {
+  return commit === 0n;
+}
+
+/** A place without incomplete calls. */
+export function resumeAfter(after: EventPlace): ResumePlace {
+  return { after, readTo: after, calls: [] };
+}
+
+export function formatPlace({ after, readTo, calls }: ResumePlace): EnginePlace {
+  if (calls.length === 0) return textOf(after);
+  const list = calls.map(
+    ({ sender, number, next, since, latest }) => `,${sender}-${number}:${next}:${since}:${latest}`,
+  );
+  return `${textOf(after)}/${textOf(readTo)}${list.join('')}`;
+}
+
+/** Undefined when the text is no place of this engine. */
+export function parsePlace(place: EnginePlace): ResumePlace | undefined {
+  const form = /^(\d{20}-\d{20}-[0-9a-f]{8})(?:\/(\d{20}-\d{20}-[0-9a-f]{8})((?:,\w+-\d+:\d+:\d+:\d+)+))?$/;
+  const [, start, end, list = ''] = form.exec(place) ?? [];
+  if (start === undefined) return undefined;
+  const calls = [...list.matchAll(/,(\w+)-(\d+):(\d+):(\d+):(\d+)/g)].map((found) => {
+    const [, sender = '', number, next, since = '', latest = ''] = found;
+    return { sender, number: Number(number), next: Number(next), since: BigInt(since), latest: BigInt(latest) };
+  });
+  return { after: eventPlaceOf(start), readTo: eventPlaceOf(end ?? start), calls };
+}
+
+function textOf({ commit, prepare, check }: EventPlace): string {
+  return `${String(commit).padStart(20, '0')}-${String(prepare).padStart(20, '0')}-${check}`;
+}
+
+function eventPlaceOf(text: string): EventPlace {
+  const [commit = '', prepare = '', check = ''] = text.split('-');
+  return { commit: BigInt(commit), prepare: BigInt(prepare), check };
 }

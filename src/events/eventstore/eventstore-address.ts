@@ -10,9 +10,7 @@ import type {
   GossipClusterOptions,
   SingleNodeOptions,
 } from '@eventstore/db-client';
-import { enginePort, settingsInQuery } from '../replicated/address-parts.ts';
-import { EngineUnsuitable } from '../replicated/engine.ts';
-import type { LogEngineAccess } from '../replicated/engine-access.ts';
+import { EngineUnsuitable, enginePort, type LogEngineAccess, settingsInQuery } from '../replicated/engine.ts';
 
 export interface EventStoreAddress {
   /** Keeps the logs of one server apart: the streams of a log begin with its name and a dot. */

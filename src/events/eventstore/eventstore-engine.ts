@@ -13,30 +13,40 @@ import {
   streamNameFilter,
 } from '@eventstore/db-client';
 import {
+  checkTlsTexts,
   type EnginePlace,
   EngineUnavailable,
   type LogEngine,
+  type LogEngineAccess,
   PlaceLost,
   type PlaceState,
   type ReadBatch,
   type SequencedAppend,
 } from '../replicated/engine.ts';
-import type { LogEngineAccess } from '../replicated/engine-access.ts';
-import { checkTlsTexts } from '../replicated/tls-texts.ts';
-import { CallAssembly, maxGapBytes } from './assemble-calls.ts';
-import { layOut, metadataOf, type StreamAppend, streamPrefix } from './event-layout.ts';
-import { type EventStoreAddress, parseEventStoreAddress } from './eventstore-address.ts';
-import { EventStoreConnection } from './eventstore-connection.ts';
-import { deniedReason, engineErrorOf, isAccessDenied, messageOf, wasNotSent } from './eventstore-errors.ts';
 import {
   beginning,
+  CallAssembly,
   type EventPlace,
   formatPlace,
   isBeginning,
+  layOut,
+  maxGapBytes,
+  metadataOf,
   parsePlace,
   type ResumePlace,
   resumeAfter,
-} from './eventstore-place.ts';
+  type StreamAppend,
+  streamPrefix,
+} from './event-layout.ts';
+import { type EventStoreAddress, parseEventStoreAddress } from './eventstore-address.ts';
+import {
+  deniedReason,
+  EventStoreConnection,
+  engineErrorOf,
+  isAccessDenied,
+  messageOf,
+  wasNotSent,
+} from './eventstore-connection.ts';
 
 export interface EventStoreEngineOptions extends LogEngineAccess {
   /** After this time without an event, the reader looks whether it has missed any. Default 15,000. */

@@ -7,9 +7,7 @@
  */
 import type { ConnectionOptions } from 'node:tls';
 import type { SASLOptions } from 'kafkajs';
-import { enginePort, settingsInQuery } from '../replicated/address-parts.ts';
-import { EngineUnsuitable } from '../replicated/engine.ts';
-import type { LogEngineAccess } from '../replicated/engine-access.ts';
+import { EngineUnsuitable, enginePort, type LogEngineAccess, settingsInQuery } from '../replicated/engine.ts';
 
 export interface KafkaAddress {
   /** `host:port` each. */

@@ -6,23 +6,27 @@
 import { randomBytes } from 'node:crypto';
 import type { Admin, Consumer, EachBatchPayload, KafkaConfig, KafkaMessage, Producer } from 'kafkajs';
 import {
+  checkTlsTexts,
   type EnginePlace,
   EngineUnavailable,
   type LogEngine,
+  type LogEngineAccess,
   type PlaceState,
   type ReadBatch,
   type SequencedAppend,
 } from '../replicated/engine.ts';
-import type { LogEngineAccess } from '../replicated/engine-access.ts';
-import { checkTlsTexts } from '../replicated/tls-texts.ts';
 import { type KafkaAddress, parseKafkaAddress } from './kafka-address.ts';
-import { type KafkaClient, KafkaClients } from './kafka-clients.ts';
-import { kafkaErrorOf } from './kafka-errors.ts';
-import { formatKafkaPlace, type KafkaPlace, parseKafkaPlace, placeAfter, topicStart } from './kafka-place.ts';
-import { PlaceVerifier } from './kafka-place-verifier.ts';
+import { ensureTopic, type KafkaClient, KafkaClients, kafkaErrorOf } from './kafka-clients.ts';
+import {
+  formatKafkaPlace,
+  type KafkaPlace,
+  PlaceVerifier,
+  parseKafkaPlace,
+  placeAfter,
+  RecordSequence,
+  topicStart,
+} from './kafka-place.ts';
 import { AppendAssembler, maxPartDistance, messagesOf } from './kafka-records.ts';
-import { RecordSequence } from './kafka-sequence.ts';
-import { ensureTopic } from './kafka-topic.ts';
 import kafkajs from './kafkajs.ts';
 
 const maxAppendBytes = 64 * 1024 * 1024;

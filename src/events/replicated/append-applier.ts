@@ -8,10 +8,10 @@ import { recordEnd, recordId } from '../embedded/event-record.ts';
 import type { InOrderWriter } from '../embedded/in-order-writer.ts';
 import { formatPosition, type RecordedEvent } from '../event.ts';
 import { EventIdReused, LogUnavailable, WrongExpectedRevision } from '../log.ts';
+import { type SavedNumbers, WriterNumbers } from './checkpoint-file.ts';
 import { NEW_LOG, type SeenEvent, type SequencedAppend } from './engine.ts';
 import type { AppendResult } from './outbox.ts';
 import { RecentIds, recentIdCount } from './recent-ids.ts';
-import { type SavedNumbers, WriterNumbers } from './writer-numbers.ts';
 
 /** What is known at the place where reading begins. */
 export interface Beginning {

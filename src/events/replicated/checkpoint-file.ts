@@ -9,7 +9,104 @@ import { z } from 'zod';
 import { type Disk, isMissing, replaceFile } from '../embedded/disk.ts';
 import { replicaFile } from '../embedded/writer-lock.ts';
 import type { EnginePlace } from './engine.ts';
-import type { SavedNumbers } from './writer-numbers.ts';
+
+/** Writes the checkpoint of a replica from time to time while the replica reads. */
+interface CheckpointWriterParts {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly everyMs: number;
+  readonly current: () => Checkpoint;
+  /** Position of the last event that is on disk. */
+  readonly durable: () => number;
+  readonly warn: ((message: string, error: unknown) => void) | undefined;
+}
+
+export class CheckpointWriter {
+  readonly #parts: CheckpointWriterParts;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(parts: CheckpointWriterParts) {
+    this.#parts = parts;
+  }
+
+  writeSoon(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      void this.writeWhenDurable();
+    }, this.#parts.everyMs).unref();
+  }
+
+  /** Writes it now if the events before it are on disk, else later. */
+  async writeWhenDurable(): Promise<void> {
+    if (this.#parts.durable() < this.#parts.current().position) this.writeSoon();
+    else await this.write();
+  }
+
+  /** To be called when the events before it are on disk. */
+  async write(): Promise<void> {
+    const { disk, dir, current, warn } = this.#parts;
+    // without it, or with an older one, the next start reads more
+    await writeCheckpoint(disk, dir, current()).catch((error: unknown) => {
+      warn?.('the checkpoint of the replica was not written', error);
+    });
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+// Which number of each writer was processed last. A writer sends its appends in the order of their numbers, and again
+// when it does not know the outcome; only the first arrival counts. The answer depends on the engine's content alone, so
+// every replica gives the same one.
+
+/** A writer is forgotten when this many appends of others lie behind its last one. */
+const memory = 2 ** 20;
+
+interface LastAppend {
+  readonly number: number;
+  /** How many appends had been counted when it was. */
+  readonly at: number;
+}
+
+export interface SavedNumbers {
+  /** How many appends have been counted. */
+  readonly counted: number;
+  readonly writers: readonly (readonly [writer: string, number: number, at: number])[];
+}
+
+export class WriterNumbers {
+  readonly #last = new Map<string, LastAppend>();
+  #counted: number;
+
+  constructor(saved: SavedNumbers = { counted: 0, writers: [] }) {
+    this.#counted = saved.counted;
+    for (const [writer, number, at] of saved.writers) this.#last.set(writer, { number, at });
+  }
+
+  /**
+   * Notes the append, unless it or a later one of its writer was processed before.
+   * @returns a function that undoes it, to be called in the reverse order; undefined for a repetition
+   */
+  count(writer: string, number: number): (() => void) | undefined {
+    const last = this.#last.get(writer);
+    if (last !== undefined && this.#counted - last.at <= memory && number <= last.number) return undefined;
+    this.#last.set(writer, { number, at: this.#counted++ });
+    return () => {
+      this.#counted--;
+      if (last === undefined) this.#last.delete(writer);
+      else this.#last.set(writer, last);
+    };
+  }
+
+  save(): SavedNumbers {
+    for (const [writer, { at }] of this.#last) if (this.#counted - at > memory) this.#last.delete(writer);
+    return {
+      counted: this.#counted,
+      writers: [...this.#last].map(([writer, { number, at }]) => [writer, number, at] as const),
+    };
+  }
+}
 
 export interface Checkpoint {
   /** The name of the engine. */

@@ -2,7 +2,13 @@
  * The port of the engines on which several gateways can share one log: Kafka, EventStoreDB, the primary process of
  * several workers. An engine puts appends in one order and keeps them; `ReplicatedLog` does everything else.
  */
-import type { PreparedWrite } from '../embedded/append-batch.ts';
+
+import { X509Certificate } from 'node:crypto';
+import { setTimeout as elapsed } from 'node:timers/promises';
+import { createSecureContext } from 'node:tls';
+import type { EncodedAppend, PreparedWrite } from '../embedded/append-batch.ts';
+import { recordType } from '../embedded/event-record.ts';
+import { EventTooLarge, type StreamWrite } from '../log.ts';
 
 /** One append as it lies on an engine. */
 export interface SequencedAppend {
@@ -102,3 +108,116 @@ export class PlaceLost extends Error {}
 
 /** What the engine returned is not what was appended. */
 export class EngineDamaged extends Error {}
+
+/** How an engine is reached: its address, and the settings that replace or complete those in the address. */
+export interface LogEngineAccess {
+  readonly url: string;
+  /** Both are given, or neither; they go before those in the address. */
+  readonly user?: string | undefined;
+  readonly password?: string | undefined;
+  /** Of Kafka; `plain` when undefined. */
+  readonly saslMechanism?: 'plain' | 'scram-sha-256' | 'scram-sha-512' | undefined;
+  /** Undefined: as the address says. */
+  readonly tls?: boolean | undefined;
+  /** Text of PEM files: the authority that signed the engine's certificate; certificate and key of the client. */
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+/** @throws EngineUnsuitable. Node ignores an authority that is not a certificate. */
+export function checkTlsTexts({ ca, cert, key }: LogEngineAccess): void {
+  check('LOG_TLS_CA', 'has no certificate', () => ca === undefined || new X509Certificate(ca));
+  check('LOG_TLS_CERT', 'has no certificate', () => cert === undefined || new X509Certificate(cert));
+  if (cert === undefined || key === undefined) return;
+  check('LOG_TLS_KEY', 'is not the key of LOG_TLS_CERT', () => createSecureContext({ cert, key }));
+}
+
+function check(setting: string, problem: string, parse: () => unknown): void {
+  try {
+    parse();
+  } catch {
+    // The error could contain the text.
+    throw new EngineUnsuitable(`the file of ${setting} ${problem}`);
+  }
+}
+
+// Parts that the addresses of all engines have. Messages name no value: it could be a part of a password.
+
+/** @throws EngineUnsuitable */
+export function enginePort(text: string): number {
+  const port = Number(text);
+  if (!/^\d{1,5}$/.test(text) || port < 1 || port > 65_535) {
+    throw new EngineUnsuitable('a port in the address is not from 1 to 65535');
+  }
+  return port;
+}
+
+/**
+ * Each setting of the query once, with its name in the normal form.
+ * @throws EngineUnsuitable
+ */
+export function settingsInQuery(query: string, normal = (name: string) => name): ReadonlyMap<string, string> {
+  const settings = new Map<string, string>();
+  for (const [typed, value] of new URLSearchParams(query)) {
+    const name = normal(typed);
+    if (settings.has(name)) throw new EngineUnsuitable('the address has a setting twice');
+    settings.set(name, value);
+  }
+  return settings;
+}
+
+/** How large an append may be, which the layout of a frame and the engine limit. */
+const maxWrites = 65_535;
+const maxNameBytes = 65_535;
+
+/** @throws RangeError */
+export function checkStreamNames(writes: readonly StreamWrite[]): void {
+  for (const { stream } of writes) {
+    if (Buffer.byteLength(stream) > maxNameBytes)
+      throw new RangeError(`a stream name has at most ${maxNameBytes} bytes`);
+  }
+}
+
+/** @throws RangeError; EventTooLarge when the engine does not take an append of this size */
+export function checkSize({ writes, records }: EncodedAppend, { maxAppendBytes }: LogEngine): void {
+  if (writes.length > maxWrites) throw new RangeError(`an append has at most ${maxWrites} writes`);
+  if (records.length > maxAppendBytes) {
+    throw new EventTooLarge(recordType(records, 0), records.length, maxAppendBytes);
+  }
+}
+
+/** The replica has events that its engine has not. */
+export class LogDiverged extends Error {
+  readonly code = 'log_diverged';
+  /** @param runBook a section of docs/scale.md */
+  constructor(dir: string, reason: string, cause?: unknown, runBook = 'A replica that differs') {
+    super(
+      `the replica in ${dir} does not match the log on its engine: ${reason}. Keep the folder: it may have the only copy ` +
+        `of what the engine lost. What to do is in docs/scale.md, run-book "${runBook}"`,
+      { cause },
+    );
+  }
+}
+
+/** Resolves after the time, or as soon as the signal is aborted. */
+export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await elapsed(ms, undefined, signal === undefined ? {} : { signal }).catch((error: unknown) => {
+    if (!signal?.aborted) throw error;
+  });
+}
+
+/** @throws the signal's reason, when it is aborted first */
+export async function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  if (signal === undefined) return work;
+  work.catch(() => {});
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}

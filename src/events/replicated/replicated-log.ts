@@ -20,27 +20,24 @@ import {
 } from '../log.ts';
 import { haveIds, RecentAppends, recordedBefore } from '../recent-appends.ts';
 import { AppendApplier, type DecidedAppend, HistoryDiffers } from './append-applier.ts';
-import { checkSize, checkStreamNames } from './append-limits.ts';
-import { type Checkpoint, readCheckpoint } from './checkpoint-file.ts';
-import { CheckpointWriter } from './checkpoint-writer.ts';
+import { type Checkpoint, CheckpointWriter, readCheckpoint } from './checkpoint-file.ts';
 import {
+  checkSize,
+  checkStreamNames,
   EngineDamaged,
   type EnginePlace,
   EngineUnsuitable,
+  LogDiverged,
   type LogEngine,
   NEW_LOG,
   PlaceLost,
+  pause,
   type SequencedAppend,
+  untilAborted,
 } from './engine.ts';
 import { HistoryDoubt, type HistoryDoubtTiming } from './history-doubt.ts';
-import { LogDiverged } from './log-diverged.ts';
-import { openEngine } from './open-engine.ts';
-import { openReplica } from './open-replica.ts';
-import { Outbox } from './outbox.ts';
-import type { OutboxTiming } from './outbox-timing.ts';
-import { pause } from './pause.ts';
-import { maxDamagedReads, PlaceWatch, type PlaceWatchTiming } from './place-watch.ts';
-import { untilAborted } from './until-aborted.ts';
+import { maxDamagedReads, openEngine, openReplica, PlaceWatch, type PlaceWatchTiming } from './open-replica.ts';
+import { Outbox, type OutboxTiming } from './outbox.ts';
 
 export interface ReplicatedLogOptions {
   readonly engine: LogEngine;

@@ -15,8 +15,21 @@
  *   status  JSON `PrimaryStatus`
  *   pong    nothing
  */
+
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { VisibleEnd } from '../embedded/embedded-log.ts';
-import type { LogCapabilities, LogStatus } from '../log.ts';
+import { formatPosition, parsePosition, type StreamName } from '../event.ts';
+import {
+  type Appended,
+  EventIdReused,
+  type ExpectedRevision,
+  type LogCapabilities,
+  type LogStatus,
+  LogUnavailable,
+  WrongExpectedRevision,
+} from '../log.ts';
 
 export const protocolVersion = 1;
 export const messageHeaderBytes = 5;
@@ -167,4 +180,129 @@ export class MessageSplitter {
     this.#bytes = buffer.length - at;
     this.#needed = needed;
   }
+}
+
+// What became of an append, as messages.
+
+/** Messages that wait to be written together. There is room for one more, the visible end, before the first of them. */
+export class AnswerBuffer {
+  readonly #room: number;
+  #buffer = Buffer.allocUnsafe(4096);
+  #length: number;
+
+  constructor(room: number) {
+    this.#room = room;
+    this.#length = room;
+  }
+
+  get bytes(): number {
+    return this.#length - this.#room;
+  }
+
+  get isEmpty(): boolean {
+    return this.#length === this.#room;
+  }
+
+  done(number: number, { position, revisions }: Appended): void {
+    const bytes = messageHeaderBytes + 18 + revisions.length * 8;
+    const at = this.#reserve(bytes);
+    writeMessageHeader(this.#buffer, at, bytes, messageKinds.done);
+    this.#buffer.writeDoubleLE(number, at + 5);
+    this.#buffer.writeDoubleLE(parsePosition(position), at + 13);
+    this.#buffer.writeUInt16LE(revisions.length, at + 21);
+    let next = at + 23;
+    for (const revision of revisions) next = this.#buffer.writeDoubleLE(Number(revision), next);
+  }
+
+  refused(number: number, error: unknown): void {
+    const text = JSON.stringify(refusalOf(error));
+    const bytes = messageHeaderBytes + 8 + Buffer.byteLength(text);
+    const at = this.#reserve(bytes);
+    writeMessageHeader(this.#buffer, at, bytes, messageKinds.refused);
+    this.#buffer.writeDoubleLE(number, at + 5);
+    this.#buffer.write(text, at + 13);
+  }
+
+  /** A copy of everything, with what is written into the room before it. */
+  take(writeFirst: ((target: Buffer) => void) | undefined): Buffer {
+    writeFirst?.(this.#buffer);
+    const taken = Buffer.from(this.#buffer.subarray(writeFirst === undefined ? this.#room : 0, this.#length));
+    this.#length = this.#room;
+    return taken;
+  }
+
+  #reserve(bytes: number): number {
+    const at = this.#length;
+    this.#length += bytes;
+    if (this.#length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(this.#length, this.#buffer.length * 2));
+      this.#buffer.copy(larger, 0, 0, at);
+      this.#buffer = larger;
+    }
+    return at;
+  }
+}
+
+export function readDone(buffer: Buffer, start: number): Appended {
+  const revisions: bigint[] = [];
+  const end = start + 18 + buffer.readUInt16LE(start + 16) * 8;
+  for (let at = start + 18; at < end; at += 8) revisions.push(BigInt(buffer.readDoubleLE(at)));
+  return { position: formatPosition(buffer.readDoubleLE(start + 8)), revisions };
+}
+
+function refusalOf(error: unknown): RefusedAppend {
+  if (error instanceof WrongExpectedRevision) {
+    const { stream, expected, actual } = error;
+    const isAt = actual === undefined ? {} : { actual: String(actual) };
+    return { error: 'wrong revision', stream, expected: String(expected), ...isAt };
+  }
+  if (error instanceof LogUnavailable) {
+    return { error: 'unavailable', reason: error.reason, outcome: error.outcome };
+  }
+  if (error instanceof EventIdReused) return { error: 'id reused', id: error.id };
+  return { error: 'other', message: error instanceof Error ? error.message : String(error) };
+}
+
+export function errorOfRefusal(refusal: RefusedAppend): Error {
+  switch (refusal.error) {
+    case 'wrong revision': {
+      const { stream, expected, actual } = refusal;
+      const isAt = actual === undefined ? undefined : BigInt(actual);
+      return new WrongExpectedRevision(stream as StreamName, expectationOf(expected), isAt);
+    }
+    case 'unavailable':
+      return new LogUnavailable(refusal.reason, refusal.outcome);
+    case 'id reused':
+      return new EventIdReused(refusal.id);
+    case 'other':
+      return new Error(refusal.message);
+  }
+}
+
+function expectationOf(text: string): ExpectedRevision {
+  return text === 'any' || text === 'noStream' || text === 'exists' ? text : BigInt(text);
+}
+
+/** The path of a Unix domain socket has at most 107 bytes on Linux and 103 on macOS. */
+const maxBytes = 103;
+
+interface ShortPath {
+  readonly path: string;
+  /** To be called when the socket is bound or connected: the path is not valid afterwards. */
+  release(): void;
+}
+
+/** A path of the socket that the operating system accepts: through a link in a private folder when its own is too long. */
+export function shortSocketPath(socketPath: string): ShortPath {
+  if (Buffer.byteLength(socketPath) <= maxBytes) return { path: socketPath, release: () => {} };
+  // a long TMPDIR may be why the path is long
+  const parent = Buffer.byteLength(tmpdir()) <= 40 ? tmpdir() : '/tmp';
+  const folder = mkdtempSync(path.join(parent, 'chancery-'));
+  const release = () => rmSync(folder, { recursive: true, force: true });
+  const link = path.join(folder, 'd');
+  symlinkSync(path.dirname(path.resolve(socketPath)), link);
+  const short = path.join(link, path.basename(socketPath));
+  if (Buffer.byteLength(short) <= maxBytes) return { path: short, release };
+  release();
+  throw new Error(`the name of the socket ${path.basename(socketPath)} is too long`);
 }

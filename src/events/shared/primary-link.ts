@@ -9,9 +9,9 @@ import {
   messageKinds,
   ProtocolError,
   protocolVersion,
+  shortSocketPath,
   type Welcome,
 } from './messages.ts';
-import { shortSocketPath } from './short-socket-path.ts';
 
 export interface PrimaryLinkParts {
   readonly socketPath: string;

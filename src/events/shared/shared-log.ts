@@ -21,21 +21,21 @@ import {
   type SubscribeOptions,
 } from '../log.ts';
 import { haveIds, recordedBefore } from '../recent-appends.ts';
-import { errorOfRefusal, readDone } from './answer-messages.ts';
-import { readAppend } from './append-message.ts';
+import { readAppend, SentAppends, type UnansweredAppend } from './append-message.ts';
 import {
   emptyMessage,
+  errorOfRefusal,
   jsonOf,
   messageHeaderBytes,
   messageKinds,
   type PrimaryStatus,
   ProtocolError,
   type RefusedAppend,
+  readDone,
   readEnd,
   type Welcome,
 } from './messages.ts';
 import { PrimaryLink } from './primary-link.ts';
-import { SentAppends, type UnansweredAppend } from './sent-appends.ts';
 import { SharedReads } from './shared-reads.ts';
 
 export interface SharedLogTiming {
@@ -377,4 +377,11 @@ function appendedFrom(events: readonly RecordedEvent[], counts: readonly number[
     return count === 0 ? -1n : (events[next - 1]?.revision ?? -1n);
   });
   return { position: events.at(-1)?.position ?? formatPosition(0), revisions };
+}
+
+// Opens the log that another process on this machine, the primary, has open and serves.
+
+/** Resolves when the primary has answered. @throws the reason of the signal */
+export function openSharedLog(options: SharedLogOptions): Promise<SharedLog> {
+  return SharedLog.open(options);
 }

@@ -1,7 +1,7 @@
 /** Reading the segments of the primary, up to what it has made visible. */
 
 import { PublishedBatch } from '../embedded/append-batch.ts';
-import { type IndexSnapshot, lookIntoIndex, readIndex } from '../embedded/archive/index-snapshot.ts';
+import { type IndexSnapshot, lookIntoIndex, readIndex } from '../embedded/archive/index-file.ts';
 import { type Disk, isMissing } from '../embedded/disk.ts';
 import type { VisibleEnd } from '../embedded/embedded-log.ts';
 import { RecordReader } from '../embedded/event-record.ts';

@@ -9,7 +9,7 @@ import type { Caller } from '../../commands/model-request/model-request.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
-import type { KeyRecord } from '../../projections/key-record.ts';
+import type { KeyRecord } from '../../projections/keys.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../api/route-schema.ts';
 import { callerOf } from '../server.ts';
 

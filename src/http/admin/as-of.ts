@@ -2,8 +2,8 @@
 import { refusals } from '../../commands/refusal.ts';
 import { type Position, positionBefore, START } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
+import { foldAsOf } from '../../projections/admin-history.ts';
 import { type AdminJournal, newestBy } from '../../projections/admin-journal.ts';
-import { foldAsOf } from '../../projections/fold-as-of.ts';
 import type { Projection } from '../../projections/projection.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { dayOrTime } from '../dates.ts';

@@ -13,8 +13,7 @@ import type { VirtualModel } from '../../commands/virtual-models/virtual-model.t
 import { explainWorkflow, type WorkflowDirectory } from '../../commands/workflows/directory.ts';
 import type { Position, RecordedEvent, StreamName, UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import type { KeyRecord } from '../../projections/key-record.ts';
-import type { KeysState } from '../../projections/keys.ts';
+import type { KeyRecord, KeysState } from '../../projections/keys.ts';
 import { queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';

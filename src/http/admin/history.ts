@@ -4,15 +4,18 @@ import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { Position, UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import type { AdminJournal } from '../../projections/admin-journal.ts';
-import { parseSubject, type Subject, subjectKinds, subjectText } from '../../projections/admin-subjects.ts';
 import {
   allHistory,
   type HistoryPage,
   type HistoryQuery,
   knownOf,
+  parseSubject,
+  type Subject,
   subjectHistory,
-} from '../../projections/read-history.ts';
+  subjectKinds,
+  subjectText,
+} from '../../projections/admin-history.ts';
+import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../api/route-schema.ts';

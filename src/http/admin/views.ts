@@ -9,8 +9,7 @@ import {
 import { type Position, parsePosition } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { ProjectionRunner, ProjectionStatus } from '../../projections/runner.ts';
-import { type Skipped, skippedEvents } from '../../projections/skipped-events.ts';
-import { type RebuildRequest, rebuildRequests } from '../../projections/snapshot-basis.ts';
+import { type RebuildRequest, rebuildRequests, type Skipped, skippedEvents } from '../../projections/snapshot-basis.ts';
 import { globalAdmin, jsonAnswer, pathParameters, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
 import { eventContextOf } from '../server.ts';

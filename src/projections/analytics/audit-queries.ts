@@ -1,7 +1,8 @@
 /** Queries for the audit log: requests in ClickHouse, newest first. */
+
 import type { AnalyticsDb } from './analytics-db.ts';
 import { type AuditFilter, auditConditions } from './audit-filter.ts';
-import { allOf, between, equal } from './conditions.ts';
+import { allOf, between, equal, inlineParameters } from './conditions.ts';
 import { type ExchangeRow, exchangeColumns } from './exchange-row.ts';
 
 /** The row after which a page begins. */
@@ -358,4 +359,24 @@ export async function* allOfAudit(
     if (last === undefined || rows.length < partRows) return;
     after = cursorOf(last);
   }
+}
+
+const columns = [
+  'id, at, outcome, status, duration_ms, method, path, requested_model, provider, model, user_path, auth_key_id',
+  'session_id, labels, request_id, error_code, error_message, input_tokens, output_tokens, cache_type',
+  'guardrail_verdict, requests',
+];
+const MOST_ROWS = 1000;
+
+/** Tables without their database: readers have it as their default. */
+export function auditSql(filter: AuditFilter): string {
+  const { conditions } = auditConditions(filter);
+  const where = conditions.map((condition) => inlineParameters(condition).replaceAll('$db.', ''));
+  return [
+    `SELECT ${columns.join(',\n  ')}`,
+    'FROM exchanges',
+    `WHERE ${where.map((condition) => `(${condition})`).join('\n  AND ')}`,
+    NEWEST_FIRST,
+    `LIMIT ${MOST_ROWS}`,
+  ].join('\n');
 }

@@ -13,13 +13,11 @@ import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type { FindAccounts, Range, RowBatch } from './batch.ts';
-import { quoted } from './sql-literal.ts';
-import { tableChanges } from './table-changes.ts';
+import { quoted } from './conditions.ts';
 import { type Column, type Table, type TableKey, tableKeys, tables, valueColumns } from './tables.ts';
 import type { TsvRows } from './tsv.ts';
 import type { UsageRowAccount } from './usage-rows.ts';
-import { type View, views } from './views.ts';
-import { type FencedTable, WriterFence } from './writer-fence.ts';
+import { type FencedTable, tableChanges, type View, views, WriterFence } from './writer-fence.ts';
 
 // The statements that create a table, and that add its missing parts. They never remove or change anything.
 

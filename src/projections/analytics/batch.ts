@@ -12,8 +12,8 @@ import {
 } from '../../events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../events/catalogue/guardrail.ts';
 import { idOf, type Position, parsePosition, type RecordedEvent } from '../../events/event.ts';
-import { isA } from '../known-event.ts';
-import { UnprocessableEvent } from '../skipped-events.ts';
+import { isA } from '../projection.ts';
+import { UnprocessableEvent } from '../snapshot-basis.ts';
 import { type Applied, decidingRun } from '../verdicts.ts';
 import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
 import { isAdminChange, keyIdOrEmpty, type Retention, writeAdminChange, writeEvent, writeExchange } from './rows.ts';

@@ -9,7 +9,7 @@ import { type StreamName, streamName } from '../../events/event.ts';
 import { type EventLog, newestEvent } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
-import { isA } from '../known-event.ts';
+import { isA } from '../projection.ts';
 import { isResponseId } from '../responses.ts';
 import type { AnalyticsDb } from './analytics-db.ts';
 import { idsOfSession, type RequestUsage, rowsOfRequests, storedAfter, usageOfRequests } from './audit-queries.ts';

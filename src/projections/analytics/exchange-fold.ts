@@ -8,9 +8,9 @@ import type { usageRecorded } from '../../events/catalogue/exchange.ts';
 import * as events from '../../events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../events/catalogue/guardrail.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
-import { type GuardrailSummary, withApplied } from '../guardrail-summary.ts';
-import { isA } from '../known-event.ts';
-import { isPieceOfAnswer } from '../piece-of-answer.ts';
+import { isPieceOfAnswer } from '../exchange-events.ts';
+import { isA } from '../projection.ts';
+import { type GuardrailSummary, withApplied } from '../request-preview.ts';
 
 export interface AttemptFacts {
   readonly started: z.infer<typeof events.attemptStarted.data>;

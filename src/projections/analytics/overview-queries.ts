@@ -4,7 +4,7 @@
  */
 import type { UserPath } from '../../events/event.ts';
 import { allOf, between, type Conditions, inSubtree, isAtQuarterHour } from './conditions.ts';
-import type { Question } from './usage-filter.ts';
+import type { Question } from './usage-queries.ts';
 
 export interface OverviewOf {
   /** Milliseconds since the epoch: the period is from `from` (inclusive) to `until` (exclusive). */

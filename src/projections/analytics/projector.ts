@@ -6,13 +6,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { formatPosition, parsePosition, type RecordedEvent, START } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { isCaughtUp } from '../known-event.ts';
-import { skippedBy, skippedEvents } from '../skipped-events.ts';
-import { logIdOf } from '../snapshot-basis.ts';
+import { isCaughtUp } from '../projection.ts';
+import { logIdOf, skippedBy, skippedEvents } from '../snapshot-basis.ts';
 import { BatchBuilder, type Range, type RowBatch } from './batch.ts';
 import { type BatchStore, OtherLog } from './batch-store.ts';
-import { Lateness } from './lateness.ts';
-import { LivePace } from './live-pace.ts';
 import type { Retention } from './rows.ts';
 import { NewerWriter } from './writer-fence.ts';
 
@@ -212,4 +209,77 @@ async function firstEventOf(log: EventLog, signal: AbortSignal): Promise<string 
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (ms > 0) await delay(ms, undefined, { signal }).catch(() => {});
+}
+
+/** For how long a reader of the log has been late, computed from earlier positions of the log's end. */
+interface Moment {
+  readonly at: number;
+  /** Position of the last event at that moment. */
+  readonly head: number;
+}
+
+/** Most moments kept. When they are reached, every second one is removed, which halves the resolution. */
+const MOST_MOMENTS = 512;
+
+export class Lateness {
+  /** Moments whose end is not stored yet, in order. */
+  #open: Moment[] = [];
+  /** The last moment whose end is stored. */
+  #currentAt: number;
+
+  /** @param startedAt events in the log at the first call count as late since then */
+  constructor(startedAt: number) {
+    this.#currentAt = startedAt;
+  }
+
+  /**
+   * Milliseconds since the last moment up to which every event is stored; 0 when every event is stored now. The
+   * precision is the time between calls: an event appended between two calls counts from the earlier one.
+   */
+  of(stored: number, head: number, now: number): number {
+    const next = this.#open.findIndex((moment) => moment.head > stored);
+    const done = next === -1 ? this.#open.length : next;
+    this.#currentAt = this.#open[done - 1]?.at ?? this.#currentAt;
+    this.#open.splice(0, done);
+    if (head <= stored) {
+      this.#currentAt = now;
+      return 0;
+    }
+    if (this.#open.length >= MOST_MOMENTS) this.#open = this.#open.filter((_, index) => index % 2 === 1);
+    if (head > (this.#open.at(-1)?.head ?? 0)) this.#open.push({ at: now, head });
+    return now - this.#currentAt;
+  }
+}
+
+// When the next batch is stored after the catch-up: with less processor time the batches become larger.
+
+/** Of the time from one batch to the next, at most a quarter is spent on storing. */
+const REST_PER_WORK = 3;
+
+interface LivePaceOptions {
+  /** Shortest time from the start of one batch to the start of the next. */
+  readonly shortestMs: number;
+  /** Longest pause after a batch that took long. */
+  readonly longestMs: number;
+}
+
+export class LivePace {
+  readonly #options: LivePaceOptions;
+  #next = 0;
+
+  constructor(options: LivePaceOptions) {
+    this.#options = options;
+  }
+
+  /** Records that a batch was stored. Times are of one clock, in milliseconds. */
+  stored(startedAt: number, endedAt: number): void {
+    const { shortestMs, longestMs } = this.#options;
+    const rest = Math.min(longestMs, REST_PER_WORK * (endedAt - startedAt));
+    this.#next = Math.max(startedAt + shortestMs, endedAt + rest);
+  }
+
+  /** Milliseconds until the next batch may be started; 0 or less when that is now. */
+  waitMs(now: number): number {
+    return this.#next - now;
+  }
 }

@@ -1,6 +1,6 @@
 /** Makes rows of `events`, `exchanges` and `admin_changes` from events. Pure; values are in the order of the tables' columns. */
 import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
-import { isBodyWithheld } from '../withheld-body.ts';
+import { isBodyWithheld } from '../exchange-events.ts';
 import type { ExchangeEnd, ExchangeFacts } from './exchange-fold.ts';
 import { numbers, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
 

@@ -1,14 +1,141 @@
 /** SQL queries of the usage reports. Costs are nano-dollars, and every 64-bit number comes as text. */
-import { between, isAtQuarterHour } from './conditions.ts';
+
+import type { UserPath } from '../../events/event.ts';
 import {
-  type CacheMode,
-  counted,
-  ofRows,
-  type PageOf,
-  type Question,
-  type UsageFilter,
-  usageConditions,
-} from './usage-filter.ts';
+  allOf,
+  between,
+  type Conditions,
+  equal,
+  inSubtree,
+  isAtQuarterHour,
+  ofSessions,
+  searchFunction,
+} from './conditions.ts';
+
+/** Queries of the usage log: recorded usage, row by row, and its later corrections. */
+const texts = [
+  ...(['exchange_id', 'request_id', 'user_path', 'session_id', 'provider', 'provider_type', 'model'] as const),
+  ...(['endpoint', 'cache_type', 'source', 'input_tokens', 'output_tokens', 'total_tokens'] as const),
+  ...(['cached_input_tokens', 'cache_write_input_tokens', 'reasoning_tokens', 'input_cost', 'output_cost'] as const),
+  ...(['total_cost', 'saved_cost', 'price_source', 'caveat', 'raw', 'provider_id'] as const),
+  ...(['estimated_input_tokens', 'estimated_output_tokens'] as const),
+];
+const counts = ['input_priced', 'output_priced', 'priced', 'saved_priced', 'estimated'] as const;
+const rowColumns = [...texts, ...counts, 'labels'];
+
+/** 64-bit numbers are text. `raw` is JSON, or empty. */
+export type UsageRow = Readonly<Record<(typeof texts)[number] | 'usage_id', string>> &
+  Readonly<Record<(typeof counts)[number], number>> & {
+    /** Microseconds since the epoch. */
+    readonly at_micros: string;
+    readonly labels: readonly string[];
+  };
+
+/** Recorded usage, newest first, without later corrections. */
+export function usageRows(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
+  const { sql, parameters } = ofRows(filter);
+  return {
+    sql: `SELECT toString(u.usage_id) AS usage_id, toUnixTimestamp64Micro(u.at) AS at_micros,
+      ${rowColumns.map((column) => `u.${column} AS ${column}`).join(', ')}
+      ${sql} AND u.kind = 'recorded' AND ${counted[mode]}
+      ORDER BY u.at DESC, u.position DESC LIMIT {limit: UInt32} OFFSET {offset: UInt32}`,
+    parameters: { ...parameters, limit, offset },
+  };
+}
+
+/** One row: `total`. */
+export function countUsageRows(filter: UsageFilter, mode: CacheMode): Question {
+  const { sql, parameters } = ofRows(filter);
+  return { sql: `SELECT count() AS total ${sql} AND u.kind = 'recorded' AND ${counted[mode]}`, parameters };
+}
+
+/** Differences to the recorded values; `price_source` and `caveat` are those of the newest correction. */
+export type CorrectionRow = Readonly<Record<CorrectedColumn, string>>;
+type CorrectedColumn = 'usage_id' | keyof Costs | 'price_source' | 'caveat';
+type Costs = Pick<Sums, 'input_cost' | 'output_cost' | 'total_cost' | 'input_priced' | 'output_priced' | 'priced'>;
+
+/** Later corrections of these rows. They have the time of the usage that they correct. */
+export function usageCorrections(rows: readonly UsageRow[]): Question {
+  const times = rows.map(({ at_micros }) => Number(at_micros));
+  return {
+    sql: `SELECT toString(u.usage_id) AS usage_id, sum(u.input_cost) AS input_cost, sum(u.output_cost) AS output_cost,
+      sum(u.total_cost) AS total_cost, sum(u.input_priced) AS input_priced, sum(u.output_priced) AS output_priced,
+      sum(u.priced) AS priced, argMax(u.price_source, u.position) AS price_source, argMax(u.caveat, u.position) AS caveat
+      FROM $db.usage AS u
+      WHERE u.at >= fromUnixTimestamp64Micro({first: Int64}) AND u.at <= fromUnixTimestamp64Micro({last: Int64})
+        AND u.kind = 'corrected' AND u.usage_id IN {ids: Array(UUID)}
+      GROUP BY usage_id`,
+    parameters: { first: Math.min(...times), last: Math.max(...times), ids: rows.map(({ usage_id }) => usage_id) },
+  };
+}
+
+// The filter of usage reports, as SQL conditions on the table `usage` under the name `u`.
+
+/** Whether usage answered from a cache of the gateway is counted. */
+export const cacheModes = ['uncached', 'cached', 'all'] as const;
+export type CacheMode = (typeof cacheModes)[number];
+
+export interface UsageFilter {
+  /** Milliseconds since the epoch; `until` is exclusive. */
+  readonly from: number;
+  readonly until: number;
+  readonly subtree?: UserPath | undefined;
+  readonly keyId?: string | undefined;
+  readonly model?: string | undefined;
+  /** Name or type of the provider. */
+  readonly provider?: string | undefined;
+  readonly label?: string | undefined;
+  readonly sessionId?: string | undefined;
+  /** A part of the model, the provider, the request's id or the session's, in upper or lower case. */
+  readonly search?: string | undefined;
+}
+
+export interface Question {
+  readonly sql: string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+}
+
+export interface PageOf {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** SQL for the rows of the figures. */
+export const counted: Readonly<Record<CacheMode, string>> = {
+  uncached: "u.cache_type = ''",
+  cached: "u.cache_type != ''",
+  all: 'true',
+};
+
+/** The rows of a filter, from FROM on. */
+export function ofRows(filter: UsageFilter): Question {
+  const { sql, parameters } = usageConditions(filter, 'u.at');
+  return { sql: `FROM $db.usage AS u WHERE ${sql}`, parameters };
+}
+
+/** @param time the expression that is compared with the range */
+function usageConditions(filter: UsageFilter, time: string): Conditions {
+  const { label, provider, search } = filter;
+  return allOf([
+    between(time, filter.from, filter.until),
+    inSubtree('u.user_path', filter.subtree),
+    equal('u.auth_key_id', 'key_id', filter.keyId),
+    equal('u.model', 'model', filter.model),
+    provider === undefined
+      ? undefined
+      : ['u.provider = {provider: String} OR u.provider_type = {provider: String}', { provider }],
+    label === undefined ? undefined : ['has(u.labels, {label: String})', { label }],
+    ofSessions('u.', filter.sessionId === undefined ? undefined : [filter.sessionId]),
+    search === undefined
+      ? undefined
+      : [
+          ['model', 'provider', 'provider_type', 'request_id', 'provider_id', 'session_id']
+            .map((column) => `${searchFunction(search)}(u.${column}, {search: String}) > 0`)
+            .join(' OR '),
+          { search },
+        ],
+  ]);
+}
 
 const summed = [
   ...(['requests', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens'] as const),

@@ -5,7 +5,47 @@
  * because its table is gone, however long that writer was paused.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
-import type { Table } from './tables.ts';
+import { costColumns, savedColumns, type Table, type TableKey, tokenColumns } from './tables.ts';
+
+/** Views over the tables, for frequent queries. */
+export interface View {
+  readonly name: string;
+  readonly about: string;
+  /** `$db` stands for the database. */
+  readonly select: string;
+}
+
+const summed = [...tokenColumns.slice(0, 7), ...costColumns, ...savedColumns].map(
+  (column) => `sum(u.${column.name}) AS ${column.name}`,
+);
+
+export const views: readonly View[] = [
+  {
+    name: 'usage_by_quarter_hour',
+    about:
+      'Usage summed by quarter of an hour (time zone offsets are multiples of it), user path, key, provider, model, ' +
+      'endpoint and cache. Answered from the aggregate that is kept inside the parts of `usage`.',
+    select: `SELECT toStartOfFifteenMinutes(u.at) AS quarter_hour, u.user_path AS user_path, u.auth_key_id AS auth_key_id,
+      u.provider AS provider, u.provider_type AS provider_type, u.model AS model, u.endpoint AS endpoint,
+      u.cache_type AS cache_type, sum(u.requests) AS requests, ${summed.join(', ')}
+      FROM $db.usage AS u
+      GROUP BY quarter_hour, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type`,
+  },
+  {
+    name: 'attempts',
+    about: 'One row for each call to a provider.',
+    select: `SELECT e.id AS exchange_id, e.at AS at, e.request_id AS request_id, e.user_path AS user_path,
+      e.auth_key_id AS auth_key_id, e.requested_model AS requested_model, e.outcome AS outcome,
+      \`attempts.number\` AS number, \`attempts.kind\` AS kind, \`attempts.provider\` AS provider,
+      \`attempts.provider_type\` AS provider_type, \`attempts.model\` AS model, \`attempts.dialect\` AS dialect,
+      \`attempts.started_ms\` AS started_ms, \`attempts.failed\` AS failed, \`attempts.status\` AS status,
+      \`attempts.code\` AS code, \`attempts.message\` AS message
+      FROM $db.exchanges AS e
+      ARRAY JOIN \`attempts.number\`, \`attempts.kind\`, \`attempts.provider\`, \`attempts.provider_type\`,
+      \`attempts.model\`, \`attempts.dialect\`, \`attempts.started_ms\`, \`attempts.failed\`, \`attempts.status\`,
+      \`attempts.code\`, \`attempts.message\``,
+  },
+];
 
 /** Another writer has taken over: it has a higher epoch. */
 export class NewerWriter extends Error {
@@ -104,3 +144,44 @@ export async function removeInputs(
 async function rowsOf<Row>(client: ClickHouseClient, query: string): Promise<Row[]> {
   return (await client.query({ query, format: 'JSONEachRow' })).json<Row>();
 }
+
+/**
+ * Statements that convert tables of earlier versions to the present content of rows, each run once.
+ * Columns that are only added need none (see table-statements.ts).
+ */
+interface TableChange {
+  readonly table: TableKey;
+  /** `$table` stands for the table with its database. */
+  readonly statement: string;
+}
+
+/** Requests of callers without a user path were stored with an empty one. */
+const rootForEmpty = "ALTER TABLE $table UPDATE user_path = '/' WHERE user_path = ''";
+/** So were events and changes without a user path. */
+const nullable = 'ALTER TABLE $table MODIFY COLUMN user_path LowCardinality(Nullable(String))';
+const nullForEmpty = "ALTER TABLE $table UPDATE user_path = NULL WHERE user_path = ''";
+
+/** Columns from the time before guardrails ran, when the table had no rows. */
+const dropReason = 'ALTER TABLE $table DROP COLUMN IF EXISTS reason';
+const typeOfGuardrail = "ALTER TABLE $table COMMENT COLUMN type 'type of the guardrail, such as `pii`'";
+const dropData = 'ALTER TABLE $table DROP COLUMN IF EXISTS data';
+
+/** Replaced by `sums_by_quarter_hour`, which also sums what cached answers saved. */
+const dropSums = 'ALTER TABLE $table DROP PROJECTION IF EXISTS by_quarter_hour';
+const makeSums = 'ALTER TABLE $table MATERIALIZE PROJECTION sums_by_quarter_hour';
+
+/** In the order in which they are run; only ever added to, at the end. */
+export const tableChanges: readonly TableChange[] = [
+  { table: 'exchanges', statement: rootForEmpty },
+  { table: 'usage', statement: rootForEmpty },
+  { table: 'guardrailVerdicts', statement: rootForEmpty },
+  { table: 'events', statement: nullable },
+  { table: 'events', statement: nullForEmpty },
+  { table: 'adminChanges', statement: nullable },
+  { table: 'adminChanges', statement: nullForEmpty },
+  { table: 'guardrailVerdicts', statement: dropReason },
+  { table: 'guardrailVerdicts', statement: dropData },
+  { table: 'guardrailVerdicts', statement: typeOfGuardrail },
+  { table: 'usage', statement: dropSums },
+  { table: 'usage', statement: makeSums },
+];

@@ -8,12 +8,16 @@ import type { Config } from '../../config/config.ts';
 import { gatewayVersion } from '../../config/gateway-version.ts';
 import { strategies } from '../../events/catalogue/workflow.ts';
 import { formatVersion } from '../../events/embedded/frame.ts';
+import { segmentLister } from '../../events/embedded/stat-log.ts';
+import { formatPosition } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
+import { directoryOf } from '../../events/open-log.ts';
 import { createAsOf } from '../../http/admin/as-of.ts';
 import { registerExplain } from '../../http/admin/explain.ts';
 import { type GatewaysListed, registerGateways } from '../../http/admin/gateways.ts';
 import { registerHistory } from '../../http/admin/history.ts';
 import { createLiveLogs } from '../../http/admin/live/logs.ts';
+import { type LogFacts, registerLog } from '../../http/admin/log.ts';
 import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/models/models.ts';
 import { registerProviderCredentials } from '../../http/admin/models/provider-credentials.ts';
 import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/models/providers-status.ts';
@@ -27,28 +31,26 @@ import {
   type StepOutcome,
 } from '../../http/admin/runtime.ts';
 import { registerTagging } from '../../http/admin/tagging.ts';
+import { type AnalyticsFacts, registerViews } from '../../http/admin/views.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import type { ReadToPresent } from '../../http/server.ts';
 import type { AdminJournal } from '../../projections/admin-journal.ts';
-import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
-import type { StoredCredentials } from '../../projections/provider-credentials.ts';
-import type { ProviderMemory } from '../../projections/provider-memory.ts';
-import type { RunningProjection } from '../../projections/runner.ts';
-import type { TaggingState } from '../../projections/tagging.ts';
+import type { OpenExchangesView } from '../../projections/in-flight.ts';
+import type { TaggingState } from '../../projections/keys.ts';
+import type { ProviderMemory, StoredCredentials } from '../../projections/provider-memory.ts';
+import type { ProjectionRunner, RunningProjection } from '../../projections/runner.ts';
+import { aboutUnsavedViews, savedViews } from '../../projections/saved-views.ts';
 import type { Registry } from '../../providers/registry.ts';
-import { type AccessControl, type KnownAccess, registerAccessRoutes } from '../access.ts';
+import { type AccessControl, createPoliciesAsOf, type KnownAccess, registerAccessRoutes } from '../access.ts';
 import type { Analytics, AnalyticsQueries } from '../analytics/reports.ts';
 import type { GuardrailReplayWiring } from '../guardrail-replay.ts';
 import type { Limits } from '../limits.ts';
-import type { GatewayJobs } from '../log/jobs.ts';
 import type { GatewayViews } from '../log/views.ts';
-import type { GatewayPricing } from '../pricing.ts';
+import type { GatewayJobs, GatewayPricing } from '../pricing.ts';
 import type { GatewayProviders } from '../providers.ts';
 import type { VirtualModels } from '../virtual-models.ts';
 import type { Workflows } from '../workflows.ts';
-import { logAdmin } from './log.ts';
-import { createPoliciesAsOf } from './policies-as-of.ts';
 
 export interface AdminRoutes {
   readonly config: Config;
@@ -313,5 +315,51 @@ function switches(
     DASHBOARD_LIVE_LOGS_ENABLED: config.liveLogs.enabled,
     USER_PATH_HEADER: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     VIRTUAL_MODEL_STRATEGIES: selectable.join(','),
+  };
+}
+
+/** The admin routes for the event log and the read models. */
+interface LogAdminOptions {
+  readonly config: Pick<Config, 'log'>;
+  readonly log: EventLog;
+  readonly projections: ProjectionRunner;
+  /** Undefined while it is off. */
+  readonly analytics: AnalyticsQueries | undefined;
+}
+
+/** @returns a function that registers the routes; called once for each prefix of the API */
+function logAdmin({ config, log, projections, analytics }: LogAdminOptions): (admin: Routes) => void {
+  const engine = engineOf(config.log.url);
+  const facts: LogFacts = {
+    log,
+    engine,
+    durability: engine === 'files' ? config.log.durability : undefined,
+    segments: engine === 'memory' ? undefined : segmentLister(directoryOf(config.log.readUrl)),
+  };
+  const about = Object.fromEntries(savedViews.map((view) => [view.name, view.about]));
+  return (admin) => {
+    registerLog(admin, facts);
+    registerViews(admin, {
+      log,
+      projections,
+      about: { ...aboutUnsavedViews, ...about, analytics: 'all events, in ClickHouse, for reports and SQL' },
+      analytics: () => analyticsFacts(analytics),
+    });
+  };
+}
+
+function engineOf(url: string): LogFacts['engine'] {
+  if (url.startsWith('file:')) return 'files';
+  if (url.startsWith('kafka:')) return 'kafka';
+  return url.startsWith('memory:') ? 'memory' : 'eventstore';
+}
+
+function analyticsFacts(analytics: AnalyticsQueries | undefined): AnalyticsFacts | undefined {
+  const status = analytics?.status();
+  if (status === undefined || status.health === 'off') return undefined;
+  const { health, lagEvents, lagMs, position, error } = status;
+  return {
+    ...{ health, lagEvents, lagMs, error },
+    position: position === undefined ? undefined : formatPosition(position),
   };
 }

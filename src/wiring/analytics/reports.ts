@@ -1,4 +1,6 @@
 /** Wiring of analytics: the reports that query the other process. */
+
+import { LRUCache } from 'lru-cache';
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
@@ -20,15 +22,18 @@ import { registerOverview } from '../../http/admin/reports/overview.ts';
 import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/reports/report-db.ts';
 import { registerSql } from '../../http/admin/reports/sql.ts';
 import { registerUsageReports } from '../../http/admin/reports/usage.ts';
+import { summaryOf } from '../../http/admin/reports/usage-answers.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
+import type { RecordQuery } from '../../http/clickhouse/reader-request.ts';
+import type { UsageFigures, UsageFiguresQuery } from '../../http/v1/usage.ts';
 import {
   type AnalyticsAddress,
   type AnalyticsDb,
   type AnalyticsFiles,
   createAnalyticsDb,
 } from '../../projections/analytics/analytics-db.ts';
-import { createItemIndex } from '../../projections/items.ts';
-import { createUsageFigures } from './usage-figures.ts';
+import { type Sums, usageTotals } from '../../projections/analytics/usage-queries.ts';
+import { createItemIndex } from '../../projections/responses.ts';
 
 /** The part of the other process that reports need. */
 export type AnalyticsQueries = Pick<AnalyticsProcess, 'address' | 'status'>;
@@ -152,4 +157,63 @@ function registerAuditReports(admin: Routes, wiring: AuditReportsWiring): void {
   });
   registerAuditExport(admin, { ...reports, audit, files, isOn: () => state() !== 'off' });
   registerSql(admin, { audit, address: administrator, isServer, whyNot: whyNoSql });
+}
+
+/** Usage for `GET /v1/usage`. Any key may call it at any rate, so results are cached for a short time. */
+interface UsageFiguresOptions {
+  readonly db: AnalyticsDb;
+  /** When false, usage is zero. */
+  readonly enabled: boolean;
+  /** Whether analytics is off. Default: it is not. */
+  isAnalyticsOff?(): boolean;
+  /** Milliseconds since the epoch. */
+  now(): number;
+}
+
+/** How long a result is reused for the same query. */
+const SAME_MS = 1000;
+/** Timeout of the query, so that the rest of the answer is not delayed further. */
+const TIMEOUT_MS = 3000;
+const MAX_QUERIES = 1000;
+
+interface Known {
+  readonly until: number;
+  readonly figures: Promise<object | null>;
+}
+
+export function createUsageFigures({ db, enabled, isAnalyticsOff, now }: UsageFiguresOptions): UsageFigures {
+  const known = new LRUCache<string, Known>({ max: MAX_QUERIES });
+
+  async function figuresOf(query: UsageFiguresQuery): Promise<object | null> {
+    const { sql, parameters } = usageTotals(query, 'uncached');
+    try {
+      return summaryOf(await db.rows<Sums>(sql, parameters, AbortSignal.timeout(TIMEOUT_MS)));
+    } catch {
+      // The answer's budgets and limits are available all the same.
+      return null;
+    }
+  }
+
+  async function figures(query: UsageFiguresQuery): Promise<object | null> {
+    if (!enabled) return summaryOf([]);
+    const name = JSON.stringify(query);
+    const at = now();
+    const same = known.get(name);
+    if (same !== undefined && at < same.until) return same.figures;
+    const read = figuresOf(query);
+    known.set(name, { until: at + SAME_MS, figures: read });
+    return read;
+  }
+
+  return Object.assign(figures, { isOff: () => !enabled || isAnalyticsOff?.() === true });
+}
+
+/** Records queries that analysts send directly to the embedded ClickHouse in the audit log. */
+export function recordQueriesIn(audit: Pick<ReadAudit, 'clickHouseQuery'>): RecordQuery {
+  return async ({ user, query, format, parameters }) => {
+    const sent: Record<string, string> = { query };
+    if (format !== undefined) sent['format'] = format;
+    if (Object.keys(parameters).length > 0) sent['parameters'] = JSON.stringify(parameters);
+    await audit.clickHouseQuery(user, sent);
+  };
 }

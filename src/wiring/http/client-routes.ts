@@ -2,14 +2,21 @@
 import { type ModelAccess, visibleModels } from '../../commands/access/model-access.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { RecoveryDependencies } from '../../commands/exchange/background/recover-exchanges.ts';
+import { mayBeReturned } from '../../commands/exchange/delivery/answer-headers.ts';
+import {
+  passthroughDialect,
+  refusedPassthrough,
+} from '../../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/responses-dialect.ts';
 import { usableProviders } from '../../commands/files/holders.ts';
 import { checkItems } from '../../commands/files/named-objects.ts';
 import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
 import type { Config } from '../../config/config.ts';
+import type { EventLog } from '../../events/log.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
+import { mayBeForwarded, registerPassthrough } from '../../http/passthrough.ts';
 import type { RequestRecorder } from '../../http/request-recorder.ts';
 import { registerConversations } from '../../http/v1/conversations.ts';
 import { type FilesOptions, registerFiles } from '../../http/v1/files.ts';
@@ -23,10 +30,12 @@ import {
 import { registerModels } from '../../http/v1/models.ts';
 import { registerResponses } from '../../http/v1/responses.ts';
 import type { Registry } from '../../providers/registry.ts';
-import type { GatewayDeferredUsage } from '../deferred-usage.ts';
+import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
+import { providerType } from '../../providers/types.ts';
+import type { GatewayDeferredUsage } from '../budgets.ts';
+import { bodyLimits, type ModelRequests } from '../exchange.ts';
 import type { Limits } from '../limits.ts';
-import type { StoredObjects } from '../log/stored-objects.ts';
-import type { ModelRequests } from '../model-requests.ts';
+import type { StoredObjects } from '../log/views.ts';
 import type { VirtualModels } from '../virtual-models.ts';
 import type { Workflows } from '../workflows.ts';
 
@@ -123,4 +132,57 @@ function lifecycle({
     endElsewhereMs: Math.max(LEAST_WAIT_MS, LEASES * (config.log.leaseMs ?? 0)),
     deferred: deferred.usage,
   };
+}
+
+/** `/p/{provider}/…`: a provider's own API, through the exchange pipeline. */
+interface PassthroughRoutes {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly registry: Registry;
+  readonly access: ModelAccess;
+  readonly limits: Pick<Limits, 'countsBudgets'>;
+  readonly requests: Pick<ModelRequests, 'tags' | 'exchanges' | 'run'>;
+}
+
+/** Does nothing while passthrough is off. */
+export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes): void {
+  const { config, log, registry, access, limits, requests } = routes;
+  const { enabled, v1Alias, types, statelessRoutes, requestHeaders, answerHeaders } = config.passthrough;
+  if (!enabled) return;
+  const { exchanges, tags } = requests;
+  const { model, file } = bodyLimits(config, log);
+  registerPassthrough(app, {
+    exchanges,
+    userPathHeader: config.userPathHeader,
+    tags,
+    addedHeaders: {
+      request: addedNames('request_headers', requestHeaders, mayBeForwarded),
+      answer: addedNames('response_headers', answerHeaders, mayBeReturned),
+    },
+    limits: { whole: model, streamed: file },
+    bounds: config.server.bodyBounds,
+    allowV1Alias: v1Alias,
+    isEnabled: (type) => types?.includes(type) ?? providerType(type)?.passthrough === true,
+    provider: (name) => registry.providerByNameOrType(name),
+    mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
+    stateless: createStatelessRoutes(statelessRoutes ?? []),
+    countsBudgets: limits.countsBudgets,
+    run(call, client) {
+      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call);
+      return requests.run(dialect, call.request, client);
+    },
+  });
+}
+
+/** @throws Error for a name that no setting may add */
+function addedNames(
+  member: string,
+  names: readonly string[],
+  isAllowed: (name: string) => boolean,
+): ReadonlySet<string> {
+  const refused = names.find((name) => !isAllowed(name));
+  if (refused === undefined) return new Set(names);
+  throw new Error(
+    `passthrough.${member} (PASSTHROUGH_${member.toUpperCase()}): the header '${refused}' is one of the connection, of the gateway, or holds credentials`,
+  );
 }

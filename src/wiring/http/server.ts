@@ -11,10 +11,9 @@ import { createRequestRecorder } from '../../http/request-recorder.ts';
 import { createServer, type ServerOptions } from '../../http/server.ts';
 import { type Address, listeningPort, type StartingServer } from '../../http/starting-server.ts';
 import type { AnalyticsQueries } from '../analytics/reports.ts';
+import { bodyLimits, type ModelRequests } from '../exchange.ts';
 import { type GatewayLog, storageHealth } from '../log/event-log.ts';
-import type { ModelRequests } from '../model-requests.ts';
-import { bodyLimits } from '../size-limits.ts';
-import type { ReceivedConnections, WorkerPlace } from '../workers/worker-place.ts';
+import type { ReceivedConnections, WorkerPlace } from '../workers/messages.ts';
 
 export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator' | 'admitRequest' | 'isStopping'> {
   readonly config: Config;

@@ -15,10 +15,10 @@ import type { EventContext, NewEvent, Position } from '../../events/event.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
 import type { GatewayFacts } from '../../http/admin/gateways.ts';
-import { isCaughtUp } from '../../projections/known-event.ts';
 import { type Leases, leasesView } from '../../projections/leases.ts';
+import { isCaughtUp } from '../../projections/projection.ts';
 import type { ProjectionRunner } from '../../projections/runner.ts';
-import type { WorkerPlace } from '../workers/worker-place.ts';
+import type { WorkerPlace } from '../workers/messages.ts';
 
 const FOLDER_ID = 'gateway-folder.id';
 const context: EventContext = { actor: 'system' };

@@ -11,8 +11,7 @@ import {
 } from '../../commands/exchange/background/recover-exchanges.ts';
 import type { RecordedExchange } from '../../commands/exchange/record/read-exchange.ts';
 import type { StreamName } from '../../events/event.ts';
-import { type InFlight, openExchanges } from '../../projections/in-flight.ts';
-import { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
+import { type InFlight, OpenExchangesView, openExchanges } from '../../projections/in-flight.ts';
 import type { GatewayLog } from './event-log.ts';
 import type { GatewayLease } from './gateways.ts';
 import type { GatewayViews } from './views.ts';

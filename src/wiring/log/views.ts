@@ -1,17 +1,20 @@
 /** The store of the read models, and the read models that belong to no single component. */
 import type { Logger } from 'pino';
+import { itemFinder } from '../../commands/conversations/conversation.ts';
+import { trackedObjects } from '../../commands/provider-objects/tracked.ts';
+import { archiveOf } from '../../commands/responses/archive.ts';
+import type { Sight } from '../../commands/visibility.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import { adminJournal } from '../../projections/admin-journal.ts';
 import { guardrailReplaysView } from '../../projections/guardrail-replays.ts';
 import { guardrailsView } from '../../projections/guardrails.ts';
-import { providerCredentialsView } from '../../projections/provider-credentials.ts';
-import { providerMemory } from '../../projections/provider-memory.ts';
+import { taggingView } from '../../projections/keys.ts';
+import { providerCredentialsView, providerMemory } from '../../projections/provider-memory.ts';
+import { createItemIndex, createResponseRecords, createTrackedRecords } from '../../projections/responses.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
-import { taggingView } from '../../projections/tagging.ts';
 import { openViewStore, readViewStore, viewsFile } from '../../projections/view-store.ts';
-import { virtualModelsView } from '../../projections/virtual-models.ts';
-import { workflowsView } from '../../projections/workflows.ts';
+import { virtualModelsView, workflowsView } from '../../projections/workflows.ts';
 
 export interface GatewayViewsOptions {
   readonly config: Config;
@@ -51,5 +54,21 @@ export function openGatewayViews({ config, log, logger, worker = 1 }: GatewayVie
     },
     /** Saves all read models. @throws what SQLite throws when the disk is full; everything is closed in that case too */
     close: () => projections.close().finally(() => store.close()),
+  };
+}
+
+/** What clients store in the log and refer to by id: responses, items of conversations, files and batches. */
+export type StoredObjects = ReturnType<typeof storedObjects>;
+
+/** They are read from the log when a request names them. */
+export function storedObjects(log: EventLog) {
+  const archive = archiveOf(createResponseRecords(log));
+  const index = createItemIndex(log);
+  return {
+    archive,
+    index,
+    /** Finds items for one request of a caller with this sight. */
+    findItem: (sight: Sight) => itemFinder(sight, { log, archive, index }),
+    tracked: trackedObjects(createTrackedRecords(log)),
   };
 }

@@ -7,7 +7,6 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { type AnalyticsProcess, analyticsProcess } from '../../analytics/process.ts';
-import { announceStart, whyNotStarted } from '../../announce-start.ts';
 import { print, printError } from '../../cli/terminal.ts';
 import { createReadAudit } from '../../commands/audit/audit-reads.ts';
 import { endAllLeases, endLeaseOf } from '../../commands/gateways/lease.ts';
@@ -22,15 +21,12 @@ import { createUnreadyServer, type UnreadyServer } from '../../http/starting-ser
 import { leasesView } from '../../projections/leases.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { readViewStore, viewsFile } from '../../projections/view-store.ts';
-import type { ServedProcess } from '../../served-process.ts';
-import { recordQueriesIn } from '../analytics/recorded-queries.ts';
+import { recordQueriesIn } from '../analytics/reports.ts';
 import { urlOf } from '../http/server.ts';
-import { storageHealth } from '../log/event-log.ts';
-import { refuseMissingLog } from '../log/missing-log.ts';
-import { errorReporter } from '../log/report-errors.ts';
-import { type ConnectionReceiver, Connections } from './connections.ts';
+import { errorReporter, refuseMissingLog, storageHealth } from '../log/event-log.ts';
+import { announceStart, type ServedProcess, whyNotStarted } from '../served-process.ts';
+import { type ConnectionReceiver, Connections, ServiceFigures } from './connections.ts';
 import type { ServiceState, ToPrimary } from './messages.ts';
-import { ServiceFigures } from './service-figures.ts';
 import { STATE_EVERY_MS, WorkerPool } from './worker-pool.ts';
 
 /** Workers that stop get so long in addition to the grace period of open requests. */

@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
-import type { StartedGateway } from '../../announce-start.ts';
+import type { StartedGateway } from '../served-process.ts';
 import { type ToPrimary, type ToWorker, toPrimary, type WorkerStart } from './messages.ts';
 
 export interface WorkerPoolOptions {

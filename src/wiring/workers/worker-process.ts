@@ -1,10 +1,10 @@
 /** The program of a worker: a gateway on the log that the primary process has open. */
 import type { Socket } from 'node:net';
-import { whyNotStarted } from '../../announce-start.ts';
-import { createDiagnostics } from '../../diagnostics.ts';
 import { type Gateway, startGateway } from '../../gateway.ts';
-import { watchUnexpectedErrors } from '../../unexpected-errors.ts';
 import type { AnalyticsQueries } from '../analytics/reports.ts';
+import { createDiagnostics } from '../diagnostics.ts';
+import { whyNotStarted } from '../served-process.ts';
+import { watchUnexpectedErrors } from '../unexpected-errors.ts';
 import { type ServiceState, type ToPrimary, toWorker, type WorkerStart } from './messages.ts';
 
 /** How long a stop after an unexpected error may take in addition to the grace period of open requests. */

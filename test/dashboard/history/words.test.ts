@@ -4,8 +4,8 @@ import { changeWords, hasWords, titleOf } from '../../../dashboard/src/pages/his
 import { fieldText } from '../../../dashboard/src/pages/history/field-text.ts';
 import { subjectKinds, subjectOf } from '../../../dashboard/src/pages/history/subjects.ts';
 import { catalogue } from '../../../src/events/catalogue/catalogue.ts';
+import { subjectKinds as kindsOfApi } from '../../../src/projections/admin-history.ts';
 import { adminJournal } from '../../../src/projections/admin-journal.ts';
-import { subjectKinds as kindsOfApi } from '../../../src/projections/admin-subjects.ts';
 
 describe('the words of changes', () => {
   it('exist for every type of event that a history can have', () => {

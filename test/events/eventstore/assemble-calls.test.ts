@@ -1,15 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CallAssembly, maxGapBytes } from '../../../src/events/eventstore/assemble-calls.ts';
-import { layOut, metadataOf } from '../../../src/events/eventstore/event-layout.ts';
 import {
   beginning,
+  CallAssembly,
   type EventPlace,
   formatPlace,
+  layOut,
+  maxGapBytes,
+  metadataOf,
   parsePlace,
   type ResumePlace,
   resumeAfter,
-} from '../../../src/events/eventstore/eventstore-place.ts';
+} from '../../../src/events/eventstore/event-layout.ts';
 import { EngineDamaged, type SequencedAppend } from '../../../src/events/replicated/engine.ts';
 import { append, barrier, numbersOf, writerA } from './appends.ts';
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseEventStoreAddress } from '../../../src/events/eventstore/eventstore-address.ts';
-import { EngineUnsuitable } from '../../../src/events/replicated/engine.ts';
-import type { LogEngineAccess } from '../../../src/events/replicated/engine-access.ts';
+import { EngineUnsuitable, type LogEngineAccess } from '../../../src/events/replicated/engine.ts';
 
 function parse(url: string, more: Partial<LogEngineAccess> = {}) {
   return parseEventStoreAddress({ url, ...more });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseKafkaAddress } from '../../../src/events/kafka/kafka-address.ts';
-import { EngineUnsuitable } from '../../../src/events/replicated/engine.ts';
-import type { LogEngineAccess } from '../../../src/events/replicated/engine-access.ts';
+import { EngineUnsuitable, type LogEngineAccess } from '../../../src/events/replicated/engine.ts';
 
 const parse = (url: string, access: Partial<LogEngineAccess> = {}) => parseKafkaAddress({ ...access, url });
 

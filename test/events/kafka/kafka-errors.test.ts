@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { kafkaErrorOf } from '../../../src/events/kafka/kafka-errors.ts';
+import { kafkaErrorOf } from '../../../src/events/kafka/kafka-clients.ts';
 import kafkajs from '../../../src/events/kafka/kafkajs.ts';
 import { EngineUnavailable, EngineUnsuitable } from '../../../src/events/replicated/engine.ts';
 

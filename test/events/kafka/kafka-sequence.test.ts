@@ -1,8 +1,7 @@
 import { createRequire } from 'node:module';
 import type { Batch } from 'kafkajs';
 import { describe, expect, it } from 'vitest';
-import { topicStart } from '../../../src/events/kafka/kafka-place.ts';
-import { RecordSequence } from '../../../src/events/kafka/kafka-sequence.ts';
+import { RecordSequence, topicStart } from '../../../src/events/kafka/kafka-place.ts';
 import { EngineUnavailable, PlaceLost } from '../../../src/events/replicated/engine.ts';
 
 const load = createRequire(import.meta.url);

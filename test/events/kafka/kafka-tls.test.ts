@@ -5,8 +5,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { freePort } from '../../../infra/kafka/free-port.ts';
 import { kafkaJars } from '../../../infra/kafka/jars.ts';
 import { createKafkaEngine } from '../../../src/events/kafka/kafka-engine.ts';
-import { EngineUnavailable, EngineUnsuitable, type LogEngine } from '../../../src/events/replicated/engine.ts';
-import type { LogEngineAccess } from '../../../src/events/replicated/engine-access.ts';
+import {
+  EngineUnavailable,
+  EngineUnsuitable,
+  type LogEngine,
+  type LogEngineAccess,
+} from '../../../src/events/replicated/engine.ts';
 import { type Authority, type Certificate, createAuthority, missingOpenssl } from '../../support/certificates.ts';
 import { type KafkaBroker, startKafkaBroker } from '../../support/kafka-broker.ts';
 import { append, numbersOf, readTo } from '../eventstore/appends.ts';

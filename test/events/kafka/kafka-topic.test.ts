@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { topicProblem } from '../../../src/events/kafka/kafka-topic.ts';
+import { topicProblem } from '../../../src/events/kafka/kafka-clients.ts';
 
 const right = {
   'cleanup.policy': 'delete',

@@ -1,7 +1,7 @@
 import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { streamName } from '../../../src/events/event.ts';
-import { LogDiverged } from '../../../src/events/replicated/log-diverged.ts';
+import { LogDiverged } from '../../../src/events/replicated/engine.ts';
 import { collect, noted, write } from '../../contract/event-log.ts';
 import { hasPosition, linesOf, whenState } from '../../contract/recovery.ts';
 import { MemoryEngineStore, turns } from '../../support/memory-engine.ts';

@@ -1,8 +1,7 @@
 /** Gateways of which one has not read the same from the engine as the others. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { streamName } from '../../../src/events/event.ts';
-import type { LogEngine, SequencedAppend } from '../../../src/events/replicated/engine.ts';
-import { LogDiverged } from '../../../src/events/replicated/log-diverged.ts';
+import { LogDiverged, type LogEngine, type SequencedAppend } from '../../../src/events/replicated/engine.ts';
 import { noted, write } from '../../contract/event-log.ts';
 import { hasPosition, linesOf, whenState } from '../../contract/recovery.ts';
 import { MemoryEngineStore } from '../../support/memory-engine.ts';

@@ -13,8 +13,7 @@ import { everything } from '../../../src/commands/visibility.ts';
 import { attemptStarted, chunkReceived, requestReceived } from '../../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../../src/events/event.ts';
 import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
-import { createItemIndex } from '../../../src/projections/items.ts';
-import { createResponseRecords } from '../../../src/projections/responses.ts';
+import { createItemIndex, createResponseRecords } from '../../../src/projections/responses.ts';
 import { noKeys, unpriced } from '../../support/nothing-configured.ts';
 import { dataOf } from '../../support/with-gateway.ts';
 

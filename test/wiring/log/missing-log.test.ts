@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { EmbeddedLog } from '../../../src/events/embedded/embedded-log.ts';
 import { openViewStore, viewsFile } from '../../../src/projections/view-store.ts';
-import { removeViewsOfMissingReplica } from '../../../src/wiring/log/missing-log.ts';
+import { removeViewsOfMissingReplica } from '../../../src/wiring/log/event-log.ts';
 import { temporaryFolder } from '../../e2e/gateway-process.ts';
 
 let dataDir: string;

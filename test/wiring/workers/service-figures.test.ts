@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { type MetricFigures, metricFiguresOf } from '../../../src/http/metric-figures.ts';
-import { ServiceFigures } from '../../../src/wiring/workers/service-figures.ts';
+import { ServiceFigures } from '../../../src/wiring/workers/connections.ts';
 
 /** The metrics of a process that has served so many requests. */
 function served(requests: number, inFlight = 0): Promise<MetricFigures> {

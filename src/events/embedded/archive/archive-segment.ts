@@ -1,7 +1,7 @@
 /** One step of archiving: reads a closed segment once, and checks, indexes and compresses it in the same pass. */
-
 import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
 import { encodeFramePlaces, type FrameRun, frameHeaderBytes, readFrame, readFrameHeader } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';
@@ -22,7 +22,6 @@ import {
   verifyIndexedPlace,
   verifyTables,
 } from './index-file.ts';
-import type { Pace } from './pace.ts';
 
 export interface ArchiveTask {
   readonly name: string;
@@ -327,4 +326,57 @@ async function verifySealed(
       throw wrong(`the block at byte ${at} cannot be unpacked`, error);
     }
   }
+}
+
+/** Executes the steps of archiving. */
+export interface Archivist {
+  /**
+   * Executes one step; resolves when its result is on disk or in the index.
+   * @param effort `idle`: with idle processor time; `steady`: also on a busy processor; `hurried`:
+   *   with a larger share
+   * @param signal stops the step between two pieces of work; this then rejects with the signal's reason
+   * @throws what `archiveSegment` throws; Error when the step could not be done for another reason
+   */
+  archive(task: ArchiveTask, effort: Effort, signal: AbortSignal): Promise<StreamCategories>;
+  /** No step may be running. */
+  close(): Promise<void>;
+}
+
+export type Effort = 'idle' | 'steady' | 'hurried';
+
+/** Archives on the caller's thread, through the caller's disk: for tests in which the disk fails. */
+export class InlineArchivist implements Archivist {
+  readonly #log: LogFiles;
+
+  constructor(log: LogFiles) {
+    this.#log = log;
+  }
+
+  archive(task: ArchiveTask, _effort: Effort, signal: AbortSignal): Promise<StreamCategories> {
+    return archiveSegment(this.#log, task, paceOf(0, signal));
+  }
+
+  async close(): Promise<void> {}
+}
+
+// How background work shares the processor.
+
+/** To be awaited between small pieces of work. @throws the signal's reason when the work is to stop */
+type Pace = () => Promise<void>;
+
+/** Longest wait of other work until this work pauses, when its pieces are small. */
+const sliceMs = 1;
+
+/** @param restFactor milliseconds of rest for each millisecond of work; with 0 the work only yields to messages */
+export function paceOf(restFactor: number, signal: AbortSignal): Pace {
+  let began = performance.now();
+  return async () => {
+    signal.throwIfAborted();
+    const worked = performance.now() - began;
+    if (worked < sliceMs) return;
+    if (restFactor === 0) await nextTurn();
+    else await delay(worked * restFactor);
+    signal.throwIfAborted();
+    began = performance.now();
+  };
 }

@@ -14,12 +14,15 @@ import { IndexIsWrong } from '../log-errors.ts';
 import { readManifest } from '../manifest.ts';
 import type { LogSegments, Segment, StreamCategories } from '../segment.ts';
 import { type StreamPart, visiblePart } from '../stream-reader.ts';
-import type { ArchiveTask } from './archive-segment.ts';
-import type { Archivist, Effort } from './archivist.ts';
-import { IndexUnusable, removeIndexFile, unusable } from './index-file.ts';
-import { type IndexedPart, IndexReader } from './index-reader.ts';
-import { LookedUpRevisions } from './looked-up-revisions.ts';
-import { mintedAfter } from './minted-after.ts';
+import type { ArchiveTask, Archivist, Effort } from './archive-segment.ts';
+import {
+  type IndexedPart,
+  IndexReader,
+  IndexUnusable,
+  LookedUpRevisions,
+  removeIndexFile,
+  unusable,
+} from './index-file.ts';
 
 export interface ClosedSegmentsParts {
   readonly disk: Disk;
@@ -413,4 +416,18 @@ class GreatestNames {
     const greatest = this.#names.get(categoryOf(stream));
     return greatest === undefined || stream > greatest;
   }
+}
+
+/** A UUIDv7 at the end of a name, with or without its dashes. */
+const mintedName =
+  /[-_](?:([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})|([0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}))$/;
+
+/**
+ * Whether the stream is named after an id that `mintEventId` made in this process after it had made `id`. Such a name
+ * is in no segment that was closed before that.
+ */
+export function mintedAfter(stream: StreamName, id: string): boolean {
+  const [, dashed, plain] = mintedName.exec(stream) ?? [];
+  if (dashed !== undefined) return dashed > id;
+  return plain !== undefined && plain > id.replaceAll('-', '');
 }

@@ -3,10 +3,14 @@
  * belongs to the gateway's requests. Loads neither zod nor the catalogue, which would take more memory than all else.
  */
 import type { MessagePort } from 'node:worker_threads';
-import { archiveSegment } from './archive-segment.ts';
-import { paceOf } from './pace.ts';
-import { threadDisk } from './thread-disk.ts';
-import { failureOf, type ThreadAnswer, type ThreadRequest, type ThreadSettings } from './thread-messages.ts';
+import { archiveSegment, paceOf } from './archive-segment.ts';
+import {
+  failureOf,
+  type ThreadAnswer,
+  type ThreadRequest,
+  type ThreadSettings,
+  threadDisk,
+} from './thread-messages.ts';
 
 export function answerRequests(port: MessagePort, { dir, mark }: ThreadSettings): void {
   const log = { disk: threadDisk, dir, mark };

@@ -7,8 +7,7 @@
 import { access } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
 import type { StreamCategories } from '../segment.ts';
-import type { ArchiveTask } from './archive-segment.ts';
-import type { Archivist, Effort } from './archivist.ts';
+import type { ArchiveTask, Archivist, Effort } from './archive-segment.ts';
 import { errorOf, type ThreadAnswer, type ThreadRequest, type ThreadSettings } from './thread-messages.ts';
 
 /** Milliseconds of rest for each millisecond of work. */

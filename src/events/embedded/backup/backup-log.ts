@@ -11,13 +11,9 @@ import { readLosses } from '../losses.ts';
 import type { LogFiles } from '../segment.ts';
 import { Watermark } from '../watermark.ts';
 import { lockForWriting } from '../writer-lock.ts';
-import { BackupFiles } from './backup-files.ts';
-import { readBackupNote, writeBackupNote } from './backup-note.ts';
-import { BackupRefused } from './backup-refused.ts';
+import { BackupFiles, copyLosses, finishFolder, type ReplicaNote, readReplicaNote } from './backup-files.ts';
+import { BackupRefused, durableEnd, isFolderWithin, readBackupNote, writeBackupNote } from './backup-note.ts';
 import { type CopiedSegments, type CopyProgress, copySegments } from './copy-segments.ts';
-import { durableEnd } from './durable-end.ts';
-import { isFolderWithin } from './folders-apart.ts';
-import { copyLosses, finishFolder, type ReplicaNote, readReplicaNote } from './log-settings.ts';
 
 /** How long the events may take to be on disk that the note of a replica counts. */
 const replicaPatienceMs = 10_000;

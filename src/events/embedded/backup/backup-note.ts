@@ -3,10 +3,23 @@
  * time. It ends with a hash of itself.
  */
 import { createHash } from 'node:crypto';
+import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
+import { indexedSegments } from '../archive/index-file.ts';
 import { type Disk, isMissing, replaceFile } from '../disk.ts';
-import { BackupRefused } from './backup-refused.ts';
+import { LogIncomplete } from '../log-errors.ts';
+import { ReadOnlyLog } from '../read-only-log.ts';
+import { rewrittenIn } from '../segment.ts';
+import { Watermark, watermarkFile } from '../watermark.ts';
+
+/** A backup or a restore that cannot be done with these folders. The message says why; nothing was lost. */
+export class BackupRefused extends Error {
+  readonly code = 'backup_refused';
+  constructor(reason: string, cause?: unknown) {
+    super(reason, { cause });
+  }
+}
 
 export const backupNoteFile = 'backup.json';
 
@@ -71,4 +84,49 @@ export async function writeBackupNote(disk: Disk, dir: string, note: BackupNote)
 function textOf(note: BackupNote): string {
   const sha256 = createHash('sha256').update(JSON.stringify(note)).digest('hex');
   return `${JSON.stringify({ format, version, note, sha256 })}\n`;
+}
+
+/** Whether one folder is the other one, or in it. Symbolic links are followed, also above a folder that does not exist. */
+export function isFolderWithin(folder: string, other: string): boolean {
+  const [inner, outer] = [realPath(path.resolve(folder)), realPath(path.resolve(other))];
+  return inner === outer || inner.startsWith(outer.endsWith(path.sep) ? outer : outer + path.sep);
+}
+
+function realPath(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    const above = path.dirname(folder);
+    return above === folder ? folder : path.join(realPath(above), path.basename(folder));
+  }
+}
+
+/**
+ * Position of the last event on disk. Without a writer every whole batch counts, like for the next writer. Frames up to
+ * there are final: they are only moved when their segment is compressed.
+ * @throws LogIncomplete, LogCorrupted
+ */
+export async function durableEnd(disk: Disk, dir: string, mark: number): Promise<number> {
+  // before the note: what is in the index was on disk when it was entered
+  const indexed = Math.max(0, ...indexedSegments(dir, mark).values());
+  const noted = notedEnd(disk, dir, mark);
+  if (noted === undefined) throw new LogIncomplete(dir, [{ files: [watermarkFile] }]);
+  // frames behind the note move when the next writer finishes an interrupted repair
+  const end = rewrittenIn(disk.list(dir)).length > 0 ? noted : Math.max(noted, await visibleEnd(disk, dir));
+  if (indexed > end) throw new LogIncomplete(dir, [{ positions: { first: end + 1, last: indexed }, files: [] }]);
+  return end;
+}
+
+function notedEnd(disk: Disk, dir: string, mark: number): number | undefined {
+  const watermark = Watermark.openForReading(disk, dir, mark);
+  const position = watermark?.read();
+  watermark?.close();
+  return position;
+}
+
+async function visibleEnd(disk: Disk, dir: string): Promise<number> {
+  const log = await ReadOnlyLog.open(dir, { disk });
+  const position = log.visible();
+  await log.close();
+  return position;
 }

@@ -12,7 +12,7 @@ import { type LogFiles, segmentFile, segmentName, segmentsIn } from '../segment.
 import { RawBlocks, SealedBlocks, type SegmentBlocks, walkBlocks } from '../segment-blocks.ts';
 import { unpackLater } from '../zstd.ts';
 import type { BackupFiles } from './backup-files.ts';
-import { BackupRefused } from './backup-refused.ts';
+import { BackupRefused } from './backup-note.ts';
 
 const copyBytes = 1024 * 1024;
 /** How often a segment is looked for again that its writer has just replaced, and how long before each. */

@@ -7,13 +7,9 @@ import { identityInFile, readIdentity } from '../identity.ts';
 import { readLosses } from '../losses.ts';
 import type { LogFiles } from '../segment.ts';
 import { hasWriter, lockForWriting } from '../writer-lock.ts';
-import { BackupFiles, firstBadFile } from './backup-files.ts';
-import { readBackupNote } from './backup-note.ts';
-import { BackupRefused } from './backup-refused.ts';
+import { BackupFiles, copyLosses, finishFolder, firstBadFile, readReplicaNote } from './backup-files.ts';
+import { BackupRefused, durableEnd, isFolderWithin, readBackupNote } from './backup-note.ts';
 import { type CopiedSegments, type CopyProgress, copySegments } from './copy-segments.ts';
-import { durableEnd } from './durable-end.ts';
-import { isFolderWithin } from './folders-apart.ts';
-import { copyLosses, finishFolder, readReplicaNote } from './log-settings.ts';
 
 export interface RestoreLogOptions {
   readonly disk?: Disk;

@@ -1,8 +1,12 @@
 /** The script of a thread that finds streams. Loads neither zod nor the catalogue. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { threadDisk } from '../archive/thread-disk.ts';
-import { failureOf } from '../archive/thread-messages.ts';
-import type { FinderAnswer, FinderRequest, FinderSettings } from './finder-messages.ts';
+import {
+  type FinderAnswer,
+  type FinderRequest,
+  type FinderSettings,
+  failureOf,
+  threadDisk,
+} from '../archive/thread-messages.ts';
 import { LocalStreamFinder } from './stream-finder.ts';
 
 const { dir, mark }: FinderSettings = workerData;

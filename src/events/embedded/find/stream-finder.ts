@@ -1,8 +1,7 @@
 /** Finds streams in closed segments: through the index, and by reading segments that are not in it. */
 import type { StreamName } from '../../event.ts';
-import { unusable } from '../archive/index-file.ts';
-import { type IndexedPart, IndexReader } from '../archive/index-reader.ts';
-import { paceOf } from '../archive/pace.ts';
+import { paceOf } from '../archive/archive-segment.ts';
+import { type IndexedPart, IndexReader, unusable } from '../archive/index-file.ts';
 import { isMissing } from '../disk.ts';
 import type { FrameRun } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';

@@ -1,8 +1,7 @@
 /** Finds streams on a thread of its own, so that no request waits for SQLite or for a segment that must be read. */
 import { Worker } from 'node:worker_threads';
 import type { StreamName } from '../../event.ts';
-import { errorOf } from '../archive/thread-messages.ts';
-import type { FinderAnswer, FinderRequest, FinderSettings } from './finder-messages.ts';
+import { errorOf, type FinderAnswer, type FinderRequest, type FinderSettings } from '../archive/thread-messages.ts';
 import type { FoundParts, SearchedPlaces, StreamFinder } from './stream-finder.ts';
 
 /** Its garbage is short-lived. */

@@ -6,11 +6,10 @@ import {
   type RequestUsage,
   usageOfRequests,
 } from '../../../projections/analytics/audit-queries.ts';
-import type { AttemptRow, ExchangeRow } from '../../../projections/analytics/exchange-row.ts';
-import { verdictsOfRequests } from '../../../projections/analytics/verdict-queries.ts';
+import { type AttemptRow, type ExchangeRow, verdictsOfRequests } from '../../../projections/analytics/exchange-row.ts';
+import { featuresWithout } from '../../../projections/request-preview.ts';
 import { uncachedOf } from '../../../projections/usage-preview.ts';
 import { guardrailEntry, type VerdictRow } from '../../../projections/verdicts.ts';
-import { featuresWithout } from '../../../projections/workflow-features.ts';
 import { timeText } from '../../dates.ts';
 import { features } from '../guardrails/workflow-rows.ts';
 

@@ -14,12 +14,12 @@ import {
   eventsPage,
   firstEventOf,
   hasEnded,
+  isBodyWithheld,
   type RelatedEvent,
   type RelatedEvents,
   relatedEvents,
 } from '../../../projections/exchange-events.ts';
 import { type ProviderRequest, providerRequest } from '../../../projections/provider-request.ts';
-import { isBodyWithheld } from '../../../projections/withheld-body.ts';
 import { numberParameter, type QueryParameter, queryOfParameters } from '../../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';

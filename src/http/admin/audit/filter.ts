@@ -11,8 +11,8 @@ import {
   type IdMatches,
   statusClasses,
 } from '../../../projections/analytics/audit-filter.ts';
-import { type FoundById, findByIds, pathsOfRequests } from '../../../projections/analytics/audit-ids.ts';
-import type { ItemIndex } from '../../../projections/items.ts';
+import { type FoundById, findByIds, pathsOfRequests } from '../../../projections/analytics/audit-stats.ts';
+import type { ItemIndex } from '../../../projections/responses.ts';
 import {
   booleanParameter,
   numberParameter,

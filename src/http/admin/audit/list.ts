@@ -6,12 +6,12 @@ import { z } from 'zod';
 import { formatPosition } from '../../../events/event.ts';
 import {
   auditPage,
+  auditSql,
   auditThreads,
   auditThreadTotal,
   auditTotal,
   cursorOf,
 } from '../../../projections/analytics/audit-queries.ts';
-import { auditSql } from '../../../projections/analytics/audit-sql.ts';
 import {
   booleanParameter,
   parameterWithDefault,

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { KEY_PREFIX, whyNotAccepted } from '../../../commands/access/key-directory.ts';
 import type { UserPath } from '../../../events/event.ts';
-import type { KeyRecord } from '../../../projections/key-record.ts';
+import type { KeyRecord } from '../../../projections/keys.ts';
 import { queryOfParameters } from '../../api/parameters.ts';
 import { emptyAnswer, jsonAnswer, pathParameters, scopedAdmin } from '../../api/route-schema.ts';
 import { timeOf, timeText } from '../../dates.ts';

@@ -17,9 +17,8 @@ import {
 } from '../../../commands/users/user-policy.ts';
 import type { UserPath } from '../../../events/event.ts';
 import { type EventLog, newestEvent } from '../../../events/log.ts';
-import type { KeysState } from '../../../projections/keys.ts';
+import type { KeysState, UsersState } from '../../../projections/keys.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
-import type { UsersState } from '../../../projections/users.ts';
 import { queryOfParameters, textParameter } from '../../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { sendRows } from '../../paging.ts';

@@ -12,18 +12,16 @@ import type { UserPath } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import {
   type BudgetPeriod,
-  DAILY,
-  defaultAnchors,
-  MONTHLY,
-  periodAt,
-  WEEKLY,
-} from '../../../projections/budget-period.ts';
-import {
   type BudgetRule,
   type BudgetsState,
   budgetKey,
   budgetRevision,
+  DAILY,
+  defaultAnchors,
+  MONTHLY,
+  periodAt,
   settingsRevision,
+  WEEKLY,
 } from '../../../projections/budgets.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { globalAdmin, jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';

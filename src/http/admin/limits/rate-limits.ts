@@ -24,7 +24,7 @@ import {
   rateLimitKey,
   rateLimitRevision,
   rateLimitsView,
-} from '../../../projections/rate-limits.ts';
+} from '../../../projections/limit-memory-store.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { jsonAnswer, pathParameters, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';

@@ -14,7 +14,6 @@ import type { Caller } from '../../../commands/model-request/model-request.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import { type Position, streamName, type UserPath } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
-import { eventView } from '../../../projections/event-view.ts';
 import type { InFlight } from '../../../projections/in-flight.ts';
 import {
   controlBytes,
@@ -23,7 +22,7 @@ import {
   matchesFilter,
   snapshotBytes,
 } from '../../../projections/live-frame.ts';
-import { LiveTail } from '../../../projections/live-tail.ts';
+import { eventView, LiveTail } from '../../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../../projections/preview-view.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import {

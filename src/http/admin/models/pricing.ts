@@ -15,7 +15,7 @@ import {
 import type { Recalculated, Recalculation } from '../../../commands/pricing/recalculate.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import type { EventLog } from '../../../events/log.ts';
-import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../../projections/price-overrides.ts';
+import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../../projections/provider-memory.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { queryOfParameters, textParameter } from '../../api/parameters.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';

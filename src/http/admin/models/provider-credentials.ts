@@ -20,7 +20,7 @@ import { type SealerSource, saveCommand } from '../../../commands/credentials/se
 import { executeCommand } from '../../../commands/handle-command.ts';
 import { refusals } from '../../../commands/refusal.ts';
 import type { EventLog } from '../../../events/log.ts';
-import type { StoredCredential, StoredCredentials } from '../../../projections/provider-credentials.ts';
+import type { StoredCredential, StoredCredentials } from '../../../projections/provider-memory.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';

@@ -19,7 +19,7 @@ import {
 } from '../../../commands/virtual-models/virtual-model.ts';
 import { type KnownProviders, virtualModelFrom } from '../../../commands/virtual-models/virtual-model-input.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
-import { type VirtualModelsState, virtualModelsView } from '../../../projections/virtual-models.ts';
+import { type VirtualModelsState, virtualModelsView } from '../../../projections/workflows.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';
 import { parseUserPath } from '../../request-head.ts';

@@ -10,7 +10,7 @@ import {
   type UsageSums,
   usageByTime,
 } from '../../../projections/analytics/overview-queries.ts';
-import type { Question } from '../../../projections/analytics/usage-filter.ts';
+import type { Question } from '../../../projections/analytics/usage-queries.ts';
 import { queryOfParameters } from '../../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { type BucketInterval, type ReportRange, timeBuckets, timeText } from '../../dates.ts';

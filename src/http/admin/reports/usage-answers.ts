@@ -1,8 +1,8 @@
 /** Rows of usage reports in answers. Costs in US dollars; null is unknown, and 0 is free. */
 import { z } from 'zod';
 import { parseExactly } from '../../../json/exact-json.ts';
-import type { CorrectionRow, UsageRow } from '../../../projections/analytics/usage-log-queries.ts';
 import type {
+  CorrectionRow,
   DaySums,
   KeySums,
   LabelSums,
@@ -10,6 +10,7 @@ import type {
   SessionSums,
   Sums,
   ThroughputRow,
+  UsageRow,
   UserPathSums,
 } from '../../../projections/analytics/usage-queries.ts';
 import { uncachedOf } from '../../../projections/usage-preview.ts';

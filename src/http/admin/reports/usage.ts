@@ -4,20 +4,18 @@ import { z } from 'zod';
 import { refusals } from '../../../commands/refusal.ts';
 import type { UserPath } from '../../../events/event.ts';
 import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
+import * as queries from '../../../projections/analytics/usage-queries.ts';
 import {
   type CacheMode,
+  type CorrectionRow,
   cacheModes,
+  countUsageRows,
   type Question,
   type UsageFilter,
-} from '../../../projections/analytics/usage-filter.ts';
-import {
-  type CorrectionRow,
-  countUsageRows,
   type UsageRow,
   usageCorrections,
   usageRows,
-} from '../../../projections/analytics/usage-log-queries.ts';
-import * as queries from '../../../projections/analytics/usage-queries.ts';
+} from '../../../projections/analytics/usage-queries.ts';
 import {
   parameterWithDefault,
   type QueryParameter,

@@ -1,12 +1,11 @@
 /** The gateway in this process: starts it, prints its address and settings, and stops it in an orderly way. */
-import { analyticsProcess } from './analytics/process.ts';
-import { announceStart, whyNotStarted } from './announce-start.ts';
-import { print, printError } from './cli/terminal.ts';
-import type { Config } from './config/config.ts';
+import { analyticsProcess } from '../analytics/process.ts';
+import { print, printError } from '../cli/terminal.ts';
+import type { Config } from '../config/config.ts';
+import { type Gateway, startGateway } from '../gateway.ts';
+import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
 import { orEnd } from './end-of-process.ts';
-import { type Gateway, startGateway } from './gateway.ts';
-import type { RecordQuery } from './http/clickhouse/reader-request.ts';
-import type { ServedProcess } from './served-process.ts';
+import { announceStart, type ServedProcess, whyNotStarted } from './served-process.ts';
 
 /** How long a stop may take in addition to the grace period of open requests. */
 const STOP_MARGIN_MS = 30_000;

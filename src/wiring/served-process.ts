@@ -1,13 +1,69 @@
-/** What `chancery serve` prints for the operator when the gateway listens, and when it cannot start. */
-import { print } from './cli/terminal.ts';
-import type { Config } from './config/config.ts';
-import { LogUnavailable } from './events/log.ts';
-import type { Gateway } from './gateway.ts';
-import { DASHBOARD_NOT_BUILT } from './http/dashboard/dashboard.ts';
+/** What a process that serves a configuration begins with: diagnostics, the master key, and what ends it. */
 
+import { print } from '../cli/terminal.ts';
+import type { Config } from '../config/config.ts';
+import { loadOrCreateMasterKey } from '../config/master-key.ts';
+import { LogUnavailable } from '../events/log.ts';
+import type { Gateway } from '../gateway.ts';
+import { DASHBOARD_NOT_BUILT } from '../http/dashboard/dashboard.ts';
+import { createDiagnostics } from './diagnostics.ts';
+import { watchUnexpectedErrors } from './unexpected-errors.ts';
+
+/** How long a stop after an unexpected error may take in addition to the grace period of open requests. */
+const STOP_MARGIN_MS = 10_000;
+
+export type ServedProcess = ReturnType<typeof beginServing>;
+
+/** Creates the master key at the first start without a configured one. */
+export function beginServing(config: Config) {
+  const logger = createDiagnostics({ level: config.logLevel, format: config.logFormat });
+  for (const notice of config.notices) logger.warn(notice);
+  let masterKey = config.masterKey;
+  let created = false;
+  if (masterKey === undefined && !config.unsafeOpen) {
+    ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
+  }
+  const unexpected = watchUnexpectedErrors(logger, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
+  return { config, logger, masterKey, created, unexpected, stopRequested: stopRequests() };
+}
+
+// Requests to stop the program: signals, and the end of the process that started it.
+
+/**
+ * One Ctrl-C reaches the whole process group, and npm may forward it as well: signals within this time count as one
+ * request.
+ */
+const SAME_SIGNAL_MS = 500;
+
+interface StopRequests {
+  /** Resolves with the reason for the stop. */
+  readonly first: Promise<string>;
+  /** Resolves at a second stop request, which ends the process immediately. */
+  readonly second: Promise<void>;
+}
+
+function stopRequests(): StopRequests {
+  const first = Promise.withResolvers<string>();
+  const second = Promise.withResolvers<void>();
+  let stopRequestedAt: number | undefined;
+  const stop = (reason: string) => {
+    if (stopRequestedAt === undefined) {
+      stopRequestedAt = performance.now();
+      first.resolve(reason);
+    } else if (performance.now() - stopRequestedAt >= SAME_SIGNAL_MS) {
+      second.resolve();
+    }
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop(signal));
+  // The wrapper of `npm start` keeps this channel open while it is alive.
+  if (process.connected) process.once('disconnect', () => stop('its parent process has ended'));
+  return { first: first.promise, second: second.promise };
+}
+
+/** What `chancery serve` prints for the operator when the gateway listens, and when it cannot start. */
 export type StartedGateway = Pick<Gateway, 'url' | 'demo' | 'dashboard'>;
 
-export interface FirstStart {
+interface FirstStart {
   readonly masterKey: string | undefined;
   /** Whether this start has created it. */
   readonly created: boolean;

@@ -1,8 +1,9 @@
 /** The gateway's diagnostics on standard error: lines of JSON for programs, or of text for people. */
-import pino, { type DestinationStream, type Logger } from 'pino';
-import { isObject } from './json/is-object.ts';
-import { isOperatingCondition } from './operating-conditions.ts';
-import { printable } from './projections/printable.ts';
+
+import type { DestinationStream, Logger } from 'pino';
+import pino from 'pino';
+import { isObject } from '../json/is-object.ts';
+import { printable } from '../projections/printable.ts';
 
 export interface DiagnosticsOptions {
   readonly level: string;
@@ -57,4 +58,22 @@ export function readableLine(json: string): string {
 
 function plain(value: unknown): string {
   return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
+}
+
+// Errors that are conditions of operation, and no defects of the program: an operator needs what and where, and no stack.
+
+/** Of the system: errno(3), and the resolver. */
+const systemCodes: ReadonlySet<unknown> = new Set([
+  ...['ENOSPC', 'EDQUOT', 'EFBIG', 'EROFS', 'EIO', 'ENOENT', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE', 'ENODEV', 'ESTALE'],
+  ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN'],
+]);
+/** Of SQLite: PERM, BUSY, READONLY, IOERR, FULL, CANTOPEN. The higher bits are details. */
+const sqliteCodes = new Set([3, 5, 8, 10, 13, 14]);
+
+/** Whether the error, or one of its causes, is such a condition. */
+function isOperatingCondition(error: unknown): boolean {
+  if (!isObject(error)) return false;
+  const { code, errcode, cause } = error;
+  if (systemCodes.has(code) || (typeof errcode === 'number' && sqliteCodes.has(errcode & 0xff))) return true;
+  return isOperatingCondition(cause);
 }
