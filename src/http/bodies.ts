@@ -272,8 +272,3 @@ function refusalOf(error: Error & { code?: string }, limitBytes: number): Refusa
   if (error.code === 'ERR_BUFFER_TOO_LARGE') return refusals.bodyTooLarge(limitBytes);
   return refusals.malformedEncoding(error.message);
 }
-
-/** Without the byte order mark that some clients put in front of JSON; a reader may ignore it (RFC 8259 §8.1). */
-export function withoutByteOrderMark(body: Buffer): Buffer {
-  return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
-}

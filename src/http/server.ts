@@ -1,4 +1,5 @@
 /** The HTTP server with the rules for all routes. Each route is in a file of its own. */
+
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -10,6 +11,7 @@ import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
 import { LogUnavailable } from '../events/log.ts';
 import type { BodyBounds } from '../json/body-scan.ts';
+import { withoutByteOrderMark } from '../json/body-scan.ts';
 import { collectRoutes, type Registered } from './api/openapi.ts';
 import type { Routes, ZodTypes } from './api/route-schema.ts';
 import { validateNothing } from './api/validation.ts';
@@ -23,7 +25,6 @@ import {
   limitOfRoute,
   refusalOfJson,
   UNCOUNTED_BYTES,
-  withoutByteOrderMark,
 } from './bodies.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
 import { checkQuery, redactUrl, requestIdOf } from './request-head.ts';

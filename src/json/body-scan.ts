@@ -73,6 +73,11 @@ export function foldedName(name: string): string {
   return name.toLowerCase().replaceAll('\u017f', 's');
 }
 
+/** Without the byte order mark that some clients put in front of JSON; a reader may ignore it (RFC 8259 §8.1). */
+export function withoutByteOrderMark(body: Buffer): Buffer {
+  return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
+}
+
 /**
  * The first problem of a text; an ambiguous name only where there is no other. A text that is no JSON may have one or none:
  * its parser reports it. Names of the whole text's own members are compared without their case, as some servers read them;

@@ -179,7 +179,10 @@ const MAX_TYPE_LENGTH = 40;
 /** Tools that a client runs; others run at the provider, and what they find becomes input. */
 const CLIENT_TOOLS: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom']);
 /** Members that add input, or kinds of output, that the request does not show. */
-const ADDS_TOKENS = ['web_search_options', 'plugins', 'audio', 'mcp_servers', 'container', 'prompt_embeds'];
+const ADDS_TOKENS = [
+  ...['web_search_options', 'plugins', 'audio', 'mcp_servers', 'container', 'prompt_embeds'],
+  ...['images', 'image_data', 'video_data', 'audio_data', 'input_embeds'],
+];
 
 export function contentOf(json: Readonly<Record<string, unknown>>): RequestContent {
   const { messages, input, system, instructions, tools, prompt, modalities } = json;
@@ -211,6 +214,7 @@ function walk(values: readonly unknown[]): { isText: boolean; writesCache: boole
       const type = 'type' in value ? value.type : undefined;
       if (typeof type === 'string' && type.length <= MAX_TYPE_LENGTH && OTHER_CONTENT.test(type)) found.isText = false;
       if ('cache_control' in value) found.writesCache = true;
+      if ('images' in value || 'multimodal_data' in value) found.isText = false;
       if (found.isText && repeatsName(value)) found.isText = false;
       for (const member of Object.values(value)) if (typeof member === 'object') rest.push(member);
     }

@@ -3,6 +3,7 @@
  * the gateway's one account and does not know their owners, so a caller who does not see everything may name only
  * those that it sees.
  */
+import { withoutByteOrderMark } from '../../json/body-scan.ts';
 import {
   type CheckItems,
   type CheckSent,
@@ -36,18 +37,13 @@ export function checkSent(known: KnownObjects): CheckSent {
     if (body === undefined) return checkAll(inQuery, undefined, sight, known);
     if (fields !== undefined) return checkAll([...inQuery, ...referencesInForm(fields)], undefined, sight, known);
     if (!(body instanceof Uint8Array)) throw new Error('a body that is not held cannot be checked');
-    const bytes = withoutMark(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
+    const bytes = withoutByteOrderMark(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
     // JSON text in another encoding than UTF-8 always contains zero bytes.
     if (bytes.includes(0)) throw refusals.malformedJson('it is not valid UTF-8');
     if (!mayName(bytes)) return checkAll(inQuery, undefined, sight, known);
     const parsed = json ?? parseJson(bytes);
     return checkAll([...inQuery, ...referencesIn(parsed, continues)], parsed, sight, known);
   };
-}
-
-/** Without a byte order mark, which some providers ignore. */
-function withoutMark(bytes: Buffer): Buffer {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
 
 /** Checks items before they are stored, so that no stored item makes later requests fail. */

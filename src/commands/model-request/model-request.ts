@@ -131,7 +131,7 @@ export const READ_MEMBERS: ReadonlySet<string> = new Set([
   ...['model', 'provider', 'stream', 'messages', 'input', 'instructions', 'system', 'prompt', 'suffix', 'metadata'],
   ...['tools', 'tool_choice', 'functions', 'response_format', 'text', 'reasoning', 'thinking', 'modalities', 'audio'],
   ...['background', 'store', 'previous_response_id', 'conversation', 'container', 'service_tier', 'web_search_options'],
-  ...['n', 'best_of', 'options', 'min_tokens', 'max_tool_calls', ...OUTPUT_LIMITS],
+  ...['n', 'n_cmpl', 'best_of', 'options', 'sampling_params', 'min_tokens', 'max_tool_calls', ...OUTPUT_LIMITS],
 ]);
 
 export type ReadResult =

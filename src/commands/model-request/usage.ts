@@ -281,6 +281,12 @@ const ANSWER_LIMITS: Readonly<Record<string, readonly string[]>> = {
   messages: ['max_tokens'],
   ollama_chat: ['options.num_predict'],
   responses: ['max_output_tokens'],
+  // Of servers' own APIs: Ollama, llama.cpp, SGLang.
+  '/api/chat': ['options.num_predict'],
+  '/api/generate': ['options.num_predict'],
+  '/completion': ['n_predict'],
+  '/infill': ['n_predict'],
+  '/generate': ['sampling_params.max_new_tokens'],
 };
 /** Members that the servers of a type, or the translation for them, read in a chat completion besides those. */
 const SERVER_LIMITS: Readonly<Record<string, readonly string[]>> = {
@@ -349,9 +355,10 @@ export function expectedOutput(json: RequestMembers, usual: number = OUTPUT_TOKE
 
 /**
  * How many answers are charged: `best_of` are generated where `n` are returned, for each prompt in a list of prompts.
+ * llama.cpp reads `n_cmpl` as `n`.
  */
-export function requestedAnswers({ n, best_of, prompt }: RequestMembers): number {
-  return Math.max(answerCount(n), answerCount(best_of)) * promptCount(prompt);
+export function requestedAnswers({ n, n_cmpl, best_of, prompt }: RequestMembers): number {
+  return Math.max(...[n, n_cmpl, best_of].map(answerCount)) * promptCount(prompt);
 }
 
 /**
@@ -365,8 +372,8 @@ export function callsFor(endpoint: string, type: string, { n }: RequestMembers):
 }
 
 /** The most answers that are charged; undefined when a count could be understood in another way. */
-export function boundOfAnswers({ n, best_of, prompt }: RequestMembers): number | undefined {
-  const counts = [n ?? 1, best_of ?? 1].map((count) => (Number.isInteger(count) ? Number(count) : 0));
+export function boundOfAnswers({ n, n_cmpl, best_of, prompt }: RequestMembers): number | undefined {
+  const counts = [n ?? 1, n_cmpl ?? 1, best_of ?? 1].map((count) => (Number.isInteger(count) ? Number(count) : 0));
   if (counts.some((count) => count < 1)) return undefined;
   const isOnePrompt = !Array.isArray(prompt) || prompt.every((token) => typeof token === 'number');
   return Math.max(...counts) * (isOnePrompt ? 1 : prompt.length);

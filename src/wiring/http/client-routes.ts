@@ -168,7 +168,11 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
     stateless: createStatelessRoutes(statelessRoutes ?? []),
     countsBudgets: limits.countsBudgets,
     run(call, client) {
-      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call);
+      const onlyModel = () => {
+        const listed = registry.list().filter(({ provider }) => provider === call.provider?.name);
+        return listed.length === 1 ? listed[0]?.model : undefined;
+      };
+      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect({ ...call, onlyModel });
       return requests.run(dialect, call.request, client);
     },
   });

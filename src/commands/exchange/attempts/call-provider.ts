@@ -337,7 +337,10 @@ async function relayForwarded(given: ForwardedAnswer): Promise<ForwardedEnd> {
 
 async function relayByKind(options: ForwardedAnswer): Promise<ForwardedEnd> {
   const { reply, plan } = options;
-  if (isEventStream(reply.headers)) return relayEvents(options);
+  // A stream of JSON lines of a provider's own API; a file of lines is fetched by GET.
+  const isLines =
+    plan.dialect === 'passthrough' && plan.call.method === 'POST' && streamFormatOf(reply.headers) === 'lines';
+  if (isLines || isEventStream(reply.headers)) return relayEvents(options);
   const announced = Number(reply.headers['content-length'] ?? Number.POSITIVE_INFINITY);
   const hasBody = plan.call.method !== 'HEAD' && reply.status !== 204 && reply.status !== 304;
   const isShortJson = isJson(reply.headers) && announced <= MAX_WHOLE_BYTES;

@@ -341,7 +341,10 @@ function passthroughRelayOf(chunks: readonly RecordedEvent[], begins: ReturnType
   const parsed = parseChunk(bytes.toString());
   if (parsed !== undefined) relay.whole(bytes, parsed);
   else
-    for (const frame of createSplitter('events', { maxFrameBytes: bytes.length + 1 }).push(bytes)) relay.frame(frame);
+    for (const frame of createSplitter(bytes[0] === 0x7b ? 'lines' : 'events', {
+      maxFrameBytes: bytes.length + 1,
+    }).push(bytes))
+      relay.frame(frame);
   return relay;
 }
 

@@ -208,6 +208,8 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
 
   const heartbeat = new Heartbeat((comment) => {
     if (terminal && !isEvaluated) return;
+    // JSON lines that pass unchanged have no comments.
+    if (format === 'lines' && !closesAfterEnd) return;
     if (begun || !closesAfterEnd) pass(comment);
     else keepOpen(comment);
   });

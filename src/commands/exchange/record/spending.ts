@@ -3,7 +3,14 @@
 import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
 import { type EventLog, whenNewerEvent } from '../../../events/log.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { createSplitter, type Frame, recordedFormat, streamFormatOf } from '../../../providers/stream-frames.ts';
+import {
+  createSplitter,
+  type Frame,
+  type FrameSplitter,
+  recordedFormat,
+  type StreamFormat,
+  streamFormatOf,
+} from '../../../providers/stream-frames.ts';
 import type { Ticket } from '../../model-request/admission.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
@@ -264,6 +271,8 @@ async function readRecorded(end: AttemptEnd, { record, log }: Estimating): Promi
 
 // Counts the output tokens of answers whose providers did not: of a recorded stream, and of an answer in one piece.
 
+/** A stream that begins with it has JSON lines. */
+const OPEN_BRACE = 0x7b;
 /** Approximate bytes of one stream event without its text; used where bodies are not kept. */
 const ENVELOPE_BYTES = 250;
 
@@ -303,7 +312,8 @@ interface StreamSize {
 }
 
 export class OutputCount {
-  readonly #splitter;
+  readonly #format: StreamFormat;
+  #splitter: FrameSplitter | undefined;
   #bodies = 0;
   /** Of each call: bytes of text, and the number of events that hold some. */
   readonly #texts: { bytes: number; events: number }[];
@@ -311,7 +321,7 @@ export class OutputCount {
   /** @param dialect the dialect spoken to the provider, in so many parallel calls */
   constructor(dialect: string, calls = 1) {
     this.#texts = Array.from({ length: calls }, () => ({ bytes: 0, events: 0 }));
-    this.#splitter = createSplitter(recordedFormat(dialect, calls), { maxFrameBytes: Number.MAX_SAFE_INTEGER });
+    this.#format = recordedFormat(dialect, calls);
   }
 
   /** @param body of one recorded chunk; undefined where bodies are not kept */
@@ -319,6 +329,9 @@ export class OutputCount {
     if (body === undefined) return;
     this.#bodies += 1;
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    this.#splitter ??= createSplitter(bytes[0] === OPEN_BRACE ? 'lines' : this.#format, {
+      maxFrameBytes: Number.MAX_SAFE_INTEGER,
+    });
     for (const frame of this.#splitter.push(bytes)) this.#take(frame);
   }
 
@@ -331,7 +344,7 @@ export class OutputCount {
       const all = Math.max(chunks, tokensInBytes(Math.max(0, bytes - chunks * ENVELOPE_BYTES)));
       return this.#texts.map(() => Math.ceil(all / this.#texts.length));
     }
-    const last = this.#splitter.end();
+    const last = this.#splitter?.end();
     if (last !== undefined) this.#take(last);
     return this.#texts.map((text) => Math.max(text.events, tokensInBytes(text.bytes)));
   }
@@ -374,12 +387,16 @@ const PARTS = ['choices', 'output', 'content', 'message', 'response', 'candidate
  */
 function bytesInAnswer(answer: unknown): number | undefined {
   if (!isObject(answer)) return undefined;
-  const { choices, output, content, candidates, data, embeddings, done, status, type } = answer;
+  const { choices, output, content, candidates, data, embeddings, done, status, type, text, meta_info, stop } = answer;
+  // SGLang's own API.
+  if (typeof text === 'string' && isObject(meta_info)) return Buffer.byteLength(text);
   if (status === 'failed' || status === 'queued' || status === 'in_progress') return undefined;
   const isText =
     [choices, output, candidates].some(Array.isArray) ||
     (type === 'message' && Array.isArray(content)) ||
-    typeof done === 'boolean';
+    typeof done === 'boolean' ||
+    // llama.cpp's own API.
+    (typeof content === 'string' && typeof stop === 'boolean');
   if (isText) return PARTS.reduce((bytes, name) => bytes + bytesSaid({ [name]: answer[name] }), 0);
   const [first]: unknown[] = Array.isArray(data) ? data : [];
   const isEmbedding = Array.isArray(embeddings) || (isObject(first) && 'embedding' in first);

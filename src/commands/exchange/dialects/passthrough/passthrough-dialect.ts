@@ -2,7 +2,7 @@
 
 import { requestBodyReceived } from '../../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../../events/log.ts';
-import { type BodyBounds, jsonProblem } from '../../../../json/body-scan.ts';
+import { type BodyBounds, jsonProblem, withoutByteOrderMark } from '../../../../json/body-scan.ts';
 import { isObject } from '../../../../json/is-object.ts';
 import type { Provider, ReplyHead } from '../../../../providers/provider.ts';
 import type { Frame } from '../../../../providers/stream-frames.ts';
@@ -10,14 +10,14 @@ import type { PassedRequest } from '../../../model-request/admission.ts';
 import { parseChunk } from '../../../model-request/answer-body.ts';
 import { forwardOperations, requestedUnits } from '../../../model-request/forward-operations.ts';
 import { type ModelRequest, READ_MEMBERS, type ReadResult } from '../../../model-request/model-request.ts';
-import { type DeferredWork, readUsage, type TokenUsage } from '../../../model-request/usage.ts';
+import { type DeferredWork, hasAnswerLimit, readUsage, type TokenUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import { isPending } from '../../../responses/storable-response.ts';
 import { returnedHeaders } from '../../delivery/answer-headers.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import type { ExchangeRecord } from '../../exchange-record.ts';
 import type { Upload } from '../../plan.ts';
-import { type AnswerEnd, type AnswerObserver, type FrameAnswer, type Relay, unchangedRelay } from '../../relay.ts';
+import { type AnswerObserver, type FrameAnswer, type Relay, unchangedRelay } from '../../relay.ts';
 import { chatStreamError } from '../chat/answer.ts';
 
 /** Idempotent methods, which may be repeated. */
@@ -40,6 +40,8 @@ export interface Passthrough {
   readonly bodyLimitBytes: number;
   /** Of JSON that is read. */
   readonly bounds: BodyBounds;
+  /** The model of a server that has listed one; undefined with several. */
+  onlyModel(): string | undefined;
 }
 
 /** A request that is refused before anything of it is sent to a provider. */
@@ -77,6 +79,7 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
   const { request, provider, path, headers, addedAnswerHeaders, bodyLimitBytes } = call;
   const { method, body, bodyPieces } = request;
   const begins = deferredWorkKind(method, path);
+  const isNative = method === 'POST' && NATIVE.test(routeOf(path));
   let passed: { readonly request: PassedRequest | undefined } | undefined;
   const unparsed = (): ReadResult => ({
     ok: true,
@@ -107,7 +110,8 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
             : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: policy.capture === 'full' }),
         repeatable:
           bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
-        relay: () => passthroughRelay(begins),
+        relay: () =>
+          passthroughRelay(begins, isNative ? (passed?.request?.parsedRequest.model ?? call.onlyModel()) : undefined),
       };
     },
     relayOfRecorded: () => passthroughRelay(begins),
@@ -121,16 +125,43 @@ const ENDPOINTS = [
   ...forwardOperations.map(({ endpoint }) => endpoint),
 ];
 
-/** Undefined when the body is not JSON that names a model, or would take long to parse. */
-function passedRequest({ request: { body }, provider, path, bounds }: Passthrough): PassedRequest | undefined {
-  const problem = jsonProblem(body, bounds, true, READ_MEMBERS);
-  const isAmbiguous = problem?.kind === 'repeated' || problem?.kind === 'ambiguous';
-  const isWithin = problem === undefined || (isAmbiguous && jsonProblem(body, bounds, false) === undefined);
-  const json = isWithin ? parseChunk(body.toString()) : undefined;
-  const model = json?.['model'];
-  if (json === undefined || typeof model !== 'string' || model === '') return undefined;
+/** Routes of local servers' own APIs to models, some of which need not name the model: Ollama, llama.cpp, SGLang. */
+const NATIVE = /^\/(?:api\/(?:chat|generate|embed|embeddings)|completion|infill|generate)$/;
+
+/** Some servers ignore repeated and final slashes. */
+function routeOf(path: string): string {
   const [route = ''] = path.split('?', 1);
-  const endpoint = ENDPOINTS.find((one) => route.endsWith(one.slice('/v1'.length))) ?? route;
+  return route.replaceAll(/\/{2,}/g, '/').replace(/\/$/, '');
+}
+
+function endpointOfRoute(route: string): string {
+  if (/^\/api\/embed(?:dings)?$/.test(route)) return '/v1/embeddings';
+  return ENDPOINTS.find((one) => route.endsWith(one.slice('/v1'.length))) ?? route;
+}
+
+/** The members of a request as they are read at the endpoint. */
+function membersAt(endpoint: string, type: string, json: Record<string, unknown>): Record<string, unknown> {
+  // Ollama's routes of OpenAI's API ignore the members of its own.
+  if (type === 'ollama' && endpoint.startsWith('/v1/')) return { ...json, options: undefined, num_predict: undefined };
+  if (endpoint !== '/generate') return json;
+  const { text, input_ids, sampling_params: sampling } = json;
+  return { ...json, prompt: text ?? input_ids, n: isObject(sampling) ? sampling.n : undefined };
+}
+
+/** Undefined when the body is not JSON of a known model, or would take long to parse. */
+function passedRequest({ request, provider, path, bounds, onlyModel }: Passthrough): PassedRequest | undefined {
+  const body = withoutByteOrderMark(request.body);
+  const problem = jsonProblem(body, bounds, true, READ_MEMBERS);
+  const isRepeated = problem?.kind === 'repeated' || problem?.kind === 'ambiguous';
+  const isWithin = problem === undefined || (isRepeated && jsonProblem(body, bounds, false) === undefined);
+  const given = isWithin ? parseChunk(body.toString()) : undefined;
+  const endpoint = endpointOfRoute(routeOf(path));
+  const isModelCall = hasAnswerLimit(endpoint) || endpoint === '/v1/embeddings';
+  const model = given?.['model'] ?? (isModelCall ? onlyModel() : undefined);
+  if (given === undefined || typeof model !== 'string' || model === '') return undefined;
+  const json = membersAt(endpoint, provider.type, given);
+  // Limits for each prompt of a list.
+  const isAmbiguous = isRepeated || Array.isArray(json['sampling_params']);
   const operation = forwardOperations.find((one) => one.endpoint === endpoint);
   return {
     endpoint,
@@ -176,13 +207,15 @@ function startsUncountedWork(method: string, path: string): boolean {
   return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);
 }
 
-// Any answer of a provider's own API: its bytes pass unchanged, and end where the provider ends them.
-
-const end: AnswerEnd = { finish: () => ({ cut: false }), broken: chatStreamError };
-
-/** @param begins the result of `deferredWorkKind` for the request */
-export function passthroughRelay(begins?: DeferredWork['kind']): Relay {
-  return unchangedRelay(new PassthroughObserver(begins), end);
+/**
+ * Any answer of a provider's own API: its bytes pass unchanged, and end where the provider ends them.
+ * @param begins the result of `deferredWorkKind` for the request
+ * @param model of an answer that does not name it
+ */
+export function passthroughRelay(begins?: DeferredWork['kind'], model?: string): Relay {
+  const observer = new PassthroughObserver(begins, model);
+  const broken = (refusal: Refusal) => (observer.isLines ? undefined : chatStreamError(refusal));
+  return unchangedRelay(observer, { finish: () => ({ cut: false }), broken });
 }
 
 // Any answer of a provider's own API: unchanged, and read only for its usage.
@@ -190,23 +223,33 @@ export function passthroughRelay(begins?: DeferredWork['kind']): Relay {
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
 /** A longer text is not the name of a model or the id of an answer. */
 const MAX_NAME_LENGTH = 256;
+/** Of one request that report their own usage. */
+const MAX_ANSWERS = 1000;
+/** Of a JSON line; events begin with a name. */
+const OPEN_BRACE = 0x7b;
 
 export class PassthroughObserver implements AnswerObserver {
   readonly #begins: DeferredWork['kind'] | undefined;
   #work: DeferredWork | undefined;
   /** The last reported usage, member by member: the counts of a stream are cumulative. */
   #usage: Record<string, unknown> | undefined;
+  /** As servers report it in their own APIs, of each answer to several prompts. */
+  readonly #own = new Map<unknown, Record<string, unknown>>();
   #model: string | undefined;
   #answerId: string | undefined;
   #terminal = false;
+  /** The answer is a stream of JSON lines. */
+  isLines = false;
 
-  /** @param begins the result of `deferredWorkKind` for the request */
-  constructor(begins?: DeferredWork['kind']) {
+  /** As for `passthroughRelay`. */
+  constructor(begins?: DeferredWork['kind'], model?: string) {
     this.#begins = begins;
+    this.#model = model;
   }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
-    this.#observe(parsed);
+    if (Array.isArray(parsed)) for (const [place, one] of parsed.entries()) this.#observe(one, place);
+    else this.#observe(parsed);
     return bytes;
   }
 
@@ -215,6 +258,10 @@ export class PassthroughObserver implements AnswerObserver {
     else if (data !== undefined) {
       const event = parseChunk(data);
       this.#observe(event);
+      if (raw[0] === OPEN_BRACE) {
+        this.isLines = true;
+        if (event?.done === true) this.#terminal = true;
+      }
       if (typeof event?.type === 'string' && TERMINAL_TYPES.has(event.type)) this.#terminal = true;
     }
     return { bytes: raw, terminal: this.#terminal };
@@ -225,7 +272,7 @@ export class PassthroughObserver implements AnswerObserver {
   }
 
   usage(): TokenUsage {
-    return readUsage(this.#usage);
+    return readUsage(this.#usage ?? sumOf([...this.#own.values()]));
   }
 
   answerId(): string | undefined {
@@ -243,8 +290,13 @@ export class PassthroughObserver implements AnswerObserver {
   }
 
   /** The facts are at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
-  #observe(parsed: unknown): void {
+  #observe(parsed: unknown, place?: number): void {
     if (!isObject(parsed)) return;
+    const own = ownUsage(parsed);
+    if (own !== undefined) {
+      const at = parsed.index ?? place;
+      if (this.#own.has(at) || this.#own.size < MAX_ANSWERS) this.#own.set(at, { ...this.#own.get(at), ...own });
+    }
     for (const holder of [parsed, parsed.response, parsed.message]) {
       if (!isObject(holder)) continue;
       if (this.#begins !== undefined && holder.object === this.#begins) this.#follow(holder, this.#begins);
@@ -256,6 +308,27 @@ export class PassthroughObserver implements AnswerObserver {
       this.#usage = this.#usage === undefined ? holder.usage : { ...this.#usage, ...Object.fromEntries(counts) };
     }
   }
+}
+
+/** Counts in the answers of Ollama (`prompt_eval_count`), llama.cpp (`tokens_evaluated`) and SGLang (`meta_info`). */
+function ownUsage(answer: Record<string, unknown>): Record<string, unknown> | undefined {
+  const meta = isObject(answer.meta_info) ? answer.meta_info : {};
+  const counts = {
+    prompt_tokens: meta.prompt_tokens ?? answer.tokens_evaluated ?? answer.prompt_eval_count,
+    completion_tokens: meta.completion_tokens ?? answer.tokens_predicted ?? answer.eval_count,
+    cached_tokens: meta.cached_tokens,
+  };
+  const given = Object.entries(counts).filter(([, value]) => (value ?? null) !== null);
+  return given.length === 0 ? undefined : Object.fromEntries(given);
+}
+
+function sumOf([first, ...others]: readonly Record<string, unknown>[]): Record<string, unknown> | undefined {
+  if (first === undefined) return undefined;
+  const sum = { ...first };
+  for (const one of others) {
+    for (const [name, value] of Object.entries(one)) sum[name] = Number(sum[name] ?? 0) + Number(value);
+  }
+  return sum;
 }
 
 // A request body that is sent to the provider piece by piece; each piece is recorded before it is sent.
