@@ -89,7 +89,7 @@ describe('configured limits', () => {
       env: { BODY_SIZE_LIMIT: '2K', MODEL_BODY_SIZE_LIMIT: '8K', AUDIO_BODY_SIZE_LIMIT: '4K' },
     });
     await modelsListed(own, 2);
-    answersWith({});
+    answersWith({ text: 'hello' });
     const chat = (bytes: number) =>
       own.fetch('/v1/chat/completions', {
         json: { model: 'llamacpp/simulated-small', messages: user('x'.repeat(bytes)) },
