@@ -13,6 +13,7 @@ import {
   dataOf,
   errorOf,
   eventsOfExchange,
+  eventsUntil,
   exchangeOf,
   json,
   readUntil,
@@ -452,6 +453,37 @@ describe.each([
     expect(data?.estimatedOutputTokens).toBe(3 + 50);
     const [least, most] = dialect === anthropic ? [10, 10] : [450, 600];
     expect(data?.estimatedInputTokens).toSatisfy((tokens) => tokens >= 10 + least && tokens <= 10 + most);
+  });
+
+  it('cost the report of a whole answer, and the input of the other call, when the client disconnects', async () => {
+    const client = new AbortController();
+    const gone = Promise.withResolvers<void>();
+    answer = async (call, response) => {
+      if (call === 1) return;
+      answerJson(response, dialect.whole('whole'));
+      await once(response, 'finish');
+      gone.resolve();
+    };
+    const key = `whole-${++different}`;
+    const messages = user(`${'one two three four '.repeat(100)} ${key}`);
+    const asked = ask(dialect, { n: 2, messages }, { signal: client.signal });
+    const failed = expect(asked).rejects.toThrow();
+    await callsOf(2);
+    await gone.promise;
+    // The gateway reads from all connections in turn: it has read the answer when it answers this.
+    await gateway.fetch('/admin/budgets');
+    client.abort();
+    await failed;
+    const [provider] = dialect.model.split('/');
+    const events = await eventsUntil(
+      gateway,
+      '',
+      ({ type, data: { provider: of, calls: together, estimatedOutputTokens: output } }) =>
+        type === 'usage.recorded' && of === provider && together === 2 && output === 3,
+    );
+    const data = events.at(-1)?.data;
+    expect(data).toMatchObject({ estimated: true, partial: true });
+    expect(data?.estimatedInputTokens).toSatisfy((tokens) => tokens > 10 + 450 && tokens < 10 + 600);
   });
 
   it('cost what every call has reported, when one fails and another target answers', async () => {

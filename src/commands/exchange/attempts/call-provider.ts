@@ -107,8 +107,7 @@ export async function callProvider(
     if (upload instanceof LogUnavailable) throw upload;
     if (upload !== undefined && !client.ended.aborted) return { kind: 'upload_failed', refusal: upload };
     if (error instanceof ProviderFailure) {
-      const spent = error.kind === 'aborted' ? undefined : parallel?.spent();
-      return { kind: 'failed', refusal: refusalFromFailure(error), failure: error, spent };
+      return { kind: 'failed', refusal: refusalFromFailure(error), failure: error, spent: parallel?.spent() };
     }
     if (error instanceof Refusal) {
       return { kind: 'failed', refusal: error, status: error.status, malformed: true, spent: spentBy(relay) };

@@ -171,9 +171,10 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
         ),
       );
     }
+    if (failure?.kind === 'aborted') return abandoned(plan, attempt, false, outcome.spent);
     if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
-      return abandoned(plan, attempt, failure?.kind !== 'aborted');
+      return abandoned(plan, attempt, true);
     }
     if (other !== undefined) {
       plan = other;
@@ -190,9 +191,12 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
   }
 }
 
-/** The client left before the attempt had an answer. @param notCalled whether no provider was working on the request */
-function abandoned(plan: Plan, attempt: number, notCalled: boolean): CallResult {
-  const relay = plan.relay(attempt);
+/**
+ * The client left before the attempt had an answer.
+ * @param notCalled whether no provider was working on the request
+ * @param relay of what parallel calls had reported
+ */
+function abandoned(plan: Plan, attempt: number, notCalled: boolean, relay = plan.relay(attempt)): CallResult {
   return { kind: 'abandoned', rest: [], attempt, plan, relay, received: nothingYet(), notCalled };
 }
 

@@ -179,9 +179,14 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   const { dialect, request } = exchange;
   if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
   if (received.chunks === 0) {
-    return end.kind === 'abandoned'
-      ? { inputTokens: calls * promptTokens(sentTo(plan) ?? exchange.parsedRequest.json), outputTokens: 0 }
-      : undefined;
+    if (end.kind !== 'abandoned') return undefined;
+    const inputTokens = promptTokens(sentTo(plan) ?? exchange.parsedRequest.json);
+    return missingOfCalls(
+      usage,
+      inputTokens,
+      Array.from({ length: calls }, () => 0),
+      false,
+    );
   }
   const isUploaded = plan.body !== undefined && !Buffer.isBuffer(plan.body);
   const { outputTokens, upload } =
