@@ -275,6 +275,7 @@ describe('members that limit answers in the APIs of other providers', () => {
     ['ollama', '/v1/messages', { max_tokens: 10, options: { num_predict: 50_000 } }, 'num_predict'],
     ['vllm', '/v1/messages', { max_tokens: 10, max_completion_tokens: 50_000 }, 'max_completion_tokens'],
     ['llamacpp', CHAT, { max_tokens: 10, n_predict: -1 }, 'n_predict'],
+    ['llamacpp', '/v1/responses', { max_output_tokens: 10, max_tokens: 50_000 }, 'max_tokens'],
   ])('do not replace the limit that %s gets: %s %j', async (type, path, more, member) => {
     const limit = limitOf(await sent(type, path, more), member);
     expect(limit).toBeGreaterThan(300);

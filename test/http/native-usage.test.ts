@@ -139,6 +139,7 @@ describe('a request to a server’s own API under a budget', () => {
     ['llamacpp/completion', { prompt: ['a', 'b'], n_predict: 60 }, 120],
     ['llamacpp/infill', { input_prefix: 'a', input_suffix: 'b', n_predict: 70 }, 70],
     ['llamacpp/v1/chat/completions', { messages: user('hi'), max_tokens: 50, n_cmpl: 3 }, 150],
+    ['llamacpp/v1/chat/completions', { model: '', messages: user('hi'), max_tokens: 50 }, 50],
     ['sglang/generate', { text: 'hi', sampling_params: { max_new_tokens: 80 } }, 80],
     ['sglang/generate', { text: ['a', 'b'], sampling_params: { max_new_tokens: 80, n: 2 } }, 320],
   ])('reserves its longest answer before the call: %s %j', async (path, body, tokens) => {

@@ -288,9 +288,10 @@ const ANSWER_LIMITS: Readonly<Record<string, readonly string[]>> = {
   '/infill': ['n_predict'],
   '/generate': ['sampling_params.max_new_tokens'],
 };
-/** Members that the servers of a type, or the translation for them, read in a chat completion besides those. */
+/** Members that the servers of a type, or the translation for them, read besides those. */
 const SERVER_LIMITS: Readonly<Record<string, readonly string[]>> = {
-  llamacpp: ['n_predict'],
+  // It turns a request of another API into a chat completion, with all its members.
+  llamacpp: ['n_predict', ...CHAT_LIMITS],
   ollama: ['num_predict', 'options.num_predict'],
   simulated: ['n_predict'],
 };

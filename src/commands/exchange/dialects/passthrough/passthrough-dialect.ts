@@ -157,7 +157,7 @@ function passedRequest({ request, provider, path, bounds, onlyModel }: Passthrou
   const given = isWithin ? parseChunk(body.toString()) : undefined;
   const endpoint = endpointOfRoute(routeOf(path));
   const isModelCall = hasAnswerLimit(endpoint) || endpoint === '/v1/embeddings';
-  const model = given?.['model'] ?? (isModelCall ? onlyModel() : undefined);
+  const model = given?.['model'] || (isModelCall ? onlyModel() : undefined);
   if (given === undefined || typeof model !== 'string' || model === '') return undefined;
   const json = membersAt(endpoint, provider.type, given);
   // Limits for each prompt of a list.
