@@ -137,8 +137,10 @@ class JoinedBody implements ReplyBody {
 
   async pieces(onPiece: (piece: Buffer) => void | Promise<unknown>): Promise<void> {
     this.#onPiece = onPiece;
+    const held = this.#held;
+    this.#held = [];
     try {
-      if (this.#held.length > 0) await onPiece(Buffer.concat(this.#held));
+      if (held.length > 0) await onPiece(Buffer.concat(held));
     } catch (error) {
       this.cancel();
       throw error;
