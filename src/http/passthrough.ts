@@ -48,7 +48,7 @@ interface PassthroughOptions {
   /** Whether budgets may count a request: JSON is then read completely, since it names the model. */
   countsBudgets(): boolean;
   /** Also runs a refused call, which is then recorded. */
-  readonly run: (call: Omit<Passthrough, 'onlyModel'> | RefusedPassthrough, client: Client) => Promise<void>;
+  readonly run: (call: Omit<Passthrough, 'listedModels'> | RefusedPassthrough, client: Client) => Promise<void>;
 }
 
 /** A body up to this size is read completely first; a larger one, or one of unknown size, is streamed. */

@@ -11,10 +11,11 @@ const gateway = withGateway(async () => {
     simulated: false,
     env: {
       ...{ OLLAMA_BASE_URL: root, LLAMACPP_BASE_URL: server.url, SGLANG_BASE_URL: server.url },
+      ...{ VLLM_BASE_URL: server.url, VLLM_MODELS: 'scripted,dear', CONFIGURED_PROVIDER_MODELS_MODE: 'merge' },
       ...{ OLLAMA_MODELS: 'scripted', BUDGETS_MAX_WAIT: '100ms' },
     },
   };
-}, 2);
+}, 3);
 afterAll(() => server.close());
 
 /** US dollars for one token of an answer; one of input costs a hundredth. */
@@ -27,6 +28,15 @@ beforeAll(async () => {
   const pricing = { input_per_mtok: 10, output_per_mtok: TOKEN * 1_000_000 };
   for (const type of ['ollama', 'llamacpp', 'sglang']) {
     const override = { selector: `${type}/scripted`, pricing };
+    const answer = await gateway.post('/admin/model-pricing-overrides', override, { method: 'PUT' });
+    expect(answer.status).toBe(200);
+  }
+  for (const [model, times] of [
+    ['scripted', 1],
+    ['dear', 2],
+  ] as const) {
+    const pricing = { input_per_mtok: 10, output_per_mtok: times * TOKEN * 1_000_000 };
+    const override = { selector: `vllm/${model}`, pricing };
     const answer = await gateway.post('/admin/model-pricing-overrides', override, { method: 'PUT' });
     expect(answer.status).toBe(200);
   }
@@ -140,6 +150,8 @@ describe('a request to a server’s own API under a budget', () => {
     ['llamacpp/infill', { input_prefix: 'a', input_suffix: 'b', n_predict: 70 }, 70],
     ['llamacpp/v1/chat/completions', { messages: user('hi'), max_tokens: 50, n_cmpl: 3 }, 150],
     ['llamacpp/v1/chat/completions', { model: '', messages: user('hi'), max_tokens: 50 }, 50],
+    // The dearest of the listed models.
+    ['vllm/v1/chat/completions', { messages: user('hi'), max_tokens: 50 }, 100],
     ['sglang/generate', { text: 'hi', sampling_params: { max_new_tokens: 80 } }, 80],
     ['sglang/generate', { text: ['a', 'b'], sampling_params: { max_new_tokens: 80, n: 2 } }, 320],
   ])('reserves its longest answer before the call: %s %j', async (path, body, tokens) => {

@@ -168,11 +168,9 @@ export function registerPassthroughRoutes(app: Routes, routes: PassthroughRoutes
     stateless: createStatelessRoutes(statelessRoutes ?? []),
     countsBudgets: limits.countsBudgets,
     run(call, client) {
-      const onlyModel = () => {
-        const listed = registry.list().filter(({ provider }) => provider === call.provider?.name);
-        return listed.length === 1 ? listed[0]?.model : undefined;
-      };
-      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect({ ...call, onlyModel });
+      const listedModels = () =>
+        registry.list().flatMap(({ provider, model }) => (provider === call.provider?.name ? [model] : []));
+      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect({ ...call, listedModels });
       return requests.run(dialect, call.request, client);
     },
   });

@@ -40,8 +40,8 @@ export interface Passthrough {
   readonly bodyLimitBytes: number;
   /** Of JSON that is read. */
   readonly bounds: BodyBounds;
-  /** The model of a server that has listed one; undefined with several. */
-  onlyModel(): string | undefined;
+  /** Of the provider: one of them is called where the body of a request to a model names none. */
+  listedModels(): readonly string[];
 }
 
 /** A request that is refused before anything of it is sent to a provider. */
@@ -76,7 +76,7 @@ export function refusedPassthrough({ request, refusal, provider }: RefusedPassth
 
 /** The dialect of one passthrough request. The gateway reads its body only where a budget counts the request. */
 export function passthroughDialect(call: Passthrough): ExchangeDialect {
-  const { request, provider, path, headers, addedAnswerHeaders, bodyLimitBytes } = call;
+  const { request, provider, path, headers, addedAnswerHeaders, bodyLimitBytes, listedModels } = call;
   const { method, body, bodyPieces } = request;
   const begins = deferredWorkKind(method, path);
   const isNative = method === 'POST' && NATIVE.test(routeOf(path));
@@ -111,7 +111,10 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
         repeatable:
           bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
         relay: () =>
-          passthroughRelay(begins, isNative ? (passed?.request?.parsedRequest.model ?? call.onlyModel()) : undefined),
+          passthroughRelay(
+            begins,
+            isNative ? passed?.request?.parsedRequest.model || onlyOf(listedModels()) : undefined,
+          ),
       };
     },
     relayOfRecorded: () => passthroughRelay(begins),
@@ -128,6 +131,9 @@ const ENDPOINTS = [
 /** Routes of local servers' own APIs to models, some of which need not name the model: Ollama, llama.cpp, SGLang. */
 const NATIVE = /^\/(?:api\/(?:chat|generate|embed|embeddings)|completion|infill|generate)$/;
 
+/** Of a request that names no model. */
+const MAX_CANDIDATES = 100;
+
 /** Some servers ignore repeated and final slashes. */
 function routeOf(path: string): string {
   const [route = ''] = path.split('?', 1);
@@ -137,6 +143,10 @@ function routeOf(path: string): string {
 function endpointOfRoute(route: string): string {
   if (/^\/api\/embed(?:dings)?$/.test(route)) return '/v1/embeddings';
   return ENDPOINTS.find((one) => route.endsWith(one.slice('/v1'.length))) ?? route;
+}
+
+function onlyOf<One>(list: readonly One[]): One | undefined {
+  return list.length === 1 ? list[0] : undefined;
 }
 
 /** The members of a request as they are read at the endpoint. */
@@ -149,7 +159,7 @@ function membersAt(endpoint: string, type: string, json: Record<string, unknown>
 }
 
 /** Undefined when the body is not JSON of a known model, or would take long to parse. */
-function passedRequest({ request, provider, path, bounds, onlyModel }: Passthrough): PassedRequest | undefined {
+function passedRequest({ request, provider, path, bounds, listedModels }: Passthrough): PassedRequest | undefined {
   const body = withoutByteOrderMark(request.body);
   const problem = jsonProblem(body, bounds, true, READ_MEMBERS);
   const isRepeated = problem?.kind === 'repeated' || problem?.kind === 'ambiguous';
@@ -157,8 +167,11 @@ function passedRequest({ request, provider, path, bounds, onlyModel }: Passthrou
   const given = isWithin ? parseChunk(body.toString()) : undefined;
   const endpoint = endpointOfRoute(routeOf(path));
   const isModelCall = hasAnswerLimit(endpoint) || endpoint === '/v1/embeddings';
-  const model = given?.['model'] || (isModelCall ? onlyModel() : undefined);
-  if (given === undefined || typeof model !== 'string' || model === '') return undefined;
+  const named = given?.['model'] || (isModelCall ? listedModels() : undefined);
+  const models: readonly unknown[] = Array.isArray(named) ? named : [named];
+  const candidates = models.filter((model) => typeof model === 'string').map((model) => ({ provider, model }));
+  if (given === undefined || candidates.length === 0 || candidates.length > MAX_CANDIDATES) return undefined;
+  const model = onlyOf(candidates)?.model ?? '';
   const json = membersAt(endpoint, provider.type, given);
   // Limits for each prompt of a list.
   const isAmbiguous = isRepeated || Array.isArray(json['sampling_params']);
@@ -166,7 +179,7 @@ function passedRequest({ request, provider, path, bounds, onlyModel }: Passthrou
   return {
     endpoint,
     parsedRequest: { model, provider: undefined, stream: json['stream'] === true, json },
-    candidates: [{ provider, model }],
+    candidates,
     units: operation === undefined ? undefined : requestedUnits(operation, json),
     isAmbiguous,
   };
