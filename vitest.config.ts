@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 
 const filesOf = (...names: string[]) => names.map((name) => `test/${name}.test.ts`);
 
-/** They measure times in Chromium, so they run after all others and one at a time. */
+/** They measure times in Chromium, so they have one of their own. */
 const measuring = filesOf('browser/first-start', 'browser/hostile', 'browser/live-load', 'browser/reconnect');
 const browser = filesOf('browser/**/*');
 /** They start programs, send signals, measure a process as a whole, or change settings for all files of a process. */
@@ -45,12 +45,14 @@ export default defineConfig({
           name: 'browser',
           include: browser,
           exclude: measuring,
-          // The files of a worker share Chromium, and those that only read a gateway (`with-dashboard.ts`).
+          // The files share Chromium, and those that only read a gateway (`with-dashboard.ts`).
           isolate: false,
+          // After all others and one at a time: Chromium needs a whole processor.
+          maxWorkers: 1,
           testTimeout: 60_000,
           // The first file of a day builds the seeded history.
           hookTimeout: 180_000,
-          sequence: { groupOrder: 0 },
+          sequence: { groupOrder: 1 },
         },
       },
       {
