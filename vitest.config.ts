@@ -7,6 +7,8 @@ const measuring = filesOf('browser/first-start', 'browser/hostile', 'browser/liv
 const browser = filesOf('browser/**/*');
 /** They start programs, send signals, measure a process as a whole, or change settings for all files of a process. */
 const isolated = filesOf(
+  // Measures the processor time of its process.
+  'http/body-bounds',
   ...['attacks', 'bootstrap', 'cli', 'clients/cached', 'clients/guarded', 'crash', 'e2e', 'infra', 'shared-log'].map(
     (folder) => `${folder}/**/*`,
   ),
