@@ -7,6 +7,13 @@ import { closeSync, fsyncSync, mkdtempSync, openSync, rmSync, statSync } from 'n
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
+import {
+  type IndexedPlace,
+  indexedPlaceOf,
+  insertPlace,
+  noteTables,
+  rowOf,
+} from '../../src/events/embedded/archive/index-file.ts';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
@@ -74,14 +81,23 @@ async function buildLog(dir: string, streams: number): Promise<void> {
   await log.close();
   const database = new DatabaseSync(path.join(dir, 'index.db'));
   database.exec('pragma journal_mode = delete; pragma synchronous = off; begin');
-  // in the order of the index, like random names that were sorted
-  database
-    .prepare(
-      `with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < ?)
-       insert into places select ${oldNameInSql}, 1, 0, x'0000' from n where ? > 0`,
-    )
-    .run(streams, stepOf(streams), streams);
+  const before = database.prepare('select * from places order by stream, segment').all().map(indexedPlaceOf);
+  const old = function* (): Generator<IndexedPlace> {
+    for (let index = 0; index < streams; index++) {
+      yield { stream: oldName(index, streams), segment: 1, last: 0, frames: Buffer.from([0, 0]) };
+    }
+  };
+  const insert = database.prepare(insertPlace);
+  // in the order of the index, like random names that were sorted; the row in front of them has a new one behind it
+  let last: IndexedPlace | undefined = before.findLast(({ stream }) => stream < 'old-');
+  const behind = before.find(({ stream }) => stream > 'old-');
+  for (const place of old()) {
+    if (last !== undefined) insert.run(...rowOf(last, place));
+    last = place;
+  }
+  if (last !== undefined) insert.run(...rowOf(last, behind));
   if (streams > 0) database.exec(`insert into categories values ('old', 'old-ffffffffffff-ffffffffffff')`);
+  noteTables(database);
   database.exec('commit');
   database.close();
   // otherwise the system would write these pages during the appends
@@ -89,8 +105,6 @@ async function buildLog(dir: string, streams: number): Promise<void> {
   fsyncSync(fd);
   closeSync(fd);
 }
-
-const oldNameInSql = `'old-' || printf('%012x', i * ?) || '-' || printf('%012x', i)`;
 
 /** Spreads the names evenly, as hashes are. */
 function stepOf(streams: number): number {
