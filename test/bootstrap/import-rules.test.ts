@@ -117,7 +117,7 @@ describe('the rules of imports', () => {
     ['src/cli/a.ts', '../events/log.ts'],
     ['src/analytics/a.ts', '../events/open-log.ts'],
     ['src/analytics/a.ts', '../http/clickhouse/users.ts'],
-    ['src/analytics/a.ts', '../diagnostics.ts'],
+    ['src/analytics/a.ts', '../wiring/diagnostics.ts'],
     ['src/wiring/analytics/a.ts', '../../analytics/process.ts'],
     ['src/main.ts', './analytics/progress.ts'],
     ['src/main.ts', './providers/types.ts'],
