@@ -42,12 +42,16 @@ export interface GatewayProcess {
 }
 
 const running = new Map<ChildProcess, { readonly group: boolean; readonly shared: boolean }>();
-process.once('exit', () => killAll({ andShared: true }));
+process.once('exit', () => kill([...running.keys()]));
 
 /** Ends everything started here that still runs, whatever the result of its test, except what other files use, too. */
-export function killAll({ andShared = false } = {}): void {
-  for (const [child, { group, shared }] of running) {
-    if (shared && !andShared) continue;
+export function killAll(): void {
+  kill([...running.keys()].filter((child) => running.get(child)?.shared === false));
+}
+
+function kill(children: readonly ChildProcess[]): void {
+  for (const child of children) {
+    const group = running.get(child)?.group;
     if (group && child.pid !== undefined) endGroup(child.pid);
     else child.kill('SIGKILL');
   }
