@@ -122,7 +122,7 @@ function main(args: readonly string[]): number {
     '--project',
     'gateway',
     '--project',
-    'processes',
+    'isolated',
     ...timeLimits,
   ];
   const usual = all
