@@ -82,16 +82,12 @@ async function buildLog(dir: string, streams: number): Promise<void> {
   const database = new DatabaseSync(path.join(dir, 'index.db'));
   database.exec('pragma journal_mode = delete; pragma synchronous = off; begin');
   const before = database.prepare('select * from places order by stream, segment').all().map(indexedPlaceOf);
-  const old = function* (): Generator<IndexedPlace> {
-    for (let index = 0; index < streams; index++) {
-      yield { stream: oldName(index, streams), segment: 1, last: 0, frames: Buffer.from([0, 0]) };
-    }
-  };
   const insert = database.prepare(insertPlace);
   // in the order of the index, like random names that were sorted; the row in front of them has a new one behind it
   let last: IndexedPlace | undefined = before.findLast(({ stream }) => stream < 'old-');
   const behind = before.find(({ stream }) => stream > 'old-');
-  for (const place of old()) {
+  for (let index = 0; index < streams; index++) {
+    const place = { stream: oldName(index, streams), segment: 1, last: 0, frames: Buffer.from([0, 0]) };
     if (last !== undefined) insert.run(...rowOf(last, place));
     last = place;
   }

@@ -50,7 +50,7 @@ export interface HandleOptions<State> {
   readonly ifRevision?: bigint | 'noStream' | undefined;
   /**
    * Under which the facts in the command hold: writes that expect revisions of other streams. Required by deciders that
-   * depend on other streams; see `guard.ts`.
+   * depend on other streams.
    */
   readonly conditions?: readonly StreamWrite[];
   /** Writes to other streams that go into the same append. */

@@ -3,7 +3,7 @@
  *
  * Guarantees: `apply` gets every event that matches the filter exactly once and in the log's order; the snapshot and
  * its checkpoint are saved together; an unusable snapshot costs time, but never makes the state wrong. A projection
- * that throws stops there and reports the error: an event is only skipped by an operator (`skipped-events.ts`). It
+ * that throws stops there and reports the error: an event is only skipped by an operator (`skippedEvents`). It
  * then continues from its last snapshot; until it is at the end of the log, its readers get the state from before.
  */
 

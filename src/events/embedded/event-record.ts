@@ -1,4 +1,4 @@
-/** Writes events as records and reads them back; see record-layout.ts. */
+/** Writes events as records and reads them back. */
 import { upcast } from '../catalogue/catalogue.ts';
 import { type EventContext, formatPosition, type NewEvent, type RecordedEvent, type StreamName } from '../event.ts';
 import type { CompiledFilter } from '../log.ts';

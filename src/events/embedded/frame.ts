@@ -6,7 +6,7 @@
  *      8  u32  CRC-32 of the header after this field
  *     12  u8   format version        13  u8  flags (0)        14  u16 header bytes
  *     16  u32  payload bytes         20  u32 event count
- *     24  u32  CRC-32 of the payload 28  u32 writer: when it opened the log, see writer-note.ts (0: not known)
+ *     24  u32  CRC-32 of the payload 28  u32 writer: when it opened the log, see watermark.ts (0: not known)
  *     32  f64  position of the first event
  *     40  f64  position of the last event known to be on disk when this frame was written
  *     48  f64  when the batch was closed, milliseconds since the epoch

@@ -6,7 +6,7 @@
  *   append    `<writer>/<number>` of the append, the first one of several
  *   appends   only of several: how many
  *   part      only of parts: `<call>/<index>/<count>`; `call` is a new one for each repetition
- *   ce_…      only of a single append with one event, in one record: that event (`cloud-event-headers.ts`)
+ *   ce_…      only of a single append with one event, in one record: that event
  *
  * The key of a record with one append is the stream of its first write, unless that name is longer than `maxKeyBytes`;
  * others have none. Readers use the value, and of parts `append` and `part`. Key and further headers are for other programs.

@@ -147,7 +147,7 @@ async function rowsOf<Row>(client: ClickHouseClient, query: string): Promise<Row
 
 /**
  * Statements that convert tables of earlier versions to the present content of rows, each run once.
- * Columns that are only added need none (see table-statements.ts).
+ * Columns that are only added need none (see batch-store.ts).
  */
 interface TableChange {
   readonly table: TableKey;
