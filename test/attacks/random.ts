@@ -1,4 +1,5 @@
 /** A source of random choices that a run prints, so that it can be repeated with `CHANCERY_TEST_SEED`. */
+import { newSeed } from '../support/seed.ts';
 
 export interface Random {
   readonly seed: number;
@@ -8,8 +9,7 @@ export interface Random {
 }
 
 export function newRandom(): Random {
-  const seed = Number(process.env.CHANCERY_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
-  console.log(`CHANCERY_TEST_SEED=${seed}`);
+  const seed = newSeed();
   let state = seed >>> 0;
   /** mulberry32 */
   const next = (): number => {
