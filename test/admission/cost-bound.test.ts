@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { boundOfCost, boundOfCounted } from '../../src/commands/admission/cost-bound.ts';
+import { boundOfCounted, costBoundOf } from '../../src/commands/admission/cost-bound.ts';
 import { type TokenUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
 import type { Pricing, UsageCost } from '../../src/commands/pricing/pricing.ts';
 import { type RequestFacts, requestFor, targetOf } from './request.ts';
@@ -41,7 +41,7 @@ function boundOf(
   earlier?: number,
 ) {
   const request = requestFor({ bodyBytes: 300, json: limited, ...facts });
-  return boundOfCost({ ...request, json: request.parsedRequest.json, earlierTokens: earlier }, priced(rates));
+  return costBoundOf({ ...request, json: request.parsedRequest.json, earlierTokens: earlier }, priced(rates))();
 }
 
 describe('the bound of the cost of a request', () => {
@@ -71,7 +71,7 @@ describe('the bound of the cost of a request', () => {
       tierEnds: () => [end],
     });
     const request = { ...requestFor({ bodyBytes: 300, json: limited }), json: limited };
-    for (const end of [1, 50, 399, 400, 1000, 5_000_000]) expect(boundOfCost(request, tiered(end))).toBe(5000);
+    for (const end of [1, 50, 399, 400, 1000, 5_000_000]) expect(costBoundOf(request, tiered(end))()).toBe(5000);
   });
 
   it('counts the earlier turns', () => {
@@ -133,7 +133,7 @@ describe('the bound of the cost of a request', () => {
     expect(boundOf({ json: { ...limited, Max_Tokens: 1000 } })).toBeUndefined();
     const request = requestFor({ json: limited });
     const tiny = priced({ tiny: { input: 1, output: 10 } });
-    expect(boundOfCost({ ...request, json: limited, isAmbiguous: true }, tiny)).toBeUndefined();
+    expect(costBoundOf({ ...request, json: limited, isAmbiguous: true }, tiny)()).toBeUndefined();
   });
 
   it('needs no limit of the answer where the price does not depend on it', () => {

@@ -91,11 +91,6 @@ export function boundOfCounted(
   return costs.includes(null) ? undefined : Math.max(...costs.map(Number));
 }
 
-/** The bound without a limit that the gateway sets. */
-export function boundOfCost(request: BoundedRequest, pricing: Pricing): number | undefined {
-  return costBoundOf(request, pricing)();
-}
-
 function tokenBound(request: BoundedRequest): Omit<TokenBound, 'output'> & { readonly output: LongestOutput } {
   const { endpoint, json, earlierTokens, isAmbiguous } = request;
   const continues = (json['previous_response_id'] ?? json['conversation'] ?? null) !== null;
