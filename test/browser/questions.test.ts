@@ -103,11 +103,12 @@ describeInChromium('five questions', () => {
     await steps.click(page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Sessions' }));
     await steps.fill(page.getByRole('searchbox'), userPath);
     await steps.press('Enter');
-    const tuesday = Number(dashboard.facts.tuesday.date.slice(-2));
+    const date = new Date(dashboard.facts.tuesday.date);
+    const tuesday = date.toLocaleDateString('en-US', { month: 'short', day: 'numeric', timeZone: 'UTC' });
     await steps.click(
       page
         .getByRole('row')
-        .filter({ hasText: `${tuesday} ` })
+        .filter({ hasText: `${tuesday}, ` })
         .getByRole('link'),
     );
     await steps.click(page.getByRole('link', { name: 'Read the conversation' }));

@@ -77,6 +77,13 @@ describe('the timeline', () => {
     expect(totalsOf(facts).inputTokens).toBeGreaterThan(0);
   });
 
+  it('has the wait for the first byte when its rounded time lies before the attempt', async () => {
+    const record = await recorded(gateway, path, { model, messages: fresh() });
+    const timeline = timelineOf(record.events, { ...factsIn(record), firstByteMs: -1 }, record.related, Date.now());
+    expect(titles(timeline)).toContain('  Until the first byte');
+    expectOrdered(timeline);
+  });
+
   it('has a row for each attempt, with its failure and the wait that follows', async () => {
     gateway.simulated.control.next({ status: 503, failTimes: 1 }, { path });
     const record = await recorded(gateway, path, { model, messages: fresh() });

@@ -295,7 +295,9 @@ function attemptSteps(
     },
   ];
   const isOfCompleted = facts.end?.type === 'exchange.completed' && isLast && failed === undefined;
-  const firstMs = isOfCompleted && facts.firstByteMs !== undefined ? facts.firstByteMs : timeOfPiece(firstPiece, since);
+  const measuredMs = isOfCompleted && facts.firstByteMs !== undefined ? facts.firstByteMs : undefined;
+  // Durations and times of events are rounded apart from each other.
+  const firstMs = measuredMs === undefined ? timeOfPiece(firstPiece, since) : Math.max(startMs, measuredMs);
   if (firstMs !== undefined && firstMs >= startMs) {
     steps.push({
       ...{ key: `${started.revision} wait`, title: 'Until the first byte', details: [], depth: 1, tone: 'plain' },
