@@ -1,6 +1,6 @@
 /**
  * `npm run check`: types of the gateway and of the dashboard, lint and format, the house rules about imports and exported
- * names, waits of tests, generated documents, links and guarantees of documents, and no tracked file that .gitignore
+ * names, files and exports that nothing uses, waits of tests, generated documents, links and guarantees of documents, and no tracked file that .gitignore
  * excludes.
  * `--write` (`npm run format`) corrects what a tool can correct.
  */
@@ -31,6 +31,7 @@ const steps: readonly Step[] = [
   { name: 'lint and format', run: () => tool('node_modules/@biomejs/biome/bin/biome', biomeArguments()) },
   { name: 'imports', run: async () => houseRuleViolations(root).join('\n') },
   { name: 'exported names', run: async () => sharedNameViolations(root).join('\n') },
+  { name: 'unused files and exports', run: () => tool('node_modules/knip/bin/knip.js', ['--no-progress']) },
   { name: 'waits in tests', run: async () => unexplainedWaits(root).join('\n') },
   { name: 'docs/events.md', run: async () => checkGenerated(eventsDocumentPath, eventsDocument(root), 'docs:events') },
   {

@@ -15,9 +15,8 @@ import { Refused } from './refused.ts';
 import type { Reply } from './reply.ts';
 import { createRoutes } from './routes.ts';
 
-export type { SimulatedModel, SimulatedProviderOptions } from './options.ts';
-export { MODELS } from './options.ts';
-export type { Outcome, RecordedRequest } from './recording.ts';
+export type { SimulatedProviderOptions } from './options.ts';
+export type { RecordedRequest } from './recording.ts';
 
 export interface SimulatedProvider {
   /** @returns the base URL, ending in `/v1`. Port 0 takes a free one. Each call opens a further port. */

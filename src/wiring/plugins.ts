@@ -23,8 +23,6 @@ export interface PluginsOptions {
   readonly logger: Pick<Logger, 'info' | 'warn'>;
 }
 
-export type GatewayPlugins = Awaited<ReturnType<typeof createPlugins>>;
-
 /** Without a plugin in the configuration, no process is started and requests do nothing for plugins. @throws Error */
 export async function createPlugins({ config, log, routeStrategies, logger }: PluginsOptions) {
   const { loaded, failed, stop } = await loadedPlugins(config, log, routeStrategies, logger);

@@ -5,7 +5,7 @@
  */
 import { signal } from '@preact/signals';
 import { letterKeys } from '../settings/letter-keys.ts';
-import type { PageEntry } from './pages.ts';
+import type { PageEntry } from './page-entry.ts';
 import { hrefOf, navigate } from './router.ts';
 
 /** Which overlay is open. */

@@ -1,5 +1,5 @@
 /** The messages between the gateway and the process of a plugin. */
-import type { ChatAnswer, ChatCall, EndedExchange, HookContext } from '../api/plugin.ts';
+import type { ChatAnswer, ChatCall, HookContext } from '../api/plugin.ts';
 import type { JsonBounds } from './json-bounds.ts';
 
 export const hookNames = ['request', 'prompt', 'response', 'stream', 'route', 'complete'] as const;
@@ -33,8 +33,6 @@ export type FromPlugin =
   | { readonly t: 'error'; readonly id: number; readonly message: string }
   | { readonly t: 'cancelled'; readonly id: number }
   | { readonly t: 'chat'; readonly id: number; readonly chat: number; readonly request: ChatCall };
-
-export type { EndedExchange };
 
 /** Largest message in bytes, so that parsing one does not hold up the gateway. */
 export const MAX_TO_PLUGIN = 16 * 1024 * 1024;

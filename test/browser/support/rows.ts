@@ -4,11 +4,6 @@ import type { Locator, Page } from 'playwright-core';
 declare const requestAnimationFrame: (callback: (at: number) => void) => void;
 declare const document: { querySelectorAll(selector: string): Iterable<{ getAttribute(name: string): string | null }> };
 
-/** The links to exchanges in the main part of the page. */
-export function exchangeLinks(page: Page): Locator {
-  return page.locator('main a[href*="/admin/dashboard/exchange/"]');
-}
-
 export function linkTo(page: Page, exchange: string): Locator {
   return page.locator(`main a[href*="/admin/dashboard/exchange/${exchange}"]`).first();
 }

@@ -7,17 +7,13 @@ import { DataTable } from '../../ui/data-table.tsx';
 import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
 import { budgetColumns } from './budget-columns.tsx';
 import { BudgetDialog } from './budget-dialog.tsx';
-import type { BudgetRow } from './budget-row.ts';
+import type { BudgetAction } from './budget-row.ts';
 import { LimitTools, searchedText } from './limit-tools.tsx';
 import { PastSpendingNote, usePastSpending } from './past-spending-note.tsx';
 import { RemoveBudget, ResetAllBudgets, ResetBudget } from './reset-budgets.tsx';
 import { rowKey } from './rule-name.ts';
 
 const REFRESH_MS = 10_000;
-
-export type BudgetAction =
-  | { readonly do: 'create' | 'reset-all' }
-  | { readonly do: 'edit' | 'remove' | 'reset'; readonly row: BudgetRow };
 
 export function BudgetsTab() {
   const features = access.value?.features ?? {};

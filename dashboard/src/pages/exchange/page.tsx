@@ -3,7 +3,7 @@ import './exchange.css';
 import { useMemo, useState } from 'preact/hooks';
 import type { ApiError } from '../../api/client.ts';
 import { useAnswer } from '../../api/use-answer.ts';
-import type { PageProps } from '../../app/pages.ts';
+import type { PageProps } from '../../app/page-entry.ts';
 import { hrefOf, navigate, route, setQuery } from '../../app/router.ts';
 import { Recorded } from '../../content/text/recorded.tsx';
 import { formatCount } from '../../format/numbers.ts';

@@ -1,15 +1,11 @@
 /** The changes of one subject, for its page. What it needs is loaded when it is first shown. */
 import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { SubjectChangesProps } from './subject-changes.tsx';
 
-export interface ChangesOfProps {
-  /** As the API has it: `key:<id>`, `user:<path>`, `budget:<path>`, … */
-  readonly subject: string;
-}
+let loaded: ComponentType<SubjectChangesProps> | undefined;
 
-let loaded: ComponentType<ChangesOfProps> | undefined;
-
-export function ChangesOf({ subject }: ChangesOfProps) {
+export function ChangesOf({ subject }: SubjectChangesProps) {
   const [component, setComponent] = useState(() => loaded);
   const [failed, setFailed] = useState(false);
   useEffect(() => {

@@ -4,13 +4,17 @@ import { hrefOf } from '../../app/router.ts';
 import { Button } from '../../ui/button.tsx';
 import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
 import { ChangeList } from './change-list.tsx';
-import type { ChangesOfProps } from './changes-of.tsx';
+
+export interface SubjectChangesProps {
+  /** As the API has it: `key:<id>`, `user:<path>`, `budget:<path>`, … */
+  readonly subject: string;
+}
 
 /** Changes of one page. */
 const PAGE = 10;
 
 /** The newest changes of one subject, and earlier ones in pages. */
-export function SubjectChanges({ subject }: ChangesOfProps) {
+export function SubjectChanges({ subject }: SubjectChangesProps) {
   /** The position before which each further page begins. */
   const [before, setBefore] = useState<readonly string[]>([]);
   const query = { subject, limit: PAGE, before: before.at(-1) };

@@ -1,5 +1,5 @@
 import './keys.css';
-import type { PageProps } from '../../app/pages.ts';
+import type { PageProps } from '../../app/page-entry.ts';
 import { route, setQuery } from '../../app/router.ts';
 import { PageHeader } from '../../ui/page-header.tsx';
 import { Tabs } from '../../ui/tabs.tsx';

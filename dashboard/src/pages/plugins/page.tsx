@@ -1,16 +1,13 @@
 import './plugins.css';
 import { access, isGlobal } from '../../api/access.ts';
-import type { Answer } from '../../api/client.ts';
 import { useAnswer } from '../../api/use-answer.ts';
 import { route } from '../../app/router.ts';
 import { PageHeader } from '../../ui/page-header.tsx';
 import { Panel } from '../../ui/panel.tsx';
 import { EmptyState, ErrorPanel, Pending } from '../../ui/states.tsx';
 import { AddPlugin } from './add-plugin.tsx';
-import { PluginPanel } from './plugin-panel.tsx';
+import { PluginPanel, type PluginRow } from './plugin-panel.tsx';
 import { usesOf } from './plugin-uses.ts';
-
-export type PluginRow = Answer<'/admin/plugins'>[number];
 
 const REFRESH_MS = 10_000;
 

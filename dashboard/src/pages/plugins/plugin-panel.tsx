@@ -1,9 +1,11 @@
+import type { Answer } from '../../api/client.ts';
 import { hrefOf, setQuery } from '../../app/router.ts';
 import { formatCount } from '../../format/numbers.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Badge, type Tone } from '../../ui/status-badge.tsx';
-import type { PluginRow } from './page.tsx';
 import type { PluginUses } from './plugin-uses.ts';
+
+export type PluginRow = Answer<'/admin/plugins'>[number];
 
 interface PluginPanelProps {
   readonly plugin: PluginRow;

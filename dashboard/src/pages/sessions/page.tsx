@@ -1,7 +1,7 @@
 import './sessions.css';
 import '../audit/audit.css';
 import { useState } from 'preact/hooks';
-import type { PageProps } from '../../app/pages.ts';
+import type { PageProps } from '../../app/page-entry.ts';
 import { route, setQuery } from '../../app/router.ts';
 import { Button } from '../../ui/button.tsx';
 import { CheckField } from '../../ui/fields.tsx';
