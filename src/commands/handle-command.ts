@@ -53,6 +53,8 @@ export interface HandleOptions<State> {
    * depend on other streams.
    */
   readonly conditions?: readonly StreamWrite[];
+  /** Awaited with the position of a change: resolves when the read model has it. */
+  whenProcessed?(position: Position): Promise<unknown>;
   /** Writes to other streams that go into the same append. */
   alsoWrite?(events: readonly NewEvent[], before: State): readonly StreamWrite[];
 }
@@ -102,7 +104,7 @@ export async function handleCommand<State, Command>(
 export async function executeCommand<State, Command>(
   decider: Decider<State, Command>,
   command: Command,
-  { log, stream, ifRevision, conditions: given, alsoWrite }: HandleOptions<State>,
+  { log, stream, ifRevision, conditions: given, whenProcessed, alsoWrite }: HandleOptions<State>,
 ): Promise<Handled<State>> {
   const conditions = given ?? [];
   if (decider.dependsOn === 'other streams' && given === undefined) {
@@ -125,6 +127,7 @@ export async function executeCommand<State, Command>(
         { stream, events: decided, expectedRevision: revision },
         ...others,
       ]);
+      await whenProcessed?.(position);
       const next = decided.reduce<State>((now, event) => decider.evolve(now, event), state);
       return { state: next, revision: revisions[conditions.length] ?? revision, position };
     } catch (error) {
@@ -223,31 +226,4 @@ class InTurn {
     this.#last = turn.catch(() => {});
     return turn;
   }
-}
-
-/** Resets limits in one append: all of them restart at the same position in the log, or none does. */
-interface Limit<Scope> {
-  readonly scope: Scope;
-  readonly subject: string;
-  readonly periodSeconds: number;
-}
-
-/** @returns the position of the reset; undefined when there is no limit. @throws LogUnavailable */
-export async function resetLimits<Scope extends string>(
-  limits: Iterable<Limit<Scope>>,
-  streamOf: (limit: Limit<Scope>) => StreamName,
-  resetOf: (limit: Limit<Scope>) => NewEvent,
-  log: EventLog,
-): Promise<Position | undefined> {
-  const streams = Map.groupBy(limits, streamOf);
-  if (streams.size === 0) return undefined;
-  // A reset is compatible with every other change, so no revision is expected.
-  const { position } = await log.append(
-    [...streams].map(([stream, found]) => ({
-      stream,
-      events: found.map(({ scope, subject, periodSeconds }) => resetOf({ scope, subject, periodSeconds })),
-      expectedRevision: 'exists' as const,
-    })),
-  );
-  return position;
 }

@@ -5,6 +5,7 @@
  * not see an object, the answer is the same as for an object that does not exist.
  */
 import type { Actor, EventContext, RecordedEvent, UserPath } from '../events/event.ts';
+import type { LimitSubject } from '../projections/limits.ts';
 
 export interface Owner {
   /** Undefined when it was created without a path. */
@@ -52,12 +53,6 @@ export function sightOf({
 /** Whether the credential itself sees everything, whatever path its requests name in a header. */
 export function maySeeEverything({ actor, key }: { readonly actor: Actor; readonly key?: SightedKey | undefined }) {
   return seesEverything(sightOf({ actor, key }));
-}
-
-/** The subject of a budget or a rate limit: a user path, a label, a provider or a model. */
-export interface LimitSubject {
-  readonly scope: string;
-  readonly subject: string;
 }
 
 /**

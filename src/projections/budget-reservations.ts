@@ -18,7 +18,8 @@ import {
   usageSettled,
 } from '../events/catalogue/exchange.ts';
 import { pathsAbove, type RecordedEvent, type StreamName } from '../events/event.ts';
-import { type Meter, readMeter, subjectKey } from './budgets.ts';
+import { type Meter, readMeter } from './budgets.ts';
+import { subjectKey } from './limits.ts';
 import { isA, type Projection } from './projection.ts';
 import { charge, metersOn, metersUnder, type SpendState, spendView } from './spend.ts';
 

@@ -1,7 +1,7 @@
 /** The budgets, and when their periods begin. Their spending is kept in `spend.ts`. */
 import { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
-import type { RecordedEvent } from '../events/event.ts';
+import { type LimitRules, limitKey, limitsView } from './limits.ts';
 import { isA, type Projection } from './projection.ts';
 
 // Counts how much of one budget is used up. Times are milliseconds since the epoch.
@@ -27,9 +27,9 @@ export interface Meter {
   left?: BudgetPeriod | undefined;
 }
 
-export function meterOf({ scope, subject, periodSeconds, amount }: BudgetRule): Meter {
-  const key = budgetKey(scope, subject, periodSeconds);
-  return { key, scope, subject, periodSeconds, amount, start: 0, end: 0, spent: 0, hasUsage: false };
+export function meterOf(rule: BudgetRule): Meter {
+  const { scope, subject, periodSeconds, amount } = rule;
+  return { key: limitKey(rule), scope, subject, periodSeconds, amount, start: 0, end: 0, spent: 0, hasUsage: false };
 }
 
 /**
@@ -150,20 +150,8 @@ function monthAnchor(anchors: PeriodAnchors, year: number, index: number): numbe
   return Date.UTC(year, index, Math.min(monthlyResetDay, lastDay), monthlyResetHour, monthlyResetMinute);
 }
 
-const savedRule = z.object({
-  scope: z.enum(['user_path', 'label']),
-  subject: z.string(),
-  periodSeconds: z.number(),
-  /** Nano-dollars; exact up to nine million dollars, and to 15 digits beyond. */
-  amount: z.number(),
-  source: z.enum(['manual', 'config']),
-  /** Milliseconds since the epoch, like all times here. */
-  createdAt: z.number(),
-  updatedAt: z.number(),
-  lastResetAt: z.number().optional(),
-});
-
-export type BudgetRule = Readonly<z.infer<typeof savedRule>>;
+/** The amount in nano-dollars; exact up to nine million dollars, and to 15 digits beyond. */
+export type BudgetRule = Omit<z.infer<typeof budgetSet.data>, 'amount'> & { readonly amount: number };
 export type BudgetScope = BudgetRule['scope'];
 
 export interface BudgetSettings extends PeriodAnchors {
@@ -171,77 +159,34 @@ export interface BudgetSettings extends PeriodAnchors {
   readonly updatedAt?: number | undefined;
 }
 
-export interface BudgetsState {
-  readonly rules: Map<string, BudgetRule>;
+/** The revision of the settings is among those of the subjects. */
+export interface BudgetsState extends LimitRules<BudgetRule> {
   settings: BudgetSettings;
-  /** The newest revision of each stream that these came from, by its subject; `settings` for the settings. */
-  readonly revisions: Map<string, string>;
 }
 
-/** The key of a budget: `user_path:/team 86400`. */
-export function budgetKey(scope: BudgetScope, subject: string, periodSeconds: number): string {
-  return `${subjectKey(scope, subject)} ${periodSeconds}`;
-}
+export const SETTINGS = 'settings';
 
-/** The key of a subject: all budgets of one subject are charged together. */
-export function subjectKey(scope: BudgetScope, subject: string): string {
-  return `${scope}:${subject}`;
-}
-
-const SETTINGS = 'settings';
-
-const savedBudgets = z.object({
-  rules: z.array(savedRule),
+const savedSettings = z.object({
   settings: budgetSettingsChanged.data.extend({ updatedAt: z.number().optional() }),
-  revisions: z.array(z.tuple([z.string(), z.string()])),
 });
 
+const rules = limitsView(
+  'budgets',
+  { set: budgetSet, removed: budgetRemoved, reset: budgetReset },
+  ({ amount, ...rule }): BudgetRule => ({ ...rule, amount: Number(amount) }),
+);
+
 export const budgetsView: Projection<BudgetsState> = {
-  name: 'budgets',
-  version: 1,
-  filter: { types: ['budget.', 'budget_settings.'] },
-  initial: () => ({ rules: new Map(), settings: defaultAnchors, revisions: new Map() }),
+  ...rules,
+  filter: { types: [...(rules.filter.types ?? []), budgetSettingsChanged.type] },
+  initial: () => ({ ...rules.initial(), settings: defaultAnchors }),
   apply(state, event) {
     if (isA(event, budgetSettingsChanged)) {
       state.settings = { ...event.data, updatedAt: event.at };
       state.revisions.set(SETTINGS, String(event.revision));
-    } else if (isA(event, budgetSet) || isA(event, budgetRemoved) || isA(event, budgetReset)) {
-      const { scope, subject, periodSeconds } = event.data;
-      const key = budgetKey(scope, subject, periodSeconds);
-      const next = changed(state.rules.get(key), event);
-      if (next === undefined) state.rules.delete(key);
-      else state.rules.set(key, next);
-      state.revisions.set(subjectKey(scope, subject), String(event.revision));
-    }
+    } else rules.apply(state, event);
     return state;
   },
-  save: ({ rules, settings, revisions }) => ({ rules: [...rules.values()], settings, revisions: [...revisions] }),
-  load(saved) {
-    const { rules, settings, revisions } = savedBudgets.parse(saved);
-    return {
-      rules: new Map(rules.map((rule) => [budgetKey(rule.scope, rule.subject, rule.periodSeconds), rule])),
-      settings,
-      revisions: new Map(revisions),
-    };
-  },
+  save: (state) => Object.assign({ settings: state.settings }, rules.save(state)),
+  load: (saved) => ({ ...rules.load(saved), settings: savedSettings.parse(saved).settings }),
 };
-
-/** The newest revision of the stream that holds the budgets of a subject; undefined when there never was one. */
-export function budgetRevision(state: BudgetsState, scope: BudgetScope, subject: string): string | undefined {
-  return state.revisions.get(subjectKey(scope, subject));
-}
-
-export function settingsRevision(state: BudgetsState): string | undefined {
-  return state.revisions.get(SETTINGS);
-}
-
-function changed(rule: BudgetRule | undefined, event: RecordedEvent): BudgetRule | undefined {
-  if (isA(event, budgetSet)) {
-    const { scope, subject, periodSeconds, source, amount } = event.data;
-    const { createdAt = event.at, lastResetAt } = rule ?? {};
-    const times = { createdAt, updatedAt: event.at, lastResetAt };
-    return { scope, subject, periodSeconds, amount: Number(amount), source, ...times };
-  }
-  if (rule === undefined || isA(event, budgetRemoved)) return undefined;
-  return { ...rule, lastResetAt: event.at };
-}

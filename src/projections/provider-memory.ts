@@ -1,54 +1,20 @@
 /** Recorded state of each provider, so that a start does not have to wait until all providers have answered. */
 import { z } from 'zod';
-import { modelPricing, priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/budget.ts';
+import { priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/budget.ts';
 import * as events from '../events/catalogue/provider.ts';
 import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/provider.ts';
 import { idOf, type RecordedEvent } from '../events/event.ts';
+import { administeredView } from './administered.ts';
 import { isA, type Projection } from './projection.ts';
 
-/** Prices of models that administrators set. */
-const override = z.object({
-  /** Canonical. */
-  selector: z.string(),
-  pricing: modelPricing,
-  /** Milliseconds since the epoch. */
-  createdAt: z.number(),
-  updatedAt: z.number(),
-  /** Of its newest event. */
-  revision: z.number(),
-});
-
-export type PriceOverride = Readonly<z.infer<typeof override>>;
-
-export interface PriceOverrides {
-  /** Counts the changes, so that values derived from the overrides can be recomputed after a change. */
-  version: number;
-  readonly bySelector: Map<string, PriceOverride>;
-}
-
-export const priceOverridesView: Projection<PriceOverrides> = {
+/** Prices of models that administrators set, by canonical selector. */
+export const priceOverridesView = administeredView({
   name: 'price-overrides',
-  version: 1,
-  filter: { types: ['price.'] },
-  initial: () => ({ version: 0, bySelector: new Map() }),
-  apply(state, event) {
-    state.version += 1;
-    if (isA(event, priceOverrideSet)) {
-      const { selector, pricing } = event.data;
-      const updatedAt = Math.floor(event.at);
-      const createdAt = state.bySelector.get(selector)?.createdAt ?? updatedAt;
-      state.bySelector.set(selector, { selector, pricing, createdAt, updatedAt, revision: Number(event.revision) });
-    } else if (isA(event, priceOverrideRemoved)) {
-      state.bySelector.delete(event.data.selector);
-    }
-    return state;
-  },
-  save: ({ bySelector }) => [...bySelector.values()],
-  load(saved) {
-    const overrides = z.array(override).parse(saved);
-    return { version: 0, bySelector: new Map(overrides.map((one) => [one.selector, one])) };
-  },
-};
+  version: 2,
+  saved: priceOverrideSet,
+  removed: priceOverrideRemoved,
+  key: 'selector',
+});
 
 /** The providers that administrators created, for the admin API and the provider registry. */
 const storedCredential = providerCredentialSaved.data.extend({

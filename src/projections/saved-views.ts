@@ -7,7 +7,7 @@ import { deferredUsageView } from './deferred-usage.ts';
 import { guardrailReplaysView } from './guardrail-replays.ts';
 import { guardrailsView } from './guardrails.ts';
 import { keysView, taggingView, usersView } from './keys.ts';
-import { rateLimitsView } from './limit-memory-store.ts';
+import { rateLimitsView } from './limits.ts';
 import type { Projection } from './projection.ts';
 import { priceOverridesView, providerCredentialsView, providerMemory } from './provider-memory.ts';
 import {

@@ -14,15 +14,14 @@ import { pathsAbove, type RecordedEvent } from '../events/event.ts';
 import {
   type BudgetPeriod,
   type BudgetsState,
-  budgetKey,
   budgetsView,
   countIn,
   type Meter,
   meterOf,
   periodAt,
   readMeter,
-  subjectKey,
 } from './budgets.ts';
+import { limitKey, subjectKey } from './limits.ts';
 import { isA, type Projection } from './projection.ts';
 
 // Spending of one user path, or one label, over time: by hour for recent days, by day before that. A budget that is
@@ -276,8 +275,8 @@ function follow(state: SpendState, event: RecordedEvent): void {
     return;
   }
   if (!isA(event, budgetSet) && !isA(event, budgetRemoved) && !isA(event, budgetReset)) return;
-  const { scope, subject, periodSeconds } = event.data;
-  const key = budgetKey(scope, subject, periodSeconds);
+  const { periodSeconds } = event.data;
+  const key = limitKey(event.data);
   const rule = state.budgets.rules.get(key);
   const meter = state.meters.get(key);
   if (rule === undefined) {

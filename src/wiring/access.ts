@@ -5,8 +5,9 @@ import { createAuthorizer, EffectiveModels, type UserLists } from '../commands/a
 import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
 import type { ModelPolicies } from '../commands/access/model-access.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
+import { ObjectsInForce } from '../commands/administered.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
-import { type DeclaredPolicies, declaredPolicies, policiesInForce, userLists } from '../commands/users/user-policy.ts';
+import { declaredPolicies, type UserPolicies, type UserPolicy, userLists } from '../commands/users/user-policy.ts';
 import { type DeclaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
@@ -17,7 +18,8 @@ import { registerUsers } from '../http/admin/keys/users.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { createAuthenticator } from '../http/auth.ts';
 import { parseUserPath } from '../http/request-head.ts';
-import { type KeysState, keysView, type UsersState, usersView } from '../projections/keys.ts';
+import type { SavedObjects } from '../projections/administered.ts';
+import { type KeysState, keysView, usersView } from '../projections/keys.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import { virtualModelsView } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
@@ -86,33 +88,36 @@ export function controlAccess(
   models: ModelPolicies,
 ) {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
-  const declaredUsers = config.users.map(({ path, ...policy }) => ({
-    ...policy,
-    userPath: parseUserPath(path, 'path'),
-  }));
-  const declared = declaredPolicies(declaredUsers, isProvider);
-  const lists = policiesInForce(() => users.state, declared);
-  const policies = { users: lists, models };
+  const declared = declaredPolicies(
+    config.users.map(({ path, ...policy }) => ({ ...policy, userPath: parseUserPath(path, 'path') })),
+    isProvider,
+  );
+  /** @param saved now, or at another time */
+  const policiesOf = (saved: () => SavedObjects<UserPolicy>): UserPolicies => new ObjectsInForce(saved, declared);
+  const policies = policiesOf(() => users.state);
+  const lists = userLists(policies);
+  const checked = { users: lists, models };
   return {
-    access: createAuthorizer(policies),
-    declared,
+    access: createAuthorizer(checked),
+    policies,
+    policiesOf,
     lists,
     isProvider,
     /** The models that each path may use, now; for one answer. */
-    effective: () => new EffectiveModels(registry.list(), policies),
+    effective: () => new EffectiveModels(registry.list(), checked),
   };
 }
 
 export function registerAccessRoutes(
   admin: Routes,
   { keys, users }: KnownAccess,
-  { declared, effective, isProvider }: AccessControl,
+  { policies, effective, isProvider }: AccessControl,
   log: EventLog,
   asOf: ReadPoliciesAsOf,
 ): void {
   registerAccess(admin);
   registerAuthKeys(admin, { log, keys, effective, asOf, isProvider });
-  registerUsers(admin, { log, users, keys, declared, effective, asOf, isProvider });
+  registerUsers(admin, { log, users, keys, policies, effective, asOf, isProvider });
 }
 
 // The limits of users and models at another time: the current rules over what administrators had set by then.
@@ -121,7 +126,7 @@ export function registerAccessRoutes(
 interface PoliciesAsOf {
   readonly moment: Moment;
   readonly keys: KeysState;
-  readonly users: UsersState;
+  readonly policies: UserPolicies;
   readonly lists: UserLists;
   readonly virtualModels: VirtualModelDirectory;
   readonly effective: EffectiveModels;
@@ -130,7 +135,7 @@ interface PoliciesAsOf {
 interface PoliciesAsOfOptions {
   readonly asOf: AsOf;
   readonly registry: Pick<Registry, 'list'>;
-  readonly declared: DeclaredPolicies;
+  readonly control: Pick<AccessControl, 'policiesOf'>;
   readonly declaredVirtualModels: DeclaredVirtualModels;
   readonly enabledByDefault: boolean;
 }
@@ -139,7 +144,7 @@ interface PoliciesAsOfOptions {
 type ReadPoliciesAsOf = (asOf: string | undefined) => Promise<PoliciesAsOf | undefined>;
 
 export function createPoliciesAsOf(options: PoliciesAsOfOptions): ReadPoliciesAsOf {
-  const { asOf, registry, declared, declaredVirtualModels, enabledByDefault } = options;
+  const { asOf, registry, control, declaredVirtualModels, enabledByDefault } = options;
   return async (given) => {
     const moment = await asOf.moment(given);
     if (moment === undefined) return undefined;
@@ -148,13 +153,14 @@ export function createPoliciesAsOf(options: PoliciesAsOfOptions): ReadPoliciesAs
       asOf.fold(usersView, moment),
       asOf.fold(virtualModelsView, moment),
     ]);
-    const lists = userLists(users, declared);
+    const policies = control.policiesOf(() => users);
+    const lists = userLists(policies);
     const virtualModels = new VirtualModelDirectory({
       stored: () => stored,
       declared: declaredVirtualModels,
       enabledByDefault,
     });
     const effective = new EffectiveModels(registry.list(), { users: lists, models: virtualModels.policies });
-    return { moment, keys, users, lists, virtualModels, effective };
+    return { moment, keys, policies, lists, virtualModels, effective };
   };
 }

@@ -1,21 +1,21 @@
 /** Wiring of budgets: their spending, which is read from the log, and the reservations of requests under way. */
 import { type BudgetAdmission, BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { type ExceededBudget, SharedBudgetGate, type SharedLedger } from '../commands/admission/shared-budget-gate.ts';
-import { type BudgetSubject, budgetDecider, budgetStream, nanoOf } from '../commands/budgets/budget.ts';
 import { DeferredUsage } from '../commands/deferred/deferred-usage.ts';
 import type { OpenWork, OpenWorks } from '../commands/deferred/open-work.ts';
 import type { HeldJob } from '../commands/gateways/jobs.ts';
-import { executeCommand } from '../commands/handle-command.ts';
-import { budgetPeriod, rateLimitPeriod } from '../commands/period.ts';
+import { budgetKind, nanoOf } from '../commands/limits/budget.ts';
+import { declareLimits } from '../commands/limits/limit.ts';
+import { rateLimitKind } from '../commands/limits/rate-limit.ts';
 import type { Pricing } from '../commands/pricing/pricing.ts';
-import { type RateLimitSubject, rateLimitDecider, rateLimitStream } from '../commands/rate-limits/rate-limit.ts';
 import { type CheckDependencies, checkWork, WorkFollower } from '../commands/work-follower/work-follower.ts';
 import type { Config } from '../config/config.ts';
 import type { BudgetConfig, RateLimitConfig } from '../config/limits-schema.ts';
 import { costReserved, usageRecorded, usageSettled } from '../events/catalogue/exchange.ts';
-import type { EventContext, Position, StreamName } from '../events/event.ts';
+import type { StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import type { BudgetBooks, BudgetFigures } from '../http/admin/limits/budget-rows.ts';
+import type { BudgetView } from '../http/admin/limits/budgets.ts';
+import type { RateLimitView } from '../http/admin/limits/rate-limits.ts';
 import { parseUserPath } from '../http/request-head.ts';
 import type { UsageOptions } from '../http/v1/usage.ts';
 import {
@@ -28,8 +28,9 @@ import {
   type SharedSpendState,
   sharedSpendView,
 } from '../projections/budget-reservations.ts';
-import { type Meter, readMeter } from '../projections/budgets.ts';
+import { type BudgetScope, type Meter, readMeter } from '../projections/budgets.ts';
 import { deferredUsageView, workKey } from '../projections/deferred-usage.ts';
+import { limitKey } from '../projections/limits.ts';
 import { isA } from '../projections/projection.ts';
 import type { ProjectionRunner, RunningProjection } from '../projections/runner.ts';
 import { metersOn, metersUnder, type SpendState, spendView } from '../projections/spend.ts';
@@ -46,7 +47,7 @@ export interface BudgetKeepingOptions {
 
 export interface BudgetKeeping {
   readonly gate: BudgetAdmission;
-  readonly books: BudgetBooks;
+  readonly view: BudgetView;
   readonly of: UsageOptions['budgetsOf'];
   /** To be awaited before the first request. */
   begin(): Promise<void>;
@@ -73,14 +74,14 @@ export function budgetKeeping({ config, declares, log, projections, deferred }: 
     },
     { hasEffects: true },
   );
-  const { ledger, books, declare } = kept(running, () => running.state, {
+  const { ledger, view, declare } = kept(running, () => running.state, {
     ...{ config, declares, log },
     reserved: (scope, subject) => gate.reserved(scope, subject),
   });
   const gate = new BudgetGate(ledger, now, config.budgets.reservations?.maxWaitMs);
   return {
     gate,
-    books,
+    view,
     of: ledger.metersOf,
     async begin() {
       await declare();
@@ -106,7 +107,7 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
     },
     { hasEffects: true },
   );
-  const { ledger, books, declare } = kept(running, () => running.state.spend, {
+  const { ledger, view, declare } = kept(running, () => running.state.spend, {
     ...{ config, declares, log },
     reserved: (scope, subject) => reservedFor(running.state, scope, subject),
   });
@@ -125,7 +126,7 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
     whenProcessed: (position) => running.whenProcessed(position),
   };
   const gate = new SharedBudgetGate(shared, now, config.budgets.reservations?.maxWaitMs);
-  return { gate, books, of: ledger.metersOf, begin: declare };
+  return { gate, view, of: ledger.metersOf, begin: declare };
 }
 
 function kept(
@@ -136,7 +137,10 @@ function kept(
     declares,
     log,
     reserved,
-  }: Pick<BudgetKeepingOptions, 'config' | 'declares' | 'log'> & Pick<BudgetFigures, 'reserved'>,
+  }: Pick<BudgetKeepingOptions, 'config' | 'declares' | 'log'> & {
+    /** Nano-dollars that are reserved for all budgets of a path or label. */
+    reserved(scope: BudgetScope, subject: string): number;
+  },
 ) {
   const read = (meter: Meter, at: number) => {
     const { start, end, spent, hasUsage } = readMeter(meter, spend().budgets.settings, at);
@@ -154,25 +158,25 @@ function kept(
       return all.map((meter) => read(meter, at));
     },
   } satisfies SpendLedger;
-  const books: BudgetBooks = {
+  const view: BudgetView = {
     get state() {
       return spend().budgets;
     },
     whenProcessed: (position) => running.whenProcessed(position),
-    spent(key) {
-      const meter = spend().meters.get(key);
-      return meter === undefined ? undefined : read(meter, now());
+    used(rule) {
+      const meter = spend().meters.get(limitKey(rule));
+      const { scope, subject } = rule;
+      return { spent: meter && read(meter, now()), reserved: reserved(scope as BudgetScope, subject) };
     },
-    reserved,
   };
   return {
     ledger,
-    books,
+    view,
     /** Records the budgets of the configuration. */
     async declare() {
       await running.whenProcessed(await log.head());
       if (declares === false) return;
-      const declared = await declareBudgets(config.budgets.declared, books.state.rules.values(), log);
+      const declared = await declareBudgets(config.budgets.declared, view, log);
       if (declared !== undefined) await running.whenProcessed(declared);
     },
   };
@@ -183,86 +187,30 @@ function exceededBudget({ meter, spent, reserved, end }: ExceededMeter, at: numb
   return { budget: { scope, subject, periodSeconds, amount, spent, end }, reserved, at };
 }
 
-/** Records the configuration's budgets and rate limits as events, where they differ from the log. */
-const context: EventContext = { actor: 'system' };
-
-type Known<Subject> = Subject & { readonly source: 'manual' | 'config' };
-
-/**
- * @param stored the existing budgets
- * @returns log position of the last change; undefined without a change
- * @throws Refusal for an invalid user path
- */
-async function declareBudgets(
-  declared: BudgetConfig['declared'],
-  stored: Iterable<Known<BudgetSubject>>,
-  log: EventLog,
-): Promise<Position | undefined> {
+/** Records the budgets of the configuration. @throws Refusal for an invalid user path */
+function declareBudgets(declared: BudgetConfig['declared'], { state }: Pick<BudgetView, 'state'>, log: EventLog) {
   const rows = declared.map(({ scope, subject, period, amount }) => ({
     scope,
     subject: scope === 'user_path' ? parseUserPath(subject, 'budgets.user_paths.path') : subject,
-    periodSeconds: known(budgetPeriod(period), period),
-    amount: known(nanoOf(amount), amount),
+    periodSeconds: known(budgetKind.periodOf(period), period),
+    value: { amount: String(known(nanoOf(amount), amount)) },
   }));
-  let last: Position | undefined;
-  for (const [stream, { of, declaredRules }] of bySubject(rows, stored, budgetStream)) {
-    const command = { do: 'declare', of, budgets: declaredRules, context } as const;
-    const { position } = await executeCommand(budgetDecider, command, { log, stream });
-    last = position ?? last;
-  }
-  return last;
+  return declareLimits(budgetKind, rows, state.rules.values(), log);
 }
 
 /** The same for rate limits. */
-export async function declareRateLimits(
+export function declareRateLimits(
   declared: RateLimitConfig['declared'],
-  stored: Iterable<Known<RateLimitSubject>>,
+  { state }: Pick<RateLimitView, 'state'>,
   log: EventLog,
-): Promise<Position | undefined> {
+) {
   const rows = declared.map(({ scope, subject, period, maxRequests, maxTokens }) => ({
     scope,
     subject: scope === 'user_path' ? parseUserPath(subject, 'rate_limits.user_paths.path') : subject,
-    periodSeconds: known(rateLimitPeriod(period), period),
-    maxRequests,
-    maxTokens,
+    periodSeconds: known(rateLimitKind.periodOf(period), period),
+    value: { maxRequests, maxTokens },
   }));
-  let last: Position | undefined;
-  for (const [stream, { of, declaredRules }] of bySubject(rows, stored, rateLimitStream)) {
-    const limits = declaredRules.map(({ periodSeconds, maxRequests, maxTokens }) => ({
-      periodSeconds,
-      maxRequests,
-      maxTokens,
-    }));
-    const { position } = await executeCommand(
-      rateLimitDecider,
-      { do: 'declare', of, limits, context },
-      { log, stream },
-    );
-    last = position ?? last;
-  }
-  return last;
-}
-
-/** Every subject with a declared limit, now or before. */
-function bySubject<
-  Scope extends string,
-  Row extends { readonly scope: Scope; readonly subject: string },
-  Stream extends string,
->(
-  rows: readonly Row[],
-  stored: Iterable<Known<{ readonly scope: Scope; readonly subject: string }>>,
-  streamOf: (of: { readonly scope: Scope; readonly subject: string }) => Stream,
-) {
-  const subjects = new Map<Stream, { of: { readonly scope: Scope; readonly subject: string }; declaredRules: Row[] }>();
-  const entry = ({ scope, subject }: { readonly scope: Scope; readonly subject: string }) => {
-    const of = { scope, subject };
-    const found = subjects.get(streamOf(of)) ?? { of, declaredRules: [] };
-    subjects.set(streamOf(of), found);
-    return found;
-  };
-  for (const row of rows) entry(row).declaredRules.push(row);
-  for (const row of stored) if (row.source === 'config') entry(row);
-  return subjects;
+  return declareLimits(rateLimitKind, rows, state.rules.values(), log);
 }
 
 /** The schema of the configuration allows no other values. */

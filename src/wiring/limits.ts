@@ -24,11 +24,12 @@ import { idOf } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { registerBudgets } from '../http/admin/limits/budgets.ts';
-import { type RateLimitBooks, registerRateLimits } from '../http/admin/limits/rate-limits.ts';
+import { type RateLimitView, registerRateLimits } from '../http/admin/limits/rate-limits.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import type { ReadToPresent } from '../http/server.ts';
 import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/usage.ts';
-import { LimitMemoryStore, rateLimitsView } from '../projections/limit-memory-store.ts';
+import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
+import { limitKey, rateLimitsView } from '../projections/limits.ts';
 import { isA, type Projection } from '../projections/projection.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { ViewStore } from '../projections/view-store.ts';
@@ -108,8 +109,8 @@ export function createLimits(options: LimitsOptions) {
     },
     registerAdmin(admin: Routes, { asOf, keys, isProvider }: AdminParts) {
       const { log } = options;
-      registerBudgets(admin, { log, budgets: budgets?.books, asOf, keys, now });
-      registerRateLimits(admin, { log, rateLimits: rateLimits?.books, asOf, keys, isProvider, now });
+      registerBudgets(admin, { log, view: budgets?.view, asOf, keys, now });
+      registerRateLimits(admin, { log, view: rateLimits?.view, asOf, keys, isProvider, now });
     },
     registerUsage: (app: Routes, figures: UsageFigures, readToPresent: ReadToPresent | undefined) =>
       registerUsage(app, {
@@ -133,16 +134,16 @@ function rateLimiting({ config, declares, log, isShared, gateway, views, project
   const store = new LimitMemoryStore({ log, views, onError, ...(position === undefined ? {} : { position }) });
   const memory = store.load();
   memory.catch(() => {});
-  const books: RateLimitBooks = {
+  const view: RateLimitView = {
     get state() {
       return running.state;
     },
     whenProcessed: (position) => running.whenProcessed(position),
-    gauge: (key) => limiter.gauge(key)?.read(now()),
+    used: (rule) => limiter.gauge(limitKey(rule))?.read(now()),
   };
   return {
     limiter,
-    books,
+    view,
     of: ((userPath, at) =>
       limiter.on(userPath).map((gauge) => {
         const { subject, periodSeconds, maxRequests, maxTokens } = gauge.rule;
@@ -151,8 +152,7 @@ function rateLimiting({ config, declares, log, isShared, gateway, views, project
     async begin(open: () => ReadonlySet<string>) {
       await running.whenProcessed(await log.head());
       const { declared: rows } = config.rateLimits;
-      const declared =
-        declares === false ? undefined : await declareRateLimits(rows, running.state.rules.values(), log);
+      const declared = declares === false ? undefined : await declareRateLimits(rows, running, log);
       if (declared !== undefined) await running.whenProcessed(declared);
       await elsewhere?.caughtUp;
       const upTo = elsewhere?.begin();

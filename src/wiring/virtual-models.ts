@@ -106,7 +106,7 @@ export function createVirtualModels({ config, log, view, registry, routeStrategi
         onlyVirtual: config.models.listOnlyVirtual,
         declaredAt: Math.floor(Date.now() / 1000),
       }),
-    register: (admin: Routes, asOf: Pick<AsOf, 'moment' | 'fold'>) =>
+    register: (admin: Routes, asOf: AsOf) =>
       registerVirtualModels(admin, { view, changes, providers, routeStrategies, facts, asOf }),
   };
 }

@@ -3,12 +3,12 @@ import { highest } from '../../src/commands/access/authority.ts';
 import {
   type BudgetCommand,
   budgetDecider,
+  budgetKind,
   budgetSettingsDecider,
-  budgetStream,
   nanoOf,
   usdOf,
-} from '../../src/commands/budgets/budget.ts';
-import { type RateLimitCommand, rateLimitDecider, rateLimitStream } from '../../src/commands/rate-limits/rate-limit.ts';
+} from '../../src/commands/limits/budget.ts';
+import { type RateLimitCommand, rateLimitDecider, rateLimitKind } from '../../src/commands/limits/rate-limit.ts';
 import {
   budgetRemoved,
   budgetReset,
@@ -31,13 +31,20 @@ describe('a budget', () => {
   const spec = specify(budgetDecider);
   const isSet = (amount: string, source: 'manual' | 'config' = 'manual') =>
     budgetSet.create({ ...daily, amount, source }, context);
-  const set = (amount: number): BudgetCommand => ({ do: 'set', of, periodSeconds: 86_400, amount, context, authority });
+  const set = (amount: number): BudgetCommand => ({
+    do: 'set',
+    of,
+    periodSeconds: 86_400,
+    value: { amount: String(amount) },
+    context,
+    authority,
+  });
   const remove: BudgetCommand = { do: 'remove', of, periodSeconds: 86_400, context, authority };
   const reset: BudgetCommand = { do: 'reset', of, periodSeconds: 86_400, context, authority };
   const declare = (...amounts: number[]): BudgetCommand => ({
     do: 'declare',
     of,
-    budgets: amounts.map((amount) => ({ periodSeconds: 86_400, amount })),
+    limits: amounts.map((amount) => ({ periodSeconds: 86_400, value: { amount: String(amount) } })),
     context,
   });
 
@@ -56,7 +63,7 @@ describe('a budget', () => {
     const weekly = { ...of, periodSeconds: 604_800 };
     spec
       .given(isSet('10'))
-      .when({ do: 'set', of, periodSeconds: 604_800, amount: 10, context, authority })
+      .when({ do: 'set', of, periodSeconds: 604_800, value: { amount: '10' }, context, authority })
       .then([budgetSet.create({ ...weekly, amount: '10', source: 'manual' }, context)]);
   });
   test('is removed', () =>
@@ -105,8 +112,8 @@ describe('a budget', () => {
   test('that was made by hand stays when nothing is declared', () => spec.given(isSet('10')).when(declare()).then([]));
 
   test('is on the stream of its subject', () => {
-    expect(budgetStream(of)).toBe('budget-/team');
-    expect(budgetStream({ scope: 'label', subject: 'batch' })).toBe('budget-label:batch');
+    expect(budgetKind.streamOf(of)).toBe('budget-/team');
+    expect(budgetKind.streamOf({ scope: 'label', subject: 'batch' })).toBe('budget-label:batch');
   });
 });
 
@@ -141,8 +148,7 @@ describe('a rate limit', () => {
     do: 'set',
     of,
     periodSeconds: 60,
-    maxRequests,
-    maxTokens,
+    value: { maxRequests, maxTokens },
     context,
     authority,
   });
@@ -180,7 +186,12 @@ describe('a rate limit', () => {
   test('that is declared otherwise is changed', () =>
     spec
       .given(isSet(10, null, 'config'))
-      .when({ do: 'declare', of, limits: [{ periodSeconds: 60, maxRequests: 20, maxTokens: null }], context })
+      .when({
+        do: 'declare',
+        of,
+        limits: [{ periodSeconds: 60, value: { maxRequests: 20, maxTokens: null } }],
+        context,
+      })
       .then([isSet(20, null, 'config')]));
   test('that is no longer declared is removed', () =>
     spec
@@ -189,8 +200,8 @@ describe('a rate limit', () => {
       .then([rateLimitRemoved.create(minute, context)]));
 
   test('is on the stream of its scope and subject', () => {
-    expect(rateLimitStream(of)).toBe('rate-limit-provider:openai');
-    expect(rateLimitStream({ scope: 'user_path', subject: '/team' })).toBe('rate-limit-user_path:/team');
+    expect(rateLimitKind.streamOf(of)).toBe('rate-limit-provider:openai');
+    expect(rateLimitKind.streamOf({ scope: 'user_path', subject: '/team' })).toBe('rate-limit-user_path:/team');
   });
 });
 
@@ -226,7 +237,7 @@ describe('a setting of a higher administrator', () => {
       do: 'set',
       of,
       ...period,
-      amount,
+      value: { amount: String(amount) },
       context: own,
       authority: lower,
     });
@@ -265,8 +276,7 @@ describe('a setting of a higher administrator', () => {
       do: 'set',
       of,
       ...period,
-      maxRequests,
-      maxTokens,
+      value: { maxRequests, maxTokens },
       context: own,
       authority: lower,
     });

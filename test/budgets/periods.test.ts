@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { budgetPeriod, budgetPeriodLabel, rateLimitPeriod, rateLimitPeriodLabel } from '../../src/commands/period.ts';
+import {
+  budgetPeriod,
+  budgetPeriodLabel,
+  rateLimitPeriod,
+  rateLimitPeriodLabel,
+} from '../../src/commands/limits/period.ts';
 import {
   DAILY,
   defaultAnchors,

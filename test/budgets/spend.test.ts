@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
-import { budgetKey, defaultAnchors, periodAt, readMeter } from '../../src/projections/budgets.ts';
+import { defaultAnchors, periodAt, readMeter } from '../../src/projections/budgets.ts';
+import { limitKey } from '../../src/projections/limits.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { metersOn, metersUnder, type SpendState, spendView } from '../../src/projections/spend.ts';
 import { anchored, budget, budgetGone, corrected, DAY_MS, forgiven, HOUR_MS, MONDAY, used } from './history.ts';
@@ -16,7 +17,7 @@ function spent(
 ) {
   const state = fold(spendView, events);
   const { subject = '/', scope = 'user_path', periodSeconds = 86_400 } = which;
-  const meter = state.meters.get(budgetKey(scope, subject, periodSeconds));
+  const meter = state.meters.get(limitKey({ scope, subject, periodSeconds }));
   if (meter === undefined) return undefined;
   const { spent: nano, hasUsage, start, end } = readMeter(meter, state.budgets.settings, now);
   return { nano, hasUsage, start, end };
@@ -85,7 +86,9 @@ describe('the spend of a budget', () => {
   test('stays when the amount is changed', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5 }), budget(NOON + 1, 200)];
     expect(spent(events, NOON + 1)).toMatchObject({ nano: 5 });
-    expect(fold(spendView, events).meters.get(budgetKey('user_path', '/', 86_400))?.amount).toBe(200);
+    expect(
+      fold(spendView, events).meters.get(limitKey({ scope: 'user_path', subject: '/', periodSeconds: 86_400 }))?.amount,
+    ).toBe(200);
   });
 
   test('is undefined when the budget is removed', () => {
@@ -150,7 +153,7 @@ describe('when the clock is set back', () => {
     const saved = spendView.save?.(fold(spendView, events.slice(0, 3)));
     const loaded = spendView.load?.(JSON.parse(JSON.stringify(saved)));
     expect(loaded && spendView.save?.(loaded)).toEqual(saved);
-    const meter = loaded?.meters.get(budgetKey('user_path', '/', 86_400));
+    const meter = loaded?.meters.get(limitKey({ scope: 'user_path', subject: '/', periodSeconds: 86_400 }));
     expect(meter && readMeter(meter, defaultAnchors, MONDAY + 1).spent).toBe(12);
   });
 

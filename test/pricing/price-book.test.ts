@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { readUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
-import { configuredPrices, type ModelPricing, pricingSchema } from '../../src/commands/pricing/model-pricing.ts';
+import {
+  configuredPrices,
+  type ModelPricing,
+  type PriceOverride,
+  pricingSchema,
+} from '../../src/commands/pricing/model-pricing.ts';
 import { PriceBook, type PriceSnapshot } from '../../src/commands/pricing/price-book.ts';
 import { priceSnapshot } from '../../src/commands/pricing/price-snapshot.ts';
+import type { SavedObjects } from '../../src/projections/administered.ts';
 
 interface Given {
   overrides?: Record<string, ModelPricing>;
@@ -12,9 +18,9 @@ interface Given {
 
 /** A book in which a provider `<type>-1` is of that type. */
 function bookOf({ overrides = {}, configured = {}, snapshot = {} }: Given) {
-  const said = { version: 0, bySelector: new Map<string, { pricing: ModelPricing }>() };
+  const said: SavedObjects<PriceOverride> = { version: 0, byKey: new Map() };
   const set = (selector: string, pricing: ModelPricing) => {
-    said.bySelector.set(selector, { pricing });
+    said.byKey.set(selector, { value: { selector, pricing }, createdAt: 0, updatedAt: 0, revision: 0 });
     said.version += 1;
   };
   for (const [selector, pricing] of Object.entries(overrides)) set(selector, pricing);
@@ -173,7 +179,7 @@ describe('the snapshot that comes with the gateway', () => {
 
   it('charges a long request at the rates of long requests, all of it', () => {
     const book = new PriceBook({
-      overrides: () => ({ version: 0, bySelector: new Map() }),
+      overrides: () => ({ version: 0, byKey: new Map() }),
       configured: () => undefined,
       snapshot: priceSnapshot,
       typeOf: () => 'gemini',

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   type ModelPricing,
+  type PriceOverride,
   type PriceOverrideCommand,
   priceOverrideDecider,
   priceStream,
@@ -108,7 +109,7 @@ describe('the list of pricing overrides', () => {
 
   /** The commands, each decided on the state that earlier ones left in its stream. */
   function historyOf(commands: readonly { selector: string; amount: number | undefined }[]): RecordedEvent[] {
-    const states = new Map<string, { state: ModelPricing | undefined; revision: bigint }>();
+    const states = new Map<string, { state: PriceOverride | undefined; revision: bigint }>();
     const events: RecordedEvent[] = [];
     for (const { selector: which, amount: price } of commands) {
       const { state, revision } = states.get(which) ?? { state: undefined, revision: -1n };
@@ -142,13 +143,13 @@ describe('the list of pricing overrides', () => {
         const whole = fold(priceOverridesView, events);
         const half = fold(priceOverridesView, events.slice(0, cut));
         const loaded = priceOverridesView.load?.(JSON.parse(JSON.stringify(priceOverridesView.save?.(half))));
-        expect(fold(priceOverridesView, events.slice(cut), loaded).bySelector).toEqual(whole.bySelector);
+        expect(fold(priceOverridesView, events.slice(cut), loaded).byKey).toEqual(whole.byKey);
         for (const which of ['/', 'openai/', 'small', 'openai/small']) {
           const own = events.filter(({ stream }) => stream === priceStream(which));
           const state = own.reduce(priceOverrideDecider.evolve, priceOverrideDecider.initial);
-          expect(whole.bySelector.get(which)?.pricing).toEqual(state);
+          expect(whole.byKey.get(which)?.value).toEqual(state);
           if (state !== undefined) {
-            expect(whole.bySelector.get(which)?.revision).toBe(Number(own.at(-1)?.revision));
+            expect(whole.byKey.get(which)?.revision).toBe(Number(own.at(-1)?.revision));
           }
         }
       }),

@@ -8,7 +8,7 @@ import { type AdminJournal, adminJournal } from '../../src/projections/admin-jou
 import { budgetsView } from '../../src/projections/budgets.ts';
 import { guardrailsView } from '../../src/projections/guardrails.ts';
 import { keysView, taggingView, usersView } from '../../src/projections/keys.ts';
-import { rateLimitsView } from '../../src/projections/limit-memory-store.ts';
+import { rateLimitsView } from '../../src/projections/limits.ts';
 import { fold, type Projection } from '../../src/projections/projection.ts';
 import { priceOverridesView, providerCredentialsView } from '../../src/projections/provider-memory.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';

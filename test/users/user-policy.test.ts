@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { highest } from '../../src/commands/access/authority.ts';
+import { ObjectsInForce } from '../../src/commands/administered.ts';
 import {
   declaredPolicies,
-  policiesInForce,
+  type UserPolicy,
   userLists,
   userPolicyDecider,
 } from '../../src/commands/users/user-policy.ts';
@@ -63,11 +64,11 @@ describe('the declared policies', () => {
     allowedModels,
     description: undefined,
   });
-  const stored = (path: string, ...allowedModels: string[]) => ({
-    ...policy(path, ...allowedModels),
-    createdAt: 1,
-    updatedAt: 1,
-    revision: 0,
+  const saved = (...policies: UserPolicy[]) => ({
+    byKey: new Map(
+      policies.map((value) => [value.userPath, { value, createdAt: 1, updatedAt: 1, revision: 0 }] as const),
+    ),
+    version: 1,
   });
 
   it('are made canonical', () => {
@@ -83,24 +84,18 @@ describe('the declared policies', () => {
 
   it("replace an administrator's policy for the same path, and leave other paths alone", () => {
     const declared = declaredPolicies([policy('/a', 'openai/')], isProvider);
-    const policies = new Map([
-      ['/a' as UserPath, stored('/a', 'gpt')],
-      ['/b' as UserPath, stored('/b', 'gpt')],
-    ]);
-    for (const lists of [
-      userLists({ policies }, declared),
-      policiesInForce(() => ({ policies, restricting: 2, version: 1 }), declared),
-    ]) {
-      expect(lists.at('/a' as UserPath)).toEqual(['openai/']);
-      expect(lists.at('/b' as UserPath)).toEqual(['gpt']);
-      expect(lists.at('/c' as UserPath)).toBeUndefined();
-    }
+    const both = saved(policy('/a', 'gpt'), policy('/b', 'gpt'));
+    const lists = userLists(new ObjectsInForce(() => both, declared));
+    expect(lists.at('/a' as UserPath)).toEqual(['openai/']);
+    expect(lists.at('/b' as UserPath)).toEqual(['gpt']);
+    expect(lists.at('/c' as UserPath)).toBeUndefined();
   });
 
   it('counts as a restriction only when something is restricted', () => {
-    const nothing = () => ({ policies: new Map(), restricting: 0, version: 0 });
-    expect(policiesInForce(nothing, declaredPolicies([policy('/a')], isProvider)).any).toBe(false);
-    expect(policiesInForce(nothing, declaredPolicies([policy('/a', 'gpt')], isProvider)).any).toBe(true);
-    expect(policiesInForce(() => ({ ...nothing(), restricting: 1 }), new Map()).any).toBe(true);
+    const anyOf = (stored: UserPolicy[], declared: UserPolicy[]) =>
+      userLists(new ObjectsInForce(() => saved(...stored), declaredPolicies(declared, isProvider))).any;
+    expect(anyOf([policy('/a')], [policy('/a')])).toBe(false);
+    expect(anyOf([], [policy('/a', 'gpt')])).toBe(true);
+    expect(anyOf([policy('/a', 'gpt')], [])).toBe(true);
   });
 });

@@ -2,9 +2,9 @@
  * What a request reserves of its budgets, and the limit of its answers that this covers; or that it waits, or is refused. The
  * same with one gateway and with several; they differ in what they know of the budgets, and in requests without a bound.
  */
-import { usdOf } from '../budgets/budget.ts';
+import { usdOf } from '../limits/budget.ts';
+import { budgetPeriodLabel } from '../limits/period.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
-import { budgetPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
 import type { SetLimit } from './cost-bound.ts';

@@ -5,9 +5,9 @@
  */
 import { LRUCache } from 'lru-cache';
 import { pathsAbove } from '../../events/event.ts';
+import { rateLimitPeriodLabel } from '../limits/period.ts';
 import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
-import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
 import { Gauge, type RateLimitRule, type SavedGauge } from './sliding-window.ts';

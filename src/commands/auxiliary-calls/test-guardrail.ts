@@ -6,7 +6,6 @@ import { randomUUID } from 'node:crypto';
 import { usageRecorded } from '../../events/catalogue/exchange.ts';
 import { streamName, type UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { usdOf } from '../budgets/budget.ts';
 import type { GuardrailDirectory } from '../guardrails/directory.ts';
 import {
   type Guardrail,
@@ -23,6 +22,7 @@ import {
 } from '../guardrails/guardrail-type.ts';
 import { type EvaluatedText, evaluateText } from '../guardrails/phases/evaluate-text.ts';
 import { Placeholders, type RecordedPlaceholder } from '../guardrails/placeholders.ts';
+import { usdOf } from '../limits/budget.ts';
 import { refusals } from '../refusal.ts';
 
 /** Milliseconds; a shorter time limit of the guardrail applies. */

@@ -2,10 +2,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { type modelPricing, priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/budget.ts';
-import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
+import { type EventContext, type StreamName, streamName } from '../../events/event.ts';
 import type { ConfiguredModel } from '../../providers/provider.ts';
-import type { DecidedEvent, Decider } from '../handle-command.ts';
-import { type Refusal, refusals } from '../refusal.ts';
+import { evolveSaved } from '../administered.ts';
+import type { Decider } from '../handle-command.ts';
+import { refusals } from '../refusal.ts';
 
 /** Trusted: it has passed `pricingSchema`, or comes from the record. */
 export type ModelPricing = z.infer<typeof modelPricing>;
@@ -220,8 +221,7 @@ function picoDollars(name: RateName, dollars: number): bigint {
 
 // Commands and events of a pricing override. Pure.
 
-/** Undefined when there is no override. */
-type PriceOverrideState = ModelPricing | undefined;
+export type PriceOverride = z.infer<typeof priceOverrideSet.data>;
 
 export type PriceOverrideCommand = { readonly selector: string; readonly context: EventContext } & (
   | { readonly kind: 'set'; readonly pricing: ModelPricing }
@@ -233,27 +233,19 @@ export function priceStream(selector: string): StreamName {
   return streamName('price', selector);
 }
 
-export const priceOverrideDecider: Decider<PriceOverrideState, PriceOverrideCommand> = {
+export const priceOverrideDecider: Decider<PriceOverride | undefined, PriceOverrideCommand> = {
   initial: undefined,
   dependsOn: 'its stream',
-  decide,
-  evolve,
-};
-
-function decide(command: PriceOverrideCommand, state: PriceOverrideState): readonly NewEvent[] | Refusal {
-  const { selector, context } = command;
-  if (command.kind === 'set') {
+  decide({ selector, context, ...command }, state) {
+    if (command.kind === 'remove') {
+      if (state === undefined) return refusals.notFound('pricing override', selector);
+      return [priceOverrideRemoved.create({ selector }, context)];
+    }
     const { pricing } = command;
-    return isSamePricing(state, pricing) ? [] : [priceOverrideSet.create({ selector, pricing }, context)];
-  }
-  if (state === undefined) return refusals.notFound('pricing override', selector);
-  return [priceOverrideRemoved.create({ selector }, context)];
-}
-
-function evolve(state: PriceOverrideState, { type, data }: DecidedEvent): PriceOverrideState {
-  if (type === priceOverrideSet.type) return priceOverrideSet.data.parse(data).pricing;
-  return type === priceOverrideRemoved.type ? undefined : state;
-}
+    return isSamePricing(state?.pricing, pricing) ? [] : [priceOverrideSet.create({ selector, pricing }, context)];
+  },
+  evolve: evolveSaved(priceOverrideSet, priceOverrideRemoved),
+};
 
 /** The prices that a provider's configuration declares: `models[].metadata.pricing`. */
 interface ConfiguredProvider {

@@ -3,18 +3,11 @@
  * Answers from memory; a price is computed once, and again after a change of the overrides.
  */
 import { LRUCache } from 'lru-cache';
+import type { SavedObjects } from '../../projections/administered.ts';
 import { type EstimatedTokens, type TokenUsage, withThinking } from '../model-request/usage.ts';
 import { costAt, reportedCost } from './cost-of-usage.ts';
-import { type ModelPricing, type Price, type PriceLayer, priceOf } from './model-pricing.ts';
+import { type ModelPricing, type Price, type PriceLayer, type PriceOverride, priceOf } from './model-pricing.ts';
 import type { ModelPrices, ModelRates, PricedUsage, Pricing, ShownPrice, UsageCost } from './pricing.ts';
-
-/** The administrators' overrides. They may change while the gateway runs. */
-export interface OverriddenPrices {
-  /** Changes with every change of an override. */
-  readonly version: number;
-  /** By canonical selector. */
-  readonly bySelector: ReadonlyMap<string, { readonly pricing: ModelPricing }>;
-}
 
 export interface PriceSnapshot {
   /** The date of the snapshot, `YYYY-MM-DD`. */
@@ -24,7 +17,8 @@ export interface PriceSnapshot {
 }
 
 export interface PriceSources {
-  overrides(): OverriddenPrices;
+  /** The administrators' overrides by canonical selector. They may change while the gateway runs. */
+  overrides(): SavedObjects<PriceOverride>;
   /** The pricing that a provider's configuration declares for one of its models. */
   configured(provider: string, model: string): ModelPricing | undefined;
   readonly snapshot: PriceSnapshot;
@@ -119,7 +113,7 @@ export class PriceBook implements Pricing, ModelPrices {
   /** The strongest first: the most specific override, then wider ones, the configuration, the snapshot. */
   #layers(provider: string, providerType: string, model: string): PriceLayer[] {
     const { overrides, configured, snapshot } = this.#sources;
-    const { bySelector } = overrides();
+    const { byKey } = overrides();
     const layers: PriceLayer[] = [];
     const add = (source: string, pricing: ModelPricing | undefined) => {
       if (pricing !== undefined) layers.push({ source, pricing });
@@ -127,7 +121,7 @@ export class PriceBook implements Pricing, ModelPrices {
     // A selector with a slash is one model of one provider, and never a model of any provider.
     const anywhere = model.includes('/') ? [] : [model];
     for (const selector of [`${provider}/${model}`, ...anywhere, `${provider}/`, '/']) {
-      add(`override:${selector}`, bySelector.get(selector)?.pricing);
+      add(`override:${selector}`, byKey.get(selector)?.value.pricing);
     }
     add('config', configured(provider, model));
     add(`snapshot:${snapshot.date}`, snapshot.find(providerType, model));

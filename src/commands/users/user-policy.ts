@@ -2,8 +2,9 @@
 import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/access.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';
-import { type CurrentUserLists, type EffectiveModels, pathAndAbove, type UserLists } from '../access/authorizer.ts';
+import { type CurrentUserLists, type EffectiveModels, pathAndAbove } from '../access/authorizer.ts';
 import { canonicalSelectors, covers } from '../access/selector.ts';
+import type { ObjectsInForce } from '../administered.ts';
 import { isSameList } from '../canonical-json.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { Refusal, refusals } from '../refusal.ts';
@@ -72,43 +73,26 @@ function evolve(state: UserPolicyState, { type, data, context: { actor } }: Deci
   return { status: 'absent', words: withValue(state.words, actor, undefined) };
 }
 
-// The policies in force at each user path: those that administrators have set, and over them those of the
-// configuration.
+// The policies in force at each user path.
 
-/** A policy as the configuration declares it. */
-interface DeclaredPolicy {
-  readonly userPath: UserPath;
-  /** Canonical selectors. */
+/** With canonical selectors. */
+export interface UserPolicy {
+  readonly userPath: string;
   readonly allowedModels: readonly string[];
-  readonly description: string | undefined;
+  readonly description?: string | undefined;
 }
 
-export type DeclaredPolicies = ReadonlyMap<UserPath, DeclaredPolicy>;
-
-/** A policy that an administrator has set. Times are milliseconds since the epoch. */
-interface StoredPolicy extends DeclaredPolicy {
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly revision: number;
-}
-
-interface StoredPolicies {
-  readonly policies: ReadonlyMap<UserPath, StoredPolicy>;
-  /** How many of the policies restrict models. */
-  readonly restricting: number;
-  /** Changes with each change of a policy. */
-  readonly version: number;
-}
+export type UserPolicies = ObjectsInForce<UserPolicy>;
 
 /**
- * @param policies with selectors as written in the configuration
+ * @param policies of the configuration, with selectors as written there
  * @throws Error that names the path and its problem
  */
 export function declaredPolicies(
-  policies: readonly DeclaredPolicy[],
+  policies: readonly UserPolicy[],
   isProvider: (name: string) => boolean,
-): DeclaredPolicies {
-  const declared = new Map<UserPath, DeclaredPolicy>();
+): ReadonlyMap<string, UserPolicy> {
+  const declared = new Map<string, UserPolicy>();
   for (const policy of policies) {
     const allowedModels = canonicalSelectors(policy.allowedModels, isProvider, 'allowed_models');
     if (allowedModels instanceof Refusal) {
@@ -122,20 +106,17 @@ export function declaredPolicies(
   return declared;
 }
 
-/** @param stored the policies of now or of an earlier time */
-export function userLists(stored: Pick<StoredPolicies, 'policies'>, declared: DeclaredPolicies): UserLists {
-  return { at: (path) => (declared.get(path) ?? stored.policies.get(path))?.allowedModels };
-}
-
-export function policiesInForce(stored: () => StoredPolicies, declared: DeclaredPolicies): CurrentUserLists {
-  const isDeclared = [...declared.values()].some(({ allowedModels }) => allowedModels.length > 0);
+export function userLists(policies: UserPolicies): CurrentUserLists {
+  const isRestricting = policies.derive((all) =>
+    [...all.values()].some(({ allowedModels }) => allowedModels.length > 0),
+  );
   return {
-    at: (path) => (declared.get(path) ?? stored().policies.get(path))?.allowedModels,
+    at: (path) => policies.get(path)?.allowedModels,
     get any() {
-      return isDeclared || stored().restricting > 0;
+      return isRestricting();
     },
     get version() {
-      return stored().version;
+      return policies.version;
     },
   };
 }
@@ -144,7 +125,7 @@ export function policiesInForce(stored: () => StoredPolicies, declared: Declared
 export interface UserNode {
   readonly user_path: UserPath;
   readonly allowed_models: readonly string[];
-  readonly description?: string;
+  readonly description?: string | undefined;
   /** Whether a policy is set here; if not, the path is known by a key or by a path below it. */
   readonly configured: boolean;
   /** Keys bound to exactly this path, active or not. */
@@ -153,17 +134,16 @@ export interface UserNode {
   readonly inherited_from: readonly UserPath[];
   readonly restricted: boolean;
   readonly effective_models: readonly string[];
-  readonly created_at?: string;
-  readonly updated_at?: string;
+  readonly created_at?: string | undefined;
+  readonly updated_at?: string | undefined;
   /** For `If-Match`. */
-  readonly revision?: string;
+  readonly revision?: string | undefined;
   /** Whether it is declared in the configuration and cannot be changed here. */
   readonly managed: boolean;
 }
 
 interface UserTreeInput {
-  readonly stored: Pick<StoredPolicies, 'policies'>;
-  readonly declared: DeclaredPolicies;
+  readonly policies: UserPolicies;
   readonly keys: Iterable<{ readonly userPath: UserPath | undefined }>;
   readonly effective: EffectiveModels;
 }
@@ -175,40 +155,34 @@ export interface UserTree {
   node(path: UserPath): UserNode;
 }
 
-export function userTree({ stored, declared, keys, effective }: UserTreeInput): UserTree {
+export function userTree({ policies, keys, effective }: UserTreeInput): UserTree {
   const keyCounts = new Map<UserPath, number>();
   for (const { userPath } of keys) {
     if (userPath !== undefined) keyCounts.set(userPath, (keyCounts.get(userPath) ?? 0) + 1);
   }
   const paths = new Set<UserPath>(['/' as UserPath]);
-  for (const known of [stored.policies.keys(), declared.keys(), keyCounts.keys()]) {
+  for (const known of [policies.keys as UserPath[], keyCounts.keys()]) {
     for (const path of known) for (const one of pathAndAbove(path)) paths.add(one);
   }
   return {
     paths: [...paths].sort(),
     node(path) {
-      const policy = declared.get(path) ?? stored.policies.get(path);
+      const policy = policies.get(path);
+      const saved = policies.savedAs(path);
       return {
         user_path: path,
         allowed_models: policy?.allowedModels ?? [],
-        ...(policy?.description === undefined ? {} : { description: policy.description }),
+        description: policy?.description,
         configured: policy !== undefined,
         key_count: keyCounts.get(path) ?? 0,
         inherited_from: effective.inheritedFrom(path),
         restricted: effective.restricts(path),
         effective_models: effective.of(path),
-        ...(declared.has(path) ? {} : policyMembers(stored.policies.get(path))),
-        managed: declared.has(path),
+        created_at: saved && new Date(saved.createdAt).toISOString(),
+        updated_at: saved && new Date(saved.updatedAt).toISOString(),
+        revision: saved && String(saved.revision),
+        managed: policies.isDeclared(path),
       };
     },
-  };
-}
-
-function policyMembers(policy: StoredPolicy | undefined) {
-  if (policy === undefined) return {};
-  return {
-    created_at: new Date(policy.createdAt).toISOString(),
-    updated_at: new Date(policy.updatedAt).toISOString(),
-    revision: String(policy.revision),
   };
 }

@@ -32,6 +32,12 @@ export interface AsOf {
   moment(given: string | undefined): Promise<Moment | undefined>;
   /** The state of an admin projection at that moment. */
   fold<State>(projection: Projection<State>, moment: Moment): Promise<State>;
+  /** The state at the moment `given` in a query, or else the current one. @throws Refusal 400 */
+  state<State>(
+    given: string | undefined,
+    projection: Projection<State>,
+    current: { readonly state: State },
+  ): Promise<State>;
 }
 
 export function createAsOf({ log, journal, now }: AsOfDependencies): AsOf {
@@ -48,7 +54,17 @@ export function createAsOf({ log, journal, now }: AsOfDependencies): AsOf {
     return { position: newestBy(journal.state, at)?.position ?? START, at };
   }
 
-  return { moment, fold: (projection, { position }) => foldAsOf(projection, log, journal.state, position) };
+  const fold = <State>(projection: Projection<State>, { position }: Moment) =>
+    foldAsOf(projection, log, journal.state, position);
+
+  return {
+    moment,
+    fold,
+    async state(given, projection, current) {
+      const at = await moment(given);
+      return at === undefined ? current.state : fold(projection, at);
+    },
+  };
 }
 
 function reachedPosition(given: string, head: Position): Position {

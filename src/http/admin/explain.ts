@@ -5,7 +5,7 @@ import type { UserLists } from '../../commands/access/authorizer.ts';
 import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
 import type { Target } from '../../commands/model-request/routing-types.ts';
 import { refusals } from '../../commands/refusal.ts';
-import { type DeclaredPolicies, userStream } from '../../commands/users/user-policy.ts';
+import { type UserPolicies, userStream } from '../../commands/users/user-policy.ts';
 import { virtualModelStream } from '../../commands/virtual-models/decider.ts';
 import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import { type ExplainedStep, type ExplainedTarget, explain } from '../../commands/virtual-models/explain.ts';
@@ -37,7 +37,8 @@ export interface ExplainOptions {
   asOf(asOf: string | undefined): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
   /** The workflows at the request's `as_of`; those in force without one. @throws Refusal 400 */
   workflowsAt(asOf: string | undefined): Promise<WorkflowDirectory>;
-  readonly declared: DeclaredPolicies;
+  /** Of user paths, in force. */
+  readonly policies: UserPolicies;
   resolve(model: string, provider: string | undefined): Target | undefined;
 }
 
@@ -87,7 +88,7 @@ const explainAccess = scopedAdmin('adminExplain', 'Explain whether a model may b
 });
 
 export function registerExplain(admin: Routes, options: ExplainOptions): void {
-  const { log, declared, resolve } = options;
+  const { log, resolve } = options;
 
   admin.get('/explain', explainAccess, async (request) => {
     const { model, provider, as_of, ...query } = request.query;
@@ -121,7 +122,7 @@ export function registerExplain(admin: Routes, options: ExplainOptions): void {
 
   /** The step with the source of the policy that decided it. */
   async function sourced(step: ExplainedStep, models: PoliciesAt['virtualModels'], until: Position | undefined) {
-    const setBy = setter(step, declared, models);
+    const setBy = setter(step, options.policies, models);
     if (typeof setBy === 'string') return { ...step, source: setBy, event: null };
     const event = await newestOf(setBy, until, log);
     return { ...step, source: 'event', event: event === undefined ? null : eventView(event) };
@@ -194,7 +195,7 @@ interface Setter {
 
 function setter(
   { check, subject }: ExplainedStep,
-  declared: DeclaredPolicies,
+  policies: UserPolicies,
   models: PoliciesAt['virtualModels'],
 ): Setter | 'config' | 'default' {
   switch (check) {
@@ -204,7 +205,7 @@ function setter(
       return { stream: keyStream(subject), types: ['key.created', 'key.allowed_models_changed'] };
     case 'user path': {
       const path = subject as UserPath;
-      return declared.has(path) ? 'config' : { stream: userStream(path), types: ['user.policy_set'] };
+      return policies.isDeclared(path) ? 'config' : { stream: userStream(path), types: ['user.policy_set'] };
     }
     case 'model policy':
     case 'virtual model':

@@ -1,13 +1,13 @@
 /** `/admin/tagging/settings`: which request headers become labels. */
 import { z } from 'zod';
-import { executeCommand } from '../../commands/handle-command.ts';
 import { type TaggingRule, taggingDecider, taggingStream } from '../../commands/tagging/tagging.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { TaggingState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { globalAdmin, jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { eventContextOf } from '../server.ts';
-import { ifMatch, sendETag } from './conditional.ts';
+import { sendETag } from './conditional.ts';
+import { executeChange } from './resource.ts';
 
 const rule = z.strictObject({
   header: z
@@ -73,10 +73,8 @@ export function registerTagging(admin: Routes, { log, set, managed }: TaggingOpt
       managed: new Set(managed.map(({ header }) => header)),
       context: eventContextOf(request),
     };
-    const ifRevision = ifMatch(request);
-    const handled = await executeCommand(taggingDecider, command, { log, stream: taggingStream, ifRevision });
-    if (handled.position !== undefined) await set.whenProcessed(handled.position);
-    sendETag(reply, handled.revision);
+    const { whenProcessed } = set;
+    await executeChange(taggingDecider, command, { log, stream: taggingStream, whenProcessed }, { request, reply });
     return view();
   });
 }

@@ -1,8 +1,8 @@
 /** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
 import { z } from 'zod';
-import { usdOf } from '../../commands/budgets/budget.ts';
+import { usdOf } from '../../commands/limits/budget.ts';
+import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/limits/period.ts';
 import type { Caller } from '../../commands/model-request/model-request.ts';
-import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
 import { ruleMembers, ruleSubject } from '../admin/limits/limit-subject.ts';

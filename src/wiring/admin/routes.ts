@@ -152,7 +152,7 @@ interface AdminHistoryOptions {
   readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
   readonly registry: Pick<Registry, 'list' | 'resolve'>;
   readonly known: Pick<KnownAccess, 'keys'>;
-  readonly control: Pick<AccessControl, 'lists' | 'declared'>;
+  readonly control: Pick<AccessControl, 'lists' | 'policies' | 'policiesOf'>;
   readonly workflows: Pick<Workflows, 'at'>;
   readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: DeclaredVirtualModels };
 }
@@ -164,7 +164,7 @@ function adminHistory(options: AdminHistoryOptions) {
   const policies = createPoliciesAsOf({
     asOf,
     registry,
-    declared: control.declared,
+    control,
     declaredVirtualModels: declared,
     enabledByDefault: inForce.enabledByDefault,
   });
@@ -184,7 +184,7 @@ function adminHistory(options: AdminHistoryOptions) {
         },
         asOf: policies,
         workflowsAt: async (given) => (await options.workflows.at(given, asOf)).directory,
-        declared: control.declared,
+        policies: control.policies,
         resolve: (model, provider) => registry.resolve(model, provider),
       });
     },

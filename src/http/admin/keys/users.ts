@@ -4,11 +4,10 @@ import { z } from 'zod';
 import { authorityAt } from '../../../commands/access/authority.ts';
 import type { EffectiveModels } from '../../../commands/access/authorizer.ts';
 import { canonicalSelectors } from '../../../commands/access/selector.ts';
-import { executeCommand } from '../../../commands/handle-command.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import {
-  type DeclaredPolicies,
   type UserNode,
+  type UserPolicies,
   type UserPolicyCommand,
   type UserTree,
   userPolicyDecider,
@@ -17,7 +16,7 @@ import {
 } from '../../../commands/users/user-policy.ts';
 import type { UserPath } from '../../../events/event.ts';
 import { type EventLog, newestEvent } from '../../../events/log.ts';
-import type { KeysState, UsersState } from '../../../projections/keys.ts';
+import type { KeysState } from '../../../projections/keys.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { queryOfParameters, textParameter } from '../../api/parameters.ts';
 import { jsonAnswer, pathParameters, type Routes, scopedAdmin } from '../../api/route-schema.ts';
@@ -25,21 +24,23 @@ import { sendRows } from '../../paging.ts';
 import { optionalUserPath, parseUserPath } from '../../request-head.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, pathInScope, scopeOf } from '../admin-scope.ts';
-import { ifMatch, sendETag } from '../conditional.ts';
+import { sendETag } from '../conditional.ts';
 import { asOfParameter, type ListPage, listPageParameters, oneAsOf, pageOf } from '../parameters.ts';
+import { executeChange } from '../resource.ts';
 
 /** The policies at a moment, and the effective access they result in. */
 interface UsersAt {
-  readonly users: UsersState;
+  readonly policies: UserPolicies;
   readonly keys: Pick<KeysState, 'byId'>;
   readonly effective: EffectiveModels;
 }
 
 interface UsersOptions {
   readonly log: EventLog;
-  readonly users: Pick<RunningProjection<UsersState>, 'state' | 'whenProcessed'>;
+  readonly users: Pick<RunningProjection<unknown>, 'whenProcessed'>;
   readonly keys: Pick<RunningProjection<KeysState>, 'state'>;
-  readonly declared: DeclaredPolicies;
+  /** In force. */
+  readonly policies: UserPolicies;
   /** Current effective access; for one answer. */
   effective(): EffectiveModels;
   /** The policies as of the `as_of` of a query; undefined without one. @throws Refusal 400 */
@@ -96,11 +97,11 @@ const deleteUser = scopedAdmin('removeUserPolicy', 'Delete the model policy of a
 });
 
 export function registerUsers(admin: Routes, options: UsersOptions): void {
-  const { log, users, keys, declared } = options;
+  const { log, users, keys, policies } = options;
 
-  const now = (): UsersAt => ({ users: users.state, keys: keys.state, effective: options.effective() });
-  const treeOf = ({ users: stored, keys, effective }: UsersAt): UserTree =>
-    userTree({ stored, declared, keys: keys.byId.values(), effective });
+  const now = (): UsersAt => ({ policies, keys: keys.state, effective: options.effective() });
+  const treeOf = ({ policies, keys, effective }: UsersAt): UserTree =>
+    userTree({ policies, keys: keys.byId.values(), effective });
 
   /** All paths in the caller's scope, or the requested page of them. */
   function sendTree(request: FastifyRequest, reply: FastifyReply, page: ListPage = {}, state = now()): FastifyReply {
@@ -114,12 +115,10 @@ export function registerUsers(admin: Routes, options: UsersOptions): void {
   /** @throws Refusal 409 for a policy of the configuration */
   async function execute(command: UserPolicyCommand, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const { userPath } = command;
-    if (declared.has(userPath)) throw refusals.userManaged(userPath);
-    const ifRevision = ifMatch(request);
+    if (policies.isDeclared(userPath)) throw refusals.userManaged(userPath);
+    const { whenProcessed } = users;
     const stream = userStream(userPath);
-    const { position, revision } = await executeCommand(userPolicyDecider, command, { log, stream, ifRevision });
-    if (position !== undefined) await users.whenProcessed(position);
-    sendETag(reply, revision);
+    await executeChange(userPolicyDecider, command, { log, stream, whenProcessed }, { request, reply });
   }
 
   const directory = { byId: (id: string) => keys.state.byId.get(id) };

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../../commands/refusal.ts';
 import type { UserPath } from '../../../events/event.ts';
+import type { LimitSubject } from '../../../projections/limits.ts';
 import { textParameter } from '../../api/parameters.ts';
 import { optionalUserPath } from '../../request-head.ts';
 import { isWithin, pathInScope, scopeOf } from '../admin-scope.ts';
@@ -54,7 +55,7 @@ export const ruleAnswer = {
   revision: z.string().optional().describe('For `If-Match`'),
 };
 
-interface SubjectInput {
+export interface SubjectInput {
   readonly scope?: string | undefined;
   readonly subject?: string | undefined;
   readonly user_path?: string | undefined;
@@ -69,9 +70,9 @@ interface SubjectInput {
 export function subjectIn<Scope extends string>(
   request: FastifyRequest,
   { scope, subject, user_path, per_child }: SubjectInput,
-  scopes: readonly ['user_path', ...Scope[]],
-): { readonly scope: 'user_path' | Scope; readonly subject: string } {
-  const limitScope = scope === undefined || scope === '' ? 'user_path' : scopes.find((one) => one === scope);
+  scopes: readonly Scope[],
+): LimitSubject<Scope> {
+  const limitScope = scope === undefined || scope === '' ? scopes[0] : scopes.find((one) => one === scope);
   if (limitScope === undefined) throw refusals.invalidRequest(`'scope' is not one of ${scopes.join(', ')}.`, 'scope');
   if (per_child === true) {
     throw refusals.invalidRequest(
@@ -101,14 +102,12 @@ export function subjectOfPath(segment: string, scope: string | undefined): Subje
   return scope === undefined || scope === 'user_path' ? { user_path: segment } : { scope, subject: segment };
 }
 
+export type PeriodInput =
+  | { readonly period?: string | number | undefined; readonly period_seconds?: number | undefined }
+  | undefined;
+
 /** @throws Refusal 400 unless exactly one of the two is present and is a valid period */
-export function periodIn(
-  periodInput:
-    | { readonly period?: string | number | undefined; readonly period_seconds?: number | undefined }
-    | undefined,
-  parse: (text: string) => number | undefined,
-  prefix = '',
-): number {
+export function periodIn(periodInput: PeriodInput, parse: (text: string) => number | undefined, prefix = ''): number {
   const { period, period_seconds } = periodInput ?? {};
   const param = `${prefix}${period === undefined ? 'period_seconds' : 'period'}`;
   if (period !== undefined && period_seconds !== undefined) {

@@ -2,12 +2,10 @@
  * `/admin/model-pricing-overrides`: model prices that replace those of the configuration or the snapshot; and `POST
  * /admin/usage/recalculate-pricing`.
  */
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../../commands/access/selector.ts';
-import { executeCommand } from '../../../commands/handle-command.ts';
 import {
-  type PriceOverrideCommand,
+  type PriceOverride,
   priceOverrideDecider,
   priceStream,
   pricingSchema,
@@ -15,21 +13,23 @@ import {
 import type { Recalculated, Recalculation } from '../../../commands/pricing/recalculate.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import type { EventLog } from '../../../events/log.ts';
-import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../../projections/provider-memory.ts';
+import type { Saved, SavedObjects } from '../../../projections/administered.ts';
+import { priceOverridesView } from '../../../projections/provider-memory.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { queryOfParameters, textParameter } from '../../api/parameters.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
-import { dateRange, timeText, timeZoneOf } from '../../dates.ts';
+import { dateRange, timeZoneOf } from '../../dates.ts';
 import { sendRows } from '../../paging.ts';
 import { parseUserPath } from '../../request-head.ts';
 import { eventContextOf } from '../../server.ts';
 import type { AsOf } from '../as-of.ts';
-import { ifMatch, sendETag } from '../conditional.ts';
 import { asOfQuery, oneAsOf } from '../parameters.ts';
+import { executeChange, savedAnswer, savedMembers, sendObject } from '../resource.ts';
+import { selectorMembers } from './virtual-models.ts';
 
 interface PricingOverridesOptions {
   readonly log: EventLog;
-  readonly overrides: Pick<RunningProjection<PriceOverrides>, 'state' | 'whenProcessed'>;
+  readonly overrides: Pick<RunningProjection<SavedObjects<PriceOverride>>, 'state' | 'whenProcessed'>;
   readonly asOf: AsOf;
   isProvider(name: string): boolean;
 }
@@ -46,9 +46,7 @@ const overrideSchema = z.object({
   provider_name: z.string().optional(),
   model: z.string().optional(),
   pricing: pricingSchema,
-  created_at: z.iso.datetime(),
-  updated_at: z.iso.datetime(),
-  revision: z.string(),
+  ...savedAnswer,
 });
 
 const listOverrides = globalAdmin('listPricingOverrides', 'List the model prices that administrators set', {
@@ -83,47 +81,37 @@ const deleteOverride = globalAdmin('deletePricingOverride', 'Delete a price over
   errors: [404],
 });
 
-export function registerPricingOverrides(admin: Routes, options: PricingOverridesOptions): void {
-  const { log, overrides, asOf } = options;
-
-  async function execute(command: PriceOverrideCommand, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const stream = priceStream(command.selector);
-    const ifRevision = ifMatch(request);
-    const { position, revision } = await executeCommand(priceOverrideDecider, command, { log, stream, ifRevision });
-    if (position !== undefined) await overrides.whenProcessed(position);
-    sendETag(reply, revision);
-  }
+export function registerPricingOverrides(admin: Routes, { log, overrides, asOf, isProvider }: PricingOverridesOptions) {
+  const { whenProcessed } = overrides;
+  const overridesAt = (given: string | undefined) => asOf.state(given, priceOverridesView, overrides);
 
   admin.get('/model-pricing-overrides', listOverrides, async (request, reply) => {
-    const moment = await asOf.moment(request.query.as_of);
-    const state = moment === undefined ? overrides.state : await asOf.fold(priceOverridesView, moment);
-    return sendRows(reply, overrideRows(state));
+    const { byKey } = await overridesAt(request.query.as_of);
+    return sendRows(reply, overrideRows(byKey));
   });
 
   admin.get('/model-pricing-overrides/:selector', getOverride, async (request, reply) => {
     const selector = canonical(request.params.selector, () => true);
-    const moment = await asOf.moment(request.query.as_of);
-    const { bySelector } = moment === undefined ? overrides.state : await asOf.fold(priceOverridesView, moment);
-    const override = bySelector.get(selector);
-    if (override === undefined) throw refusals.notFound('pricing override', selector);
-    sendETag(reply, String(override.revision));
-    return overrideRow(override);
+    const { byKey } = await overridesAt(request.query.as_of);
+    return sendObject(reply, overrideRow(byKey.get(selector)), 'pricing override', selector);
   });
 
   admin.put('/model-pricing-overrides', setOverride, async (request, reply) => {
     const { pricing } = request.body;
-    const selector = canonical(request.body.selector, options.isProvider);
-    const { bySelector } = overrides.state;
-    if (bySelector.size >= MAX_OVERRIDES && !bySelector.has(selector)) {
+    const selector = canonical(request.body.selector, isProvider);
+    const { byKey } = overrides.state;
+    if (byKey.size >= MAX_OVERRIDES && !byKey.has(selector)) {
       throw refusals.invalidRequest(
         `The maximum of ${MAX_OVERRIDES} pricing overrides is reached; remove one first.`,
         null,
       );
     }
-    await execute({ kind: 'set', selector, pricing, context: eventContextOf(request) }, request, reply);
-    const now = overrides.state.bySelector.get(selector);
-    if (now === undefined) throw refusals.changedMeanwhile(selector);
-    return overrideRow(now);
+    const command = { kind: 'set', selector, pricing, context: eventContextOf(request) } as const;
+    const options = { log, stream: priceStream(selector), whenProcessed };
+    await executeChange(priceOverrideDecider, command, options, { request, reply });
+    const row = overrideRow(overrides.state.byKey.get(selector));
+    if (row === undefined) throw refusals.changedMeanwhile(selector);
+    return row;
   });
 
   admin.delete('/model-pricing-overrides', deleteOverride, async (request, reply) => {
@@ -131,7 +119,9 @@ export function registerPricingOverrides(admin: Routes, options: PricingOverride
     if (given === undefined) throw refusals.missingParameter('selector');
     // An override for a provider that no longer exists can still be removed.
     const selector = canonical(given, () => true);
-    await execute({ kind: 'remove', selector, context: eventContextOf(request) }, request, reply);
+    const command = { kind: 'remove', selector, context: eventContextOf(request) } as const;
+    const options = { log, stream: priceStream(selector), whenProcessed };
+    await executeChange(priceOverrideDecider, command, options, { request, reply });
     return reply.status(204).send();
   });
 }
@@ -143,37 +133,17 @@ function canonical(given: string, isProvider: (name: string) => boolean): string
   return selector;
 }
 
-/** Sorted by selector. @param state current, or of an `as_of` */
-function* overrideRows({ bySelector }: Pick<PriceOverrides, 'bySelector'>): Generator<object> {
-  for (const selector of [...bySelector.keys()].sort()) {
-    const override = bySelector.get(selector);
-    if (override !== undefined) yield overrideRow(override);
+function* overrideRows(overrides: ReadonlyMap<string, Saved<PriceOverride>>): Generator<object> {
+  for (const selector of [...overrides.keys()].sort()) {
+    const row = overrideRow(overrides.get(selector));
+    if (row !== undefined) yield row;
   }
 }
 
-function overrideRow({ selector, pricing, createdAt, updatedAt, revision }: PriceOverride): object {
-  return {
-    selector,
-    ...scopeOfPrice(selector),
-    pricing,
-    created_at: timeText(createdAt),
-    updated_at: timeText(updatedAt),
-    revision: String(revision),
-  };
-}
-
-function scopeOfPrice(canonicalText: string): object {
-  const parsed = parseSelector(canonicalText);
-  switch (parsed.kind) {
-    case 'everything':
-      return { scope_kind: 'global' };
-    case 'provider':
-      return { scope_kind: 'provider', provider_name: parsed.provider };
-    case 'model':
-      return { scope_kind: 'model', model: parsed.model };
-    case 'exact':
-      return { scope_kind: 'provider_model', provider_name: parsed.provider, model: parsed.model };
-  }
+function overrideRow(saved: Saved<PriceOverride> | undefined) {
+  if (saved === undefined) return undefined;
+  const { selector, pricing } = saved.value;
+  return { selector, ...selectorMembers(parseSelector(selector)), pricing, ...savedMembers(saved) };
 }
 
 /** `POST /admin/usage/recalculate-pricing`: prices recorded usage again at today's prices. */

@@ -1,6 +1,6 @@
 /** `/admin/virtual-models`: aliases of other models, and access policies of models. */
 import { z } from 'zod';
-import { parseSelector } from '../../../commands/access/selector.ts';
+import { parseSelector, type Selector } from '../../../commands/access/selector.ts';
 import type { Target } from '../../../commands/model-request/routing-types.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import type { VirtualModelChanges } from '../../../commands/virtual-models/decider.ts';
@@ -138,15 +138,19 @@ function pluginMembers({ name, config }: StrategyPlugin, problem: string | undef
 
 const scopeKinds = { everything: 'global', provider: 'provider', model: 'model', exact: 'provider_model' } as const;
 
+/** Which models a selector names. */
+export function selectorMembers(selector: Selector) {
+  return {
+    scope_kind: scopeKinds[selector.kind],
+    provider_name: 'provider' in selector ? selector.provider : undefined,
+    model: 'model' in selector ? selector.model : undefined,
+  };
+}
+
 function policyMembers(source: string, { isProvider }: RowFacts) {
   const selector = parseSelector(source);
-  return {
-    kind: 'policy',
-    scope_kind: scopeKinds[selector.kind],
-    ...('provider' in selector ? { provider_name: selector.provider } : {}),
-    ...('model' in selector ? { model: selector.model } : {}),
-    valid: !('provider' in selector) || isProvider(selector.provider),
-  };
+  const valid = !('provider' in selector) || isProvider(selector.provider);
+  return { kind: 'policy', ...selectorMembers(selector), valid };
 }
 
 interface VirtualModelRoutesOptions {
