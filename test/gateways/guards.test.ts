@@ -200,14 +200,13 @@ async function keys() {
 
 /** Every decider, with the rule over other streams that its commands depend on; `undefined`: none but its own stream. */
 const rules: Readonly<Record<string, string | undefined>> = {
-  budgetDecider: undefined,
   budgetSettingsDecider: undefined,
   conversationDecider: undefined,
   credentialDecider: undefined,
   guardrailDecider: 'guard-workflows: active workflows name guardrails that exist and fit',
   keyDecider: 'the key of the administrator is unchanged: no key exceeds the one that made it',
+  limitDecider: undefined,
   priceOverrideDecider: undefined,
-  rateLimitDecider: undefined,
   taggingDecider: undefined,
   userPolicyDecider: undefined,
   virtualModelDecider: 'guard-virtual-models: no cycle, bounded depth, no missing name',
@@ -229,7 +228,7 @@ describe('a rule over several streams', () => {
     const found: Record<string, boolean> = {};
     for (const [, text] of files) {
       for (const [, name = '', declared] of text.matchAll(
-        /(\w+Decider)(?:\([^)]*\))?: Decider<[\s\S]*?dependsOn: '(its stream|other streams)'/g,
+        /(\w+Decider)(?:<[^>]*>)?(?:\([^)]*\))?: Decider<[\s\S]*?dependsOn: '(its stream|other streams)'/g,
       )) {
         found[name] = declared === 'other streams';
       }

@@ -54,11 +54,9 @@ export type LimitCommand<Scope extends string, Value> = {
   | { readonly do: 'declare'; readonly limits: readonly DeclaredLimit<Value>[] }
 );
 
-export type LimitDecider<Scope extends string, Value> = Decider<SubjectLimits<Value>, LimitCommand<Scope, Value>>;
-
 export function limitDecider<Scope extends string, Value extends object>(
   kind: LimitKind<Scope, Value>,
-): LimitDecider<Scope, Value> {
+): Decider<SubjectLimits<Value>, LimitCommand<Scope, Value>> {
   const isSame = (one: Value, other: Value) => kind.isWithin(one, other) && kind.isWithin(other, one);
 
   function declare(
