@@ -80,9 +80,8 @@ interface Tally {
 
 export function createMetrics(options: MetricsOptions = {}): Metrics {
   const { maxModels = 200, processMetrics = true } = options;
-  const registry = new Registry();
+  const registry = processMetrics ? Registry.merge([metricsOfProcess()]) : new Registry();
   const registers = [registry];
-  if (processMetrics) collectDefaultMetrics({ register: registry });
 
   const tallies = new Map<string, Tally>();
   new Counter({
@@ -238,6 +237,17 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     figures: () => metricFiguresOf(registry),
     contentType: registry.contentType,
   };
+}
+
+let ofProcess: Registry | undefined;
+
+/** Observed once, however many gateways the process has had: the observers have no end and would keep their gateway. */
+function metricsOfProcess(): Registry {
+  if (ofProcess === undefined) {
+    ofProcess = new Registry();
+    collectDefaultMetrics({ register: ofProcess });
+  }
+  return ofProcess;
 }
 
 function statusLabels(status: number): { status_code: string; status_type: string } {
