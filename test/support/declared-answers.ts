@@ -42,11 +42,17 @@ async function textOf(payload: Readable): Promise<string> {
   return Buffer.concat(pieces).toString();
 }
 
+let declarations: ReturnType<typeof importDeclarations> | undefined;
+
+/** Not before the first answer is compared: most test files start no gateway. */
+async function importDeclarations() {
+  const [{ z }, { answersOf, errorsOf }] = await Promise.all([import('zod'), import('../../src/http/api/openapi.ts')]);
+  return { z, answersOf, errorsOf };
+}
+
 async function differenceOf(reply: FastifyReply, payload: unknown): Promise<string | undefined> {
-  // Imported when the first answer is compared: most test files start no gateway.
-  const { z } = await import('zod');
-  const { answersOf } = await import('../../src/http/api/openapi.ts');
-  const { errorsOf } = await import('../../src/http/api/openapi.ts');
+  declarations ??= importDeclarations();
+  const { z, answersOf, errorsOf } = await declarations;
   const { schema, config, url = '', method } = reply.request.routeOptions;
   const status = reply.statusCode;
   const place = `${reply.request.method} ${url} ${status}`;
