@@ -14,7 +14,7 @@ import { type NewEvent, streamName } from '../src/events/event.ts';
 import { mintEventId } from '../src/events/event-id.ts';
 import type { EventLog, StreamWrite } from '../src/events/log.ts';
 import { serveSharedLog } from '../src/events/shared/serve-shared-log.ts';
-import { openSharedLog } from '../src/events/shared/shared-log.ts';
+import { SharedLog } from '../src/events/shared/shared-log.ts';
 
 interface Work {
   readonly appends: number;
@@ -97,7 +97,7 @@ async function child(): Promise<void> {
   const handle = async (order: Order): Promise<void> => {
     if (order.kind === 'open') {
       const { role, dir, socketPath } = order;
-      if (role === 'worker') log = await openSharedLog({ socketPath, dir });
+      if (role === 'worker') log = await SharedLog.open({ socketPath, dir });
       else {
         const embedded = await EmbeddedLog.open(dir);
         log = embedded;

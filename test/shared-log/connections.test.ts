@@ -2,13 +2,22 @@
 import { existsSync, lstatSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import path from 'node:path';
+import { crc32 } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { PreparedAppend } from '../../src/events/embedded/append-batch.ts';
 import { START, streamName } from '../../src/events/event.ts';
 import type { StreamWrite } from '../../src/events/log.ts';
-import { writeAppend } from '../../src/events/shared/append-message.ts';
-import { emptyMessage, jsonMessage, messageKinds, protocolVersion } from '../../src/events/shared/messages.ts';
+import { NEW_LOG } from '../../src/events/replicated/engine.ts';
+import {
+  appendMessages,
+  emptyMessage,
+  jsonMessage,
+  messageHeaderBytes,
+  messageKinds,
+  protocolVersion,
+} from '../../src/events/shared/messages.ts';
 import { serveSharedLog } from '../../src/events/shared/serve-shared-log.ts';
-import { openSharedLog, type SharedLog } from '../../src/events/shared/shared-log.ts';
+import { SharedLog } from '../../src/events/shared/shared-log.ts';
 import { collect, noted, write } from '../contract/event-log.ts';
 import { ServedFolder } from '../support/shared-logs.ts';
 
@@ -28,9 +37,8 @@ async function serve(): Promise<{ served: ServedFolder; log: SharedLog }> {
 const hello = jsonMessage(messageKinds.hello, { version: protocolVersion, client: 'test', hasUnresolved: false });
 
 function appendMessage(writes: StreamWrite[]): Buffer {
-  const target = { buffer: Buffer.alloc(10_000), length: 0, reserve: () => {} };
-  writeAppend(target, { writes, number: 1, until: 'durable', withIds: false, maxEventBytes: 1_000 });
-  return target.buffer.subarray(0, target.length);
+  const seen = { position: 0, check: 0 };
+  return appendMessages([{ log: NEW_LOG, writer: NEW_LOG, number: 1, seen, ...new PreparedAppend(writes, 1_000) }]);
 }
 
 /** Sends the bytes; resolves when the primary has ended the connection. */
@@ -49,8 +57,18 @@ function changed(message: Buffer, change: (bytes: Buffer) => void): Buffer {
   return bytes;
 }
 
-/** Where the records of an append with one write begin. */
-const records = 17 + 13;
+/** An append with a change, and a checksum of what it has then. @param change offsets count from the beginning of the append */
+function changedAppend(message: Buffer, change: (append: Buffer) => void): Buffer {
+  return changed(message, (bytes) => {
+    const append = bytes.subarray(messageHeaderBytes);
+    change(append);
+    append.writeUInt32LE(crc32(append.subarray(8)), 4);
+  });
+}
+
+/** Where the first write of an append begins, and its records, when it has one write to `a`. */
+const firstWrite = 56;
+const records = firstWrite + 15 + a.length;
 
 describe('a connection', () => {
   const whole = appendMessage([write(a, 'any', noted())]);
@@ -67,17 +85,41 @@ describe('a connection', () => {
     ['a hello that is no JSON', [changed(hello, (bytes) => bytes.fill(0x20, 5))]],
     ['an unknown kind', [hello, emptyMessage(77)]],
     ['an append that is cut short', [hello, changed(whole.subarray(0, 12), (bytes) => bytes.writeUInt32LE(12, 0))]],
-    ['an append with an unknown stage', [hello, changed(whole, (bytes) => bytes.writeUInt8(9, 13))]],
-    ['an append with more writes than it has', [hello, changed(whole, (bytes) => bytes.writeUInt16LE(9_999, 15))]],
-    ['an append with an unknown expectation', [hello, changed(whole, (bytes) => bytes.writeUInt8(9, 17))]],
-    ['an append with more events than it has', [hello, changed(whole, (bytes) => bytes.writeUInt32LE(2, 26))]],
-    ['an append with fewer events than it has', [hello, changed(twoStreams, (bytes) => bytes.writeUInt16LE(1, 15))]],
+    ['a damaged append', [hello, changed(whole, (bytes) => bytes.writeUInt8(0, bytes.length - 1))]],
+    ['an append with an unknown stage', [hello, changedAppend(whole, (append) => append.writeUInt8(9, 9))]],
+    [
+      'an append with more writes than it has',
+      [hello, changedAppend(whole, (append) => append.writeUInt16LE(9_999, 10))],
+    ],
+    [
+      'an append with an unknown expectation',
+      [hello, changedAppend(whole, (append) => append.writeUInt8(9, firstWrite))],
+    ],
+    [
+      'an append with more events than it has',
+      [hello, changedAppend(whole, (append) => append.writeUInt32LE(2, firstWrite + 9))],
+    ],
+    [
+      'an append with fewer events than it has',
+      [hello, changedAppend(twoEvents, (append) => append.writeUInt32LE(1, firstWrite + 9))],
+    ],
+    [
+      'an append with fewer writes than it has',
+      [hello, changedAppend(twoStreams, (append) => append.writeUInt16LE(1, 10))],
+    ],
     [
       'a write with events of two streams',
-      [hello, changed(twoEvents, (bytes) => bytes.write('b', bytes.lastIndexOf('thing-a') + 6))],
+      [hello, changedAppend(twoEvents, (append) => append.write('b', append.lastIndexOf('thing-a') + 6))],
     ],
-    ['an event of another length', [hello, changed(whole, (bytes) => bytes.writeUInt32LE(9, records))]],
-    ['an event whose parts do not add up', [hello, changed(whole, (bytes) => bytes.writeUInt32LE(1, records + 8))]],
+    [
+      'a write with events of another stream',
+      [hello, changedAppend(whole, (append) => append.write('b', append.lastIndexOf('thing-a') + 6))],
+    ],
+    ['an event of another length', [hello, changedAppend(whole, (append) => append.writeUInt32LE(9, records))]],
+    [
+      'an event whose parts do not add up',
+      [hello, changedAppend(whole, (append) => append.writeUInt32LE(1, records + 8))],
+    ],
   ];
 
   it.each(rubbish)('that sends %s is ended, and changes nothing', async (_, parts) => {
@@ -154,7 +196,7 @@ describe('the socket', () => {
     const socketPath = path.join(folder, 'log.sock');
     const server = await serveSharedLog({ log: served.log, socketPath });
     expect(lstatSync(socketPath).mode & 0o777).toBe(0o600);
-    const log = await openSharedLog({ socketPath, dir: served.dir });
+    const log = await SharedLog.open({ socketPath, dir: served.dir });
     await log.append([write(a, 'noStream', noted())]);
     await log.close();
     await server.close();
@@ -162,7 +204,7 @@ describe('the socket', () => {
   });
 });
 
-describe('openSharedLog', () => {
+describe('SharedLog.open', () => {
   it('waits for the primary until its signal is aborted', async () => {
     const { served } = await serve();
     const socketPath = path.join(served.folder, 'later.sock');
@@ -172,10 +214,10 @@ describe('openSharedLog', () => {
       warned.push(message);
       abort.abort(new Error('enough'));
     };
-    const opening = openSharedLog({ socketPath, dir: served.dir, warn, signal: abort.signal });
+    const opening = SharedLog.open({ socketPath, dir: served.dir, warn, signal: abort.signal });
     await expect(opening).rejects.toThrow('enough');
     expect(warned).toHaveLength(1);
-    const waiting = openSharedLog({ socketPath, dir: served.dir });
+    const waiting = SharedLog.open({ socketPath, dir: served.dir });
     const server = await serveSharedLog({ log: served.log, socketPath });
     const log = await waiting;
     expect(await log.head()).toBe(START);

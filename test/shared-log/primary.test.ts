@@ -7,7 +7,7 @@ import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
-import { openSharedLog, type SharedLog, type SharedLogOptions } from '../../src/events/shared/shared-log.ts';
+import { SharedLog, type SharedLogOptions } from '../../src/events/shared/shared-log.ts';
 import { collect, isEvent, noted, write } from '../contract/event-log.ts';
 import { appendUntilAccepted, whenState } from '../contract/recovery.ts';
 import { faultyDisk } from '../events/faulty-disk.ts';
@@ -52,7 +52,7 @@ class PrimaryProcess {
   async openWorker(options: Partial<SharedLogOptions> = {}): Promise<SharedLog> {
     const { socketPath, dir } = this;
     const timing = { retryMs: 5, checkMs: 50, ...options.timing };
-    const log = await openSharedLog({ socketPath, dir, ...options, timing });
+    const log = await SharedLog.open({ socketPath, dir, ...options, timing });
     onTestFinished(() => log.close().catch(() => {}));
     return log;
   }

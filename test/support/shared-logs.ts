@@ -6,7 +6,7 @@ import path from 'node:path';
 import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { MessageSplitter, messageHeaderBytes, messageKinds } from '../../src/events/shared/messages.ts';
 import { type SharedLogServer, serveSharedLog } from '../../src/events/shared/serve-shared-log.ts';
-import { openSharedLog, type SharedLog, type SharedLogOptions } from '../../src/events/shared/shared-log.ts';
+import { SharedLog, type SharedLogOptions } from '../../src/events/shared/shared-log.ts';
 import type { SharedLog as LogOfContract, ReopenOptions, SharedHandle } from '../contract/shared-log.ts';
 
 /** The primary, in this process. */
@@ -59,7 +59,7 @@ export class ServedFolder {
   }
 
   openWorker(options: Partial<SharedLogOptions> = {}): Promise<SharedLog> {
-    return openSharedLog({
+    return SharedLog.open({
       socketPath: this.socketPath,
       dir: this.dir,
       ...options,

@@ -2,20 +2,23 @@
  * An append as bytes. The head has everything but the records, which follow it unchanged. All numbers are little-endian.
  *
  *      0  u32  magic "CHNA"          4  u32  CRC-32 of everything after this field, records included
- *      8  u8   format version        9  u8   0               10  u16 number of writes
+ *      8  u8   format version        9  u8   see below       10  u16 number of writes
  *     12  u32  head bytes           16  u32  record bytes
  *     20  8 bytes  log              28  8 bytes  writer
  *     36  f64  number of the append 44  f64  position of the event seen last
  *     52  u32  check of that event
  *     56  for each write: u8 expectation (0 any, 1 noStream, 2 exists, 3 a revision), f64 revision, u32 number of events,
  *         u16 stream bytes, stream as UTF-8
+ *
+ * The byte at 9 is 0 on an engine. To the primary process of workers: stage (0 durable, 1 written, 2 accepted), and 4 when
+ * the events came with ids.
  */
 import { crc32 } from 'node:zlib';
-import type { PreparedWrite } from '../embedded/append-batch.ts';
-import { recordEnd, recordIsSound } from '../embedded/event-record.ts';
+import type { EncodedAppend, PreparedWrite } from '../embedded/append-batch.ts';
+import { recordEnd, recordIsSound, recordStream, sameStream } from '../embedded/event-record.ts';
 import type { StreamName } from '../event.ts';
 import type { ExpectedRevision } from '../log.ts';
-import { EngineDamaged, type SequencedAppend } from './engine.ts';
+import { type AppendRequest, EngineDamaged, type SequencedAppend } from './engine.ts';
 
 const magic = 0x414e4843;
 const formatVersion = 1;
@@ -25,18 +28,21 @@ const checkedFrom = 8;
 
 const expectations = ['any', 'noStream', 'exists'] as const;
 const exactRevision = 3;
+const stages = [undefined, 'written', 'accepted'] as const;
+const cameWithIds = 4;
 
 /** The whole append in one buffer. */
 export function frameAppend(append: SequencedAppend): Buffer {
   return frameAppends([append]);
 }
 
-/** Whole appends in one buffer, one after the other. */
-export function frameAppends(appends: readonly SequencedAppend[]): Buffer {
-  const bytes = appends.reduce((sum, append) => sum + framedBytes(append), 0);
+/** Whole appends in one buffer, one after the other, each behind so many bytes for the caller. */
+export function frameAppends(appends: readonly SequencedAppend[], room = 0): Buffer {
+  const bytes = appends.reduce((sum, append) => sum + room + framedBytes(append), 0);
   const frames = Buffer.allocUnsafe(bytes);
   let at = 0;
   for (const append of appends) {
+    at += room;
     const records = writeHead(frames, at, append);
     const end = records + append.records.copy(frames, records);
     frames.writeUInt32LE(crc32(frames.subarray(at + checkedFrom, end)), at + 4);
@@ -46,7 +52,7 @@ export function frameAppends(appends: readonly SequencedAppend[]): Buffer {
 }
 
 /** Bytes of the append as `frameAppend` returns it. */
-export function framedBytes(append: SequencedAppend): number {
+export function framedBytes(append: EncodedAppend): number {
   return headBytesOf(append) + append.records.length;
 }
 
@@ -58,7 +64,7 @@ export function frameHead(append: SequencedAppend): Buffer {
   return head;
 }
 
-function headBytesOf({ writes }: SequencedAppend): number {
+function headBytesOf({ writes }: EncodedAppend): number {
   let bytes = fixedBytes;
   for (const { stream } of writes) bytes += writeBytes + Buffer.byteLength(stream);
   return bytes;
@@ -77,7 +83,8 @@ function writeHead(target: Buffer, start: number, append: SequencedAppend): numb
     at += writeBytes + nameBytes;
   }
   target.writeUInt32LE(magic, start);
-  target.writeUInt16LE(formatVersion, start + 8);
+  target.writeUInt8(formatVersion, start + 8);
+  target.writeUInt8(stages.indexOf(append.until) | (append.withIds ? cameWithIds : 0), start + 9);
   target.writeUInt16LE(append.writes.length, start + 10);
   target.writeUInt32LE(at - start, start + 12);
   target.writeUInt32LE(append.records.length, start + 16);
@@ -126,7 +133,16 @@ export function unframeAppend(bytes: Buffer): SequencedAppend {
     seen: { position: bytes.readDoubleLE(44), check: bytes.readUInt32LE(52) },
     writes,
     records: bytes.subarray(headBytes),
+    ...requestOf(bytes.readUInt8(9)),
   };
+}
+
+/** @throws EngineDamaged */
+function requestOf(byte: number): AppendRequest {
+  if (byte === 0) return {};
+  const until = stages[byte & ~cameWithIds];
+  if (until === undefined && byte !== cameWithIds) throw new EngineDamaged(`an append is to reach stage ${byte}`);
+  return { ...(until !== undefined && { until }), ...((byte & cameWithIds) !== 0 && { withIds: true }) };
 }
 
 /** @throws EngineDamaged unless they fill the head */
@@ -156,7 +172,7 @@ function checkNumbers(bytes: Buffer): void {
   }
 }
 
-/** @throws EngineDamaged unless the records are whole and as many as the writes have events */
+/** @throws EngineDamaged unless the records are whole, as many as the writes have events, and of the streams of their writes */
 function checkRecords(bytes: Buffer, start: number, writes: readonly PreparedWrite[]): void {
   const wanted = writes.reduce((sum, { count }) => sum + count, 0);
   let count = 0;
@@ -165,6 +181,14 @@ function checkRecords(bytes: Buffer, start: number, writes: readonly PreparedWri
     count++;
   }
   if (count !== wanted) throw new EngineDamaged(`an append has ${count} events instead of ${wanted}`);
+  let at = start;
+  for (const write of writes) {
+    const first = at;
+    for (let left = write.count; left > 0; left--, at = recordEnd(bytes, at)) {
+      const isOfStream = at === first ? recordStream(bytes, at) === write.stream : sameStream(bytes, first, at);
+      if (!isOfStream) throw new EngineDamaged('an event of an append is of another stream than its write');
+    }
+  }
 }
 
 function expectationAt(bytes: Buffer, at: number): ExpectedRevision {

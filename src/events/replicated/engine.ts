@@ -8,10 +8,18 @@ import { setTimeout as elapsed } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { EncodedAppend, PreparedWrite } from '../embedded/append-batch.ts';
 import { recordType } from '../embedded/event-record.ts';
-import { EventTooLarge, type StreamWrite } from '../log.ts';
+import { type AppendStage, EventTooLarge, type StreamWrite } from '../log.ts';
+
+/** What the primary process of workers is asked for, which answers each append; an engine acknowledges and returns them. */
+export interface AppendRequest {
+  /** Undefined: durable. */
+  readonly until?: Exclude<AppendStage, 'durable'>;
+  /** The events came with ids. */
+  readonly withIds?: boolean;
+}
 
 /** One append as it lies on an engine. */
-export interface SequencedAppend {
+export interface SequencedAppend extends AppendRequest {
   /** Which log it belongs to: 16 hexadecimal digits; `NEW_LOG` before the first append of a log was read. */
   readonly log: string;
   /** Which opened log sent it: 16 hexadecimal digits. */
@@ -172,16 +180,16 @@ const maxWrites = 65_535;
 const maxNameBytes = 65_535;
 
 /** @throws RangeError */
-export function checkStreamNames(writes: readonly StreamWrite[]): void {
+export function checkWrites(writes: readonly Pick<StreamWrite, 'stream'>[]): void {
+  if (writes.length > maxWrites) throw new RangeError(`an append has at most ${maxWrites} writes`);
   for (const { stream } of writes) {
     if (Buffer.byteLength(stream) > maxNameBytes)
       throw new RangeError(`a stream name has at most ${maxNameBytes} bytes`);
   }
 }
 
-/** @throws RangeError; EventTooLarge when the engine does not take an append of this size */
-export function checkSize({ writes, records }: EncodedAppend, { maxAppendBytes }: LogEngine): void {
-  if (writes.length > maxWrites) throw new RangeError(`an append has at most ${maxWrites} writes`);
+/** @throws EventTooLarge when the engine does not take an append of this size */
+export function checkSize({ records }: EncodedAppend, { maxAppendBytes }: LogEngine): void {
   if (records.length > maxAppendBytes) {
     throw new EventTooLarge(recordType(records, 0), records.length, maxAppendBytes);
   }

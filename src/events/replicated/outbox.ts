@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import type { EncodedAppend } from '../embedded/append-batch.ts';
 import { type Appended, LogUnavailable } from '../log.ts';
 import {
+  type AppendRequest,
   EngineUnavailable,
   EngineUnsuitable,
   type LogEngine,
@@ -15,7 +16,7 @@ import {
 } from './engine.ts';
 
 export interface OutboxParts {
-  readonly engine: LogEngine;
+  readonly engine: Pick<LogEngine, 'name' | 'append'>;
   /** What the replica has, for the next appends. */
   readonly known: () => { readonly log: string; readonly seen: SeenEvent };
   readonly timing: OutboxTiming;
@@ -34,6 +35,7 @@ export type AppendResult = Appended | Promise<Appended> | Error;
 
 interface PendingAppend {
   readonly append: EncodedAppend;
+  readonly request: AppendRequest;
   readonly bytes: number;
   /** 0 until it is sent. */
   number: number;
@@ -53,7 +55,8 @@ const checkMs = 100;
 /** A check that is so late finds the process behind, not the engine: answers have arrived that it has not read yet. */
 const lateCheckMs = 1_000;
 const bytesPerMs = (1024 * 1024) / 1000;
-const nothing: EncodedAppend = { writes: [], records: Buffer.alloc(0) };
+/** Of an append that is sent to learn when everything before it is recorded. */
+export const nothing: EncodedAppend = { writes: [], records: Buffer.alloc(0) };
 
 export class Outbox {
   readonly #parts: OutboxParts;
@@ -100,19 +103,29 @@ export class Outbox {
     return this.#unread;
   }
 
+  /** Appends that may be recorded and have no outcome, in order. */
+  get sent(): readonly SequencedAppend[] {
+    return [...this.#sent.values()].flatMap(({ sequenced }) => sequenced ?? []);
+  }
+
+  /** Whether an append that has a caller has no outcome. */
+  get isAwaited(): boolean {
+    return this.#awaited > 0;
+  }
+
   isOwn(writer: string): boolean {
     return writer === this.#writer || writer === this.#formerWriter;
   }
 
   /** Resolves when the append was read back and accepted. @throws LogUnavailable, and the error of its place in the log */
-  append(append: EncodedAppend): Promise<Appended> {
+  append(append: EncodedAppend, request: AppendRequest = {}): Promise<Appended> {
     if (this.#trouble !== undefined) return Promise.reject(new LogUnavailable(this.#trouble, 'none'));
     if (this.#closed) return Promise.reject(new LogUnavailable('it has been closed', 'none'));
     if (this.#bytes + append.records.length > this.#parts.maxBytes) {
       return Promise.reject(new LogUnavailable(`${this.#name} is too slow, and the queue for it is full`, 'none'));
     }
     const { promise, resolve, reject } = Promise.withResolvers<Appended>();
-    this.#add(append, resolve, reject);
+    this.#add(append, resolve, reject, request);
     return promise;
   }
 
@@ -145,6 +158,27 @@ export class Outbox {
     this.#sendSoon();
   }
 
+  /** Nothing is sent until `release`. */
+  hold(): void {
+    this.#held = true;
+  }
+
+  /** Sends again, before everything else, what was sent and has no outcome: nothing of it was or will be recorded. */
+  sendAgain(): void {
+    this.#sendSkippedAgain({ writer: this.#writer, number: Number.POSITIVE_INFINITY });
+    this.release();
+  }
+
+  /** The engine has answered the append of this number. */
+  answer(number: number, result: Appended | Error): void {
+    const pending = this.#sent.get(number);
+    if (pending === undefined) return;
+    this.#remove(pending);
+    if (result instanceof Error) pending.reject?.(result);
+    else pending.resolve(result);
+    this.#noteIdle();
+  }
+
   /** @param append one that was read, of any writer */
   settle(append: SequencedAppend, result: AppendResult): void {
     if (!this.isOwn(append.writer)) return;
@@ -173,7 +207,7 @@ export class Outbox {
    * numbers: they have not arrived, or after it. Every reader ignores those numbers from now on, so nothing of them was or
    * will be recorded.
    */
-  #sendSkippedAgain({ writer, number }: SequencedAppend): void {
+  #sendSkippedAgain({ writer, number }: Pick<SequencedAppend, 'writer' | 'number'>): void {
     const skipped: PendingAppend[] = [];
     for (const [earlier, pending] of this.#sent) {
       if (earlier > number) break;
@@ -209,13 +243,10 @@ export class Outbox {
     this.#parts.troubleChanged();
   }
 
-  /**
-   * Waits until every append has settled, at most for twice the time after which the engine counts as stalled. Appends are
-   * refused from now on.
-   */
-  async close(): Promise<void> {
+  /** Waits until every append has settled, at most for so long. Appends are refused from now on. */
+  async close(limitMs?: number): Promise<void> {
     this.#closed = true;
-    const late = setTimeout(() => this.stop('it has been closed'), 2 * this.#parts.timing.stalledMs);
+    const late = limitMs === undefined ? undefined : setTimeout(() => this.stop('it has been closed'), limitMs);
     while (this.#awaited > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
     clearTimeout(late);
     this.#ended.abort();
@@ -226,10 +257,15 @@ export class Outbox {
     return this.#parts.engine.name;
   }
 
-  #add(append: EncodedAppend, resolve: PendingAppend['resolve'], reject: PendingAppend['reject']): PendingAppend {
+  #add(
+    append: EncodedAppend,
+    resolve: PendingAppend['resolve'],
+    reject: PendingAppend['reject'],
+    request: AppendRequest = {},
+  ): PendingAppend {
     const bytes = append.records.length + overheadBytes;
     const since = performance.now();
-    const pending: PendingAppend = { append, bytes, number: 0, since, settled: false, resolve, reject };
+    const pending: PendingAppend = { append, request, bytes, number: 0, since, settled: false, resolve, reject };
     this.#queue.push(pending);
     this.#bytes += bytes;
     if (reject !== undefined) this.#awaited++;
@@ -254,7 +290,7 @@ export class Outbox {
   }
 
   #nextGroup(): PendingAppend[] {
-    if (this.#ended.signal.aborted) return [];
+    if (this.#ended.signal.aborted || this.#held) return [];
     let bytes = 0;
     let count = 0;
     for (const pending of this.#queue) {
@@ -269,10 +305,11 @@ export class Outbox {
 
   #number(pending: PendingAppend): void {
     const { log, seen } = this.#parts.known();
-    const { writes, records } = pending.append;
+    const { append, request } = pending;
+    const { writes, records } = append;
     pending.number = this.#nextNumber++;
     pending.sentAt = performance.now();
-    pending.sequenced = { log, writer: this.#writer, number: pending.number, seen, writes, records };
+    pending.sequenced = { log, writer: this.#writer, number: pending.number, seen, writes, records, ...request };
     this.#sent.set(pending.number, pending);
   }
 
@@ -316,9 +353,14 @@ export class Outbox {
     void this.#readBarrier().then((tookMs) => {
       this.#testing = false;
       if (tookMs > this.#parts.timing.stalledMs) return this.#test();
-      this.#trouble = undefined;
-      this.#parts.troubleChanged();
+      this.leaveTrouble();
     });
+  }
+
+  /** Appends are accepted again. */
+  leaveTrouble(): void {
+    this.#trouble = undefined;
+    this.#parts.troubleChanged();
   }
 
   #checkTimes(): void {
@@ -361,12 +403,18 @@ export class Outbox {
 
   #checkOutcomes(now: number): void {
     const { outcomeTimeoutMs } = this.#parts.timing;
-    for (const pending of this.#sent.values()) {
-      if (pending.reject === undefined || now - pending.since <= outcomeTimeoutMs) continue;
-      const reason = `${this.#name} has not returned an append for ${outcomeTimeoutMs} ms`;
-      this.#refuse(pending, new LogUnavailable(reason, 'unknown'));
-      this.enterTrouble(reason);
-    }
+    const reason = `${this.#name} has not returned an append for ${outcomeTimeoutMs} ms`;
+    if (this.refuseSent(now - outcomeTimeoutMs, reason)) this.enterTrouble(reason);
+  }
+
+  /**
+   * Ends the waiting for what was sent of the appends that were called before that time, as `performance.now()` counts.
+   * @returns whether there was any
+   */
+  refuseSent(since: number, reason: string): boolean {
+    const late = [...this.#sent.values()].filter((pending) => pending.reject !== undefined && pending.since < since);
+    for (const pending of late) this.#refuse(pending, new LogUnavailable(reason, 'unknown'));
+    return late.length > 0;
   }
 
   #readAnew(now: number): void {

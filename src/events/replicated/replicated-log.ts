@@ -23,7 +23,7 @@ import { AppendApplier, type DecidedAppend, HistoryDiffers } from './append-appl
 import { type Checkpoint, CheckpointWriter, readCheckpoint } from './checkpoint-file.ts';
 import {
   checkSize,
-  checkStreamNames,
+  checkWrites,
   EngineDamaged,
   type EnginePlace,
   EngineUnsuitable,
@@ -329,7 +329,7 @@ export class ReplicatedLog implements EventLog {
       const earlier = withIds && this.#closing === undefined ? this.#running.find(writes) : undefined;
       if (earlier !== undefined) return earlier.outcome;
       this.#checkAccepts();
-      checkStreamNames(writes);
+      checkWrites(writes);
       const prepared = new PreparedAppend(writes, maxEventBytes);
       checkSize(prepared, this.#options.engine);
       const sent = this.#outbox.append(prepared);
@@ -350,6 +350,7 @@ export class ReplicatedLog implements EventLog {
    */
   async appendRecords(append: EncodedAppend): Promise<Appended> {
     this.#checkAccepts();
+    checkWrites(append.writes);
     checkSize(append, this.#options.engine);
     return this.#outbox.append(append);
   }
@@ -407,7 +408,7 @@ export class ReplicatedLog implements EventLog {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#outbox.close().then(() => this.#stop());
+    this.#closing ??= this.#outbox.close(2 * this.#timing.stalledMs).then(() => this.#stop());
     return this.#closing;
   }
 

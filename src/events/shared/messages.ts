@@ -5,7 +5,7 @@
  *
  * From a worker:
  *   hello   JSON `Hello`. The first message.
- *   append  see append-message.ts
+ *   append  see replicated/append-frame.ts
  *   ping    nothing
  * From the primary:
  *   welcome JSON `Welcome`. The answer to `hello`, before everything else.
@@ -30,8 +30,10 @@ import {
   LogUnavailable,
   WrongExpectedRevision,
 } from '../log.ts';
+import { frameAppends, framedBytes } from '../replicated/append-frame.ts';
+import type { SequencedAppend } from '../replicated/engine.ts';
 
-export const protocolVersion = 1;
+export const protocolVersion = 2;
 export const messageHeaderBytes = 5;
 
 export const messageKinds = {
@@ -84,18 +86,33 @@ export class ProtocolError extends Error {}
 export function jsonMessage(kind: number, content: object): Buffer {
   const text = JSON.stringify(content);
   const message = Buffer.allocUnsafe(messageHeaderBytes + Buffer.byteLength(text));
-  writeMessageHeader(message, 0, message.length, kind);
   message.write(text, messageHeaderBytes);
-  return message;
+  return withHeader(message, kind);
+}
+
+/** A message for each of them. */
+export function appendMessages(appends: readonly SequencedAppend[]): Buffer {
+  const messages = frameAppends(appends, messageHeaderBytes);
+  let at = 0;
+  for (const append of appends) {
+    const bytes = messageHeaderBytes + framedBytes(append);
+    writeHeader(messages, at, bytes, messageKinds.append);
+    at += bytes;
+  }
+  return messages;
 }
 
 export function emptyMessage(kind: number): Buffer {
-  const message = Buffer.allocUnsafe(messageHeaderBytes);
-  writeMessageHeader(message, 0, messageHeaderBytes, kind);
+  return withHeader(Buffer.allocUnsafe(messageHeaderBytes), kind);
+}
+
+/** Fills the room for the header. */
+function withHeader(message: Buffer, kind: number): Buffer {
+  writeHeader(message, 0, message.length, kind);
   return message;
 }
 
-export function writeMessageHeader(target: Buffer, at: number, bytes: number, kind: number): void {
+function writeHeader(target: Buffer, at: number, bytes: number, kind: number): void {
   target.writeUInt32LE(bytes, at);
   target.writeUInt8(kind, at + 4);
 }
@@ -111,16 +128,13 @@ export function jsonOf(buffer: Buffer, start: number, end: number): Record<strin
   throw new ProtocolError('a message is no JSON object');
 }
 
-export const endBytes = messageHeaderBytes + 28;
-
-/** @returns its end */
-export function writeEnd(target: Buffer, at: number, { position, segment, bytes, moves }: VisibleEnd): number {
-  writeMessageHeader(target, at, endBytes, messageKinds.end);
-  target.writeDoubleLE(position, at + 5);
-  target.writeDoubleLE(segment, at + 13);
-  target.writeDoubleLE(bytes, at + 21);
-  target.writeUInt32LE(moves, at + 29);
-  return at + endBytes;
+export function endMessage({ position, segment, bytes, moves }: VisibleEnd): Buffer {
+  const message = Buffer.allocUnsafe(messageHeaderBytes + 28);
+  message.writeDoubleLE(position, 5);
+  message.writeDoubleLE(segment, 13);
+  message.writeDoubleLE(bytes, 21);
+  message.writeUInt32LE(moves, 29);
+  return withHeader(message, messageKinds.end);
 }
 
 export function readEnd(buffer: Buffer, start: number): VisibleEnd {
@@ -184,63 +198,22 @@ export class MessageSplitter {
 
 // What became of an append, as messages.
 
-/** Messages that wait to be written together. There is room for one more, the visible end, before the first of them. */
-export class AnswerBuffer {
-  readonly #room: number;
-  #buffer = Buffer.allocUnsafe(4096);
-  #length: number;
+export function doneMessage(number: number, { position, revisions }: Appended): Buffer {
+  const message = Buffer.allocUnsafe(messageHeaderBytes + 18 + revisions.length * 8);
+  message.writeDoubleLE(number, 5);
+  message.writeDoubleLE(parsePosition(position), 13);
+  message.writeUInt16LE(revisions.length, 21);
+  let next = 23;
+  for (const revision of revisions) next = message.writeDoubleLE(Number(revision), next);
+  return withHeader(message, messageKinds.done);
+}
 
-  constructor(room: number) {
-    this.#room = room;
-    this.#length = room;
-  }
-
-  get bytes(): number {
-    return this.#length - this.#room;
-  }
-
-  get isEmpty(): boolean {
-    return this.#length === this.#room;
-  }
-
-  done(number: number, { position, revisions }: Appended): void {
-    const bytes = messageHeaderBytes + 18 + revisions.length * 8;
-    const at = this.#reserve(bytes);
-    writeMessageHeader(this.#buffer, at, bytes, messageKinds.done);
-    this.#buffer.writeDoubleLE(number, at + 5);
-    this.#buffer.writeDoubleLE(parsePosition(position), at + 13);
-    this.#buffer.writeUInt16LE(revisions.length, at + 21);
-    let next = at + 23;
-    for (const revision of revisions) next = this.#buffer.writeDoubleLE(Number(revision), next);
-  }
-
-  refused(number: number, error: unknown): void {
-    const text = JSON.stringify(refusalOf(error));
-    const bytes = messageHeaderBytes + 8 + Buffer.byteLength(text);
-    const at = this.#reserve(bytes);
-    writeMessageHeader(this.#buffer, at, bytes, messageKinds.refused);
-    this.#buffer.writeDoubleLE(number, at + 5);
-    this.#buffer.write(text, at + 13);
-  }
-
-  /** A copy of everything, with what is written into the room before it. */
-  take(writeFirst: ((target: Buffer) => void) | undefined): Buffer {
-    writeFirst?.(this.#buffer);
-    const taken = Buffer.from(this.#buffer.subarray(writeFirst === undefined ? this.#room : 0, this.#length));
-    this.#length = this.#room;
-    return taken;
-  }
-
-  #reserve(bytes: number): number {
-    const at = this.#length;
-    this.#length += bytes;
-    if (this.#length > this.#buffer.length) {
-      const larger = Buffer.allocUnsafe(Math.max(this.#length, this.#buffer.length * 2));
-      this.#buffer.copy(larger, 0, 0, at);
-      this.#buffer = larger;
-    }
-    return at;
-  }
+export function refusedMessage(number: number, error: unknown): Buffer {
+  const text = JSON.stringify(refusalOf(error));
+  const message = Buffer.allocUnsafe(messageHeaderBytes + 8 + Buffer.byteLength(text));
+  message.writeDoubleLE(number, 5);
+  message.write(text, 13);
+  return withHeader(message, messageKinds.refused);
 }
 
 export function readDone(buffer: Buffer, start: number): Appended {

@@ -1,7 +1,10 @@
 /** The connection of a worker to the primary; it is made again whenever it ends. */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { LogEngine, SequencedAppend } from '../replicated/engine.ts';
 import {
+  appendMessages,
+  emptyMessage,
   type Hello,
   jsonMessage,
   jsonOf,
@@ -24,7 +27,8 @@ export interface PrimaryLinkParts {
   readonly retryMs: number;
 }
 
-export class PrimaryLink {
+export class PrimaryLink implements Pick<LogEngine, 'name' | 'append'> {
+  readonly name = 'the primary process';
   readonly #parts: PrimaryLinkParts;
   readonly #ended = new AbortController();
   #socket: Socket | undefined;
@@ -38,11 +42,13 @@ export class PrimaryLink {
     this.#running ??= this.#run();
   }
 
-  /** `done` is called when the operating system has the bytes; never after the connection was lost. */
-  write(bytes: Buffer, done?: () => void): void {
-    this.#socket?.write(bytes, (error) => {
-      if (error === null || error === undefined) done?.();
-    });
+  /** Resolves when the operating system has them, or the connection is lost: the next one shows what became of them. */
+  append(appends: readonly SequencedAppend[]): Promise<void> {
+    return new Promise((resolve) => this.#socket?.write(appendMessages(appends), () => resolve()) ?? resolve());
+  }
+
+  ping(): void {
+    this.#socket?.write(emptyMessage(messageKinds.ping));
   }
 
   /** Ends the connection, so that another one is made. */

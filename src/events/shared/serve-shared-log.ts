@@ -1,15 +1,18 @@
 /** Serves the log of this process to others on the same machine, through a Unix domain socket. */
 import { chmodSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { appendOverheadBytes } from '../embedded/append-batch.ts';
 import { type FileIdentity, isMissing } from '../embedded/disk.ts';
 import type { EmbeddedLog } from '../embedded/embedded-log.ts';
 import { parsePosition } from '../event.ts';
 import { type Appended, LogUnavailable } from '../log.ts';
-import { type ReceivedAppend, readAppend } from './append-message.ts';
+import { idsOf } from '../replicated/append-applier.ts';
+import { unframeAppend } from '../replicated/append-frame.ts';
+import type { SequencedAppend } from '../replicated/engine.ts';
 import {
-  AnswerBuffer,
+  doneMessage,
   emptyMessage,
-  endBytes,
+  endMessage,
   jsonMessage,
   jsonOf,
   MessageSplitter,
@@ -17,9 +20,9 @@ import {
   type PrimaryStatus,
   ProtocolError,
   protocolVersion,
+  refusedMessage,
   shortSocketPath,
   type Welcome,
-  writeEnd,
 } from './messages.ts';
 
 export interface ServeSharedLogOptions {
@@ -260,7 +263,8 @@ interface HeldAnswer {
 
 class WorkerConnection {
   readonly #parts: WorkerConnectionParts;
-  readonly #answers = new AnswerBuffer(endBytes);
+  #answers: Buffer[] = [];
+  #answerBytes = 0;
   #held: HeldAnswer[] = [];
   #isIntroduced = false;
   #isWelcome = false;
@@ -320,7 +324,7 @@ class WorkerConnection {
     // what had been received before the end of the connection is not handled after it
     if (this.#parts.socket.destroyed) return;
     if (!this.#isIntroduced && kind !== messageKinds.hello) throw new ProtocolError('a connection begins with "hello"');
-    if (kind === messageKinds.append) this.#append(readAppend(buffer, start, end));
+    if (kind === messageKinds.append) this.#append(unframeAppend(buffer.subarray(start, end)));
     else if (kind === messageKinds.ping) this.#pong();
     else if (kind === messageKinds.hello && !this.#isIntroduced) this.#hello(jsonOf(buffer, start, end));
     else throw new ProtocolError(`a message has the kind ${kind}`);
@@ -366,42 +370,34 @@ class WorkerConnection {
     if (!socket.writableNeedDrain) socket.write(emptyMessage(messageKinds.pong));
   }
 
-  #append(append: ReceivedAppend): void {
-    if (this.#answers.bytes > maxUnreadBytes) throw new ProtocolError('a worker does not read its answers');
+  #append(append: SequencedAppend): void {
+    if (this.#answerBytes > maxUnreadBytes) throw new ProtocolError('a worker does not read its answers');
     this.#unanswered++;
+    const { number, writes, records, until = 'durable', withIds } = append;
     this.#parts.log.appendRecords({
-      append,
-      until: append.until,
-      ids: append.ids,
+      append: { writes, records, bytes: records.length + appendOverheadBytes },
+      until,
+      ids: withIds ? idsOf(append) : undefined,
       resolve: (appended) => this.#appended(append, appended),
-      reject: (error) => this.#refused(append.number, error),
+      reject: (error) => this.#answer(refusedMessage(number, error)),
     });
   }
 
-  #appended({ number, records }: ReceivedAppend, appended: Appended): void {
+  #appended({ number, records }: SequencedAppend, appended: Appended): void {
     const position = records.length > 0 ? 0 : parsePosition(appended.position);
+    const answer = doneMessage(number, appended);
     if (position <= this.#parts.log.visible()) {
-      this.#answers.done(number, appended);
-      this.#answered();
+      this.#answer(answer);
       return;
     }
     // an append without events: what was recorded before it is to be visible
-    this.#held.push({
-      position,
-      release: () => {
-        this.#answers.done(number, appended);
-        this.#answered();
-      },
-      refuse: (error) => this.#refused(number, error),
-    });
+    const refuse = (error: Error) => this.#answer(refusedMessage(number, error));
+    this.#held.push({ position, release: () => this.#answer(answer), refuse });
   }
 
-  #refused(number: number, error: unknown): void {
-    this.#answers.refused(number, error);
-    this.#answered();
-  }
-
-  #answered(): void {
+  #answer(message: Buffer): void {
+    this.#answers.push(message);
+    this.#answerBytes += message.length;
     this.flushSoon();
     if (--this.#unanswered === 0) for (const resolve of this.#settled.splice(0)) resolve();
   }
@@ -424,7 +420,7 @@ class WorkerConnection {
   shown(): boolean {
     const visible = this.#parts.log.visible();
     while ((this.#held[0]?.position ?? Number.POSITIVE_INFINITY) <= visible) this.#held.shift()?.release();
-    if (!this.#answers.isEmpty) this.flush();
+    if (this.#answers.length > 0) this.flush();
     return this.#isWelcome && this.#sent.position < visible;
   }
 
@@ -437,9 +433,12 @@ class WorkerConnection {
     this.#status = undefined;
     const end = log.visibleEnd();
     const isNew = end.position !== this.#sent.position || end.moves !== this.#sent.moves;
-    if (!isNew && this.#answers.isEmpty) return;
+    if (isNew) this.#answers.unshift(endMessage(end));
+    if (this.#answers.length === 0) return;
     this.#sent = end;
-    socket.write(this.#answers.take(isNew ? (target) => writeEnd(target, 0, end) : undefined));
+    socket.write(Buffer.concat(this.#answers));
+    this.#answers = [];
+    this.#answerBytes = 0;
   }
 }
 

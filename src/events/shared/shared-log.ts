@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
+import { PreparedAppend } from '../embedded/append-batch.ts';
 import { type Disk, nodeDisk } from '../embedded/disk.ts';
 import { recordId } from '../embedded/event-record.ts';
 import { formatPosition, type Position, parsePosition, type RecordedEvent, type StreamName } from '../event.ts';
@@ -12,6 +13,7 @@ import {
   type AppendOptions,
   type CaughtUp,
   type EventLog,
+  EventTooLarge,
   type LogCapabilities,
   type LogStatus,
   LogUnavailable,
@@ -21,11 +23,13 @@ import {
   type SubscribeOptions,
 } from '../log.ts';
 import { haveIds, recordedBefore } from '../recent-appends.ts';
-import { readAppend, SentAppends, type UnansweredAppend } from './append-message.ts';
+import { framedBytes } from '../replicated/append-frame.ts';
+import { checkWrites, NEW_LOG, type SequencedAppend } from '../replicated/engine.ts';
+import { nothing, Outbox, type OutboxTiming } from '../replicated/outbox.ts';
 import {
-  emptyMessage,
   errorOfRefusal,
   jsonOf,
+  maxAppendBytes,
   messageHeaderBytes,
   messageKinds,
   type PrimaryStatus,
@@ -63,6 +67,15 @@ export interface SharedLogOptions {
 }
 
 const usualTiming: SharedLogTiming = { stalledMs: 3_000, outcomeTimeoutMs: 15_000, retryMs: 100, checkMs: 500 };
+/** The primary answers pings: an append that it has not answered waits for its disk. */
+const untimed = Number.POSITIVE_INFINITY;
+const outboxTiming: OutboxTiming = {
+  queueTimeoutMs: untimed,
+  outcomeTimeoutMs: untimed,
+  stalledMs: untimed,
+  stalledReadMs: untimed,
+  retryMs: 0,
+};
 const maxUnansweredBytes = 256 * 1024 * 1024;
 
 export class SharedLog implements EventLog {
@@ -71,12 +84,10 @@ export class SharedLog implements EventLog {
   readonly #warn: (message: string, error: unknown) => void;
   readonly #link: PrimaryLink;
   readonly #reads: SharedReads;
-  readonly #appends: SentAppends;
+  readonly #outbox: Outbox;
   readonly #listeners = new Set<(status: LogStatus) => void>();
   readonly #timer: NodeJS.Timeout;
   #primary: PrimaryStatus;
-  /** Why the primary is not reached or does not answer. */
-  #trouble: string | undefined;
   #isAttached = true;
   /** How often the connection was lost. */
   #losses = 0;
@@ -100,17 +111,22 @@ export class SharedLog implements EventLog {
     this.#reads = reads;
     this.capabilities = welcome.capabilities;
     this.#primary = welcome.status;
-    this.#appends = new SentAppends({
-      maxEventBytes: welcome.capabilities.maxEventBytes,
+    this.#outbox = new Outbox({
+      engine: link,
+      known: () => ({ log: NEW_LOG, seen: { position: reads.visible(), check: 0 } }),
+      timing: outboxTiming,
       maxBytes: options.maxUnansweredBytes ?? maxUnansweredBytes,
-      visible: () => reads.visible(),
+      restartReading: () => {},
+      troubleChanged: () => this.#noteState(),
+      writerShared: () => {},
+      refused: () => {},
     });
-    this.#appends.attach((bytes, done) => link.write(bytes, done));
+    this.#outbox.release();
     this.#state = this.status().state;
     this.#timer = setInterval(() => this.#check(), this.#timing.checkMs).unref();
   }
 
-  /** See `openSharedLog`. */
+  /** Opens the log that another process on this machine, the primary, serves. Resolves when it has answered. @throws the reason of the signal */
   static async open(options: SharedLogOptions): Promise<SharedLog> {
     const { socketPath, signal, warn } = options;
     signal?.throwIfAborted();
@@ -121,7 +137,7 @@ export class SharedLog implements EventLog {
     const link = new PrimaryLink({
       socketPath,
       retryMs: options.timing?.retryMs ?? usualTiming.retryMs,
-      hello: () => ({ client, hasUnresolved: log === undefined ? false : log.#appends.hasSent }),
+      hello: () => ({ client, hasUnresolved: log !== undefined && log.#outbox.sent.length > 0 }),
       welcomed: (welcome) => {
         if (log !== undefined) {
           log.#welcomed(welcome);
@@ -159,10 +175,14 @@ export class SharedLog implements EventLog {
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
     const withIds = haveIds(writes);
+    const { until = 'durable' } = options ?? {};
     try {
       if (this.#closing !== undefined) throw new LogUnavailable('it has been closed', 'none');
-      if (this.#trouble !== undefined) throw new LogUnavailable(this.#trouble, 'none');
-      const appended = this.#appends.append(writes, options?.until ?? 'durable', withIds);
+      checkWrites(writes);
+      const prepared = new PreparedAppend(writes, this.capabilities.maxEventBytes);
+      const bytes = messageHeaderBytes + framedBytes(prepared);
+      if (bytes > maxAppendBytes) throw new EventTooLarge('of an append', bytes, maxAppendBytes);
+      const appended = this.#outbox.append(prepared, { withIds, ...(until !== 'durable' && { until }) });
       return withIds ? appended.catch((error: unknown) => recordedBefore(this, writes, error)) : appended;
     } catch (error) {
       return Promise.reject(error);
@@ -187,12 +207,12 @@ export class SharedLog implements EventLog {
 
   status(): LogStatus {
     const visible = this.#reads.visible();
-    const { state, reason = this.#trouble, ...primary } = this.#primary;
+    const { state, reason = this.#outbox.trouble, ...primary } = this.#primary;
     const status = {
       ...primary,
       head: formatPosition(Math.max(visible, this.#resolved)),
       durableHead: formatPosition(visible),
-      queuedBytes: primary.queuedBytes + this.#appends.bytes,
+      queuedBytes: primary.queuedBytes + this.#outbox.bytes,
       segments: this.#reads.segments,
       subscriptions: this.#reads.subscriptions,
     };
@@ -211,14 +231,14 @@ export class SharedLog implements EventLog {
 
   async #close(): Promise<void> {
     try {
-      if (this.#trouble === undefined) {
+      if (this.#outbox.trouble === undefined) {
         // resolves when everything before it is durable
-        if (this.#resolved > this.#reads.visible()) await this.#appends.append([], 'durable', false);
-        await this.#appends.settled();
+        if (this.#resolved > this.#reads.visible()) await this.#outbox.append(nothing);
+        await this.#outbox.close();
       }
     } finally {
-      const left = this.#appends.bytes > 0;
-      this.#appends.refuse('it has been closed', Number.POSITIVE_INFINITY);
+      const left = this.#outbox.isAwaited;
+      if (left || this.#outbox.trouble !== undefined) this.#outbox.stop('it has been closed');
       clearInterval(this.#timer);
       this.#reads.close();
       await this.#link.close();
@@ -247,26 +267,26 @@ export class SharedLog implements EventLog {
       default:
         throw new ProtocolError(`a message of the primary has the kind ${kind}`);
     }
-    if (this.#isAttached && this.#trouble !== undefined) this.#setTrouble(undefined);
+    if (this.#isAttached && this.#outbox.trouble !== undefined) this.#outbox.leaveTrouble();
     else if (kind === messageKinds.status) this.#noteState();
   }
 
   #done(buffer: Buffer, start: number): void {
     const appended = readDone(buffer, start);
     this.#resolved = Math.max(this.#resolved, buffer.readDoubleLE(start + 8));
-    this.#appends.resolve(buffer.readDoubleLE(start), appended);
+    this.#outbox.answer(buffer.readDoubleLE(start), appended);
   }
 
   #refused(buffer: Buffer, start: number, end: number): void {
     const refusal = jsonOf(buffer, start + 8, end) as unknown as RefusedAppend;
-    this.#appends.reject(buffer.readDoubleLE(start), errorOfRefusal(refusal));
+    this.#outbox.answer(buffer.readDoubleLE(start), errorOfRefusal(refusal));
   }
 
   #lost(error: Error): void {
     this.#isAttached = false;
     this.#losses++;
-    this.#appends.detach();
-    this.#setTrouble(`the primary process is not reached: ${error.message}`);
+    this.#outbox.hold();
+    this.#outbox.enterTrouble(`${this.#link.name} is not reached: ${error.message}`);
   }
 
   /** The connection was lost and is there again, perhaps to another primary process. */
@@ -279,16 +299,16 @@ export class SharedLog implements EventLog {
     this.#reads.begin(welcome.end, welcome.places);
     const { position } = welcome.end;
     const losses = this.#losses;
-    findRecorded(this.#reads, [...this.#appends.sent()], position).then(
+    findRecorded(this.#reads, this.#outbox.sent, position).then(
       (recorded) => {
         if (losses !== this.#losses) return;
         for (const [{ number }, appended] of recorded) {
           this.#resolved = Math.max(this.#resolved, parsePosition(appended.position));
-          this.#appends.resolve(number, appended);
+          this.#outbox.answer(number, appended);
         }
         this.#isAttached = true;
-        this.#appends.attach((bytes, done) => this.#link.write(bytes, done));
-        this.#setTrouble(undefined);
+        this.#outbox.sendAgain();
+        this.#outbox.leaveTrouble();
       },
       (error: unknown) => {
         this.#warn('the appends before the lost connection cannot be looked up; trying again', error);
@@ -304,15 +324,11 @@ export class SharedLog implements EventLog {
     if (now - this.#checkedAt > 2 * checkMs) this.#heardAt = now;
     this.#checkedAt = now;
     if (this.#isAttached && now - this.#heardAt >= stalledMs) {
-      this.#setTrouble(`the primary process has not answered for ${stalledMs} ms`);
+      this.#outbox.enterTrouble(`${this.#link.name} has not answered for ${stalledMs} ms`);
     }
-    if (this.#trouble !== undefined) this.#appends.refuse(this.#trouble, now - outcomeTimeoutMs);
-    if (this.#isAttached && now - this.#heardAt >= checkMs) this.#link.write(emptyMessage(messageKinds.ping));
-  }
-
-  #setTrouble(trouble: string | undefined): void {
-    this.#trouble = trouble;
-    this.#noteState();
+    const { trouble } = this.#outbox;
+    if (trouble !== undefined) this.#outbox.refuseSent(now - outcomeTimeoutMs, trouble);
+    if (this.#isAttached && now - this.#heardAt >= checkMs) this.#link.ping();
   }
 
   #noteState(): void {
@@ -323,51 +339,42 @@ export class SharedLog implements EventLog {
   }
 }
 
-/** Finds out which appends were recorded whose answers were lost with the connection. */
+/** An append whose answer was lost with the connection. */
 interface Wanted {
-  readonly append: UnansweredAppend;
-  /** Number of events of each write. */
-  readonly counts: readonly number[];
+  readonly append: SequencedAppend;
   readonly found: RecordedEvent[];
 }
 
 /**
- * An append that is not among them was not recorded, and will not be: its primary has ended, or has handled everything of the
- * lost connection. Those without events, and those whose events had been recorded before, are not among them either.
+ * Finds out which appends were recorded. One that is not among them was not, and will not be: its primary has ended, or has
+ * handled everything of the lost connection. Those without events, and those whose events had been recorded before, are not
+ * among them either.
  * @param head up to which the log is read
  */
 async function findRecorded(
   reads: Pick<SharedReads, 'readAll'>,
-  appends: readonly UnansweredAppend[],
+  appends: readonly SequencedAppend[],
   head: number,
-): Promise<Map<UnansweredAppend, Appended>> {
-  const wanted = wantedOf(appends);
-  const recorded = new Map<UnansweredAppend, Appended>();
-  const first = Math.min(...appends.map(({ seen }) => seen));
+): Promise<Map<SequencedAppend, Appended>> {
+  const wanted = new Map<string, Wanted>();
+  for (const append of appends) {
+    if (append.records.length > 0) wanted.set(recordId(append.records, 0), { append, found: [] });
+  }
+  const recorded = new Map<SequencedAppend, Appended>();
+  const first = Math.min(...appends.map(({ seen }) => seen.position));
   if (wanted.size === 0 || first >= head) return recorded;
   let current: Wanted | undefined;
   for await (const event of reads.readAll({ after: formatPosition(first), maxCount: head - first })) {
     current ??= wanted.get(event.id);
     if (current === undefined) continue;
-    const { append, counts, found } = current;
+    const { append, found } = current;
     found.push(event);
+    const counts = append.writes.map(({ count }) => count);
     if (found.length < counts.reduce((sum, count) => sum + count, 0)) continue;
     recorded.set(append, appendedFrom(found, counts));
     current = undefined;
   }
   return recorded;
-}
-
-/** By the ids of their first events. */
-function wantedOf(appends: readonly UnansweredAppend[]): Map<string, Wanted> {
-  const wanted = new Map<string, Wanted>();
-  for (const append of appends) {
-    if (append.message === undefined) continue;
-    const { writes, records } = readAppend(append.message, append.start + messageHeaderBytes, append.end);
-    if (records.length === 0) continue;
-    wanted.set(recordId(records, 0), { append, counts: writes.map(({ count }) => count), found: [] });
-  }
-  return wanted;
 }
 
 function appendedFrom(events: readonly RecordedEvent[], counts: readonly number[]): Appended {
@@ -377,11 +384,4 @@ function appendedFrom(events: readonly RecordedEvent[], counts: readonly number[
     return count === 0 ? -1n : (events[next - 1]?.revision ?? -1n);
   });
   return { position: events.at(-1)?.position ?? formatPosition(0), revisions };
-}
-
-// Opens the log that another process on this machine, the primary, has open and serves.
-
-/** Resolves when the primary has answered. @throws the reason of the signal */
-export function openSharedLog(options: SharedLogOptions): Promise<SharedLog> {
-  return SharedLog.open(options);
 }

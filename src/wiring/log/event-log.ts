@@ -39,8 +39,8 @@ export async function openGatewayLog(
   const warn = (message: string, error: unknown) => logger.warn({ err: error }, message);
   const { socketPath, ...further } = opening;
   if (socketPath !== undefined) {
-    const { openSharedLog } = await import('../../events/shared/shared-log.ts');
-    return openSharedLog({ socketPath, dir: directoryOf(log.url), warn, signal: further.signal });
+    const { SharedLog } = await import('../../events/shared/shared-log.ts');
+    return SharedLog.open({ socketPath, dir: directoryOf(log.url), warn, signal: further.signal });
   }
   if (log.engine === undefined) {
     refuseMissingLog({ dataDir, url: log.url });
