@@ -118,8 +118,8 @@ export interface Checkpoint {
   /** Position of the last event before that place. */
   readonly position: number;
   readonly numbers: SavedNumbers;
-  /** The replica stopped because it may not have what is on the engine; see `HistoryDoubt`. */
-  readonly inDoubt?: boolean;
+  /** The replica stopped because it may not have what is on the engine; see `HistoryConflict`. */
+  readonly undecided?: boolean;
 }
 
 const fileSchema = z.object({
@@ -149,21 +149,22 @@ export function readCheckpoint(disk: Disk, dir: string): Checkpoint | undefined 
     throw error;
   }
   try {
-    const { version, sha256, inDoubt, ...rest } = fileSchema.parse(JSON.parse(text));
+    const { version, sha256, inDoubt: undecided, ...rest } = fileSchema.parse(JSON.parse(text));
     const { engine, log, place, position, numbers } = rest;
-    const checkpoint = { engine, log, place, position, numbers, ...(inDoubt && { inDoubt }) };
+    const checkpoint = { engine, log, place, position, numbers, ...(undecided && { undecided }) };
     return sha256 === (version === 1 ? undefined : checksumOf(checkpoint)) ? checkpoint : undefined;
   } catch {
     return undefined;
   }
 }
 
-function checksumOf({ engine, log, place, position, numbers, inDoubt }: Checkpoint): string {
-  const content = JSON.stringify({ engine, log, place, position, numbers, inDoubt });
+function checksumOf({ engine, log, place, position, numbers, undecided }: Checkpoint): string {
+  const content = JSON.stringify({ engine, log, place, position, numbers, inDoubt: undecided });
   return createHash('sha256').update(content).digest('hex');
 }
 
 export async function writeCheckpoint(disk: Disk, dir: string, checkpoint: Checkpoint): Promise<void> {
-  const content = { format: 'chancery-replica', version: 2, ...checkpoint, sha256: checksumOf(checkpoint) };
+  const { undecided: inDoubt, ...rest } = checkpoint;
+  const content = { format: 'chancery-replica', version: 2, ...rest, inDoubt, sha256: checksumOf(checkpoint) };
   await replaceFile(disk, path.join(dir, replicaFile), Buffer.from(`${JSON.stringify(content)}\n`));
 }

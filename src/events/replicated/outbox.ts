@@ -326,7 +326,7 @@ export class Outbox {
         this.#unread += unread.length;
         return;
       } catch (error) {
-        // an append that was read back is not in doubt
+        // the outcome of an append that was read back is known
         left = left.filter(isSent);
         if (left.length === 0) return;
         if (error instanceof EngineUnsuitable) this.#parts.refused(error);

@@ -35,7 +35,7 @@ import {
   type SequencedAppend,
   untilAborted,
 } from './engine.ts';
-import { HistoryDoubt, type HistoryDoubtTiming } from './history-doubt.ts';
+import { HistoryConflict, type HistoryConflictTiming } from './history-conflict.ts';
 import { maxDamagedReads, openEngine, openReplica, PlaceWatch, type PlaceWatchTiming } from './open-replica.ts';
 import { Outbox, type OutboxTiming } from './outbox.ts';
 
@@ -55,7 +55,7 @@ export interface ReplicatedLogOptions {
 
 export type DelayCause = 'engine' | 'replica';
 
-export interface ReplicatedLogTiming extends OutboxTiming, PlaceWatchTiming, HistoryDoubtTiming {
+export interface ReplicatedLogTiming extends OutboxTiming, PlaceWatchTiming, HistoryConflictTiming {
   readonly checkpointMs: number;
 }
 
@@ -66,12 +66,12 @@ const usualTiming: ReplicatedLogTiming = {
   stalledReadMs: 10_000,
   retryMs: 250,
   verifyMs: 5_000,
-  doubtMs: 5_000,
+  conflictMs: 5_000,
   checkpointMs: 1_000,
 };
 const noAgreement = 'another gateway has read something else from the engine, and no gateway has agreed with this one';
 const runBook = 'Two gateways differ';
-const inDoubt =
+const conflictReason =
   'another gateway may have read something else from the engine: it is being found out which one is right';
 const maxEventBytes = 64 * 1024 * 1024;
 const maxOutboxBytes = 256 * 1024 * 1024;
@@ -85,7 +85,7 @@ export class ReplicatedLog implements EventLog {
   readonly #outbox: Outbox;
   readonly #checkpoints: CheckpointWriter;
   readonly #watch: PlaceWatch;
-  readonly #doubt: HistoryDoubt;
+  readonly #conflict: HistoryConflict;
   readonly #ended = new AbortController();
   readonly #listeners = new Set<(status: LogStatus) => void>();
   readonly #running = new RecentAppends<Promise<Appended>>();
@@ -99,7 +99,7 @@ export class ReplicatedLog implements EventLog {
   #comparing: boolean;
   /** The append that shows that this gateway or another one has read another log. */
   #difference: string | undefined;
-  #stoppedInDoubt = false;
+  #stoppedUndecided = false;
   /** Why the replica takes no events: its disk refuses them. */
   #replicaTrouble: string | undefined;
   /** The latest reason why the log was not open yet. */
@@ -160,12 +160,12 @@ export class ReplicatedLog implements EventLog {
       signal: this.#ended.signal,
       timing: this.#timing,
     });
-    this.#doubt = new HistoryDoubt({
+    this.#conflict = new HistoryConflict({
       isOwn: (writer) => this.#outbox.isOwn(writer),
       send: (append) => this.#outbox.send(append),
       changed: () => this.#reportStatus(),
       settle: ({ append, result }) => this.#outbox.settle(append, result),
-      lost: () => this.#stopInDoubt(),
+      lost: () => this.#stopUndecided(),
       timing: this.#timing,
     });
   }
@@ -176,7 +176,7 @@ export class ReplicatedLog implements EventLog {
     const replica = await openReplica(options);
     try {
       const noted = readCheckpoint(options.disk ?? nodeDisk, dir);
-      if (noted?.inDoubt) throw new LogDiverged(dir, `when it was read last, ${noAgreement}`, undefined, runBook);
+      if (noted?.undecided) throw new LogDiverged(dir, `when it was read last, ${noAgreement}`, undefined, runBook);
       const isUsable = noted !== undefined && noted.engine === engine.name && noted.position <= replica.visible();
       const checkpoint = isUsable ? noted : undefined;
       const { log: name, position = 0, numbers } = checkpoint ?? {};
@@ -266,7 +266,7 @@ export class ReplicatedLog implements EventLog {
       return;
     }
     for (const { append, result } of decisions) if (result instanceof HistoryDiffers) this.#noteDifference(append);
-    this.#doubt.pass(decisions);
+    this.#conflict.pass(decisions);
   }
 
   /** The other gateway learns of the difference from the next append of this one. */
@@ -280,9 +280,9 @@ export class ReplicatedLog implements EventLog {
     this.#checkpoints.writeSoon();
   }
 
-  #stopInDoubt(): void {
+  #stopUndecided(): void {
     if (this.#fatal !== undefined) return;
-    this.#stoppedInDoubt = true;
+    this.#stoppedUndecided = true;
     this.#fatal = new LogDiverged(this.#options.dir, noAgreement, undefined, runBook);
     this.#options.warn?.(this.#fatal.message, undefined);
     void this.#checkpoints.write();
@@ -318,7 +318,7 @@ export class ReplicatedLog implements EventLog {
     const engine = this.#options.engine.name;
     if (this.#difference !== undefined) {
       const start = { place: undefined, position: 0, numbers: { counted: 0, writers: [] } };
-      return { engine, log, ...start, ...(this.#stoppedInDoubt && { inDoubt: true }) };
+      return { engine, log, ...start, ...(this.#stoppedUndecided && { undecided: true }) };
     }
     return { engine, log, place: this.#place, position, numbers: this.#applier.saveNumbers() };
   }
@@ -361,7 +361,7 @@ export class ReplicatedLog implements EventLog {
     if (this.#fatal !== undefined) throw new LogUnavailable(this.#fatal.message, 'none', this.#fatal);
     // an append that is read back could not be placed: it is not sent
     if (this.#replicaTrouble !== undefined) throw new LogUnavailable(this.#replicaTrouble, 'none');
-    if (this.#doubt.exists) throw new LogUnavailable(inDoubt, 'none');
+    if (this.#conflict.exists) throw new LogUnavailable(conflictReason, 'none');
   }
 
   readStream(stream: StreamName, options?: ReadStreamOptions): AsyncIterable<RecordedEvent> {
@@ -382,8 +382,8 @@ export class ReplicatedLog implements EventLog {
 
   status(): LogStatus {
     const replica = this.#replica.status();
-    const doubt = this.#doubt.exists ? inDoubt : undefined;
-    const reason = this.#fatal?.message ?? this.#outbox.trouble ?? doubt ?? replica.reason;
+    const conflict = this.#conflict.exists ? conflictReason : undefined;
+    const reason = this.#fatal?.message ?? this.#outbox.trouble ?? conflict ?? replica.reason;
     const degraded = this.#difference ?? replica.degraded;
     const status = { ...replica, degraded, queuedBytes: this.#outbox.bytes, engine: this.#engineStatus() };
     return reason === undefined ? { ...status, state: 'ok' } : { ...status, state: 'unavailable', reason };
@@ -415,7 +415,7 @@ export class ReplicatedLog implements EventLog {
   async #stop(): Promise<void> {
     this.#closing ??= Promise.resolve();
     this.#ended.abort();
-    this.#doubt.end();
+    this.#conflict.end();
     this.#checkpoints.stop();
     await this.#options.engine.close();
     await this.#reading;

@@ -230,7 +230,7 @@ describe('a replica whose engine was replaced behind it', () => {
 
     const warnings: string[] = [];
     const warn = (message: string) => warnings.push(message);
-    const healthy = await Replica.open(() => store.connect(), { warn, timing: { doubtMs: 200 } });
+    const healthy = await Replica.open(() => store.connect(), { warn, timing: { conflictMs: 200 } });
     expect(healthy.log.status().degraded).toBeUndefined();
     await whenState(replaced.log, 'unavailable');
     // as from a gateway that has not noticed yet

@@ -7,7 +7,7 @@ import { hasPosition, linesOf, whenState } from '../../contract/recovery.ts';
 import { MemoryEngineStore } from '../../support/memory-engine.ts';
 import { Replica } from '../../support/replicas.ts';
 
-const timing = { doubtMs: 400 };
+const timing = { conflictMs: 400 };
 
 /** An engine that hides appends from its reader, as a fault of the gateway would. */
 function hiding(engine: LogEngine, isHidden: (append: SequencedAppend) => boolean): LogEngine {

@@ -13,27 +13,27 @@ import { type StreamName, streamName } from '../event.ts';
 import { type DecidedAppend, HistoryDiffers } from './append-applier.ts';
 import type { SequencedAppend } from './engine.ts';
 
-export interface HistoryDoubtParts {
+export interface HistoryConflictParts {
   /** Whether this process sends with that id. */
   readonly isOwn: (writer: string) => boolean;
   /** Appends something. */
   readonly send: (append: EncodedAppend) => void;
-  /** The doubt begins or ends. */
+  /** The conflict begins or ends. */
   readonly changed: () => void;
   /** Decisions that may be answered now. */
   readonly settle: (decision: DecidedAppend) => void;
   /** No gateway has agreed, and the other one goes on. */
   readonly lost: () => void;
-  readonly timing: HistoryDoubtTiming;
+  readonly timing: HistoryConflictTiming;
 }
 
-export interface HistoryDoubtTiming {
+export interface HistoryConflictTiming {
   /** How long an agreement, or the silence of the other gateway, is waited for. */
-  readonly doubtMs: number;
+  readonly conflictMs: number;
 }
 
-interface Doubt {
-  /** An agreement at this position or a later one ends the doubt. */
+interface Conflict {
+  /** An agreement at this position or a later one ends the conflict. */
   readonly position: number;
   readonly writers: Set<string>;
   readonly since: number;
@@ -44,7 +44,7 @@ interface Doubt {
 }
 
 const maxDismissed = 1_000;
-const questionsPerDoubt = 20;
+const questionsPerConflict = 20;
 /** Of a question. It never has an event. */
 const questions: StreamName = streamName('log', 'questions');
 const noEvents = Buffer.alloc(0);
@@ -54,35 +54,35 @@ const question: EncodedAppend = {
 };
 const answer: EncodedAppend = { writes: [], records: noEvents };
 
-export class HistoryDoubt {
-  readonly #parts: HistoryDoubtParts;
-  #doubt: Doubt | undefined;
+export class HistoryConflict {
+  readonly #parts: HistoryConflictParts;
+  #conflict: Conflict | undefined;
   #held: DecidedAppend[] = [];
   /** Writers against which another gateway has agreed with this one. */
   readonly #dismissed = new Set<string>();
   #answeredAt = Number.NEGATIVE_INFINITY;
   #ended = false;
 
-  constructor(parts: HistoryDoubtParts) {
+  constructor(parts: HistoryConflictParts) {
     this.#parts = parts;
   }
 
   get exists(): boolean {
-    return this.#doubt !== undefined;
+    return this.#conflict !== undefined;
   }
 
-  /** Decisions in the order of the log. During a doubt they are kept until it ends. */
+  /** Decisions in the order of the log. During a conflict they are kept until it ends. */
   pass(decisions: readonly DecidedAppend[]): void {
     for (const decision of decisions) {
       const { append, result } = decision;
       if (result instanceof HistoryDiffers) {
         if (result.isOfThisLog) this.#noteDifference(append, result);
-      } else if (this.#doubt !== undefined) {
-        this.#compare(append, this.#doubt);
+      } else if (this.#conflict !== undefined) {
+        this.#compare(append, this.#conflict);
       } else if (isQuestion(append)) {
         this.#answer(append);
       }
-      if (this.#doubt === undefined) this.#parts.settle(decision);
+      if (this.#conflict === undefined) this.#parts.settle(decision);
       else this.#held.push(decision);
     }
   }
@@ -91,7 +91,7 @@ export class HistoryDoubt {
   #answer({ writer }: SequencedAppend): void {
     const now = performance.now();
     const { isOwn, send, timing } = this.#parts;
-    if (isOwn(writer) || now - this.#answeredAt < timing.doubtMs / questionsPerDoubt / 2) return;
+    if (isOwn(writer) || now - this.#answeredAt < timing.conflictMs / questionsPerConflict / 2) return;
     this.#answeredAt = now;
     send(answer);
   }
@@ -99,13 +99,13 @@ export class HistoryDoubt {
   #noteDifference({ writer, seen }: SequencedAppend, { position }: HistoryDiffers): void {
     if (this.#ended || this.#dismissed.has(writer)) return;
     const now = performance.now();
-    if (this.#doubt !== undefined) {
-      this.#doubt.differedAt = now;
-      this.#doubt.writers.add(writer);
+    if (this.#conflict !== undefined) {
+      this.#conflict.differedAt = now;
+      this.#conflict.writers.add(writer);
       return;
     }
-    const timer = setInterval(() => this.#check(), this.#parts.timing.doubtMs / questionsPerDoubt).unref();
-    this.#doubt = {
+    const timer = setInterval(() => this.#check(), this.#parts.timing.conflictMs / questionsPerConflict).unref();
+    this.#conflict = {
       ...{ position: Math.max(position, seen.position), writers: new Set([writer]) },
       ...{ since: now, differedAt: now, ownAt: now, timer },
     };
@@ -113,36 +113,36 @@ export class HistoryDoubt {
     this.#parts.send(question);
   }
 
-  #compare({ writer, seen }: SequencedAppend, doubt: Doubt): void {
-    if (this.#parts.isOwn(writer)) doubt.ownAt = performance.now();
-    else if (seen.position >= doubt.position) this.#dismiss(doubt);
+  #compare({ writer, seen }: SequencedAppend, conflict: Conflict): void {
+    if (this.#parts.isOwn(writer)) conflict.ownAt = performance.now();
+    else if (seen.position >= conflict.position) this.#dismiss(conflict);
   }
 
-  #dismiss({ writers }: Doubt): void {
+  #dismiss({ writers }: Conflict): void {
     if (this.#dismissed.size + writers.size > maxDismissed) this.#dismissed.clear();
     for (const writer of writers) this.#dismissed.add(writer);
-    this.#settleDoubt();
+    this.#endConflict();
   }
 
   #check(): void {
-    const { doubtMs } = this.#parts.timing;
-    if (this.#doubt === undefined) return;
-    const { since, differedAt, ownAt } = this.#doubt;
+    const { conflictMs } = this.#parts.timing;
+    if (this.#conflict === undefined) return;
+    const { since, differedAt, ownAt } = this.#conflict;
     const now = performance.now();
     this.#parts.send(question);
-    if (now - since < doubtMs) return;
-    if (now - differedAt < doubtMs / 2) {
+    if (now - since < conflictMs) return;
+    if (now - differedAt < conflictMs / 2) {
       this.end();
       this.#parts.lost();
       return;
     }
     // silence counts only while this process reads what it sends
-    if (now - ownAt < doubtMs / 2) this.#settleDoubt();
+    if (now - ownAt < conflictMs / 2) this.#endConflict();
   }
 
-  #settleDoubt(): void {
-    clearInterval(this.#doubt?.timer);
-    this.#doubt = undefined;
+  #endConflict(): void {
+    clearInterval(this.#conflict?.timer);
+    this.#conflict = undefined;
     for (const decision of this.#held.splice(0)) this.#parts.settle(decision);
     this.#parts.changed();
   }
@@ -150,7 +150,7 @@ export class HistoryDoubt {
   /** What is held is not answered any more. */
   end(): void {
     this.#ended = true;
-    clearInterval(this.#doubt?.timer);
+    clearInterval(this.#conflict?.timer);
     this.#held = [];
   }
 }
