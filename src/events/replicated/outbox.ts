@@ -1,6 +1,7 @@
 /**
- * The sending side of a replicated log: numbers the appends of this process, hands them to the engine one group at a
- * time, sends a group again whose outcome is not known, and lets each append wait until it has been read back.
+ * The sending side of a log on an engine, and of a worker's log: numbers the appends of this process, hands them over one
+ * group at a time, sends a group again whose outcome is not known, and lets each append wait until it has been read back, or
+ * answered by the primary process.
  */
 import { randomBytes } from 'node:crypto';
 import type { EncodedAppend } from '../embedded/append-batch.ts';
@@ -22,12 +23,12 @@ export interface OutboxParts {
   readonly timing: OutboxTiming;
   /** Bytes of appends that may wait, sent or not. */
   readonly maxBytes: number;
-  readonly restartReading: () => void;
+  readonly restartReading?: () => void;
   readonly troubleChanged: () => void;
   /** Another process appends with the writer id of this one; appends are sent with another id from now on. */
-  readonly writerShared: () => void;
+  readonly writerShared?: () => void;
   /** The engine refused appends, and trying again is useless as it is set up. */
-  readonly refused: (error: EngineUnsuitable) => void;
+  readonly refused?: (error: EngineUnsuitable) => void;
 }
 
 /** What became of an append in the order of the log. */
@@ -199,7 +200,7 @@ export class Outbox {
   #changeWriter(): void {
     this.#formerWriter = this.#writer;
     this.#writer = newWriter();
-    this.#parts.writerShared();
+    this.#parts.writerShared?.();
   }
 
   /**
@@ -329,7 +330,7 @@ export class Outbox {
         // the outcome of an append that was read back is known
         left = left.filter(isSent);
         if (left.length === 0) return;
-        if (error instanceof EngineUnsuitable) this.#parts.refused(error);
+        if (error instanceof EngineUnsuitable) this.#parts.refused?.(error);
         mayBeThere ||= !(error instanceof EngineUnavailable && error.outcome === 'none');
         const reason = `${this.#name}: ${error instanceof Error ? error.message : String(error)}`;
         if (!mayBeThere) this.#refuseGroup(left, reason);
@@ -422,7 +423,7 @@ export class Outbox {
       if (pending.acknowledgedAt !== undefined) pending.acknowledgedAt = now;
     }
     this.enterTrouble(`${this.#name} acknowledges appends, but does not return them`);
-    this.#parts.restartReading();
+    this.#parts.restartReading?.();
   }
 
   #refuse(pending: PendingAppend, error: Error): void {

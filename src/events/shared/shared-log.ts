@@ -24,7 +24,7 @@ import {
 } from '../log.ts';
 import { haveIds, recordedBefore } from '../recent-appends.ts';
 import { framedBytes } from '../replicated/append-frame.ts';
-import { checkWrites, NEW_LOG, type SequencedAppend } from '../replicated/engine.ts';
+import { checkWrites, NEW_LOG, type SequencedAppend, untilAborted } from '../replicated/engine.ts';
 import { nothing, Outbox, type OutboxTiming } from '../replicated/outbox.ts';
 import {
   errorOfRefusal,
@@ -116,17 +116,17 @@ export class SharedLog implements EventLog {
       known: () => ({ log: NEW_LOG, seen: { position: reads.visible(), check: 0 } }),
       timing: outboxTiming,
       maxBytes: options.maxUnansweredBytes ?? maxUnansweredBytes,
-      restartReading: () => {},
       troubleChanged: () => this.#noteState(),
-      writerShared: () => {},
-      refused: () => {},
     });
     this.#outbox.release();
     this.#state = this.status().state;
     this.#timer = setInterval(() => this.#check(), this.#timing.checkMs).unref();
   }
 
-  /** Opens the log that another process on this machine, the primary, serves. Resolves when it has answered. @throws the reason of the signal */
+  /**
+   * Opens the log that another process on this machine, the primary, serves. Resolves when it has answered.
+   * @throws the reason of the signal
+   */
   static async open(options: SharedLogOptions): Promise<SharedLog> {
     const { socketPath, signal, warn } = options;
     signal?.throwIfAborted();
@@ -160,16 +160,12 @@ export class SharedLog implements EventLog {
         warned = error.message;
       },
     });
-    const abort = () => opened.reject(signal?.reason);
-    signal?.addEventListener('abort', abort, { once: true });
     link.start();
     try {
-      return await opened.promise;
+      return await untilAborted(opened.promise, signal);
     } catch (error) {
       await link.close();
       throw error;
-    } finally {
-      signal?.removeEventListener('abort', abort);
     }
   }
 
