@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { nodeDisk } from '../../src/events/embedded/disk.ts';
 import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import type { EventLog, LogCapabilities } from '../../src/events/log.ts';
@@ -21,7 +22,7 @@ async function embedded(options: EmbeddedLogOptions): Promise<LogUnderTest & { l
 
 /** Appends with a writer, and reads everything as another process would. */
 async function besideItsWriter(): Promise<LogUnderTest> {
-  const { log: writer, dispose } = await embedded({ segmentBytes: 2_000 });
+  const { log: writer, dispose } = await embedded({ segmentBytes: 2_000, disk: nodeDisk });
   const reader = await ReadOnlyLog.open(writer.dir, { pollMs: 1 });
   const log: EventLog = {
     capabilities: writer.capabilities,

@@ -16,7 +16,7 @@ import {
   upTo,
 } from './log-files.ts';
 
-const small = { segmentBytes: 1_500 };
+const small = { segmentBytes: 1_500, disk: undefined };
 
 /** Nice values of this process's threads. */
 function niceValues(): number[] {
@@ -104,10 +104,10 @@ describe('archiving full segments', () => {
 
   it('is cancelled by closing the log, and done at the next opening', async () => {
     const dir = temporaryDirectory();
-    const log = await openTestLog(dir, { segmentBytes: 1_000_000 });
+    const log = await openTestLog(dir, { segmentBytes: 1_000_000, disk: undefined });
     await Promise.all(upTo(1_500).map((n) => appendThing(log, n, Buffer.alloc(1_000, n))));
     await log.close();
-    const reopened = await openTestLog(dir, { segmentBytes: 1_000_000 });
+    const reopened = await openTestLog(dir, { segmentBytes: 1_000_000, disk: undefined });
     await reopened.settled();
     expect(filesOf(dir, '.seg')).toHaveLength(1);
     expect(filesOf(dir, '.tmp')).toEqual([]);

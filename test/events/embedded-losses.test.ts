@@ -22,7 +22,7 @@ import { faultyDisk } from './faulty-disk.ts';
 import { appendThings, filesOf, openTestLog, readAll, readThings, temporaryDirectory, upTo } from './log-files.ts';
 
 const acceptLoss = { by: 'olga', reason: 'the disk is gone', at: new Date(0) };
-const small: EmbeddedLogOptions = { segmentBytes: 1_200 };
+const small: EmbeddedLogOptions = { segmentBytes: 1_200, disk: nodeDisk };
 const raw: EmbeddedLogOptions = { ...small, seal: false };
 
 interface Lost {

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
+import { nodeDisk } from '../../src/events/embedded/disk.ts';
 import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { type EventContext, type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import type { Appended, EventLog } from '../../src/events/log.ts';
@@ -21,10 +22,10 @@ export function temporaryDirectory(parent: 'disk' | 'memory' = 'disk'): string {
 
 /**
  * Opens the log, to be closed at the end of the test at the latest. Its files end where their frames end, unless
- * `layOutBytes` is given.
+ * `layOutBytes` is given, and it starts no threads, which takes longer than most tests, unless `disk` is undefined.
  */
 export async function openTestLog(dir: string, options?: EmbeddedLogOptions): Promise<EmbeddedLog> {
-  const log = await EmbeddedLog.open(dir, { layOutBytes: 0, ...options });
+  const log = await EmbeddedLog.open(dir, { layOutBytes: 0, disk: nodeDisk, ...options });
   onTestFinished(() => log.close().catch(() => {}));
   return log;
 }

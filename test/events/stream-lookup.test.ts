@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { mintedAfter } from '../../src/events/embedded/archive/closed-segments.ts';
 import { LookedUpRevisions } from '../../src/events/embedded/archive/index-file.ts';
+import { nodeDisk } from '../../src/events/embedded/disk.ts';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
@@ -10,13 +11,13 @@ import { emptyAndLockIndex, removeIndex } from './locked-index.ts';
 import { appendThings, filesOf, openTestLog, readThings, temporaryDirectory, thing, until, upTo } from './log-files.ts';
 
 const small: EmbeddedLogOptions = { segmentBytes: 1_500 };
-const onThread: EmbeddedLogOptions = { ...small, findOnThread: true };
+const onThread: EmbeddedLogOptions = { ...small, disk: undefined, findOnThread: true };
 const things = (id: number) => streamName('thing', String(id));
 
 /** A closed log of many segments, all but the last with events of the streams thing-0, thing-1 and thing-2. */
 async function closedLog(options: EmbeddedLogOptions, count = 60): Promise<string> {
   const dir = temporaryDirectory();
-  const log = await openTestLog(dir, options);
+  const log = await openTestLog(dir, { ...options, disk: nodeDisk });
   await appendThings(log, 0, count);
   const { segments } = log.status();
   for (let n = 0; log.status().segments < segments + 1; n++) {
