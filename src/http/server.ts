@@ -97,6 +97,10 @@ export function createServer(options: ServerOptions): Routes {
     return503OnClosing: false,
     routerOptions: { maxParamLength: 1024 },
     forceCloseConnections: 'idle',
+    // Given here, so that Fastify does not load the compilers of JSON Schema.
+    schemaController: {
+      compilersFactory: { buildValidator: () => validateNothing as never, buildSerializer: () => () => JSON.stringify },
+    },
     clientErrorHandler(error, socket) {
       answerRaw(socket, (error as NodeJS.ErrnoException).code);
     },
@@ -119,8 +123,6 @@ export function createServer(options: ServerOptions): Routes {
     options.logError(error, { method: request.method, url: redactUrl(request.url), requestId: String(request.id) }),
   );
   app.setErrorHandler(handleError);
-  app.setValidatorCompiler(validateNothing);
-  app.setSerializerCompiler(() => JSON.stringify);
   const routes = new RouteMethods();
   app.setNotFoundHandler((request, reply) => {
     const path = pathOf(request);
