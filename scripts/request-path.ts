@@ -1,6 +1,6 @@
 /**
  * `node scripts/run.mjs scripts/request-path.ts`: how many files and functions of `src` one request enters, by V8's precise
- * coverage: a chat request, and a Responses stream that is translated. `--list` names the files.
+ * coverage: a chat request, and a Responses stream that is translated. `--list` names the files, `--functions` the functions, too.
  */
 import { Session } from 'node:inspector/promises';
 import { join } from 'node:path';
@@ -15,6 +15,8 @@ const requests = [
 const src = pathToFileURL(join(import.meta.dirname, '../src/')).href;
 /** So that nothing that happens only once counts. */
 const WARM = 20;
+const showFunctions = process.argv.includes('--functions');
+const showFiles = process.argv.includes('--list');
 
 const gateway = await startTestGateway();
 const session = new Session();
@@ -32,12 +34,15 @@ for (const { name, path, body } of requests) {
     .filter(({ url }) => url.startsWith(src))
     .map(({ url, functions }) => ({
       file: url.slice(src.length),
-      count: functions.filter(({ functionName, ranges }) => functionName !== '' && (ranges[0]?.count ?? 0) > 0).length,
+      functions: functions.filter(({ functionName, ranges }) => functionName !== '' && (ranges[0]?.count ?? 0) > 0),
     }))
-    .filter(({ count }) => count > 0);
-  const functions = entered.reduce((sum, { count }) => sum + count, 0);
-  console.log(`${name}: ${entered.length} files, ${functions} functions`);
-  if (process.argv.includes('--list')) for (const { file, count } of entered) console.log(`  ${count} ${file}`);
+    .filter(({ functions }) => functions.length > 0);
+  const count = entered.reduce((sum, { functions }) => sum + functions.length, 0);
+  console.log(`${name}: ${entered.length} files, ${count} functions`);
+  for (const { file, functions } of showFiles || showFunctions ? entered : []) {
+    console.log(`  ${functions.length} ${file}`);
+    if (showFunctions) console.log(`    ${functions.map(({ functionName, ranges }) => `${functionName} (${ranges[0]?.count})`).join(', ')}`);
+  }
 }
 session.disconnect();
 await gateway.close();
