@@ -41,7 +41,10 @@ for (const { name, path, body } of requests) {
   console.log(`${name}: ${entered.length} files, ${count} functions`);
   for (const { file, functions } of showFiles || showFunctions ? entered : []) {
     console.log(`  ${functions.length} ${file}`);
-    if (showFunctions) console.log(`    ${functions.map(({ functionName, ranges }) => `${functionName} (${ranges[0]?.count})`).join(', ')}`);
+    if (showFunctions)
+      console.log(
+        `    ${functions.map(({ functionName, ranges }) => `${functionName} (${ranges[0]?.count})`).join(', ')}`,
+      );
   }
 }
 session.disconnect();

@@ -233,15 +233,15 @@ describe.each(both)('a stream of messages, %s', (_kind, model) => {
     if (!read.ok) throw read.refusal;
     const attempt = { provider: { name: provider }, providerType, model: used, dialect };
     const past = { parsedRequest: read.parsedRequest, clientHeaders: {}, exchangeId, createdAt: 1, ...attempt };
-    const relay = messagesDialect.relayOfRecorded({ ...past, historyReplayed: false, now: () => 1 });
+    const stream = messagesDialect.streamOfRecorded({ ...past, historyReplayed: false, now: () => 1 });
     const splitter = createFrameSplitter({ maxFrameBytes: 1 << 20 });
     const pieces: Buffer[] = [];
     for (const { type, body: chunk } of events) {
       if (type !== 'chunk.received') continue;
       for (const frame of splitter.push(Buffer.from(String(chunk))))
-        pieces.push(relay.frame(frame).bytes ?? Buffer.of());
+        pieces.push(stream.frame(frame).bytes ?? Buffer.of());
     }
-    pieces.push(relay.finish().bytes ?? Buffer.of());
+    pieces.push(stream.finish().bytes ?? Buffer.of());
     expect(Buffer.concat(pieces).toString()).toBe(text);
   });
 });

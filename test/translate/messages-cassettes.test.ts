@@ -2,12 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import {
-  MessagesObserver,
-  MessagesWriter,
-  ObservedMessage,
-} from '../../src/commands/exchange/dialects/messages/answer.ts';
-import { unchangedRelay } from '../../src/commands/exchange/relay.ts';
+import { MessagesAnswer } from '../../src/commands/exchange/dialects/messages/answer.ts';
+import { AnswerStream } from '../../src/commands/exchange/response-stream.ts';
 import { createFrameSplitter } from '../../src/providers/stream-frames.ts';
 import {
   createMessageStreamTranslator,
@@ -23,8 +19,8 @@ const recorded =
 const cassette = (name: string) => JSON.parse(readFileSync(new URL(name, llamacpp), 'utf8')).response.body;
 
 function unchangedMessages() {
-  const message = new ObservedMessage();
-  return unchangedRelay(new MessagesObserver({ name: 'anthropic' }, message), new MessagesWriter('anthropic', message));
+  const answer = new MessagesAnswer({ name: 'anthropic' });
+  return new AnswerStream(answer, answer);
 }
 
 function dataOf(stream: string) {
@@ -50,17 +46,22 @@ describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
   const read = (name: string) => readFileSync(`${recorded}/anthropic/${name}`, 'utf8');
 
   it('a stream is passed on unchanged, and its usage is read', () => {
-    const relay = unchangedMessages();
+    const answer = unchangedMessages();
     const stream = Buffer.from(read('messages_stream.txt'));
     const splitter = createFrameSplitter({ maxFrameBytes: 1 << 20 });
     const frames = [...splitter.push(stream), splitter.end()].filter((frame) => frame !== undefined);
-    const answers = frames.map((frame) => relay.frame(frame));
+    const answers = frames.map((frame) => answer.frame(frame));
     // The recording lacks the blank line behind its last event.
     expect(Buffer.concat(answers.map(({ bytes }) => bytes ?? Buffer.of())).toString()).toBe(`${stream}\n`);
     expect(answers.map(({ terminal }) => terminal).lastIndexOf(false)).toBe(answers.length - 2);
-    expect(relay.finish()).toEqual({ cut: false });
-    expect(relay.finishReason?.()).toBe('end_turn');
-    expect(relay.usage()).toMatchObject({ inputTokens: 10, outputTokens: 5, totalTokens: 15, cachedInputTokens: 0 });
+    expect(answer.finish()).toEqual({ cut: false });
+    expect(answer.writer.finishReason).toBe('end_turn');
+    expect(answer.reader.usage()).toMatchObject({
+      inputTokens: 10,
+      outputTokens: 5,
+      totalTokens: 15,
+      cachedInputTokens: 0,
+    });
   });
 
   it('a stream of ours for the same text has its events, in its order, with its members', () => {
@@ -80,11 +81,11 @@ describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
     ['messages_with_params.json', 'stop_sequence'],
     ['messages_extended_thinking.json', 'end_turn'],
   ])('%s is unchanged, and its usage is read', (name, stopReason) => {
-    const relay = unchangedMessages();
+    const answer = unchangedMessages();
     const bytes = Buffer.from(read(name));
-    expect(relay.whole(bytes, JSON.parse(bytes.toString()))).toBe(bytes);
-    expect(relay.finishReason?.()).toBe(stopReason);
-    expect(relay.usage()).toMatchObject({ source: 'provider', outputTokens: expect.any(Number) });
+    expect(answer.whole(bytes, JSON.parse(bytes.toString()))).toBe(bytes);
+    expect(answer.writer.finishReason).toBe(stopReason);
+    expect(answer.reader.usage()).toMatchObject({ source: 'provider', outputTokens: expect.any(Number) });
   });
 });
 

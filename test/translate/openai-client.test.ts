@@ -3,11 +3,11 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DONE, encodeResponseEvent } from '../../src/providers/translate/chat-to-responses/response-object.ts';
 import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
 } from '../../src/providers/translate/chat-to-responses/stream.ts';
+import { END_MARKER, encodeEvent } from '../../src/providers/translate/json.ts';
 import { completedAt, shellFor } from './shells.ts';
 
 let server: Server;
@@ -52,7 +52,7 @@ function record(
   });
   const translator = createChatStreamTranslator(shell);
   const events = [...chunks.flatMap((chunk) => translator.push(chunk)), ...end(translator)];
-  tape = [...events.map(encodeResponseEvent), DONE];
+  tape = [...events, END_MARKER as typeof END_MARKER].map((event) => encodeEvent(event, true));
   return translator.snapshot();
 }
 

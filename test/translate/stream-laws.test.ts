@@ -3,8 +3,8 @@ import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, it } from 'vitest';
 import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/answer.ts';
 import { chatReader } from '../../src/commands/exchange/dialects/chat/chat-dialect.ts';
-import { ResponsesFromChatWriter } from '../../src/commands/exchange/dialects/responses/writer.ts';
-import { translatedRelay } from '../../src/commands/exchange/relay.ts';
+import { ResponsesFromChat } from '../../src/commands/exchange/dialects/responses/answer.ts';
+import { AnswerStream } from '../../src/commands/exchange/response-stream.ts';
 import { createFrameSplitter } from '../../src/providers/stream-frames.ts';
 import type { ResponseShell } from '../../src/providers/translate/chat-to-responses/response-object.ts';
 import {
@@ -93,7 +93,7 @@ function relayed(bytes: readonly Buffer[], shell: ResponseShell): string {
   const provider = { name: 'local' };
   const facts = { id: 'chatcmpl-1a2b', model: shell.model, createdAt };
   const reader = new ChatAnswerReader(provider, chatReader('chat', facts));
-  const relay = translatedRelay(reader, new ResponsesFromChatWriter(shell, () => completedAt));
+  const relay = new AnswerStream(reader, new ResponsesFromChat(shell, () => completedAt));
   const splitter = createFrameSplitter({ maxFrameBytes: 1024 * 1024, provider: provider.name });
   const frames = bytes.flatMap((piece) => splitter.push(piece));
   const events = frames.map((frame) => relay.frame(frame).bytes ?? Buffer.alloc(0));

@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  DONE,
-  encodeResponseEvent,
-  type ResponseEvent,
-} from '../../src/providers/translate/chat-to-responses/response-object.ts';
+import type { ResponseEvent } from '../../src/providers/translate/chat-to-responses/response-object.ts';
 import { createChatStreamTranslator } from '../../src/providers/translate/chat-to-responses/stream.ts';
+import { END_MARKER, encodeEvent } from '../../src/providers/translate/json.ts';
 import { checkStream } from './openai-shape.ts';
 import { completedAt, shellFor } from './shells.ts';
 
@@ -442,18 +439,16 @@ describe('on the wire', () => {
   it('an event is one buffer with its name, its JSON and its blank line', () => {
     const [created] = play([stop]);
     if (created === undefined) throw new Error('no event');
-    expect(encodeResponseEvent(created).toString()).toBe(
-      `event: response.created\ndata: ${JSON.stringify(created)}\n\n`,
-    );
+    expect(encodeEvent(created, true).toString()).toBe(`event: response.created\ndata: ${JSON.stringify(created)}\n\n`);
   });
 
   it('line breaks in a text stay inside the one data line', () => {
     const delta = play([text('a\n\nb\r\nc'), stop]).find((event) => event.type === 'response.output_text.delta');
     if (delta === undefined) throw new Error('no delta');
-    expect(encodeResponseEvent(delta).toString().split('\n')).toHaveLength(4);
+    expect(encodeEvent(delta, true).toString().split('\n')).toHaveLength(4);
   });
 
   it('the end marker is the last', () => {
-    expect(DONE.toString()).toBe('data: [DONE]\n\n');
+    expect(encodeEvent(END_MARKER, true).toString()).toBe('data: [DONE]\n\n');
   });
 });

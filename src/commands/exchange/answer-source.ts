@@ -9,7 +9,7 @@ import type { PastAttempt } from './dialect.ts';
 import type { CallResult, Outcome } from './plan.ts';
 import type { ExchangePolicy } from './policy.ts';
 import type { AnswerTemplate } from './reissuing/reissued-answer.ts';
-import type { GivenAnswer } from './relay.ts';
+import type { GivenAnswer } from './response-stream.ts';
 
 /** The answer of a provider, or the refusal of the last provider that was called. */
 export interface ProviderAnswer {

@@ -14,7 +14,7 @@ import type { Sight } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { Plan } from './plan.ts';
 import type { ExchangePolicy } from './policy.ts';
-import type { GivenAnswer, Relay } from './relay.ts';
+import type { AnswerStream, AnswerWriter, GivenAnswer } from './response-stream.ts';
 
 export interface PlanInput {
   /** The request to send: the client's, or the one that guardrails made of it. */
@@ -41,7 +41,7 @@ export interface PlanInput {
   readonly createdAt: number;
 }
 
-/** A recorded attempt: everything that its relay needs, and nothing that is not on the record. */
+/** A recorded attempt: everything that its response stream needs, and nothing that is not on the record. */
 export interface PastAttempt {
   readonly parsedRequest: ParsedRequest;
   /** The client's headers as they are recorded: lower-case names. */
@@ -79,14 +79,14 @@ export interface ExchangeDialect {
    */
   loadHistory?(input: Pick<PlanInput, 'parsedRequest' | 'sight'>): Promise<EarlierTurns> | undefined;
   /** @throws Refusal when the request cannot be sent to this provider */
-  plan(input: PlanInput): Plan<Relay> | Promise<Plan<Relay>>;
+  plan(input: PlanInput): Plan<AnswerStream> | Promise<Plan<AnswerStream>>;
   /** The answer to a request for which no provider is called; undefined when one is. */
   answerWithoutProvider?(
     parsedRequest: ParsedRequest,
     candidates: readonly Target[],
   ): ((past: PastAttempt) => GivenAnswer) | undefined;
-  /** The relay of a recorded attempt: the same bytes from the provider give the client the same bytes. */
-  relayOfRecorded(attempt: PastAttempt): Relay;
+  /** The response stream of a recorded attempt: the same bytes from the provider give the client the same bytes. */
+  streamOfRecorded(attempt: PastAttempt): AnswerStream;
   /** The headers of the answer, except the ids of the exchange. Default: the content type alone. */
   answerHeaders?(reply: ReplyHead, request: ModelRequest): Record<string, string>;
   /** Units that are charged besides tokens, as far as the request states them. */
@@ -105,7 +105,7 @@ export interface ExchangeDialect {
    */
   turn?(
     parsedRequest: Pick<ParsedRequest, 'json'>,
-    relay: Pick<Relay, 'response'>,
+    writer: Pick<AnswerWriter, 'response'>,
     by: Pick<ExchangeRecord, 'id' | 'context'> & {
       readonly sight: Sight;
       readonly placeholders?: readonly RecordedPlaceholder[] | undefined;

@@ -9,13 +9,13 @@ import type { NamedValue } from '../model-request/references.ts';
 import type { RefusedTarget, Target } from '../model-request/routing-types.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { LiveRelay } from './relay.ts';
+import type { ResponseStream } from './response-stream.ts';
 
-interface PlanBase<R extends LiveRelay> {
-  /** A fresh relay for each attempt: it holds the state of one answer. */
-  relay(attempt: number): R;
+interface PlanBase<S extends ResponseStream> {
+  /** Called for each attempt: a response stream holds the state of one answer. */
+  newStream(attempt: number): S;
   /** Another plan for the same request, used when the provider's refusal shows that it lacks the route of this one. */
-  instead?(refusal: Refusal): Promise<Plan<R>> | undefined;
+  instead?(refusal: Refusal): Promise<Plan<S>> | undefined;
   /** The request is sent so many times at once, and the answers are one (see parallel-calls.ts). Default 1. */
   readonly calls?: number | undefined;
   /** Guardrails evaluate its answer. */
@@ -27,7 +27,7 @@ interface PlanBase<R extends LiveRelay> {
 }
 
 /** A model request in a dialect that the provider speaks. */
-export interface ModelPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R> {
+export interface ModelPlan<S extends ResponseStream = ResponseStream> extends PlanBase<S> {
   readonly kind: 'model';
   /** The dialect spoken to the provider. */
   readonly dialect: Dialect;
@@ -37,7 +37,7 @@ export interface ModelPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R> 
 }
 
 /** A request that is forwarded unchanged, and so is its answer, of any kind. */
-export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R> {
+export interface ForwardPlan<S extends ResponseStream = ResponseStream> extends PlanBase<S> {
   readonly kind: 'forward';
   readonly dialect: 'forward' | 'passthrough';
   /** What its answer must contain. */
@@ -58,8 +58,8 @@ export interface ForwardPlan<R extends LiveRelay = LiveRelay> extends PlanBase<R
   unsupported?(refusal: Refusal): Refusal | undefined;
 }
 
-/** One request as it is sent to one provider. A dialect makes one with plain relays; guardrails make guarded ones of it. */
-export type Plan<R extends LiveRelay = LiveRelay> = ModelPlan<R> | ForwardPlan<R>;
+/** One request as it is sent to one provider. A dialect makes one with plain streams; guardrails make guarded ones of it. */
+export type Plan<S extends ResponseStream = ResponseStream> = ModelPlan<S> | ForwardPlan<S>;
 
 /** The content type of the request to the provider; undefined for `application/json`. */
 export function sentContentType(plan: Plan): string | undefined {
@@ -99,7 +99,7 @@ export interface StreamLimits {
 export interface Answered {
   readonly attempt: number;
   readonly plan: Plan;
-  readonly relay: LiveRelay;
+  readonly answer: ResponseStream;
   readonly received: Received;
 }
 
@@ -132,8 +132,8 @@ export interface FailedAttempt {
   readonly failure?: ProviderFailure;
   readonly body?: Buffer;
   readonly retryAfterMs?: number;
-  /** The relay of a failed answer that reports its usage. */
-  readonly spent?: LiveRelay | undefined;
+  /** The stream of a failed answer that reports its usage. */
+  readonly spent?: ResponseStream | undefined;
   /** The provider answered and charged for it, but the answer is malformed: a retry would cost the same again. */
   readonly malformed?: boolean;
 }

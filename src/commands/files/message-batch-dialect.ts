@@ -20,7 +20,7 @@ import { checkRequest } from '../request-check.ts';
 import { mayServe, takesInline } from './holders.ts';
 import { type InlineRoute, inlineLines, invalidRequest, routeOf, uploadLines } from './inline-batch.ts';
 import { messageBatchOf } from './message-batches.ts';
-import { createPlan, noModelRequest, objectRelay } from './object-plan.ts';
+import { createPlan, noModelRequest, objectStream } from './object-plan.ts';
 import { checkBatchLines, type ObjectDependencies } from './stored-objects.ts';
 
 /** Anthropic's limit. */
@@ -89,7 +89,7 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
       const batch = { input_file_id, endpoint: CHAT, completion_window: '24h' };
       return { ...head, body: Buffer.from(JSON.stringify(batch)), repeatable: false };
     },
-    relayOfRecorded: () => objectRelay(),
+    streamOfRecorded: () => objectStream(),
   };
 }
 

@@ -19,7 +19,7 @@ import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';
 import { ableProvider, chosenProvider, onlyProvider, takesInline } from './holders.ts';
 import * as inline from './inline-batch.ts';
-import { createPlan, noModelRequest, objectRelay } from './object-plan.ts';
+import { createPlan, noModelRequest, objectStream } from './object-plan.ts';
 import {
   checkBatchFile,
   checkBatchLines,
@@ -66,7 +66,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
       });
       return { ...createPlan(files, input, headers), ...upload };
     },
-    relayOfRecorded: () => objectRelay(),
+    streamOfRecorded: () => objectStream(),
   };
 }
 
@@ -145,7 +145,7 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       });
       return { ...head, body: rewriteMembers(input.body, changes), repeatable: false };
     },
-    relayOfRecorded: () => objectRelay(),
+    streamOfRecorded: () => objectStream(),
   };
 }
 
@@ -185,9 +185,9 @@ export function contentDialect(
       repeatable: true,
       digestOnly: true,
       verbatim: true,
-      relay: () => objectRelay(),
+      newStream: () => objectStream(),
     }),
-    relayOfRecorded: () => objectRelay(),
+    streamOfRecorded: () => objectStream(),
     answerHeaders({ headers }) {
       const returned: Record<string, string> = {};
       for (const name of ['content-type', 'content-length', 'content-disposition']) {

@@ -5,7 +5,7 @@ import { rewriteMembers } from '../../providers/translate/json.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
 import type { ForwardPlan } from '../exchange/plan.ts';
-import { type AnswerEnd, type AnswerObserver, type Relay, unchangedRelay } from '../exchange/relay.ts';
+import { type AnswerReader, AnswerStream, type AnswerWriter } from '../exchange/response-stream.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
 import type { ReadResult } from '../model-request/model-request.ts';
 import { type DeferredWork, unknownUsage } from '../model-request/usage.ts';
@@ -41,13 +41,15 @@ export function createPlan(
     call: { method: 'POST', path: kind.endpoint, openAi: true, headers },
     readsWhole: true,
     unsupported: (refusal) => (isRouteMissing(refusal, madeOf) ? notServed(kind) : undefined),
-    relay: () => {
+    newStream: () => {
       let made: string | undefined;
-      return objectRelay({
-        whole(bytes, parsed) {
+      return objectStream({
+        readWhole(given, parsed) {
           made = remember(kind, parsed, provider, record, dialect);
-          if (!isObject(parsed)) return bytes;
-          return shown?.(parsed) ?? rewriteMembers(bytes, { provider: JSON.stringify(provider.name) });
+          const bytes = isObject(parsed)
+            ? (shown?.(parsed) ?? rewriteMembers(given, { provider: JSON.stringify(provider.name) }))
+            : given;
+          return { answer: parsed, bytes };
         },
         deferredWork: () => (made === undefined ? undefined : work?.(made)),
       });
@@ -71,19 +73,27 @@ function remember(
   return id;
 }
 
-/** The relay of an object that a provider stores, or of its content. Nothing in it is a model's answer. */
-const end: AnswerEnd = { finish: () => ({ cut: false }) };
-
 /**
- * @param given `whole` gets a JSON answer and returns the client's bytes; `deferredWork` is the work that the
+ * An object that a provider stores, or its content, on its way to the client. Nothing in it is a model's answer.
+ * @param given `readWhole` gets a JSON answer and returns the client's bytes; `deferredWork` is the work that the
  * provider continues after it
  */
-export function objectRelay(given: Partial<Pick<AnswerObserver, 'whole' | 'deferredWork'>> = {}): Relay {
-  const observer: AnswerObserver = {
-    whole: (bytes) => bytes,
-    frame: ({ raw }) => ({ bytes: raw, terminal: false }),
+export function objectStream(given: Partial<Pick<AnswerReader, 'readWhole' | 'deferredWork'>> = {}): AnswerStream {
+  const reader: AnswerReader = {
+    readWhole: (bytes, parsed) => ({ answer: parsed, bytes }),
+    read: ({ raw }) => ({ bytes: raw, terminal: false }),
     usage: () => unknownUsage,
     ...given,
   };
-  return unchangedRelay(observer, end);
+  return new AnswerStream(reader, writer);
 }
+
+/** The bytes pass as they are. */
+const writer: AnswerWriter = {
+  namesEvents: false,
+  writeWhole: (answer) => answer,
+  write: () => [],
+  finish: () => ({ events: [], cut: false }),
+  broken: () => [],
+  abandon: () => [],
+};

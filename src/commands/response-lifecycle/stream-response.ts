@@ -6,8 +6,8 @@ import { streamName } from '../../events/event.ts';
 import { isObject } from '../../json/is-object.ts';
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
 import { createFrameSplitter, type Frame } from '../../providers/stream-frames.ts';
-import { filled, type JsonObject } from '../../providers/translate/json.ts';
-import { streamEndsEarly } from '../exchange/dialects/responses/writer.ts';
+import { encodeEvent, filled, type JsonObject } from '../../providers/translate/json.ts';
+import { streamEndsEarly } from '../exchange/dialects/responses/answer.ts';
 import { readExchange } from '../exchange/record/read-exchange.ts';
 import { type ReplayDependencies, replayAnswer } from '../exchange/record/replay-answer.ts';
 import { type Answering, parseChunk, redacted } from '../model-request/answer-body.ts';
@@ -307,7 +307,8 @@ export function relayedStream(body: ReplyBody, provider: Answering, signal: Abor
         if (!(error instanceof ProviderFailure) || signal.aborted) throw error;
         if (error.kind !== 'broken') refusal = refusalFromFailure(error);
       }
-      if (!ended) await onPiece(streamEndsEarly(number, refusal));
+      if (!ended)
+        await onPiece(Buffer.concat(streamEndsEarly(number, refusal).map((event) => encodeEvent(event, true))));
     },
   };
 }

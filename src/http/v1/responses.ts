@@ -1,7 +1,7 @@
 /** The routes below `/v1/responses/{id}`. Creation is a model route. */
 import type { FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import { Heartbeat } from '../../commands/exchange/delivery/relay-stream.ts';
+import { Heartbeat } from '../../commands/exchange/delivery/pass-stream.ts';
 import type { Client } from '../../commands/model-request/model-request.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { EventStream } from '../../commands/response-lifecycle/lifecycle.ts';

@@ -242,3 +242,22 @@ function endOfNested(bytes: Buffer, from: number): number {
   }
   return at;
 }
+
+// Events of an answer as the client gets them.
+
+/** The end marker of a stream, in the data of its last event. */
+export const END_MARKER = '[DONE]';
+
+export type ClientEvent = object | typeof END_MARKER;
+
+const END = Buffer.from(`data: ${END_MARKER}\n\n`);
+
+/**
+ * One whole server-sent event, for a single write to the socket: some clients drop events that are split.
+ * @param isNamed whether the event has its `type` as name
+ */
+export function encodeEvent(event: ClientEvent, isNamed: boolean): Buffer {
+  if (event === END_MARKER) return END;
+  const name = isNamed && 'type' in event && typeof event.type === 'string' ? `event: ${event.type}\n` : '';
+  return Buffer.from(`${name}data: ${JSON.stringify(event)}\n\n`);
+}

@@ -2,29 +2,20 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  ChatAnswerReader,
-  ChatObserver,
-  ChatWriter,
-  ObservedCompletion,
-} from '../../../src/commands/exchange/dialects/chat/answer.ts';
+import { ChatAnswer, ChatAnswerReader } from '../../../src/commands/exchange/dialects/chat/answer.ts';
 import { chatReader } from '../../../src/commands/exchange/dialects/chat/chat-dialect.ts';
+import { MessagesAnswer } from '../../../src/commands/exchange/dialects/messages/answer.ts';
+import { ResponsesAnswer } from '../../../src/commands/exchange/dialects/responses/answer.ts';
 import {
-  MessagesObserver,
-  MessagesWriter,
-  ObservedMessage,
-} from '../../../src/commands/exchange/dialects/messages/answer.ts';
-import {
-  ObservedResponse,
-  ResponseFacts,
-  ResponsesReader,
-} from '../../../src/commands/exchange/dialects/responses/answer.ts';
-import { ResponsesObserver, ResponsesWriter } from '../../../src/commands/exchange/dialects/responses/writer.ts';
-import { type Relay, translatedRelay, unchangedRelay } from '../../../src/commands/exchange/relay.ts';
+  type AnswerReader,
+  AnswerStream,
+  type AnswerWriter,
+  write,
+} from '../../../src/commands/exchange/response-stream.ts';
 import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/upstream-refusals.ts';
 import type { Refusal } from '../../../src/commands/refusal.ts';
+import { isObject } from '../../../src/json/is-object.ts';
 import { createFrameSplitter } from '../../../src/providers/stream-frames.ts';
-import { MessagesReader } from './messages-reader.ts';
 
 const provider = { name: 'upstream', redact: (text: string) => text.replaceAll('sk-secret', '[redacted]') };
 
@@ -34,11 +25,29 @@ const recorded =
 
 interface Kind {
   readonly dialect: string;
-  unchanged(): Relay;
-  translated(): Relay;
+  unchanged(): AnswerStream;
+  translated(): AnswerStream;
   /** As a provider sends them. */
   readonly streams: Readonly<Record<string, string>>;
   readonly whole: object;
+}
+
+/** The provider's bytes pass. */
+function passing(answer: AnswerReader & AnswerWriter): AnswerStream {
+  return new AnswerStream(answer, answer);
+}
+
+/** Every event is read and written again, as where guardrails stand between the reader and the writer. */
+function writing(reader: AnswerReader & AnswerWriter, writer: AnswerWriter): AnswerStream {
+  const plain = new AnswerStream(reader, writer);
+  const inner = new AnswerStream(reader, reader);
+  plain.whole = (bytes, parsed) => Buffer.from(JSON.stringify(writer.writeWhole(inner.wholeAnswer(bytes, parsed))));
+  plain.frame = (frame) => {
+    const { events, ...read } = inner.eventsIn(frame);
+    const given = events?.filter(isObject) ?? [];
+    return { ...read, bytes: write(structuredClone(given), writer) };
+  };
+  return plain;
 }
 
 function onTheWire(events: readonly (object | string)[]): string {
@@ -59,18 +68,12 @@ function recordedStream(name: string): Record<string, string> {
 
 function chatOf(passesUsage: boolean): Pick<Kind, 'unchanged' | 'translated'> {
   return {
-    unchanged() {
-      const completion = new ObservedCompletion();
-      return unchangedRelay(
-        new ChatObserver(provider, completion, passesUsage),
-        new ChatWriter(provider.name, passesUsage, completion),
-      );
-    },
+    unchanged: () => passing(new ChatAnswer(provider, passesUsage)),
     translated() {
       const facts = { id: 'chatcmpl-1', model: 'm', createdAt: 1 };
-      return translatedRelay(
+      return new AnswerStream(
         new ChatAnswerReader(provider, chatReader('chat', facts)),
-        new ChatWriter(provider.name, passesUsage),
+        new ChatAnswer(provider, passesUsage),
       );
     },
   };
@@ -151,11 +154,8 @@ const messageStreams = {
 
 const messagesKind: Kind = {
   dialect: 'messages',
-  unchanged() {
-    const observed = new ObservedMessage();
-    return unchangedRelay(new MessagesObserver(provider, observed), new MessagesWriter(provider.name, observed));
-  },
-  translated: () => translatedRelay(new MessagesReader(provider), new MessagesWriter(provider.name)),
+  unchanged: () => passing(new MessagesAnswer(provider)),
+  translated: () => writing(new MessagesAnswer(provider), new MessagesAnswer(provider)),
   streams: messageStreams,
   whole: { ...message, stop_reason: 'end_turn', content: [{ type: 'text', text: 'x' }] },
 };
@@ -203,20 +203,10 @@ const responseStreams = {
 /** @param providerRuns whether the provider makes the response in the background */
 function responsesOf(echo: Record<string, unknown> | undefined, providerRuns: boolean): Omit<Kind, 'dialect'> {
   const shell = () => ({ id: 'resp_shell', object: 'response', output: [], ...echo });
-  const observed = () => new ObservedResponse(new ResponseFacts(provider.name, providerRuns));
+  const options = { echo, providerRuns, shell };
   return {
-    unchanged() {
-      const response = observed();
-      return unchangedRelay(
-        new ResponsesObserver(new ResponsesReader(provider, echo, response.facts), response),
-        new ResponsesWriter(provider.name, { response, shell }),
-      );
-    },
-    translated: () =>
-      translatedRelay(
-        new ResponsesReader(provider, echo, new ResponseFacts(provider.name, providerRuns)),
-        new ResponsesWriter(provider.name, { response: observed(), shell }),
-      ),
+    unchanged: () => passing(new ResponsesAnswer(provider, options)),
+    translated: () => writing(new ResponsesAnswer(provider, options), new ResponsesAnswer(provider, options)),
     streams: responseStreams,
     whole: { ...response, status: 'completed', output: [done], usage },
   };
@@ -246,42 +236,51 @@ interface Answered {
   readonly facts: Record<string, unknown>;
 }
 
-type Ending = ReturnType<Relay['finish']>;
+type Ending = ReturnType<AnswerStream['finish']>;
 
-const finished = (relay: Relay): Ending => relay.finish();
-const endings: readonly ((relay: Relay) => Ending)[] = [
+const finished = (stream: AnswerStream): Ending => stream.finish();
+const endings: readonly ((stream: AnswerStream) => Ending)[] = [
   finished,
-  (relay) => ({ bytes: relay.broken?.(streamIncomplete(provider.name)), cut: true }),
-  (relay) => ({ bytes: relay.abandon?.(earlyEnd('gateway_stopping')), cut: true }),
-  (relay) => ({ bytes: relay.abandon?.(earlyEnd('cancelled')), cut: true }),
+  (stream) => ({ bytes: stream.broken(streamIncomplete(provider.name)), cut: true }),
+  (stream) => ({ bytes: stream.abandon(earlyEnd('gateway_stopping')), cut: true }),
+  (stream) => ({ bytes: stream.abandon(earlyEnd('cancelled')), cut: true }),
 ];
 
+function factsOf({ reader, writer }: AnswerStream) {
+  const { answerId } = reader;
+  const { finishReason } = writer;
+  return {
+    ...{ usage: reader.usage(), answerId, finishReason },
+    ...{ deferredWork: reader.deferredWork?.(), response: writer.response?.() },
+  };
+}
+
 /** The client's stream and its record, as the exchange makes them of a provider's pieces. */
-function answered(relay: Relay, pieces: readonly Buffer[], ending: (relay: Relay) => Ending = finished): Answered {
+function answered(
+  stream: AnswerStream,
+  pieces: readonly Buffer[],
+  ending: (stream: AnswerStream) => Ending = finished,
+): Answered {
   const splitter = createFrameSplitter();
   const frames = [...pieces.flatMap((piece) => splitter.push(piece)), splitter.end()];
   const bytes: Buffer[] = [];
   let refusal: Refusal | undefined;
   for (const frame of frames) {
     if (frame === undefined || refusal !== undefined) continue;
-    const answer = relay.frame(frame);
+    const answer = stream.frame(frame);
     refusal = answer.refusal;
     if (answer.bytes !== undefined) bytes.push(answer.bytes);
     if (answer.record !== undefined) expect(answer.record.toString()).not.toContain('sk-secret');
   }
-  const { bytes: last, cut } = refusal === undefined ? ending(relay) : { bytes: relay.broken?.(refusal), cut: true };
+  const { bytes: last, cut } = refusal === undefined ? ending(stream) : { bytes: stream.broken(refusal), cut: true };
   const facts = {
     cut,
     refusal: refusal?.envelope(),
-    usage: relay.usage(),
-    answerId: relay.answerId?.(),
-    finishReason: relay.finishReason?.(),
-    deferredWork: relay.deferredWork?.(),
-    response: relay.response?.(),
+    ...factsOf(stream),
   };
-  const stream = Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]);
-  expect(stream.toString()).not.toContain('sk-secret');
-  return { bytes: stream, facts };
+  const client = Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]);
+  expect(client.toString()).not.toContain('sk-secret');
+  return { bytes: client, facts };
 }
 
 /**
@@ -343,14 +342,12 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
 
   it('gives the same whole answer', () => {
     const bytes = Buffer.from(JSON.stringify(whole));
-    const [passing, writing] = [unchanged(), translated()];
-    expect(writing.whole(bytes, JSON.parse(bytes.toString())).toString()).toBe(
-      passing.whole(bytes, JSON.parse(bytes.toString())).toString(),
+    const [passed, written] = [unchanged(), translated()];
+    expect(written.whole(bytes, JSON.parse(bytes.toString())).toString()).toBe(
+      passed.whole(bytes, JSON.parse(bytes.toString())).toString(),
     );
-    for (const fact of ['usage', 'answerId', 'finishReason', 'deferredWork', 'response'] as const) {
-      expect(writing[fact]?.()).toEqual(passing[fact]?.());
-    }
-    expect(passing.usage().source === 'provider').toBe('usage' in whole);
+    expect(factsOf(written)).toEqual(factsOf(passed));
+    expect(passed.reader.usage().source === 'provider').toBe('usage' in whole);
   });
 });
 
@@ -368,8 +365,8 @@ describe('responses', () => {
   it('names the gateway’s id in every response object, unchanged and translated', () => {
     const stream = Buffer.from(responseStreams['with keep-alives and an unknown event']);
     const { unchanged, translated } = responsesOf({ id: 'resp_ours' }, false);
-    for (const relay of [unchanged(), translated()]) {
-      const { bytes, facts } = answered(relay, [stream]);
+    for (const answer of [unchanged(), translated()]) {
+      const { bytes, facts } = answered(answer, [stream]);
       expect(bytes.toString().match(/"id":"resp_\w+"/g)).toEqual(['"id":"resp_ours"', '"id":"resp_ours"']);
       expect(facts).toMatchObject({ answerId: 'resp_7', response: { id: 'resp_ours' } });
     }

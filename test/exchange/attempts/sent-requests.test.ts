@@ -17,7 +17,7 @@ const plan = (body: Buffer): Plan => ({
   kind: 'model',
   dialect: 'chat',
   body,
-  relay: () => {
+  newStream: () => {
     throw new Error('nothing is relayed');
   },
 });

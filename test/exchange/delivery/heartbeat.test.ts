@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Heartbeat } from '../../../src/commands/exchange/delivery/relay-stream.ts';
+import { Heartbeat } from '../../../src/commands/exchange/delivery/pass-stream.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

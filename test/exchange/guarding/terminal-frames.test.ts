@@ -4,7 +4,7 @@ import { messagesDialect } from '../../../src/commands/exchange/dialects/message
 import { ExchangeRecord } from '../../../src/commands/exchange/exchange-record.ts';
 import { ExchangeGuard } from '../../../src/commands/exchange/guarding/exchange-guard.ts';
 import { guardedEndpoints } from '../../../src/commands/exchange/guarding/guarded-endpoints.ts';
-import { GuardedRelay } from '../../../src/commands/exchange/guarding/guarded-relay.ts';
+import { GuardedStream } from '../../../src/commands/exchange/guarding/guarded-stream.ts';
 import { frameDelivered } from '../../../src/events/catalogue/guardrail.ts';
 import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
 
@@ -35,11 +35,11 @@ it('is recorded with the end of the exchange', async () => {
     ...{ provider: { name: 'p' }, providerType: 'anthropic', model: 'm', dialect: 'messages', historyReplayed: false },
     ...{ clientHeaders: {}, now: () => 1 },
   };
-  const unguarded = messagesDialect.relayOfRecorded(past);
-  const relay = new GuardedRelay({ unguarded, guard, bodies, answers, past, attempt: 1 });
+  const unguarded = messagesDialect.streamOfRecorded(past);
+  const stream = new GuardedStream({ unguarded, guard, bodies, answers, past, attempt: 1 });
   const frame = (event: object) => {
     const data = JSON.stringify(event);
-    return relay.frame({ raw: Buffer.from(`data: ${data}\n\n`), data });
+    return stream.frame({ raw: Buffer.from(`data: ${data}\n\n`), data });
   };
   const message = { id: 'msg_1', type: 'message', role: 'assistant', content: [], model: 'm', usage: {} };
   frame({ type: 'message_start', message });
@@ -50,6 +50,6 @@ it('is recorded with the end of the exchange', async () => {
   const before = await delivered();
   expect(before).toContain('bob@example.com');
   expect(before).not.toContain('message_stop');
-  expect(await relay.finish()).toMatchObject({ cut: false });
+  expect(await stream.finish()).toMatchObject({ cut: false });
   expect(await delivered()).toContain('message_stop');
 });

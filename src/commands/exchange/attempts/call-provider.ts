@@ -24,7 +24,7 @@ import {
   streamTooLong,
 } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
-import { opening, type RelayedAnswer, relayBytes, relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
+import { opening, type PassedAnswer, passBytes, passStream, type StreamEnd } from '../delivery/pass-stream.ts';
 import {
   type Answered,
   type AttemptEnd,
@@ -41,7 +41,7 @@ import {
   type WholeAnswer,
 } from '../plan.ts';
 import { countedAnswer } from '../record/spending.ts';
-import { AnswerBlocked, type LiveRelay } from '../relay.ts';
+import { AnswerBlocked, type ResponseStream } from '../response-stream.ts';
 
 /** @throws LogUnavailable */
 export async function callProvider(
@@ -51,9 +51,9 @@ export async function callProvider(
 ): Promise<OpenAnswer | WholeAnswer | BlockedAnswer | FailedAttempt | FailedUpload> {
   const { record, target, client, keepBodies } = options;
   const provider = target.provider.name;
-  const relay = plan.relay(attempt);
+  const answer = plan.newStream(attempt);
   const received = nothingYet();
-  const answered = { attempt, plan, relay, received };
+  const answered = { attempt, plan, answer, received };
   const { calls } = plan;
   const parallel = plan.kind === 'model' && calls !== undefined ? inParallel(plan, calls, options, attempt) : undefined;
   try {
@@ -75,22 +75,22 @@ export async function callProvider(
     if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const given = { ...options, ...answered, reply, headers: options.answerHeaders(reply) };
-      const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte }, true));
-      const first = await stream.first;
-      if (first !== 'opened' && first.kind === 'failed') return failedStream(first, relay);
+      const passing = opening((beforeFirstByte) => passStream({ ...given, beforeFirstByte }, true));
+      const first = await passing.first;
+      if (first !== 'opened' && first.kind === 'failed') return failedStream(first, answer);
       if (first !== 'opened' && first.kind === 'blocked') return blocked(answered, first.refusal, first.isWhole);
-      return { ...answered, kind: 'open', reply, deliver: async () => endOf(await stream.deliver(), answered, reply) };
+      return { ...answered, kind: 'open', reply, deliver: async () => endOf(await passing.deliver(), answered, reply) };
     }
     const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
     const error = errorBodyIn(parsed, bytes, plan);
     if (error !== undefined) {
-      return { ...refused(reply, error, target.provider, plan), spent: usageOfMalformed(relay, bytes, parsed) };
+      return { ...refused(reply, error, target.provider, plan), spent: usageOfMalformed(answer, bytes, parsed) };
     }
     if (parsed === undefined || options.stream) {
       const failed = malformedAnswer(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
-      return { ...failed, spent: usageOfMalformed(relay, bytes, parsed) };
+      return { ...failed, spent: usageOfMalformed(answer, bytes, parsed) };
     }
     const missing = missingPart(parsed, bytes, plan);
     if (missing !== undefined) return incomplete(missing, bytes, answered, provider);
@@ -110,7 +110,7 @@ export async function callProvider(
       return { kind: 'failed', refusal: refusalFromFailure(error), failure: error, spent: parallel?.spent() };
     }
     if (error instanceof Refusal) {
-      return { kind: 'failed', refusal: error, status: error.status, malformed: true, spent: spentBy(relay) };
+      return { kind: 'failed', refusal: error, status: error.status, malformed: true, spent: spentBy(answer) };
     }
     throw error;
   }
@@ -157,18 +157,17 @@ function call(plan: Plan, options: AttemptOptions, parallel: Parallel | undefine
 
 interface Parallel extends ParallelOptions {
   /** What the calls have reported, when one has failed before there was an answer. */
-  spent(): LiveRelay | undefined;
+  spent(): ResponseStream | undefined;
 }
 
-/** How parallel calls are judged until there is an answer of all: by a relay of its own. */
+/** How parallel calls are judged until there is an answer of all: by a response stream of its own. */
 function inParallel(
   plan: ModelPlan,
   calls: number,
   { maxAnswerBytes: maxBytes, stream }: AttemptOptions,
   attempt: number,
 ): Parallel {
-  const relay = plan.relay(attempt);
-  const first = relay.unguarded ?? relay;
+  const first = plan.newStream(attempt).unguarded;
   const answers: unknown[] = Array.from({ length: calls }, () => null);
   return {
     calls,
@@ -203,18 +202,18 @@ async function forwardedAnswer(
 ): Promise<OpenAnswer | BlockedAnswer | FailedAttempt> {
   const { provider } = options.target;
   const given = { ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) };
-  const relayed = opening((beforeFirstByte) => relayForwarded({ ...given, beforeFirstByte }));
-  const first = await relayed.first;
+  const passing = opening((beforeFirstByte) => passForwarded({ ...given, beforeFirstByte }));
+  const first = await passing.first;
   if (first !== 'opened') {
-    if (first.kind === 'failed') return failedStream(first, answered.relay);
+    if (first.kind === 'failed') return failedStream(first, answered.answer);
     if (first.kind === 'blocked') return blocked(answered, first.refusal, first.isWhole);
     if (first.kind === 'error_body') {
-      const spent = usageOfMalformed(answered.relay, first.bytes, parseWhole(first.bytes));
+      const spent = usageOfMalformed(answered.answer, first.bytes, parseWhole(first.bytes));
       return { ...refused(reply, first.bytes, provider, plan), spent };
     }
     if (first.kind === 'incomplete') return incomplete(first.missing, first.bytes, answered, provider.name);
   }
-  return { ...answered, kind: 'open', reply, deliver: async () => endOf(await relayed.deliver(), answered, reply) };
+  return { ...answered, kind: 'open', reply, deliver: async () => endOf(await passing.deliver(), answered, reply) };
 }
 
 function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: ProviderReply): AttemptEnd {
@@ -237,23 +236,23 @@ function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: Provide
 }
 
 /** The stream failed before any byte was sent to the client. */
-function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, relay: LiveRelay): FailedAttempt {
+function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, answer: ResponseStream): FailedAttempt {
   const status = end.failure === undefined ? end.refusal.status : undefined;
-  return { ...end, status, spent: spentBy(relay) };
+  return { ...end, status, spent: spentBy(answer) };
 }
 
-/** The relay of a malformed whole answer, from which its usage can be read. */
-function usageOfMalformed(relay: LiveRelay, bytes: Buffer, parsed: unknown): LiveRelay | undefined {
+/** The stream of a malformed whole answer, from which its usage can be read. */
+function usageOfMalformed(answer: ResponseStream, bytes: Buffer, parsed: unknown): ResponseStream | undefined {
   try {
-    if (isObject(parsed)) void (relay.unguarded ?? relay).whole(bytes, parsed);
+    if (isObject(parsed)) answer.unguarded.whole(bytes, parsed);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
   }
-  return spentBy(relay);
+  return spentBy(answer);
 }
 
-function spentBy(relay: LiveRelay): LiveRelay | undefined {
-  return relay.usage().source === 'provider' ? relay : undefined;
+function spentBy(answer: ResponseStream): ResponseStream | undefined {
+  return answer.reader.usage().source === 'provider' ? answer : undefined;
 }
 
 function malformedAnswer(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {
@@ -272,7 +271,7 @@ function malformedAnswer(reply: ProviderReply, provider: string, body: Buffer, e
 }
 
 /** An answer that lacks what an answer must contain. */
-function incomplete(missing: string, body: Buffer, { relay }: Answered, provider: string): FailedAttempt {
+function incomplete(missing: string, body: Buffer, { answer }: Answered, provider: string): FailedAttempt {
   const message = `The provider '${provider}' gave an answer without ${missing}.`;
   return {
     kind: 'failed',
@@ -280,7 +279,7 @@ function incomplete(missing: string, body: Buffer, { relay }: Answered, provider
     status: 502,
     body: body.subarray(0, MAX_ERROR_BYTES),
     malformed: true,
-    spent: usageOfMalformed(relay, body, parseWhole(body)),
+    spent: usageOfMalformed(answer, body, parseWhole(body)),
   };
 }
 
@@ -300,7 +299,7 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider, { diale
 /** JSON answers up to this size are read whole. */
 const MAX_WHOLE_BYTES = 1024 * 1024;
 
-type ForwardedAnswer = RelayedAnswer & { readonly plan: ForwardPlan };
+type ForwardedAnswer = PassedAnswer & { readonly plan: ForwardPlan };
 
 type ForwardedEnd =
   | { readonly kind: 'whole'; readonly bytes: Buffer }
@@ -320,12 +319,12 @@ type ForwardedEnd =
   | { readonly kind: 'incomplete'; readonly bytes: Buffer; readonly missing: string };
 
 /** @throws LogUnavailable, ProviderFailure */
-async function relayForwarded(given: ForwardedAnswer): Promise<ForwardedEnd> {
+async function passForwarded(given: ForwardedAnswer): Promise<ForwardedEnd> {
   const { plan, record, attempt, received } = given;
-  if (plan.digestOnly !== true) return relayByKind(given);
+  if (plan.digestOnly !== true) return passByKind(given);
   const hash = createHash('sha256');
   const reply = { ...given.reply, body: digested(given.reply.body, hash) };
-  const end = await relayByKind({ ...given, reply, keepBodies: false });
+  const end = await passByKind({ ...given, reply, keepBodies: false });
   if (end.kind === 'whole' || end.kind === 'streamed') {
     const contentType = reply.headers['content-type'];
     const { bytes } = received;
@@ -334,27 +333,27 @@ async function relayForwarded(given: ForwardedAnswer): Promise<ForwardedEnd> {
   return end;
 }
 
-async function relayByKind(options: ForwardedAnswer): Promise<ForwardedEnd> {
+async function passByKind(options: ForwardedAnswer): Promise<ForwardedEnd> {
   const { reply, plan } = options;
   // A stream of JSON lines of a provider's own API; a file of lines is fetched by GET.
   const isLines =
     plan.dialect === 'passthrough' && plan.call.method === 'POST' && streamFormatOf(reply.headers) === 'lines';
-  if (isLines || isEventStream(reply.headers)) return relayEvents(options);
+  if (isLines || isEventStream(reply.headers)) return passEvents(options);
   const announced = Number(reply.headers['content-length'] ?? Number.POSITIVE_INFINITY);
   const hasBody = plan.call.method !== 'HEAD' && reply.status !== 204 && reply.status !== 304;
   const isShortJson = isJson(reply.headers) && announced <= MAX_WHOLE_BYTES;
-  return hasBody && (plan.readsWhole || isShortJson) ? relayWhole(options) : relayPieces(options, hasBody);
+  return hasBody && (plan.readsWhole || isShortJson) ? passWhole(options) : passPieces(options, hasBody);
 }
 
-async function relayEvents(options: ForwardedAnswer): Promise<ForwardedEnd> {
-  const end = await relayStream(options, options.plan.dialect !== 'passthrough');
+async function passEvents(options: ForwardedAnswer): Promise<ForwardedEnd> {
+  const end = await passStream(options, options.plan.dialect !== 'passthrough');
   if (end.kind === 'complete') return { kind: 'streamed', rest: end.rest };
   if (end.kind === 'broken') return { ...end, cut: end.rest.length === 0 };
   return end.kind === 'abandoned' ? { ...end, cut: true } : end;
 }
 
-async function relayWhole(options: ForwardedAnswer): Promise<ForwardedEnd> {
-  const { reply, plan, relay, record, attempt, received, keepBodies, maxAnswerBytes } = options;
+async function passWhole(options: ForwardedAnswer): Promise<ForwardedEnd> {
+  const { reply, plan, answer, record, attempt, received, keepBodies, maxAnswerBytes } = options;
   const bytes = await wholeBody(reply, options.target.provider, maxAnswerBytes);
   received.firstByteMs = record.elapsed();
   const parsed = parseWhole(bytes);
@@ -366,10 +365,10 @@ async function relayWhole(options: ForwardedAnswer): Promise<ForwardedEnd> {
     received.bytes = bytes.length;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
   }
-  return { kind: 'whole', bytes: await countedAnswer({ relay, received }, bytes, parsed) };
+  return { kind: 'whole', bytes: await countedAnswer({ answer, received }, bytes, parsed) };
 }
 
-async function relayPieces(options: ForwardedAnswer, hasBody: boolean): Promise<ForwardedEnd> {
+async function passPieces(options: ForwardedAnswer, hasBody: boolean): Promise<ForwardedEnd> {
   const { reply, client } = options;
   let held: Buffer | undefined;
   let begun = false;
@@ -385,7 +384,7 @@ async function relayPieces(options: ForwardedAnswer, hasBody: boolean): Promise<
     reply.body.cancel();
   }, streamLimits.ms);
   try {
-    held = await relayBytes({ ...options, beforeFirstByte }, (piece) => seen.take(piece));
+    held = await passBytes({ ...options, beforeFirstByte }, (piece) => seen.take(piece));
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
     if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };

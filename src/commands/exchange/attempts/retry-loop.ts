@@ -20,7 +20,7 @@ import {
   type Plan,
   sentContentType,
 } from '../plan.ts';
-import type { LiveRelay } from '../relay.ts';
+import type { ResponseStream } from '../response-stream.ts';
 import { callProvider } from './call-provider.ts';
 import { type CalledBy, type CircuitBreakers, verdictOf } from './circuit-breaker.ts';
 
@@ -43,8 +43,8 @@ interface AttemptsOptions extends AttemptOptions {
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Of the exchange. */
   readonly sent: SentRequests;
-  /** Called with the relay of a failed attempt that has spent tokens. */
-  spent(relay: LiveRelay, attempt: number): void;
+  /** Called with the stream of a failed attempt that has spent tokens. */
+  spent(answer: ResponseStream, attempt: number): void;
   /** `durable` when the provider may be called only after the request is on disk. */
   readonly recordBeforeCall: 'written' | 'durable';
   readonly random: () => number;
@@ -194,10 +194,10 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
 /**
  * The client left before the attempt had an answer.
  * @param notCalled whether no provider was working on the request
- * @param relay of what parallel calls had reported
+ * @param answer of what parallel calls had reported
  */
-function abandoned(plan: Plan, attempt: number, notCalled: boolean, relay = plan.relay(attempt)): CallResult {
-  return { kind: 'abandoned', rest: [], attempt, plan, relay, received: nothingYet(), notCalled };
+function abandoned(plan: Plan, attempt: number, notCalled: boolean, answer = plan.newStream(attempt)): CallResult {
+  return { kind: 'abandoned', rest: [], attempt, plan, answer, received: nothingYet(), notCalled };
 }
 
 /** Whether the gateway retries other statuses and not this one of a provider's fault: a retry of the client is none too. */

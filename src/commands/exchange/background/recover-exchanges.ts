@@ -1,6 +1,6 @@
 /**
  * Ends the exchanges that a crash left open, so that none stays open in the log for ever. The recorded answer of the
- * provider passes through the same relay again. If it is whole, the exchange is complete; if not, the exchange
+ * provider passes through the same response stream again. If it is whole, the exchange is complete; if not, the exchange
  * failed, and its response is stored as `failed` with the output so far. A background response without any recorded
  * output is not ended here: it is returned to the caller, which resumes it, unless its client got an error instead of it.
  */
@@ -28,7 +28,7 @@ import { previousResponseOf, responseIdOf } from '../../responses/create-request
 import { isPending, type StorableResponse, withOutcome } from '../../responses/storable-response.ts';
 import { everything, ownerOf } from '../../visibility.ts';
 import { nullClient } from '../delivery/detached-client.ts';
-import { deferredWorkKind, passthroughRelay } from '../dialects/passthrough/passthrough-dialect.ts';
+import { deferredWorkKind, passthroughStream } from '../dialects/passthrough/passthrough-dialect.ts';
 import { runsInGateway } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import { deliveredAnswer, type GuardedEndpoints } from '../guarding/guarded-endpoints.ts';
@@ -43,12 +43,12 @@ import {
   placeholdersIn,
   type RecordedExchange,
   readExchange,
-  relayOfRecorded,
+  streamOfRecorded,
 } from '../record/read-exchange.ts';
 import type { ReplayDependencies } from '../record/replay-answer.ts';
 import { countWhole, missingOfCalls, OutputCount, partOf, priced, withinLimit } from '../record/spending.ts';
-import type { Relay } from '../relay.ts';
 import { changedSelector } from '../request-plugin.ts';
+import type { AnswerStream } from '../response-stream.ts';
 import type { ResumableExchange } from './background-response.ts';
 import { type EndedAs, endedAs, type LeftClient, type LeftOpen, wasCancelled } from './open-exchange-tracker.ts';
 
@@ -167,11 +167,11 @@ async function close(
   const status = why === 'cancelled' ? why : 'failed';
   const { attempt, chunks, request } = recorded;
   const record = recordAgain(recorded, deps.log);
-  const relay = parsedRequest === undefined ? undefined : relayOfRecorded(recorded, parsedRequest, deps.dialects);
+  const stream = parsedRequest === undefined ? undefined : streamOfRecorded(recorded, parsedRequest, deps.dialects);
   const isWhole =
-    relay !== undefined &&
+    stream !== undefined &&
     replay(
-      relay,
+      stream,
       chunks,
       parsedRequest?.stream === true ? recordedFormat(attempt?.dialect, attempt?.calls) : undefined,
       refusal,
@@ -180,7 +180,7 @@ async function close(
   const guarded =
     isGuarded(recorded) && !wasRefused ? guardedEnd(recorded, parsedRequest, record, deps, refusal) : undefined;
   const ended = isWhole && !isGuarded(recorded) && !wasRefused;
-  const ofProvider = chunks.length > 0 && !wasRefused ? relay?.response?.() : undefined;
+  const ofProvider = chunks.length > 0 && !wasRefused ? stream?.writer.response?.() : undefined;
   const response = guarded === undefined ? ofProvider : guarded.response;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, status, refusal, response);
@@ -189,16 +189,16 @@ async function close(
   const counted: Received = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
   if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
-    const json = translated ? relay.response?.()?.json : undefined;
+    const json = translated ? stream.writer.response?.()?.json : undefined;
     const { sight } = recordedCaller(ownerOf(recorded.received), deps.keys);
     if (parsedRequest !== undefined)
-      await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, relay, record, { sight });
+      await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, stream.writer, record, { sight });
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,
       provider: attempt.provider,
       model: attempt.model,
-      finishReason: relay.finishReason?.() ?? null,
+      finishReason: stream.writer.finishReason ?? null,
       responseId,
       answer: json === undefined ? undefined : Buffer.from(json),
     });
@@ -214,13 +214,15 @@ async function close(
   if (attempt !== undefined && chunks.length > 0 && recordsUsage && !isUnread) {
     const { provider, providerType: type } = attempt;
     const dialect = deps.dialects.get(request.dialect);
-    const answerRelay: Relay | undefined =
-      dialect === undefined ? passthroughRelayOf(chunks, deferredWorkKind(request.method, request.path)) : relay;
+    const reader =
+      dialect === undefined
+        ? passthroughStreamOf(chunks, deferredWorkKind(request.method, request.path)).reader
+        : stream?.reader;
     // Without recorded bodies the usage is unknown; only the fact that something was spent is certain.
-    const usage = answerRelay?.usage() ?? unknownUsage;
-    const model = attempt.model || (answerRelay?.model?.() ?? '');
+    const usage = reader?.usage() ?? unknownUsage;
+    const model = attempt.model || (reader?.model ?? '');
     const endpoint = dialect?.endpoint ?? pathOf(request.path);
-    const isModelCall = dialect !== undefined || answerRelay?.model?.() !== undefined;
+    const isModelCall = dialect !== undefined || reader?.model !== undefined;
     if (isModelCall && !request.stream) countWhole(counted, usage, parseChunk(bytesOf(chunks).toString()));
     const isStream = request.stream || dialect === undefined;
     const isEstimated =
@@ -231,10 +233,10 @@ async function close(
       isModelCall && isEstimated
         ? withinLimit(estimateOf(recorded, parsedRequest, usage, counted, isWhole), limit, { json })
         : undefined;
-    const answerId = answerRelay?.answerId?.();
+    const answerId = reader?.answerId;
     const { calls } = attempt;
     const spent = { provider, providerType: type, model, endpoint, answerId, usage, calls, isPartial: !isWhole };
-    const work = answerRelay?.deferredWork?.();
+    const work = reader?.deferredWork?.();
     if (work !== undefined) {
       const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
       const parts = parsedRequest === undefined ? undefined : [partOf(model, parsedRequest.json)];
@@ -334,18 +336,21 @@ function estimateOf(
   return missingOfCalls(usage, promptTokens(request), outputTokens, hasEnded);
 }
 
-/** The relay of a forwarded answer, fed from the record. The answer is not generated again; only its usage is read. */
-function passthroughRelayOf(chunks: readonly RecordedEvent[], begins: ReturnType<typeof deferredWorkKind>): Relay {
-  const relay = passthroughRelay(begins);
+/** The stream of a forwarded answer, fed from the record. The answer is not generated again; only its usage is read. */
+function passthroughStreamOf(
+  chunks: readonly RecordedEvent[],
+  begins: ReturnType<typeof deferredWorkKind>,
+): AnswerStream {
+  const stream = passthroughStream(begins);
   const bytes = bytesOf(chunks);
   const parsed = parseChunk(bytes.toString());
-  if (parsed !== undefined) relay.whole(bytes, parsed);
+  if (parsed !== undefined) stream.whole(bytes, parsed);
   else
     for (const frame of createSplitter(bytes[0] === 0x7b ? 'lines' : 'events', {
       maxFrameBytes: bytes.length + 1,
     }).push(bytes))
-      relay.frame(frame);
-  return relay;
+      stream.frame(frame);
+  return stream;
 }
 
 function pathOf(path: string): string {
@@ -366,34 +371,34 @@ function recordAgain({ id, received, last }: RecordedExchange, log: EventLog): E
  * @returns whether the provider's answer is whole
  */
 function replay(
-  relay: Relay,
+  stream: AnswerStream,
   chunks: readonly RecordedEvent[],
-  stream: StreamFormat | undefined,
+  format: StreamFormat | undefined,
   refusal: Refusal,
 ): boolean {
   try {
-    if (stream === undefined) {
+    if (format === undefined) {
       const [only] = chunks;
       if (only?.body === undefined) return false;
       const bytes = bufferOf(only.body);
-      relay.whole(bytes, parseChunk(bytes.toString()));
+      stream.whole(bytes, parseChunk(bytes.toString()));
       return true;
     }
     let ended = false;
-    const splitter = createSplitter(stream);
+    const splitter = createSplitter(format);
     const frames = chunks.flatMap(({ body }) => (body === undefined ? [] : splitter.push(bufferOf(body))));
     const last = splitter.end();
     for (const frame of last === undefined ? frames : [...frames, last]) {
-      const answer = relay.frame(frame);
+      const answer = stream.frame(frame);
       if (answer.refusal !== undefined) throw answer.refusal;
       ended ||= answer.terminal;
     }
-    if (ended) return !relay.finish().cut;
-    relay.abandon?.({ refusal, status: 'failed' });
+    if (ended) return !stream.finish().cut;
+    stream.abandon({ refusal, status: 'failed' });
     return false;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    relay.broken?.(error);
+    stream.broken(error);
     return false;
   }
 }

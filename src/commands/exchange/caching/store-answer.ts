@@ -45,12 +45,12 @@ export function noteCached(
   { dialect, parsedRequest, target, record, hasAnswerEffects, place }: AnsweredExchange,
   cache: ResponseCache,
 ): ((appended: Appended | undefined) => void) | undefined {
-  const { reply, received, relay } = outcome;
+  const { reply, received, answer } = outcome;
   const { digest, ttlSeconds, purges, first, allowsToolCalls } = place;
   const bytes = outcome.kind === 'whole' ? outcome.bytes.length : received.bytes;
   if (reply.status !== 200 || target !== first || ttlSeconds <= 0 || hasAnswerEffects) return undefined;
   if (bytes > cache.settings.maxAnswerBytes || purges !== cache.purges) return undefined;
-  if (!endsRegularly(dialect, relay.finishReason?.() ?? null, allowsToolCalls)) return undefined;
+  if (!endsRegularly(dialect, answer.writer.finishReason ?? null, allowsToolCalls)) return undefined;
   const expiresAt = Math.floor(cache.now()) + ttlSeconds * 1000;
   record.note(
     answerCached.create(

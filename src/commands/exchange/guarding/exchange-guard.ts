@@ -2,11 +2,10 @@
 import { guardrailApplied, type guardrailVerdicts, placeholdersAssigned } from '../../../events/catalogue/guardrail.ts';
 import { isExactNumber } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { carriedForm, carriedMark, isCarried } from '../../../providers/translate/responses-to-chat/reasoning.ts';
+import { carriedForm, isCarried } from '../../../providers/translate/responses-to-chat/reasoning.ts';
 import type { GuardedBody } from '../../guardrails/body/body-texts.ts';
 import type { GuardedBodies } from '../../guardrails/body/guarded-bodies.ts';
 import type { StreamDialect } from '../../guardrails/events/guarded-dialects.ts';
-import type { StreamEvent } from '../../guardrails/events/guarded-events.ts';
 import {
   allowed,
   type EvaluationContext,
@@ -32,7 +31,7 @@ import type { Sight } from '../../visibility.ts';
 import type { EarlierTurns, PastAttempt } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { GuardrailSteps } from '../policy.ts';
-import type { AnswerWriter, GivenAnswer } from '../relay.ts';
+import type { AnswerWriter, GivenAnswer } from '../response-stream.ts';
 
 interface GuardParts {
   readonly steps: GuardrailSteps;
@@ -218,8 +217,8 @@ export interface GuardedEndpoint {
 export interface GuardedAnswers {
   readonly stream: StreamDialect;
   /** Writes the events of an answer as its client gets them. */
-  writer(attempt: PastAttempt): AnswerWriter<StreamEvent>;
-  /** Writes an answer that consists of one text: `relay` gets its events. */
+  writer(attempt: PastAttempt): AnswerWriter;
+  /** Writes an answer that consists of one text: `stream` gets its events. */
   ofText(text: string, attempt: PastAttempt): GivenAnswer;
 }
 
@@ -246,11 +245,7 @@ export interface MergedRequest {
 
 const nothing = carriedForm({ text: '' });
 
-/** Whether a JSON text may hold it. */
-export function mayHoldCarried(json: string | Buffer): boolean {
-  return json.includes(carriedMark);
-}
-
+/** A copy. */
 export function withoutCarried(value: unknown): unknown {
   if (typeof value === 'string') return isCarried(value) ? nothing : value;
   if (Array.isArray(value)) return value.map(withoutCarried);

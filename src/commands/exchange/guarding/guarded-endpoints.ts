@@ -21,13 +21,13 @@ import { inputItems } from '../../responses/input-items.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { Sight } from '../../visibility.ts';
 import type { ExchangeDialect, PastAttempt } from '../dialect.ts';
-import { ChatWriter } from '../dialects/chat/answer.ts';
-import { forwardRelay } from '../dialects/forward/forward-dialect.ts';
-import { MessagesWriter } from '../dialects/messages/answer.ts';
+import { ChatAnswer } from '../dialects/chat/answer.ts';
+import { forwardStream } from '../dialects/forward/forward-dialect.ts';
+import { MessagesAnswer } from '../dialects/messages/answer.ts';
+import { ResponsesAnswer } from '../dialects/responses/answer.ts';
 import { shellOf } from '../dialects/responses/responses-dialect.ts';
-import { ResponsesWriter } from '../dialects/responses/writer.ts';
 import type { Dialects } from '../record/read-exchange.ts';
-import type { AnswerWriter } from '../relay.ts';
+import { encode } from '../response-stream.ts';
 import type { GuardedAnswers, GuardedEndpoint, MergedRequest, MergeInput } from './exchange-guard.ts';
 
 export type GuardedEndpoints = ReadonlyMap<string, GuardedEndpoint>;
@@ -37,12 +37,12 @@ export function guardedEndpoints(dialects: Dialects, parts: ResponsesParts): Gua
   const { chat, messages, completions, embeddings, responses } = guardedBodies;
   const ofChat: GuardedAnswers = {
     stream: 'chat',
-    writer: ({ provider }) => new ChatWriter(provider.name, true),
+    writer: ({ provider }) => new ChatAnswer(provider, true),
     ofText: textAnswers(dialects.get('chat')),
   };
   const ofMessages: GuardedAnswers = {
     stream: 'messages',
-    writer: ({ provider }) => new MessagesWriter(provider.name),
+    writer: ({ provider }) => new MessagesAnswer(provider),
     ofText: textAnswers(dialects.get('messages')),
   };
   const { answers, check, merged } = guardedResponses(textAnswers(dialects.get('responses')), parts);
@@ -61,19 +61,19 @@ const requestOnly = (request: GuardedBody) => ({ request, answer: undefined });
 
 const ofCompletions: GuardedAnswers = {
   stream: 'completions',
-  writer: ({ provider }) => new ChatWriter(provider.name, true) satisfies AnswerWriter<never>,
+  writer: ({ provider }) => new ChatAnswer(provider, true),
   ofText(text, { exchangeId, createdAt, model, provider }) {
     const id = `cmpl-${exchangeId.replaceAll('-', '')}`;
     const choice = { text, index: 0, logprobs: null, finish_reason: 'stop' };
     const whole = { id, object: 'text_completion', created: createdAt, model, choices: [choice], usage: noTokens };
-    return { relay: forwardRelay(provider, true), whole, events: [{ ...whole, usage: null }] };
+    return { stream: forwardStream(provider, true), whole, events: [{ ...whole, usage: null }] };
   },
 };
 
 const noTokens = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
 
-/** Answers as chat completions, from which the relay of a translated answer makes the client's. */
-function textAnswers(dialect: Pick<ExchangeDialect, 'relayOfRecorded'> | undefined): GuardedAnswers['ofText'] {
+/** Answers as chat completions, from which the stream of a translated answer makes the client's. */
+function textAnswers(dialect: Pick<ExchangeDialect, 'streamOfRecorded'> | undefined): GuardedAnswers['ofText'] {
   return (text: string, past: PastAttempt) => {
     if (dialect === undefined) throw new Error('the dialect of a guarded endpoint is missing');
     const { exchangeId, createdAt, model } = past;
@@ -84,7 +84,7 @@ function textAnswers(dialect: Pick<ExchangeDialect, 'relayOfRecorded'> | undefin
       choices: [{ index: 0, delta, logprobs: null, finish_reason }],
     });
     return {
-      relay: dialect.relayOfRecorded({ ...past, dialect: 'chat' }),
+      stream: dialect.streamOfRecorded({ ...past, dialect: 'chat' }),
       whole: {
         ...{ ...head, object: 'chat.completion', usage: noTokens },
         choices: [{ index: 0, message, logprobs: null, finish_reason: 'stop' }],
@@ -109,7 +109,7 @@ function guardedResponses(ofText: GuardedAnswers['ofText'], parts: ResponsesPart
   const answers: GuardedAnswers = {
     stream: 'responses',
     writer: ({ provider, parsedRequest, exchangeId, createdAt, model }) =>
-      new ResponsesWriter(provider.name, {
+      new ResponsesAnswer(provider, {
         shell: () =>
           shellOf(parsedRequest, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name }),
       }),
@@ -219,7 +219,7 @@ export function deliveredAnswer(
   const answer = writer(past);
   for (const { data } of createFrameSplitter().push(Buffer.concat(frames))) {
     const event = data === undefined || data === '[DONE]' ? undefined : parseChunk(data);
-    if (isObject(event)) answer.events([event]);
+    if (isObject(event)) answer.write(event);
   }
-  return { rest: answer.abandon?.(end), response: answer.response?.() };
+  return { rest: encode(answer.abandon(end), answer), response: answer.response?.() };
 }

@@ -17,10 +17,10 @@ import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
 import { adjustChatBody } from '../dialects/chat/chat-dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import { pastAttempt, planWithGuard } from '../guarding/guarded-relay.ts';
+import { pastAttempt, planWithGuard } from '../guarding/guarded-stream.ts';
 import type { AttemptEnd, CallResult, Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
-import type { Relay } from '../relay.ts';
+import type { AnswerStream } from '../response-stream.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { Admitted, Step } from './running-exchange.ts';
 
@@ -131,7 +131,7 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
     random: deps.random,
     wait: deps.wait,
     answerHeaders: (reply) => answerHeaders({ ...spender, target }, reply),
-    spent: (relay, failedAttempt) => noteSpending(spender, target, relay, { isPartial: false, failedAttempt }),
+    spent: ({ reader }, failedAttempt) => noteSpending(spender, target, reader, { isPartial: false, failedAttempt }),
   });
 }
 
@@ -156,7 +156,7 @@ function sentRequests({ exchange, policy, guarded }: Admitted): SentRequests {
 /**
  * The request as it is sent to one target. The id of a background response is recorded and sent to the client first.
  */
-async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan<Relay>> {
+async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan<AnswerStream>> {
   const { exchange, parsedRequest: original, policy, ticket, guarded } = context;
   const { dialect, request, record } = exchange;
   const { caller } = request;
@@ -206,7 +206,11 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
  * and items from the store are in the request by now.
  * @throws Refusal
  */
-async function checkedPlan(plan: Plan<Relay>, context: Admitted, deps: ExchangeDependencies): Promise<Plan<Relay>> {
+async function checkedPlan(
+  plan: Plan<AnswerStream>,
+  context: Admitted,
+  deps: ExchangeDependencies,
+): Promise<Plan<AnswerStream>> {
   const { fields, call } = plan.kind === 'forward' ? plan : {};
   const checking = checkBody({ path: call?.path, body: plan.body, fields }, context, deps);
   if (checking !== undefined) await checking;
@@ -225,7 +229,7 @@ function checkBody(body: Omit<NamingRequest, 'continues'>, { exchange }: Admitte
 }
 
 /** Every plan passes here, so that no answer reaches the client past the guardrails. */
-function guardedPlan(plan: Plan<Relay>, target: Target, { exchange, parsedRequest, guarded }: Admitted): Plan {
+function guardedPlan(plan: Plan<AnswerStream>, target: Target, { exchange, parsedRequest, guarded }: Admitted): Plan {
   if (guarded === undefined || !guarded.guard.guardsAnswers || guarded.endpoint.answers === undefined) return plan;
   const { guard, endpoint, merged } = guarded;
   const { record } = exchange;

@@ -17,12 +17,12 @@ import type { ResponseCache } from '../caching/response-cache.ts';
 import { type CachePlace, noteCached } from '../caching/store-answer.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
-import { pastAttempt } from '../guarding/guarded-relay.ts';
+import { pastAttempt } from '../guarding/guarded-stream.ts';
 import type { Answered, AttemptEnd } from '../plan.ts';
 import * as events from '../record/end-events.ts';
 import { noteConversationTurn } from '../record/end-events.ts';
 import { estimateUsage, noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
-import { streamOfGiven, wholeOfGiven } from '../relay.ts';
+import { bytesOfGiven } from '../response-stream.ts';
 import { completeCachedAnswer, NO_ATTEMPT, replayHeaders, sendError, sendWhole, wholeContentType } from './deliver.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import type { RunningExchange } from './running-exchange.ts';
@@ -105,7 +105,7 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   if (outcome.kind === 'whole' || outcome.kind === 'streamed') {
     const { dialect, parsedRequest, request } = exchange;
     const placeholders = exchange.guard?.placeholders.added();
-    await noteConversationTurn(dialect, parsedRequest, outcome.relay, record, {
+    await noteConversationTurn(dialect, parsedRequest, outcome.answer.writer, record, {
       sight: request.caller.sight,
       placeholders,
     });
@@ -186,9 +186,8 @@ async function completeUnrecordable({ plan, attempt, received }: Answered, excha
   for (const event of usage) record.note(event);
   exchange.responseNotStored(target.provider);
   await record.flush('durable');
-  // A new relay: this one has ended its stream, without the error.
-  const relay = plan.relay(attempt);
-  const last = begun ? (relay.unguarded ?? relay).broken?.(refusal) : undefined;
+  // A new stream: this one has ended, without the error.
+  const last = begun ? plan.newStream(attempt).unguarded.broken(refusal) : undefined;
   if (last === undefined) return sendError(exchange, refusal);
   finishStream(client, 200, {}, [last]);
   return refusal.status;
@@ -199,7 +198,7 @@ async function completeUnrecordable({ plan, attempt, received }: Answered, excha
  * response without any chunk is generated after the next start.
  */
 async function completeInterrupted(
-  { relay, received, rest, attempt, plan }: Extract<AttemptEnd, { kind: 'abandoned' }>,
+  { answer, received, rest, attempt, plan }: Extract<AttemptEnd, { kind: 'abandoned' }>,
   exchange: Completing,
   pending: PendingResponse,
   estimate: EstimatedTokens | undefined,
@@ -213,12 +212,12 @@ async function completeInterrupted(
     exchange.open.leftOpen(record.stream);
     return sendError(exchange, refusal);
   }
-  const response = chunks > 0 ? relay.response?.() : undefined;
+  const response = chunks > 0 ? answer.writer.response?.() : undefined;
   const responseId = noteOutcome(pending, cancelled ? 'cancelled' : 'failed', refusal, response);
   const reason = cancelled ? 'cancelled' : 'gateway_stopped';
   const status = client.begun ? 200 : refusal.status;
   events.noteFailed(record, refusal, { status, reason, chunks, responseId });
-  recordUsage({ relay, received, attempt, plan }, exchange, { estimate });
+  recordUsage({ answer, received, attempt, plan }, exchange, { estimate });
   await record.flush('durable');
   if (!client.begun) return sendError(exchange, refusal);
   finishStream(client, 200, {}, rest);
@@ -232,7 +231,7 @@ function offerAnswer(outcome: Extract<AttemptEnd, { kind: 'whole' | 'streamed' }
 }
 
 function recordCompletion(
-  { relay, received, attempt, plan }: Answered,
+  { answer, received, attempt, plan }: Answered,
   exchange: Completing,
   reply: ProviderReply,
   responseId: string | undefined,
@@ -242,41 +241,41 @@ function recordCompletion(
   const translated = plan.dialect !== dialect.name;
   // A stored response already holds the client's answer in its own stream.
   const isDifferent = translated || plan.isGuarded === true;
-  const json = isDifferent && keepBodies && responseId === undefined ? relay.response?.()?.json : undefined;
+  const json = isDifferent && keepBodies && responseId === undefined ? answer.writer.response?.()?.json : undefined;
   const ofGuardrails = plan.isGuarded && keepBodies && responseId === undefined ? bytes : undefined;
   events.noteCompleted(record, received, {
     status: reply.status,
     attempt,
     provider: target.provider.name,
     model: target.model || undefined,
-    finishReason: relay.finishReason?.() ?? null,
+    finishReason: answer.writer.finishReason ?? null,
     responseId,
     answer: json === undefined ? ofGuardrails : Buffer.from(json),
   });
-  recordUsage({ relay, received, attempt, plan }, exchange, { isWhole: true, estimate });
+  recordUsage({ answer, received, attempt, plan }, exchange, { isWhole: true, estimate });
 }
 
 function recordUsage(
-  { relay, received }: Answered,
+  { answer: { reader }, received }: Answered,
   exchange: Completing,
   { isWhole = false, estimate }: { readonly isWhole?: boolean; readonly estimate: EstimatedTokens | undefined },
 ): void {
   if (received.chunks === 0 && estimate === undefined) return;
-  const work = relay.deferredWork?.();
+  const work = reader.deferredWork?.();
   if (work !== undefined) {
-    noteDeferral(exchange, exchange.target, work, relay);
+    noteDeferral(exchange, exchange.target, work, reader);
     return;
   }
-  const usage = relay.usage();
+  const usage = reader.usage();
   if (exchange.dialect.mayBeFree && usage.source === 'unknown' && estimate === undefined) return;
-  noteSpending(exchange, exchange.target, relay, { isPartial: !isWhole, estimate });
+  noteSpending(exchange, exchange.target, reader, { isPartial: !isWhole, estimate });
 }
 
 /** @returns the id under which the response is stored; undefined when it is not */
-function recordResponse({ relay, received, plan }: Answered, exchange: Completing): string | undefined {
+function recordResponse({ answer, received, plan }: Answered, exchange: Completing): string | undefined {
   const { dialect, parsedRequest, target, record } = exchange;
   if (received.chunks === 0 || dialect.keeps?.(parsedRequest) !== true) return undefined;
-  const stored = relay.response?.();
+  const stored = answer.writer.response?.();
   if (stored === undefined) return undefined;
   const { provider, model } = target;
   events.noteResponse(record, stored, {
@@ -299,9 +298,9 @@ function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Completing
 /**
  * Whether another owner has a response with this id. A provider that uses an id twice must not replace that response.
  */
-async function isIdTaken({ relay }: Answered, exchange: Completing): Promise<boolean> {
+async function isIdTaken({ answer }: Answered, exchange: Completing): Promise<boolean> {
   const { dialect, parsedRequest, record, archive } = exchange;
-  const id = dialect.keeps?.(parsedRequest) === true ? relay.response?.()?.id : undefined;
+  const id = dialect.keeps?.(parsedRequest) === true ? answer.writer.response?.()?.id : undefined;
   const earlier = id === undefined ? undefined : await archive.find(id, everything);
   if (earlier === undefined || isSameOwner(earlier, record.owner)) return false;
   exchange.responseNotStored(exchange.target.provider);
@@ -365,10 +364,10 @@ async function completeOwnAnswer(
   const guard = guarded?.guard;
   const historyReplayed = guarded?.merged !== undefined;
   const given = answerFor(pastAttempt({ parsedRequest, request, target, record, historyReplayed }));
-  const { relay } = given;
+  const { writer } = given.stream;
   const { stream } = parsedRequest;
-  const bytes = stream ? streamOfGiven(given) : wholeOfGiven(given);
-  const stored = dialect.keeps?.(parsedRequest) === true ? relay.response?.() : undefined;
+  const bytes = bytesOfGiven(given, stream);
+  const stored = dialect.keeps?.(parsedRequest) === true ? writer.response?.() : undefined;
   const placeholders = guard?.placeholders.recorded();
   const { provider, model } = target;
   if (stored !== undefined) {
@@ -379,7 +378,7 @@ async function completeOwnAnswer(
     });
   }
   const by = { sight: request.caller.sight, placeholders: guard?.placeholders.added() };
-  await noteConversationTurn(dialect, parsedRequest, relay, record, by);
+  await noteConversationTurn(dialect, parsedRequest, writer, record, by);
   const keepsBodies = policy.capture === 'full';
   if (stream && keepsBodies) {
     record.note(frameDelivered.create({ attempt: NO_ATTEMPT, index: 0 }, record.context, bytes));
@@ -387,7 +386,7 @@ async function completeOwnAnswer(
   const received = { chunks: 0, bytes: 0, firstByteMs: undefined };
   events.noteCompleted(record, received, {
     ...{ status: 200, attempt: NO_ATTEMPT, provider: provider.name, model: model || undefined },
-    finishReason: relay.finishReason?.() ?? null,
+    finishReason: writer.finishReason ?? null,
     responseId: stored?.id,
     answer: stream || !keepsBodies || stored !== undefined ? undefined : bytes,
   });

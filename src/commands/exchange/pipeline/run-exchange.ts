@@ -100,7 +100,7 @@ function summaryOf(
     stream: parsedRequest?.stream ?? false,
     durationMs: record.elapsed(),
     firstByteMs: answered?.received.firstByteMs,
-    usage: answered?.relay.usage(),
+    usage: answered?.answer.reader.usage(),
     cache: hit?.cacheType ?? (hasMissedCache ? ('miss' as const) : undefined),
     isStored: cachePlace?.isKept === true,
   };

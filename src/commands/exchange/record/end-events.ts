@@ -22,7 +22,7 @@ import { contextFor, creatorFact, type Owner, type Sight } from '../../visibilit
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Received } from '../plan.ts';
-import type { Relay } from '../relay.ts';
+import type { AnswerWriter } from '../response-stream.ts';
 
 /** When the request itself is at fault and nothing is recorded yet, its content is cut. */
 export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
@@ -258,12 +258,12 @@ export function outputOf({ json, output }: StorableResponse): readonly unknown[]
 export async function noteConversationTurn(
   dialect: ExchangeDialect | undefined,
   parsedRequest: ParsedRequest,
-  relay: Pick<Relay, 'response'>,
+  writer: Pick<AnswerWriter, 'response'>,
   record: ExchangeRecord,
   by: { readonly sight: Sight; readonly placeholders?: readonly RecordedPlaceholder[] | undefined },
 ): Promise<void> {
   const { id, context } = record;
-  const writes = dialect?.turn?.(parsedRequest, relay, { id, context, ...by });
+  const writes = dialect?.turn?.(parsedRequest, writer, { id, context, ...by });
   if (writes === undefined) return;
   for (const write of await writes) record.addWrite(write);
 }

@@ -1,5 +1,5 @@
 /**
- * An exchange as it is recorded, and the relay of its last attempt, through which the provider's bytes can pass
+ * An exchange as it is recorded, and the response stream of its last attempt, through which the provider's bytes can pass
  * again.
  */
 import { z } from 'zod';
@@ -26,8 +26,8 @@ import type { ParsedRequest } from '../../model-request/model-request.ts';
 import type { EarlyEnd } from '../../model-request/upstream-refusals.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
-import type { Relay } from '../relay.ts';
 import { type AppliedPlugin, changedHeaders } from '../request-plugin.ts';
+import type { AnswerStream } from '../response-stream.ts';
 
 export type Dialects = ReadonlyMap<string, ExchangeDialect>;
 
@@ -197,19 +197,19 @@ export function clientHeadersOf({
   return plugins.reduce(changedHeaders, request.headers);
 }
 
-/** A new relay in the state in which the last attempt began. */
-export function relayOfRecorded(
+/** A new response stream in the state in which the last attempt began. */
+export function streamOfRecorded(
   recorded: RecordedExchange,
   parsedRequest: ParsedRequest,
   dialects: Dialects,
   /** Unix seconds at which the answer ended, once that is known. */
   completedAt?: () => number | undefined,
-): Relay | undefined {
+): AnswerStream | undefined {
   const { id, received, request, attempt, historyReplayed } = recorded;
   const dialect = dialects.get(request.dialect);
   if (dialect === undefined || attempt === undefined) return undefined;
   const createdAt = Math.floor(received.at / 1000);
-  return dialect.relayOfRecorded({
+  return dialect.streamOfRecorded({
     parsedRequest,
     clientHeaders: clientHeadersOf(recorded),
     exchangeId: id,

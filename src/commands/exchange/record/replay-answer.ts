@@ -13,7 +13,7 @@ import type { Refusal } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { everything } from '../../visibility.ts';
 import { type AnswerTemplate, templateOf } from '../reissuing/reissued-answer.ts';
-import type { Relay } from '../relay.ts';
+import type { AnswerStream } from '../response-stream.ts';
 import {
   type Dialects,
   earlyEndOf,
@@ -21,7 +21,7 @@ import {
   parsedRequestOf,
   type RecordedExchange,
   recordedFailure,
-  relayOfRecorded,
+  streamOfRecorded,
   withEvent,
 } from './read-exchange.ts';
 
@@ -63,7 +63,7 @@ export async function* replayAnswer(
     } else if (parsedRequest?.stream === true && event.body !== undefined && recorded.chunks.at(-1) === event) {
       stream ??= new StreamReplay(recorded, parsedRequest, deps.dialects);
       const bytes = stream.push(event.body);
-      // The relay keeps the state that it needs, so that clients that follow a long answer do not hold all of it in
+      // The response stream keeps the state that it needs, so that clients that follow a long answer do not hold all of it in
       // memory.
       recorded = { ...recorded, chunks: [] };
       if (bytes.length > 0) yield { kind: 'bytes', bytes };
@@ -135,16 +135,16 @@ async function* eventsOfExchange(
   }
 }
 
-/** Passes the provider's stream through the relay that the exchange had. */
+/** Passes the provider's stream through the response stream that the exchange had. */
 class StreamReplay {
-  readonly #relay: Relay | undefined;
+  readonly #stream: AnswerStream | undefined;
   readonly #splitter: FrameSplitter;
   #completedAt: number | undefined;
   /** The failure that the provider reported; later parts of its stream were not passed on. */
   #refusal: Refusal | undefined;
 
   constructor(recorded: RecordedExchange, parsedRequest: ParsedRequest, dialects: Dialects) {
-    this.#relay = relayOfRecorded(recorded, parsedRequest, dialects, () => this.#completedAt);
+    this.#stream = streamOfRecorded(recorded, parsedRequest, dialects, () => this.#completedAt);
     this.#splitter = createSplitter(recordedFormat(recorded.attempt?.dialect, recorded.attempt?.calls));
   }
 
@@ -156,7 +156,7 @@ class StreamReplay {
     const bytes: Buffer[] = [];
     for (const frame of frames) {
       if (this.#refusal !== undefined) break;
-      const answer = this.#relay?.frame(frame);
+      const answer = this.#stream?.frame(frame);
       this.#refusal = answer?.refusal;
       if (answer?.bytes !== undefined) bytes.push(answer.bytes);
     }
@@ -172,13 +172,13 @@ class StreamReplay {
   }
 
   #ending(recorded: RecordedExchange): Buffer | undefined {
-    if (recorded.end?.type === exchangeCompleted.type) return this.#relay?.finish().bytes;
+    if (recorded.end?.type === exchangeCompleted.type) return this.#stream?.finish().bytes;
     const failure = recordedFailure(recorded);
     // A stream that failed before its first byte was answered with an HTTP error instead.
     if (failure?.reason === 'provider_error') return undefined;
     const broken = this.#refusal ?? (failure?.reason === 'stream_broken' ? failure.refusal : undefined);
-    if (broken !== undefined) return this.#relay?.broken?.(broken);
-    return this.#relay?.abandon?.(failure === undefined ? earlyEnd('client_gone') : earlyEndOf(failure));
+    if (broken !== undefined) return this.#stream?.broken(broken);
+    return this.#stream?.abandon(failure === undefined ? earlyEnd('client_gone') : earlyEndOf(failure));
   }
 }
 
@@ -192,7 +192,7 @@ function replayWhole(
   const chunk = recorded.chunks[0]?.body;
   if (chunk === undefined || parsedRequest === undefined || isGuarded(recorded)) return undefined;
   const bytes = bufferOf(chunk);
-  return relayOfRecorded(recorded, parsedRequest, dialects)?.whole(bytes, parseChunk(bytes.toString()));
+  return streamOfRecorded(recorded, parsedRequest, dialects)?.whole(bytes, parseChunk(bytes.toString()));
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {

@@ -34,7 +34,7 @@ import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Answered, AttemptEnd, Plan, Received } from '../plan.ts';
-import type { Relay } from '../relay.ts';
+import type { AnswerReader } from '../response-stream.ts';
 import { noteDeferred, noteUsage } from './end-events.ts';
 
 export interface Spender {
@@ -60,17 +60,17 @@ interface SpendingFacts {
 export function noteSpending(
   { dialect, parsedRequest, record, request, ticket, pricing, recordsUsage }: Spender,
   { provider, model }: Target,
-  relay: Pick<Relay, 'usage' | 'model' | 'answerId'>,
+  reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
   { isPartial, failedAttempt, estimate }: SpendingFacts,
 ): void {
   if (!recordsUsage) return;
   const spent = {
     provider: provider.name,
     providerType: provider.type,
-    model: model || (relay.model?.() ?? ''),
+    model: model || (reader.model ?? ''),
     endpoint: endpointOf(dialect, request.path),
-    answerId: relay.answerId?.(),
-    usage: relay.usage(),
+    answerId: reader.answerId,
+    usage: reader.usage(),
     units: dialect.units?.(parsedRequest),
     calls: callsFor(dialect.endpoint, provider.type, parsedRequest.json),
     isPartial,
@@ -126,10 +126,10 @@ export function noteDeferral(
   { dialect, parsedRequest, record, request, ticket, recordsUsage }: Spender,
   { provider, model }: Target,
   work: DeferredWork,
-  relay: Pick<Relay, 'model'>,
+  reader: Pick<AnswerReader, 'model'>,
 ): void {
   if (!recordsUsage) return;
-  const named = model || (relay.model?.() ?? '');
+  const named = model || (reader.model ?? '');
   const facts = {
     provider: provider.name,
     providerType: provider.type,
@@ -165,19 +165,20 @@ const MAX_READS = 4;
 
 /** Undefined when the usage that the provider reported is charged. */
 export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Promise<EstimatedTokens | undefined> {
-  const { relay, received, plan } = end;
+  const { received, plan } = end;
+  const { reader } = end.answer;
   const { calls = 1 } = plan;
-  const usage = relay.usage();
+  const usage = reader.usage();
   const hasEnded = end.kind === 'whole' || end.kind === 'streamed' || (end.kind === 'blocked' && end.isWhole);
   if (hasEnded && isReported(usage) && usage.byCall === undefined) return undefined;
   const isStream =
     end.kind !== 'whole' && !(end.kind === 'streamed' && streamFormatOf(end.reply.headers) === undefined);
   if (!isStream && received.outputTokens === undefined) return undefined;
   if (end.kind === 'abandoned' && end.notCalled === true) return undefined;
-  if (relay.deferredWork?.() !== undefined) return undefined;
+  if (reader.deferredWork?.() !== undefined) return undefined;
   // On a provider's own API, a model's answer is recognised by the model that it names.
   const { dialect, request } = exchange;
-  if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
+  if (dialect.mayBeFree && (request.method !== 'POST' || reader.model === undefined)) return undefined;
   if (received.chunks === 0) {
     if (end.kind !== 'abandoned') return undefined;
     const inputTokens = promptTokens(sentTo(plan) ?? exchange.parsedRequest.json);
@@ -281,16 +282,16 @@ const OPEN_BRACE = 0x7b;
 /** Approximate bytes of one stream event without its text; used where bodies are not kept. */
 const ENVELOPE_BYTES = 250;
 
-/** The whole answer, as the client gets it. Its text is counted where its provider has not. @throws as `LiveRelay.whole` */
+/** The whole answer, as the client gets it. Its text is counted where its provider has not. @throws as `ResponseStream.whole` */
 export function countedAnswer(
-  { relay, received }: Pick<Answered, 'relay' | 'received'>,
+  { answer, received }: Pick<Answered, 'answer' | 'received'>,
   bytes: Buffer,
   parsed: unknown,
 ): Buffer | Promise<Buffer> {
-  const count = () => countWhole(received, relay.usage(), parsed);
+  const count = () => countWhole(received, answer.reader.usage(), parsed);
   let whole: Buffer | Promise<Buffer> | undefined;
   try {
-    whole = relay.whole(bytes, parsed);
+    whole = answer.whole(bytes, parsed);
   } finally {
     if (!(whole instanceof Promise)) count();
   }

@@ -243,14 +243,6 @@ export type ResponseEvent =
       readonly error: EnvelopeError;
     });
 
-/** One whole server-sent event, for a single write to the socket: some clients drop events that are split. */
-export function encodeResponseEvent(event: ResponseEvent): Buffer {
-  return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
-}
-
-/** The last bytes of every stream. */
-export const DONE: Buffer = Buffer.from('data: [DONE]\n\n');
-
 // The error of a failed stream, so that clients know whether and when to retry.
 
 export interface StreamFailure {

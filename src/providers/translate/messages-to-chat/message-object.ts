@@ -100,11 +100,6 @@ export type MessageEvent =
     }
   | { readonly type: 'message_stop' };
 
-/** One whole server-sent event, for a single write to the socket. */
-export function encodeMessageEvent(event: { readonly type: string }): Buffer {
-  return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
-}
-
 // Thinking: the effort of a model, and the delivery of its reasoning.
 //
 // | `thinking`, `output_config.effort` | Effort |

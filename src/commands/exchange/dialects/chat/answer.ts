@@ -1,38 +1,20 @@
-/** A chat completion: the facts of a native one, read from its chunks, and its reader and its writer for translations. */
+/** A chat completion: passed on unchanged, written for a client, or read from another dialect. */
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/stream-frames.ts';
 import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';
-import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
+import { type ClientEvent, END_MARKER, filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/upstream-refusals.ts';
 import { isReported, readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import {
-  type AnswerObserver,
   type AnswerReader,
   type AnswerWriter,
-  type FrameAnswer,
-  type FrameEvents,
+  type FrameResult,
   failureIn,
-  joined,
   unreadableEvent,
-  withoutEvents,
-} from '../../relay.ts';
-
-export class ObservedCompletion {
-  usage: TokenUsage = unknownUsage;
-  finishReason: string | null = null;
-  answerId: string | undefined;
-  /** Whether the client has received the end marker. */
-  marked = false;
-
-  /** @param part a chunk, or a whole completion */
-  note(part: JsonObject): void {
-    this.answerId ??= filled(part['id']);
-    if (isObject(part['usage'])) this.usage = readUsage(part['usage']);
-    this.finishReason = finishReasonIn(part['choices']) ?? this.finishReason;
-  }
-}
+  type WrittenEnd,
+} from '../../response-stream.ts';
 
 /** @throws Refusal when a whole answer has no choice, or a choice without a message or text */
 function checkedCompletion(answer: unknown, provider: string): JsonObject {
@@ -54,75 +36,126 @@ function isUsageOnly({ usage, choices }: JsonObject): boolean {
   return isObject(usage) && Array.isArray(choices) && choices.length === 0;
 }
 
-/** The finish reason in this completion or chunk, if any. */
-function finishReasonIn(choices: unknown): string | undefined {
-  if (!Array.isArray(choices)) return undefined;
-  const finished = choices.findLast((choice) => isObject(choice) && filled(choice.finish_reason) !== undefined);
-  return filled(finished?.finish_reason);
-}
-
-// Relays chat completions to a client of the chat API: the provider's bytes, unchanged.
-
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE =
   /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"|"object"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
 
-export class ChatObserver implements AnswerObserver {
+/** A chat completion for a client of the chat API: the provider's bytes, unchanged, or chunks that are written. */
+export class ChatAnswer implements AnswerReader, AnswerWriter {
+  readonly namesEvents = false;
+  finishReason: string | null = null;
   readonly #provider: Answering;
-  readonly #completion: ObservedCompletion;
   /** Whether the client gets the usage chunk; one that only the gateway requested is recorded and not passed on. */
   readonly #passesUsage: boolean;
+  #usage: TokenUsage = unknownUsage;
+  #answerId: string | undefined;
   /** The first chunk, kept until the id of the answer is known: nearly always a later chunk has to be parsed anyway. */
   #first: string | undefined;
+  /** Whether the client has received the end marker. */
+  #isMarked = false;
+  /** Of a written answer: the last chunk with a choice, and the choices that have begun and not ended. */
+  #last: JsonObject | undefined;
+  #open: Set<unknown> | undefined;
 
-  /** @param completion shared with the writer */
-  constructor(provider: Answering, completion: ObservedCompletion, passesUsage: boolean) {
+  constructor(provider: Answering, passesUsage: boolean) {
     this.#provider = provider;
-    this.#completion = completion;
     this.#passesUsage = passesUsage;
   }
 
-  whole(bytes: Buffer, parsed: unknown): Buffer {
-    if (isObject(parsed)) this.#completion.note(parsed);
-    return bytes;
+  readWhole(bytes: Buffer, parsed: unknown) {
+    if (isObject(parsed)) this.#note(parsed);
+    return { answer: parsed, bytes };
   }
 
-  frame(frame: Frame): FrameAnswer {
-    const completion = this.#completion;
-    if (frame.data === undefined) return { bytes: frame.raw, terminal: completion.marked };
-    if (frame.data === '[DONE]') {
-      // Without a finish reason the answer is not whole; the writer's `finish` reports it as cut.
-      if (completion.finishReason === null) return { terminal: false };
-      completion.marked = true;
-      return { bytes: frame.raw, terminal: true };
+  read(frame: Frame): FrameResult {
+    const { data, raw } = frame;
+    if (data === undefined) return { bytes: raw, terminal: this.#isMarked };
+    if (data === END_MARKER) {
+      // Without a finish reason the answer is not whole; `finish` reports it as cut.
+      if (this.finishReason === null) return { terminal: false };
+      this.#isMarked = true;
+      return { bytes: raw, terminal: true };
     }
     // Most chunks hold only a few more words of text; they are not parsed.
-    const chunk = frame.event === 'error' || SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
+    const chunk = frame.event === 'error' || SAYS_MORE.test(data) ? parseChunk(data) : undefined;
     if (chunk === undefined) {
-      if (frame.event === 'error' || isNoEvent(frame.data)) return unreadableEvent(frame, this.#provider);
-      this.#first ??= frame.data;
-      return { bytes: frame.raw, terminal: completion.marked };
+      if (frame.event === 'error' || isNoEvent(data)) return unreadableEvent(frame, this.#provider);
+      this.#first ??= data;
+      return { bytes: raw, terminal: this.#isMarked };
     }
-    completion.note(chunk);
+    this.#note(chunk);
     const failure = failureIn(chunk, frame, this.#provider);
     if (failure !== undefined) return failure;
-    if (!this.#passesUsage && isUsageOnly(chunk)) return { terminal: completion.marked };
-    return { bytes: frame.raw, terminal: completion.marked };
+    if (!this.#passesUsage && isUsageOnly(chunk)) return { terminal: this.#isMarked };
+    return { bytes: raw, events: [chunk], terminal: this.#isMarked };
   }
 
   usage(): TokenUsage {
-    return this.#completion.usage;
+    return this.#usage;
   }
 
-  answerId(): string | undefined {
-    const completion = this.#completion;
-    completion.answerId ??= this.#first === undefined ? undefined : filled(parseChunk(this.#first)?.id);
-    return completion.answerId;
+  get answerId(): string | undefined {
+    this.#answerId ??= this.#first === undefined ? undefined : filled(parseChunk(this.#first)?.id);
+    return this.#answerId;
+  }
+
+  writeWhole(completion: unknown): JsonObject {
+    const answer = checkedCompletion(completion, this.#provider.name);
+    this.#note(answer);
+    return answer;
+  }
+
+  write(chunk: JsonObject): readonly JsonObject[] {
+    this.#note(chunk);
+    const { choices } = chunk;
+    if (Array.isArray(choices) && choices.length > 0) {
+      this.#last = chunk;
+      this.#open ??= new Set();
+      for (const choice of choices.filter(isObject)) {
+        if (choice.finish_reason == null) this.#open.add(choice.index);
+        else this.#open.delete(choice.index);
+      }
+    }
+    return this.#passesUsage || !isUsageOnly(chunk) ? [chunk] : [];
+  }
+
+  finish(): WrittenEnd {
+    if (this.#isMarked) return { events: [], cut: false };
+    if (this.finishReason !== null) return { events: [END_MARKER], cut: false };
+    return { events: this.broken(streamIncomplete(this.#provider.name)), cut: true };
+  }
+
+  broken(refusal: Refusal): readonly ClientEvent[] {
+    return [refusal.envelope()];
+  }
+
+  abandon(): readonly ClientEvent[] {
+    return this.broken(gatewayStopping());
+  }
+
+  filtered(): readonly ClientEvent[] {
+    const { choices: _, usage: __, ...envelope } = this.#last ?? {};
+    const empty = envelope['object'] === 'text_completion' ? { text: '' } : { delta: {} };
+    const open = this.#open === undefined || this.#open.size === 0 ? [0] : [...this.#open];
+    const choices = open.map((index) => ({ index, ...empty, logprobs: null, finish_reason: 'content_filter' }));
+    const end = this.write({ ...envelope, choices });
+    this.#isMarked = true;
+    return [...end, END_MARKER];
+  }
+
+  /** @param part a chunk, or a whole completion */
+  #note(part: JsonObject): void {
+    const { usage, choices } = part;
+    this.#answerId ??= filled(part['id']);
+    if (isObject(usage)) this.#usage = readUsage(usage);
+    if (!Array.isArray(choices)) return;
+    const finished = choices.findLast((choice) => isObject(choice) && filled(choice.finish_reason) !== undefined);
+    this.finishReason = filled(finished?.finish_reason) ?? this.finishReason;
   }
 }
 
 /** Reads the answer of a provider, in any dialect, as chat completion chunks. */
-export class ChatAnswerReader implements AnswerReader<JsonObject> {
+export class ChatAnswerReader implements AnswerReader {
   readonly #provider: Answering;
   readonly #reader: ChatReader;
   #usage: TokenUsage = unknownUsage;
@@ -133,21 +166,21 @@ export class ChatAnswerReader implements AnswerReader<JsonObject> {
     this.#reader = reader;
   }
 
-  whole(parsed: unknown): unknown {
-    const completion = this.#reader.whole(parsed);
-    if (isObject(completion)) this.#noteUsage(completion);
-    return completion;
+  readWhole(_bytes: Buffer, parsed: unknown) {
+    const answer = this.#reader.whole(parsed);
+    if (isObject(answer)) this.#noteUsage(answer);
+    return { answer };
   }
 
-  events(frame: Frame): FrameEvents<JsonObject> {
+  read(frame: Frame): FrameResult {
     const { data, call } = frame;
     const chunks = data === undefined ? (this.#reader.endOfCall?.(call) ?? []) : this.#reader.chunks(data, call);
-    if (chunks === 'cut') return withoutEvents({ terminal: true, refusal: streamIncomplete(this.#provider.name) });
-    if (chunks === undefined) return withoutEvents(unreadableEvent(frame, this.#provider));
+    if (chunks === 'cut') return { terminal: true, refusal: streamIncomplete(this.#provider.name) };
+    if (chunks === undefined) return unreadableEvent(frame, this.#provider);
     for (const chunk of chunks) {
       this.#noteUsage(chunk);
       const failure = failureIn(chunk, frame, this.#provider);
-      if (failure !== undefined) return withoutEvents(failure);
+      if (failure !== undefined) return failure;
     }
     return { events: chunks, terminal: this.#reader.ended };
   }
@@ -159,91 +192,11 @@ export class ChatAnswerReader implements AnswerReader<JsonObject> {
     return { ...usage, byCall: reports.map((report) => ({ ...report, usage: readUsage(report.usage) })) };
   }
 
-  answerId(): string | undefined {
+  get answerId(): string | undefined {
     return this.#reader.answerId;
   }
 
   #noteUsage({ usage }: JsonObject): void {
     if (isObject(usage)) this.#usage = readUsage(usage);
   }
-}
-
-// Writes chat completion chunks for a client of the chat API.
-
-const DONE = Buffer.from('data: [DONE]\n\n');
-
-export class ChatWriter implements AnswerWriter<JsonObject> {
-  readonly #provider: string;
-  /** Whether the client gets the usage chunk. */
-  readonly #passesUsage: boolean;
-  readonly #completion: ObservedCompletion;
-  /** The last chunk with a choice. */
-  #last: JsonObject | undefined;
-  /** The choices that have begun and not ended. */
-  readonly #open = new Set<unknown>();
-
-  /** @param completion shared with the observer where the provider's bytes pass unchanged */
-  constructor(provider: string, passesUsage: boolean, completion = new ObservedCompletion()) {
-    this.#provider = provider;
-    this.#passesUsage = passesUsage;
-    this.#completion = completion;
-  }
-
-  whole(completion: unknown): Buffer {
-    this.#completion.note(checkedCompletion(completion, this.#provider));
-    return Buffer.from(JSON.stringify(completion));
-  }
-
-  events(chunks: readonly JsonObject[]): Buffer | undefined {
-    const bytes: Buffer[] = [];
-    for (const chunk of chunks) {
-      this.#completion.note(chunk);
-      this.#noteChoices(chunk);
-      if (this.#passesUsage || !isUsageOnly(chunk)) bytes.push(Buffer.from(`data: ${JSON.stringify(chunk)}\n\n`));
-    }
-    return joined(bytes);
-  }
-
-  finish(): { bytes?: Buffer; cut: boolean } {
-    if (this.#completion.marked) return { cut: false };
-    if (this.#completion.finishReason !== null) return { bytes: DONE, cut: false };
-    return { bytes: this.broken(streamIncomplete(this.#provider)), cut: true };
-  }
-
-  broken(refusal: Refusal): Buffer {
-    return chatStreamError(refusal);
-  }
-
-  abandon(): Buffer {
-    return this.broken(gatewayStopping());
-  }
-
-  filtered(): Buffer {
-    const { choices: _, usage: __, ...envelope } = this.#last ?? {};
-    const empty = envelope['object'] === 'text_completion' ? { text: '' } : { delta: {} };
-    const open = this.#open.size === 0 ? [0] : [...this.#open];
-    const choices = open.map((index) => ({ index, ...empty, logprobs: null, finish_reason: 'content_filter' }));
-    const end = this.events([{ ...envelope, choices }]);
-    this.#completion.marked = true;
-    return Buffer.concat(end === undefined ? [DONE] : [end, DONE]);
-  }
-
-  finishReason(): string | null {
-    return this.#completion.finishReason;
-  }
-
-  #noteChoices(chunk: JsonObject): void {
-    const { choices } = chunk;
-    if (!Array.isArray(choices) || choices.length === 0) return;
-    this.#last = chunk;
-    for (const choice of choices.filter(isObject)) {
-      if (choice.finish_reason == null) this.#open.add(choice.index);
-      else this.#open.delete(choice.index);
-    }
-  }
-}
-
-/** The last frame of a chat stream that broke. */
-export function chatStreamError(refusal: Refusal): Buffer {
-  return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
 }

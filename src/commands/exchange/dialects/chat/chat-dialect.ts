@@ -38,8 +38,8 @@ import {
   readWith,
 } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
-import { type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
-import { ChatAnswerReader, ChatObserver, ChatWriter, ObservedCompletion } from './answer.ts';
+import { AnswerStream } from '../../response-stream.ts';
+import { ChatAnswer, ChatAnswerReader } from './answer.ts';
 
 const ENDPOINT = '/v1/chat/completions';
 
@@ -53,7 +53,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
     name: 'chat',
     endpoint: ENDPOINT,
     read: (json) => readWith(parseChatRequest(json)),
-    plan(input: PlanInput): Plan<Relay> {
+    plan(input: PlanInput): Plan<AnswerStream> {
       const { parsedRequest, body, target, record, createdAt } = input;
       const wantsUsage = clientWantsUsage(parsedRequest);
       if (chatDialectOf(target.provider.type) !== 'chat') {
@@ -66,7 +66,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
           kind: 'model',
           ...upstream,
           ...(calls > 1 ? { calls } : {}),
-          relay: () => translated(target.provider, { dialect: upstream.dialect, calls }, facts, wantsUsage),
+          newStream: () => translated(target.provider, { dialect: upstream.dialect, calls }, facts, wantsUsage),
         };
       }
       const changes = memberChanges(input);
@@ -79,10 +79,10 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         kind: 'model',
         dialect: 'chat',
         body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-        relay: () => unchanged(target.provider, wantsUsage || !enforceUsage),
+        newStream: () => unchanged(target.provider, wantsUsage || !enforceUsage),
       };
     },
-    relayOfRecorded({ parsedRequest, model, provider, dialect, calls, exchangeId, createdAt }) {
+    streamOfRecorded({ parsedRequest, model, provider, dialect, calls, exchangeId, createdAt }) {
       const wantsUsage = clientWantsUsage(parsedRequest);
       if (dialect === 'chat') return unchanged(provider, wantsUsage || !enforceUsage);
       return translated(provider, { dialect, calls }, chatAnswerFacts(exchangeId, model, createdAt), wantsUsage);
@@ -96,22 +96,19 @@ function withMostChoices(refusal: TranslationRefusal): TranslationRefusal {
   return { ...refusal, code: 'unsupported_value', message };
 }
 
-function unchanged(provider: Answering, passesUsage: boolean): Relay {
-  const completion = new ObservedCompletion();
-  return unchangedRelay(
-    new ChatObserver(provider, completion, passesUsage),
-    new ChatWriter(provider.name, passesUsage, completion),
-  );
-}
-
 function translated(
   provider: Answering,
   { dialect, calls }: Pick<PastAttempt, 'dialect' | 'calls'>,
   facts: ChatAnswerFacts,
   passesUsage: boolean,
-): Relay {
+): AnswerStream {
   const reader = new ChatAnswerReader(provider, chatReader(dialect, facts, calls));
-  return translatedRelay(reader, new ChatWriter(provider.name, passesUsage));
+  return new AnswerStream(reader, new ChatAnswer(provider, passesUsage));
+}
+
+function unchanged(provider: Answering, passesUsage: boolean): AnswerStream {
+  const answer = new ChatAnswer(provider, passesUsage);
+  return new AnswerStream(answer, answer);
 }
 
 /** Whether a streaming client requested the usage chunk. */

@@ -14,8 +14,8 @@ import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request
 import { refusals, refusedInTranslation } from '../../../refusal.ts';
 import { type ExchangeDialect, hasMembers, memberChanges, readWith } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
-import { type AnswerReader, type AnswerWriter, type Relay, translatedRelay } from '../../relay.ts';
-import { passthroughRelay } from '../passthrough/passthrough-dialect.ts';
+import { type AnswerReader, AnswerStream, type AnswerWriter } from '../../response-stream.ts';
+import { passthroughStream } from '../passthrough/passthrough-dialect.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
   name: 'embeddings',
@@ -25,7 +25,7 @@ export const embeddingsDialect: ExchangeDialect = {
     // Embeddings are never streamed; a `stream` member has no effect.
     return read.ok ? { ok: true, parsedRequest: { ...read.parsedRequest, stream: false } } : read;
   },
-  relayOfRecorded: ({ parsedRequest, provider, model, dialect }) => relayFor(dialect, provider, parsedRequest, model),
+  streamOfRecorded: ({ parsedRequest, provider, model, dialect }) => streamFor(dialect, provider, parsedRequest, model),
   plan(input) {
     const { parsedRequest, body, target } = input;
     const row = providerType(target.provider.type);
@@ -39,12 +39,12 @@ export const embeddingsDialect: ExchangeDialect = {
       dialect: 'embeddings',
       body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
       vectors: vectorsFor(parsedRequest),
-      relay: () => passthroughRelay(),
+      newStream: () => passthroughStream(),
     };
   },
 };
 
-function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan<Relay> {
+function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan<AnswerStream> {
   const translated = embedRequestFromOpenAi(parsedRequest.json, target.model);
   if (!translated.ok) throw refusedInTranslation(translated.refusal);
   const dialect = 'ollama_embed';
@@ -55,13 +55,13 @@ function ollamaPlan(parsedRequest: ParsedRequest, target: Target): Plan<Relay> {
     dialect,
     body,
     vectors,
-    relay: () => relayFor(dialect, target.provider, parsedRequest, target.model),
+    newStream: () => streamFor(dialect, target.provider, parsedRequest, target.model),
   };
 }
 
-function relayFor(dialect: string, provider: Answering, parsedRequest: ParsedRequest, model: string): Relay {
-  if (dialect !== 'ollama_embed') return passthroughRelay();
-  return translatedRelay(ollamaReader(parsedRequest, model), writerFor(provider.name));
+function streamFor(dialect: string, provider: Answering, parsedRequest: ParsedRequest, model: string): AnswerStream {
+  if (dialect !== 'ollama_embed') return passthroughStream();
+  return new AnswerStream(ollamaReader(parsedRequest, model), writerFor(provider.name));
 }
 
 /** A text, or a list of tokens, is one input. */
@@ -70,27 +70,30 @@ function vectorsFor({ json: { input } }: ParsedRequest): number {
 }
 
 /** Reads embeddings of Ollama as OpenAI's. They are never streamed. @param model the provider's own id */
-function ollamaReader({ json }: ParsedRequest, model: string): AnswerReader<never> {
+function ollamaReader({ json }: ParsedRequest, model: string): AnswerReader {
   let usage: TokenUsage = unknownUsage;
   return {
-    whole(parsed) {
+    readWhole(_bytes, parsed) {
       const encoding = json.encoding_format === 'base64' ? 'base64' : 'float';
       const answer = embeddingsFromEmbed(parsed, { model, encoding });
       if (answer !== undefined) usage = readUsage(answer.usage);
-      return answer;
+      return { answer };
     },
-    events: () => ({ events: [], terminal: true }),
+    read: () => ({ terminal: true }),
     usage: () => usage,
   };
 }
 
-function writerFor(provider: string): AnswerWriter<never> {
+function writerFor(provider: string): AnswerWriter {
   return {
-    whole(embeddings) {
-      if (embeddings !== undefined) return Buffer.from(JSON.stringify(embeddings));
+    namesEvents: false,
+    writeWhole(embeddings) {
+      if (embeddings !== undefined) return embeddings;
       throw refusals.badAnswer(provider, `The provider '${provider}' gave an answer without embeddings.`);
     },
-    events: () => undefined,
-    finish: () => ({ cut: false }),
+    write: () => [],
+    finish: () => ({ events: [], cut: false }),
+    broken: () => [],
+    abandon: () => [],
   };
 }

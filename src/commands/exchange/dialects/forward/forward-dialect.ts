@@ -1,7 +1,7 @@
 /** A model endpoint that is forwarded unchanged except for the model's name: JSON, and forms with files. */
 import { z } from 'zod';
 import type { Frame } from '../../../../providers/stream-frames.ts';
-import { rewriteMembers } from '../../../../providers/translate/json.ts';
+import { type ClientEvent, END_MARKER, type JsonObject, rewriteMembers } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
 import {
   type ForwardOperation,
@@ -20,15 +20,15 @@ import { seesEverything } from '../../../visibility.ts';
 import { type ExchangeDialect, hasMembers, memberChanges, type PlanInput, readWith } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
 import {
-  type AnswerObserver,
-  type FrameAnswer,
+  type AnswerReader,
+  AnswerStream,
+  type AnswerWriter,
+  type FrameResult,
   failureIn,
-  type Relay,
-  unchangedRelay,
   unreadableEvent,
-} from '../../relay.ts';
-import { chatStreamError } from '../chat/answer.ts';
-import { PassthroughObserver } from '../passthrough/passthrough-dialect.ts';
+  type WrittenEnd,
+} from '../../response-stream.ts';
+import { PassthroughAnswer } from '../passthrough/passthrough-dialect.ts';
 import { FormUpload, type OpenForm, openForm } from './form.ts';
 
 /** Body of a forwarded endpoint: the members that the gateway reads. */
@@ -59,7 +59,7 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
         repeatable: true,
       };
     },
-    relayOfRecorded: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
+    streamOfRecorded: ({ provider }) => forwardStream(provider, operation.endsWithReason === true),
   };
 }
 
@@ -85,8 +85,8 @@ function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptions, { t
     readsWhole: answers === undefined && family !== 'transcriptions',
     digestOnly: answers !== undefined && !keeps[answers],
     unsupported: (refusal) => (isRouteMissing(refusal, model) ? notServed(operation) : undefined),
-    relay: () => forwardRelay(provider, operation.endsWithReason === true),
-  } as const satisfies Omit<ForwardPlan<Relay>, 'body' | 'repeatable'>;
+    newStream: () => forwardStream(provider, operation.endsWithReason === true),
+  } as const satisfies Omit<ForwardPlan<AnswerStream>, 'body' | 'repeatable'>;
 }
 
 /** The gateway cannot replay these answers from its record, so a client's idempotency key is passed to the provider. */
@@ -134,7 +134,7 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
       if (form === undefined) throw new Error('the form was not read');
       return planOf(form, input, operation, options);
     },
-    relayOfRecorded: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
+    streamOfRecorded: ({ provider }) => forwardStream(provider, operation.endsWithReason === true),
   };
 }
 
@@ -143,7 +143,7 @@ function planOf(
   input: PlanInput,
   operation: ForwardOperation,
   options: FormOptions,
-): ForwardPlan<Relay> {
+): ForwardPlan<AnswerStream> {
   const { model } = input.target;
   const head = forwardPlan(operation, options, input);
   const { headers, ...upload } = formUpload(form, input, {
@@ -214,13 +214,9 @@ async function* only(body: Buffer): AsyncGenerator<Buffer> {
 // The answer of a forwarded endpoint: its bytes pass unchanged.
 
 /** @param endsWithReason whether a stream is whole only with a finish reason or `[DONE]`, as for text completions */
-export function forwardRelay(provider: Answering, endsWithReason: boolean): Relay {
-  const observer = new ForwardObserver(provider, endsWithReason);
-  return unchangedRelay(observer, {
-    finish: () =>
-      observer.isCut ? { bytes: chatStreamError(streamIncomplete(provider.name)), cut: true } : { cut: false },
-    broken: chatStreamError,
-  });
+export function forwardStream(provider: Answering, endsWithReason: boolean): AnswerStream {
+  const answer = new ForwardAnswer(provider, endsWithReason);
+  return new AnswerStream(answer, answer);
 }
 
 // The answer of a forwarded endpoint: read only for its usage, and for errors after its start.
@@ -230,48 +226,63 @@ const MAY_FAIL = /"error"\s*:\s*[{"]|"(?:finish_reason|object)"\s*:\s*"error"|"e
 
 const GIVES_REASON = /"(?:finish|stop)_reason"\s*:\s*"/;
 
-class ForwardObserver implements AnswerObserver {
+class ForwardAnswer implements AnswerReader, AnswerWriter {
+  readonly namesEvents = false;
   readonly #provider: Answering;
-  readonly #passing = new PassthroughObserver();
+  readonly #passing = new PassthroughAnswer();
   /** For a stream that must end with a reason: whether it is a stream, and whether the reason has arrived. */
-  #streams = false;
-  #ended: boolean;
+  #isStream = false;
+  #isEnded: boolean;
 
-  /** @param endsWithReason whether a stream is whole only with a finish reason or `[DONE]`, as for text completions */
   constructor(provider: Answering, endsWithReason: boolean) {
     this.#provider = provider;
-    this.#ended = !endsWithReason;
+    this.#isEnded = !endsWithReason;
   }
 
-  whole(bytes: Buffer, parsed: unknown): Buffer {
-    return this.#passing.whole(bytes, parsed);
+  readWhole(bytes: Buffer, parsed: unknown) {
+    return this.#passing.readWhole(bytes, parsed);
   }
 
-  frame(frame: Frame): FrameAnswer {
-    if (frame.data !== undefined && isNoEvent(frame.data)) return unreadableEvent(frame, this.#provider);
-    const isError = frame.event === 'error' && frame.data !== undefined;
-    const mayFail = isError || (frame.data !== undefined && MAY_FAIL.test(frame.data));
-    const failed = mayFail ? parseChunk(frame.data ?? '') : undefined;
+  read(frame: Frame): FrameResult {
+    const { data } = frame;
+    if (data !== undefined && isNoEvent(data)) return unreadableEvent(frame, this.#provider);
+    const isError = frame.event === 'error' && data !== undefined;
+    const mayFail = isError || (data !== undefined && MAY_FAIL.test(data));
+    const failed = mayFail ? parseChunk(data ?? '') : undefined;
     if (isError && failed === undefined) return unreadableEvent(frame, this.#provider);
     const failure = failed === undefined ? undefined : failureIn(failed, frame, this.#provider);
     if (failure !== undefined) return failure;
-    this.#streams = true;
-    if (!this.#ended && frame.data !== undefined) {
-      this.#ended = frame.data === '[DONE]' || GIVES_REASON.test(frame.data);
-    }
-    return this.#passing.frame(frame);
-  }
-
-  /** Whether this is a stream that is not whole if it ends now. */
-  get isCut(): boolean {
-    return this.#streams && !this.#ended;
+    this.#isStream = true;
+    if (!this.#isEnded && data !== undefined) this.#isEnded = data === END_MARKER || GIVES_REASON.test(data);
+    return this.#passing.read(frame);
   }
 
   usage(): TokenUsage {
     return this.#passing.usage();
   }
 
-  answerId(): string | undefined {
-    return this.#passing.answerId();
+  get answerId(): string | undefined {
+    return this.#passing.answerId;
+  }
+
+  writeWhole(answer: unknown): unknown {
+    return answer;
+  }
+
+  write(event: JsonObject): readonly JsonObject[] {
+    return [event];
+  }
+
+  finish(): WrittenEnd {
+    if (!this.#isStream || this.#isEnded) return { events: [], cut: false };
+    return { events: this.broken(streamIncomplete(this.#provider.name)), cut: true };
+  }
+
+  broken(refusal: Refusal): readonly ClientEvent[] {
+    return [refusal.envelope()];
+  }
+
+  abandon(): readonly ClientEvent[] {
+    return [];
   }
 }

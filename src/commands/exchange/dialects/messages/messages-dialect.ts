@@ -1,8 +1,7 @@
 /** `POST /v1/messages`: native where the provider speaks it, otherwise translated to chat completions and back. */
-import { type JsonObject, rewriteMembers } from '../../../../providers/translate/json.ts';
+import { type ClientEvent, type JsonObject, rewriteMembers } from '../../../../providers/translate/json.ts';
 import {
   anthropicMessages,
-  encodeMessageEvent,
   type Message,
   type MessageShell,
   thoughtsFor,
@@ -37,14 +36,15 @@ import {
   readWith,
 } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
-import { type AnswerWriter, joined, type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
+import { AnswerStream, type AnswerWriter, type WrittenEnd } from '../../response-stream.ts';
 import { ChatAnswerReader } from '../chat/answer.ts';
 import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from '../chat/chat-dialect.ts';
-import { passthroughRelay } from '../passthrough/passthrough-dialect.ts';
-import { MessagesObserver, MessagesWriter, messagesStreamError, ObservedMessage } from './answer.ts';
+import { passthroughStream } from '../passthrough/passthrough-dialect.ts';
+import { MessagesAnswer, messagesErrorEvent } from './answer.ts';
 
 /** Writes chat completion chunks for a client of the Messages API. */
-class MessagesFromChatWriter implements AnswerWriter<JsonObject> {
+class MessagesFromChat implements AnswerWriter {
+  readonly namesEvents = true;
   readonly #provider: string;
   readonly #shell: MessageShell;
   readonly #translator: MessageStreamTranslator;
@@ -56,36 +56,34 @@ class MessagesFromChatWriter implements AnswerWriter<JsonObject> {
     this.#translator = createMessageStreamTranslator(shell);
   }
 
-  whole(completion: unknown): Buffer {
+  writeWhole(completion: unknown): Message {
     this.#whole = messageFromChat(completion, this.#shell);
-    if (this.#whole === undefined) {
-      const name = this.#provider;
-      throw refusals.badAnswer(
-        name,
-        `The provider '${name}' gave an answer without a choice, or one that was interrupted.`,
-      );
-    }
-    return Buffer.from(JSON.stringify(this.#whole));
+    if (this.#whole !== undefined) return this.#whole;
+    const name = this.#provider;
+    throw refusals.badAnswer(
+      name,
+      `The provider '${name}' gave an answer without a choice, or one that was interrupted.`,
+    );
   }
 
-  events(chunks: readonly JsonObject[]): Buffer | undefined {
-    return joined(chunks.flatMap((chunk) => this.#translator.push(chunk)).map(encodeMessageEvent));
+  write(chunk: JsonObject): readonly ClientEvent[] {
+    return this.#translator.push(chunk);
   }
 
-  finish(): { bytes?: Buffer; cut: boolean } {
-    if (!this.#translator.stopped) return { bytes: this.broken(streamIncomplete(this.#provider)), cut: true };
-    return { bytes: Buffer.concat(this.#translator.finish().map(encodeMessageEvent)), cut: false };
+  finish(): WrittenEnd {
+    if (!this.#translator.stopped) return { events: this.broken(streamIncomplete(this.#provider)), cut: true };
+    return { events: this.#translator.finish(), cut: false };
   }
 
-  broken(refusal: Refusal): Buffer {
-    return messagesStreamError(refusal);
+  broken(refusal: Refusal): readonly ClientEvent[] {
+    return [messagesErrorEvent(refusal)];
   }
 
-  abandon(): Buffer {
-    return messagesStreamError(gatewayStopping());
+  abandon(): readonly ClientEvent[] {
+    return this.broken(gatewayStopping());
   }
 
-  finishReason(): string | null {
+  get finishReason(): string | null {
     return this.#message().stop_reason;
   }
 
@@ -105,7 +103,7 @@ export const messagesDialect: ExchangeDialect = {
   endpoint: '/v1/messages',
   read: (json) => readWith(parseMessagesRequest(json)),
   plan: (input) => (speaksMessages(input.target.provider.type) ? native(input) : translated(input)),
-  relayOfRecorded,
+  streamOfRecorded,
 };
 
 /** Whether providers of this type speak Anthropic's Messages API. */
@@ -113,14 +111,14 @@ export function speaksMessages(type: string): boolean {
   return chatDialectOf(type) === 'messages';
 }
 
-function native(input: PlanInput): Plan<Relay> {
+function native(input: PlanInput): Plan<AnswerStream> {
   const { target, headers } = input;
   return {
     kind: 'model',
     dialect: 'messages',
     body: nativeBody(input),
     headers: anthropicHeaders(headers),
-    relay: () => unchanged(target.provider),
+    newStream: () => unchanged(target.provider),
   };
 }
 
@@ -147,7 +145,7 @@ export function anthropicHeaders(headers: Readonly<Record<string, string>>): Rec
 }
 
 /** @throws Refusal when a chat provider cannot honour the request */
-function translated({ parsedRequest, target, record, createdAt }: PlanInput): Plan<Relay> {
+function translated({ parsedRequest, target, record, createdAt }: PlanInput): Plan<AnswerStream> {
   const { provider, model } = target;
   const chat = chatRequestFromMessages(parsedRequest.json, {
     model,
@@ -163,20 +161,20 @@ function translated({ parsedRequest, target, record, createdAt }: PlanInput): Pl
     model,
     dialect: upstream.dialect,
   };
-  return { kind: 'model', ...upstream, relay: () => relayOfRecorded(attempt) };
+  return { kind: 'model', ...upstream, newStream: () => streamOfRecorded(attempt) };
 }
 
 type Attempt = Pick<PastAttempt, 'parsedRequest' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;
 
-function relayOfRecorded({ parsedRequest, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
+function streamOfRecorded({ parsedRequest, exchangeId, createdAt, provider, model, dialect }: Attempt): AnswerStream {
   if (dialect === 'messages') return unchanged(provider);
   const reader = new ChatAnswerReader(provider, chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt)));
-  return translatedRelay(reader, new MessagesFromChatWriter(provider.name, shellOf(parsedRequest, exchangeId, model)));
+  return new AnswerStream(reader, new MessagesFromChat(provider.name, shellOf(parsedRequest, exchangeId, model)));
 }
 
-function unchanged(provider: Answering): Relay {
-  const message = new ObservedMessage();
-  return unchangedRelay(new MessagesObserver(provider, message), new MessagesWriter(provider.name, message));
+function unchanged(provider: Answering): AnswerStream {
+  const answer = new MessagesAnswer(provider);
+  return new AnswerStream(answer, answer);
 }
 
 function shellOf({ json }: ParsedRequest, exchangeId: string, model: string): MessageShell {
@@ -204,7 +202,7 @@ export const countTokensDialect: ExchangeDialect = {
   answerWithoutProvider({ json }, candidates) {
     const input_tokens = estimatedTokens(json, candidates);
     if (input_tokens === undefined) return undefined;
-    return () => ({ relay: passthroughRelay(), whole: { input_tokens }, events: [] });
+    return () => ({ stream: passthroughStream(), whole: { input_tokens }, events: [] });
   },
   plan(input) {
     const { name, type } = input.target.provider;
@@ -223,10 +221,10 @@ export const countTokensDialect: ExchangeDialect = {
       body: nativeBody(input),
       repeatable: true,
       readsWhole: true,
-      relay: () => passthroughRelay(),
+      newStream: () => passthroughStream(),
     };
   },
-  relayOfRecorded: () => passthroughRelay(),
+  streamOfRecorded: () => passthroughStream(),
 };
 
 // The number of tokens of a Messages request, estimated where its provider does not count.

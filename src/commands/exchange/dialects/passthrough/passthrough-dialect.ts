@@ -6,6 +6,7 @@ import { type BodyBounds, jsonProblem, withoutByteOrderMark } from '../../../../
 import { isObject } from '../../../../json/is-object.ts';
 import type { Provider, ReplyHead } from '../../../../providers/provider.ts';
 import type { Frame } from '../../../../providers/stream-frames.ts';
+import type { ClientEvent, JsonObject } from '../../../../providers/translate/json.ts';
 import type { PassedRequest } from '../../../model-request/admission.ts';
 import { parseChunk } from '../../../model-request/answer-body.ts';
 import { forwardOperations, requestedUnits } from '../../../model-request/forward-operations.ts';
@@ -17,8 +18,13 @@ import { returnedHeaders } from '../../delivery/answer-headers.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import type { ExchangeRecord } from '../../exchange-record.ts';
 import type { Upload } from '../../plan.ts';
-import { type AnswerObserver, type FrameAnswer, type Relay, unchangedRelay } from '../../relay.ts';
-import { chatStreamError } from '../chat/answer.ts';
+import {
+  type AnswerReader,
+  AnswerStream,
+  type AnswerWriter,
+  type FrameResult,
+  type WrittenEnd,
+} from '../../response-stream.ts';
 
 /** Idempotent methods, which may be repeated. */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
@@ -68,7 +74,7 @@ export function refusedPassthrough({ request, refusal, provider }: RefusedPassth
     plan() {
       throw refusal;
     },
-    relayOfRecorded() {
+    streamOfRecorded() {
       throw refusal;
     },
   };
@@ -110,14 +116,14 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
             : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: policy.capture === 'full' }),
         repeatable:
           bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
-        relay: () =>
-          passthroughRelay(
+        newStream: () =>
+          passthroughStream(
             begins,
             isNative ? passed?.request?.parsedRequest.model || onlyOf(listedModels()) : undefined,
           ),
       };
     },
-    relayOfRecorded: () => passthroughRelay(begins),
+    streamOfRecorded: () => passthroughStream(begins),
     answerHeaders: (reply) => answerHeaders(reply, method, addedAnswerHeaders),
   };
 }
@@ -225,10 +231,9 @@ function startsUncountedWork(method: string, path: string): boolean {
  * @param begins the result of `deferredWorkKind` for the request
  * @param model of an answer that does not name it
  */
-export function passthroughRelay(begins?: DeferredWork['kind'], model?: string): Relay {
-  const observer = new PassthroughObserver(begins, model);
-  const broken = (refusal: Refusal) => (observer.isLines ? undefined : chatStreamError(refusal));
-  return unchangedRelay(observer, { finish: () => ({ cut: false }), broken });
+export function passthroughStream(begins?: DeferredWork['kind'], model?: string): AnswerStream {
+  const answer = new PassthroughAnswer(begins, model);
+  return new AnswerStream(answer, answer);
 }
 
 // Any answer of a provider's own API: unchanged, and read only for its usage.
@@ -241,38 +246,39 @@ const MAX_ANSWERS = 1000;
 /** Of a JSON line; events begin with a name. */
 const OPEN_BRACE = 0x7b;
 
-export class PassthroughObserver implements AnswerObserver {
+export class PassthroughAnswer implements AnswerReader, AnswerWriter {
+  readonly namesEvents = false;
+  model: string | undefined;
+  answerId: string | undefined;
   readonly #begins: DeferredWork['kind'] | undefined;
   #work: DeferredWork | undefined;
   /** The last reported usage, member by member: the counts of a stream are cumulative. */
   #usage: Record<string, unknown> | undefined;
   /** As servers report it in their own APIs, of each answer to several prompts. */
   readonly #own = new Map<unknown, Record<string, unknown>>();
-  #model: string | undefined;
-  #answerId: string | undefined;
   #terminal = false;
   /** The answer is a stream of JSON lines. */
-  isLines = false;
+  #isLines = false;
 
-  /** As for `passthroughRelay`. */
+  /** As for `passthroughStream`. */
   constructor(begins?: DeferredWork['kind'], model?: string) {
     this.#begins = begins;
-    this.#model = model;
+    this.model = model;
   }
 
-  whole(bytes: Buffer, parsed: unknown): Buffer {
+  readWhole(bytes: Buffer, parsed: unknown) {
     if (Array.isArray(parsed)) for (const [place, one] of parsed.entries()) this.#observe(one, place);
     else this.#observe(parsed);
-    return bytes;
+    return { answer: parsed, bytes };
   }
 
-  frame({ data, raw }: Frame): FrameAnswer {
+  read({ data, raw }: Frame): FrameResult {
     if (data === '[DONE]') this.#terminal = true;
     else if (data !== undefined) {
       const event = parseChunk(data);
       this.#observe(event);
       if (raw[0] === OPEN_BRACE) {
-        this.isLines = true;
+        this.#isLines = true;
         if (event?.done === true) this.#terminal = true;
       }
       if (typeof event?.type === 'string' && TERMINAL_TYPES.has(event.type)) this.#terminal = true;
@@ -288,12 +294,24 @@ export class PassthroughObserver implements AnswerObserver {
     return readUsage(this.#usage ?? sumOf([...this.#own.values()]));
   }
 
-  answerId(): string | undefined {
-    return this.#answerId;
+  writeWhole(answer: unknown): unknown {
+    return answer;
   }
 
-  model(): string | undefined {
-    return this.#model;
+  write(event: JsonObject): readonly JsonObject[] {
+    return [event];
+  }
+
+  finish(): WrittenEnd {
+    return { events: [], cut: false };
+  }
+
+  broken(refusal: Refusal): readonly ClientEvent[] {
+    return this.#isLines ? [] : [refusal.envelope()];
+  }
+
+  abandon(): readonly ClientEvent[] {
+    return [];
   }
 
   /** Notes a background response of the provider, or a batch, until it is over. */
@@ -313,8 +331,8 @@ export class PassthroughObserver implements AnswerObserver {
     for (const holder of [parsed, parsed.response, parsed.message]) {
       if (!isObject(holder)) continue;
       if (this.#begins !== undefined && holder.object === this.#begins) this.#follow(holder, this.#begins);
-      if (typeof holder.model === 'string' && holder.model.length <= MAX_NAME_LENGTH) this.#model = holder.model;
-      if (typeof holder.id === 'string' && holder.id.length <= MAX_NAME_LENGTH) this.#answerId ??= holder.id;
+      if (typeof holder.model === 'string' && holder.model.length <= MAX_NAME_LENGTH) this.model = holder.model;
+      if (typeof holder.id === 'string' && holder.id.length <= MAX_NAME_LENGTH) this.answerId ??= holder.id;
       if (!isObject(holder.usage)) continue;
       if (readUsage(holder.usage).source === 'unknown') continue;
       const counts = Object.entries(holder.usage).filter(([, value]) => value !== null);

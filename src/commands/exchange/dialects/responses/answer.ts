@@ -1,51 +1,215 @@
-/** A native response: as the client has received it so far, built from its events, its facts, and its reader. */
+/** A response: passed on unchanged except for members that the gateway replaces, or written for a client. */
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/stream-frames.ts';
-import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
+import {
+  failureForClients,
+  type ResponseShell,
+} from '../../../../providers/translate/chat-to-responses/response-object.ts';
+import {
+  type ChatStreamTranslator,
+  createChatStreamTranslator,
+  responseFromChat,
+} from '../../../../providers/translate/chat-to-responses/stream.ts';
+import {
+  type ClientEvent,
+  END_MARKER,
+  encodeEvent,
+  filled,
+  type JsonObject,
+  rewriteMembers,
+} from '../../../../providers/translate/json.ts';
 import { mapUpstreamError } from '../../../../providers/upstream-error.ts';
 import { type Answering, parseChunk, redacted } from '../../../model-request/answer-body.ts';
-import { type EarlyEnd, refusalFromUpstream } from '../../../model-request/upstream-refusals.ts';
+import { type EarlyEnd, refusalFromUpstream, streamIncomplete } from '../../../model-request/upstream-refusals.ts';
 import { type DeferredWork, readUsage, type TokenUsage } from '../../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import { isPending, type StorableResponse, statusOf } from '../../../responses/storable-response.ts';
 import {
   type AnswerReader,
-  type FrameEvents,
-  type FrameOutcome,
+  type AnswerWriter,
+  type FrameResult,
   failureIn,
   unreadableEvent,
-  withoutEvents,
-} from '../../relay.ts';
+  type WrittenEnd,
+} from '../../response-stream.ts';
 
-export class ObservedResponse {
-  readonly facts: ResponseFacts;
-  /** Sequence number of the last event. */
-  sequence = -1;
-  /** A whole answer, as the client received it. */
-  whole: Buffer | undefined;
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+/** Events in which a provider may repeat the credentials it was given. */
+const FAILURES = new Set<unknown>(['error', 'response.failed']);
+
+/** The content of the provider's `error` event, after which `response.failed` has to follow. */
+interface ReportedError {
+  readonly code: string;
+  readonly message: string;
+}
+
+interface ResponsesAnswerOptions {
+  /**
+   * Members that replace the provider's own in every response object, such as the gateway's id of the response. Without
+   * any, a stream passes unchanged, and only a whole answer gets the member `provider`.
+   */
+  readonly echo?: Readonly<JsonObject> | undefined;
+  /** The response without any output, for a stream that fails before its provider has sent one. */
+  readonly shell?: () => object;
+  /** Whether the provider continues a response whose stream ends early, as it does for background responses. */
+  readonly providerRuns?: boolean;
+}
+
+export class ResponsesAnswer implements AnswerReader, AnswerWriter {
+  readonly namesEvents = true;
+  /** The provider's own id of the response. */
+  answerId: string | undefined;
+  readonly #provider: Answering;
+  readonly #options: ResponsesAnswerOptions;
   readonly #items = new StreamedItems();
+  /** The newest response object. */
+  #response: JsonObject | undefined;
+  /** A whole answer, as the client received it. */
+  #whole: string | undefined;
+  /** Sequence number of the last event. */
+  #sequence = -1;
+  #isEnded = false;
+  #reported: ReportedError | undefined;
+  #isWritten = false;
 
-  constructor(facts: ResponseFacts) {
-    this.facts = facts;
+  constructor(provider: Answering, options: ResponsesAnswerOptions = {}) {
+    this.#provider = provider;
+    this.#options = options;
   }
 
-  /** @param event an event that `facts` has noted already; its item is kept and changed by later events */
-  noteItems(event: JsonObject): void {
+  readWhole(bytes: Buffer, parsed: unknown) {
+    const given = checkedResponse(parsed, this.#provider.name);
+    const replaced = { ...this.#options.echo, provider: this.#provider.name };
+    const answer = { ...given, ...replaced };
+    this.answerId = filled(given['id']);
+    this.#response = answer;
+    const unusable = unusableId(answer, this.#provider.name);
+    if (unusable !== undefined) throw unusable;
+    const texts = Object.entries(replaced).map(([name, value]) => [name, JSON.stringify(value)]);
+    const written = rewriteMembers(bytes, Object.fromEntries(texts));
+    this.#whole = written.toString();
+    return { answer, bytes: written };
+  }
+
+  read(frame: Frame): FrameResult {
+    const { data, raw } = frame;
+    // Clients stop reading at the end marker, so it is not passed on before the end of the response.
+    if (data === END_MARKER && !this.#isEnded) return { terminal: false };
+    if (data === undefined || data === END_MARKER) return { bytes: raw, terminal: this.#isEnded };
+    const parsed = parseChunk(data);
+    if (parsed === undefined) {
+      return data.trim() === '' ? { bytes: raw, terminal: this.#isEnded } : unreadableEvent(frame, this.#provider);
+    }
+    const record = FAILURES.has(parsed.type) ? redacted(raw, this.#provider) : raw;
+    const given = record === raw ? parsed : (parseChunk(this.#provider.redact?.(data) ?? data) ?? parsed);
+    const failure = given.type === undefined ? failureIn(given, frame, this.#provider) : undefined;
+    if (failure !== undefined) return failure;
+    let event: JsonObject = given;
+    let bytes = record;
+    if (isObject(given.response)) {
+      this.answerId ??= filled(given.response.id);
+      const { echo } = this.#options;
+      if (echo !== undefined) {
+        event = { ...given, response: { ...given.response, ...echo, provider: this.#provider.name } };
+        bytes = encodeEvent(event, true);
+      }
+    }
+    this.#noteFacts(event);
+    const unusable = isObject(event.response) ? unusableId(event.response, this.#provider.name) : undefined;
+    if (unusable !== undefined) return { terminal: true, refusal: unusable };
+    this.#noteItem(event);
+    const refusal = event.type === 'response.failed' ? this.#failureOf(event.response) : undefined;
+    return { bytes, events: [event], record, terminal: this.#isEnded, refusal };
+  }
+
+  usage(): TokenUsage {
+    return readUsage(this.#response?.['usage']);
+  }
+
+  deferredWork(): DeferredWork | undefined {
+    const { id, status } = this.#response ?? {};
+    if (this.#options.providerRuns !== true || this.#reported !== undefined) return undefined;
+    if (typeof id !== 'string' || typeof status !== 'string') return undefined;
+    return isPending({ status }) ? { kind: 'response', id } : undefined;
+  }
+
+  writeWhole(response: unknown): JsonObject {
+    this.#response = checkedResponse(response, this.#provider.name);
+    return this.#response;
+  }
+
+  write(event: JsonObject): readonly JsonObject[] {
+    this.#isWritten = true;
+    this.#noteFacts(event);
+    this.#noteItem(event);
+    return [event];
+  }
+
+  finish(): WrittenEnd {
+    if (!this.#isEnded) return { events: this.broken(streamIncomplete(this.#provider.name)), cut: true };
+    return { events: this.#isWritten ? [END_MARKER] : [], cut: false };
+  }
+
+  broken(refusal: Refusal): readonly ClientEvent[] {
+    return this.abandon({ refusal, status: 'failed' });
+  }
+
+  abandon({ refusal, status }: EarlyEnd): readonly ClientEvent[] {
+    if (this.#isEnded) return [];
+    if (this.#reported !== undefined) return this.#endAs(status, this.#reported);
+    if (this.deferredWork() !== undefined) return streamEndsEarly(this.#sequence, refusal);
+    this.#sequence += 1;
+    const error = responseErrorEvent(this.#sequence, refusal);
+    return [error, ...this.#endAs(status, { type: refusal.type, ...failureForClients(refusal) })];
+  }
+
+  filtered(): readonly ClientEvent[] {
+    return this.#isEnded ? [] : this.#endAs('incomplete', {});
+  }
+
+  get finishReason(): string | null {
+    const status = this.#response?.['status'];
+    return typeof status === 'string' ? status : null;
+  }
+
+  response(): StorableResponse | undefined {
+    const response = this.#response;
+    if (response === undefined || typeof response['id'] !== 'string') return undefined;
+    return {
+      id: response['id'],
+      status: statusOf(response) ?? 'completed',
+      json: this.#whole ?? JSON.stringify(response),
+      output: Array.isArray(response['output']) ? response['output'] : [],
+    };
+  }
+
+  #noteFacts(event: JsonObject): void {
+    const { type, response } = event;
+    if (type === 'error') {
+      const { code, message } = isObject(event['error']) ? event['error'] : event;
+      this.#reported = {
+        code: typeof code === 'string' ? code : 'provider_error',
+        message: typeof message === 'string' ? message : `The provider '${this.#provider.name}' reported an error.`,
+      };
+    } else if (isObject(response)) {
+      this.#response = response;
+      if (typeof type === 'string' && TERMINAL.has(type)) this.#isEnded = true;
+    }
+  }
+
+  /** The item of the event is kept, and changed by later events. */
+  #noteItem(event: JsonObject): void {
     const { type, response, sequence_number: sequence } = event;
-    if (typeof sequence === 'number') this.sequence = sequence;
+    if (typeof sequence === 'number') this.#sequence = sequence;
     if (type !== 'error' && !isObject(response)) this.#items.observe(event);
   }
 
-  /**
-   * The response with its output so far, ended before its provider ended it. `incomplete`: by a guardrail.
-   * @param shell the response without output, used when the provider has sent none
-   */
-  endAs(status: EarlyEnd['status'] | 'incomplete', error: object, shell: (() => object) | undefined): JsonObject {
-    const { facts } = this;
+  /** Ends the response, with its output so far, before its provider did. `incomplete`: by a guardrail. */
+  #endAs(status: EarlyEnd['status'] | 'incomplete', error: object): readonly ClientEvent[] {
     const items = this.#items.atEnd();
-    const begun: JsonObject = { ...(facts.response ?? shell?.()), provider: facts.provider };
-    facts.ended = true;
-    facts.response = {
+    const begun: JsonObject = { ...(this.#response ?? this.#options.shell?.()), provider: this.#provider.name };
+    this.#isEnded = true;
+    this.#response = {
       ...begun,
       status,
       error: status === 'failed' ? { type: 'provider_error', ...error } : null,
@@ -53,18 +217,15 @@ export class ObservedResponse {
       incomplete_details: status === 'incomplete' ? { reason: 'content_filter' } : null,
       output: items.length > 0 || !Array.isArray(begun['output']) ? items : begun['output'],
     };
-    return facts.response;
+    this.#sequence += 1;
+    const type = status === 'incomplete' ? 'response.incomplete' : 'response.failed';
+    return [{ type, sequence_number: this.#sequence, response: this.#response }, END_MARKER];
   }
 
-  storable(): StorableResponse | undefined {
-    const { response } = this.facts;
-    if (response === undefined || typeof response['id'] !== 'string') return undefined;
-    return {
-      id: response['id'],
-      status: statusOf(response) ?? 'completed',
-      json: this.whole?.toString() ?? JSON.stringify(response),
-      output: Array.isArray(response['output']) ? response['output'] : [],
-    };
+  #failureOf(response: unknown): Refusal {
+    const error = isObject(response) && isObject(response.error) ? response.error : {};
+    const body = Buffer.from(JSON.stringify({ error }));
+    return refusalFromUpstream(mapUpstreamError({ status: 200, headers: {}, body, provider: this.#provider }));
   }
 }
 
@@ -191,66 +352,6 @@ function textIn(holder: Item, member: string): string {
   return typeof text === 'string' ? text : '';
 }
 
-// The facts of a native response that its events have contained so far.
-
-const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
-
-/** The content of the provider's `error` event, after which `response.failed` has to follow. */
-interface ReportedError {
-  readonly code: string;
-  readonly message: string;
-}
-
-export class ResponseFacts {
-  /** Name of the instance. */
-  readonly provider: string;
-  readonly #providerRuns: boolean;
-  /** The newest response object. */
-  response: JsonObject | undefined;
-  /** The provider's own id of the response. */
-  answerId: string | undefined;
-  ended = false;
-  reported: ReportedError | undefined;
-
-  /**
-   * @param providerRuns whether the provider continues a response whose stream ends early, as it does for background
-   * responses
-   */
-  constructor(provider: string, providerRuns = false) {
-    this.provider = provider;
-    this.#providerRuns = providerRuns;
-  }
-
-  note(event: JsonObject): void {
-    const { type, response } = event;
-    if (type === 'error') {
-      this.reported = this.#errorIn(event);
-    } else if (isObject(response)) {
-      this.response = response;
-      if (typeof type === 'string' && TERMINAL.has(type)) this.ended = true;
-    }
-  }
-
-  usage(): TokenUsage {
-    return readUsage(this.response?.['usage']);
-  }
-
-  deferredWork(): DeferredWork | undefined {
-    const { id, status } = this.response ?? {};
-    if (!this.#providerRuns || this.reported !== undefined) return undefined;
-    if (typeof id !== 'string' || typeof status !== 'string') return undefined;
-    return isPending({ status }) ? { kind: 'response', id } : undefined;
-  }
-
-  #errorIn(event: JsonObject): ReportedError {
-    const { code, message } = isObject(event['error']) ? event['error'] : event;
-    return {
-      code: typeof code === 'string' ? code : 'provider_error',
-      message: typeof message === 'string' ? message : `The provider '${this.provider}' reported an error.`,
-    };
-  }
-}
-
 /** @throws Refusal when a whole answer is not a response */
 export function checkedResponse(answer: unknown, provider: string): JsonObject {
   if (isObject(answer) && (Array.isArray(answer.output) || typeof answer.status === 'string')) return answer;
@@ -267,115 +368,78 @@ function unusableId({ id }: JsonObject, provider: string): Refusal | undefined {
   return refusals.badAnswer(provider, `The provider '${provider}' gave a response whose id ${why}.`);
 }
 
-// Reads the answer of a provider with a Responses API, as events of that API.
+// The `error` event of a Responses stream: flat as in OpenAI's API, nested as in Open Responses.
 
-/** Events in which a provider may repeat the credentials it was given. */
-const FAILURES = new Set<unknown>(['error', 'response.failed']);
-
-interface ReadEvent {
-  /** Without the provider's credentials, and with the members that the gateway replaces. */
-  readonly event: JsonObject;
-  /** The event's own bytes without the provider's credentials. */
-  readonly record: Buffer;
-  /** Whether the client's bytes differ from `record`, because the gateway replaces a member. */
-  readonly echoed: boolean;
-  /** Set when the response failed: the exchange has failed, though the client gets the provider's event. */
-  readonly refusal: Refusal | undefined;
+/** The code is never null: without one of its own, an error has that of its type, as in translated streams. */
+function responseErrorEvent(sequenceNumber: number, refusal: Refusal, note = ''): ClientEvent {
+  const { type, param, provider } = refusal;
+  const { code, message: reason } = failureForClients(refusal);
+  const message = `${reason}${note}`;
+  const error = { type, code, message, param, ...(provider === undefined ? {} : { provider }) };
+  return { type: 'error', sequence_number: sequenceNumber, code, message, param, error };
 }
 
-export class ResponsesReader implements AnswerReader<JsonObject> {
-  readonly #provider: Answering;
-  /**
-   * Members that replace the provider's own in every response object, such as the gateway's id of the response. Without
-   * any, a stream passes unchanged, and only a whole answer gets the member `provider`.
-   */
-  readonly #echo: Readonly<JsonObject> | undefined;
-  readonly #facts: ResponseFacts;
+/**
+ * The end of a stream whose response continues at its provider. The event carries the sequence number of the last
+ * event sent, so that a client that resumes from there misses nothing.
+ */
+export function streamEndsEarly(lastNumber: number, refusal: Refusal): readonly ClientEvent[] {
+  const note = ' The provider continues the response: retrieve it by its id.';
+  return [responseErrorEvent(Math.max(0, lastNumber), refusal, note), END_MARKER];
+}
 
-  constructor(
-    provider: Answering,
-    echo?: Readonly<JsonObject>,
-    facts: ResponseFacts = new ResponseFacts(provider.name),
-  ) {
-    this.#provider = provider;
-    this.#echo = echo;
-    this.#facts = facts;
+/** Writes chat completion chunks for a client of the Responses API. */
+export class ResponsesFromChat implements AnswerWriter {
+  readonly namesEvents = true;
+  readonly #shell: ResponseShell;
+  /** Unix seconds. */
+  readonly #now: () => number;
+  readonly #translator: ChatStreamTranslator;
+  #whole: StorableResponse | undefined;
+
+  constructor(shell: ResponseShell, now: () => number) {
+    this.#shell = shell;
+    this.#now = now;
+    this.#translator = createChatStreamTranslator(shell);
   }
 
-  whole(parsed: unknown): unknown {
-    const answer = checkedResponse(parsed, this.#provider.name);
-    this.#facts.answerId = filled(answer['id']);
-    const response = this.#withEcho(answer);
-    this.#facts.response = response;
-    const unusable = unusableId(response, this.#provider.name);
-    if (unusable !== undefined) throw unusable;
-    return response;
+  writeWhole(completion: unknown): object {
+    const answer = responseFromChat(completion, this.#shell, this.#now());
+    if (!answer.ok) throw refusals.badAnswer(this.#shell.provider, answer.error.message, answer.error.code);
+    const { id, status, output } = answer.response;
+    this.#whole = { id, status, json: JSON.stringify(answer.response), output };
+    return answer.response;
   }
 
-  events(frame: Frame): FrameEvents<JsonObject> {
-    const { data } = frame;
-    // The writer adds the end marker.
-    const read = data === undefined || data === '[DONE]' ? undefined : this.read(frame, data);
-    if (read === undefined) return { events: [], terminal: this.#facts.ended };
-    if (!('event' in read)) return withoutEvents(read);
-    const { event, record, refusal } = read;
-    return { events: [event], record, terminal: this.#facts.ended, refusal };
+  write(chunk: JsonObject): readonly ClientEvent[] {
+    return this.#translator.push(chunk);
   }
 
-  /**
-   * Reads one frame with data other than the end marker. Undefined when it is empty, an outcome when it cannot be
-   * read.
-   */
-  read(frame: Frame, data: string): ReadEvent | FrameOutcome | undefined {
-    const parsed = parseChunk(data);
-    if (parsed === undefined) return data.trim() === '' ? undefined : unreadableEvent(frame, this.#provider);
-    const record = FAILURES.has(parsed.type) ? redacted(frame.raw, this.#provider) : frame.raw;
-    const event = record === frame.raw ? parsed : (parseChunk(this.#redacted(data)) ?? parsed);
-    const failure = event.type === undefined ? failureIn(event, frame, this.#provider) : undefined;
-    if (failure !== undefined) return failure;
-    if (isObject(event.response)) this.#facts.answerId ??= filled(event.response.id);
-    const echoed = this.#echoed(event);
-    const noted = echoed ?? event;
-    this.#facts.note(noted);
-    const unusable = isObject(noted.response) ? unusableId(noted.response, this.#provider.name) : undefined;
-    if (unusable !== undefined) return { terminal: true, refusal: unusable };
-    const refusal = event.type === 'response.failed' ? this.#failureOf(event.response) : undefined;
-    return { event: echoed ?? event, record, echoed: echoed !== undefined, refusal };
+  get ended(): boolean {
+    return this.#translator.ended !== undefined;
   }
 
-  usage(): TokenUsage {
-    return this.#facts.usage();
+  finish(): WrittenEnd {
+    const events = this.#translator.finish({ completedAt: this.#now(), endMarker: false });
+    return { events: [...events, END_MARKER], cut: this.#translator.ended === 'response.failed' };
   }
 
-  answerId(): string | undefined {
-    return this.#facts.answerId;
+  broken(refusal: Refusal): readonly ClientEvent[] {
+    return [...this.#translator.fail(refusal), END_MARKER];
   }
 
-  deferredWork(): DeferredWork | undefined {
-    return this.#facts.deferredWork();
+  abandon({ refusal, status }: EarlyEnd): readonly ClientEvent[] {
+    return this.ended ? [] : [...this.#translator.fail(refusal, status), END_MARKER];
   }
 
-  #echoed(event: JsonObject): JsonObject | undefined {
-    if (this.#echo === undefined || !isObject(event.response)) return undefined;
-    return { ...event, response: this.#withEcho(event.response) };
+  get finishReason(): string | null {
+    return (this.#whole ?? this.#translator.snapshot()).status;
   }
 
-  #withEcho(response: JsonObject): JsonObject {
-    return { ...response, ...this.replaced() };
-  }
-
-  /** The members that differ from the provider's own in a whole answer. */
-  replaced(): JsonObject {
-    return { ...this.#echo, provider: this.#provider.name };
-  }
-
-  #failureOf(response: unknown): Refusal {
-    const error = isObject(response) && isObject(response.error) ? response.error : {};
-    const body = Buffer.from(JSON.stringify({ error }));
-    return refusalFromUpstream(mapUpstreamError({ status: 200, headers: {}, body, provider: this.#provider }));
-  }
-
-  #redacted(text: string): string {
-    return this.#provider.redact?.(text) ?? text;
+  response(): StorableResponse | undefined {
+    if (this.#whole !== undefined) return this.#whole;
+    const response = this.#translator.snapshot();
+    const { id, status, output } = response;
+    return { id, status, json: JSON.stringify(response), output };
   }
 }

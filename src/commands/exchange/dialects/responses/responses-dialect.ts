@@ -46,12 +46,11 @@ import {
 } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import { outputOf } from '../../record/end-events.ts';
-import { type Relay, translatedRelay, unchangedRelay } from '../../relay.ts';
+import { AnswerStream } from '../../response-stream.ts';
 import { ChatAnswerReader } from '../chat/answer.ts';
 import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/chat-dialect.ts';
-import { ObservedResponse, ResponseFacts, ResponsesReader } from './answer.ts';
+import { ResponsesAnswer, ResponsesFromChat } from './answer.ts';
 import { loadEarlierTurns, turnsFor } from './earlier-turns.ts';
-import { ResponsesFromChatWriter, ResponsesObserver, ResponsesWriter } from './writer.ts';
 
 /** Statuses of a response that succeeded: it has output, and no more will follow. */
 const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
@@ -76,7 +75,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     endpoint: '/v1/responses',
     read: (json) => readWith(parseCreateResponse(json)),
     loadHistory: (input) => loadEarlierTurns(input, { archive, log }),
-    async plan(input: PlanInput): Promise<Plan<Relay>> {
+    async plan(input: PlanInput): Promise<Plan<AnswerStream>> {
       const { capabilities } = input.target.provider;
       const turns = await turnsFor(input, { archive });
       const find = findItem(input.sight);
@@ -95,12 +94,12 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
         },
       };
     },
-    relayOfRecorded,
+    streamOfRecorded,
     inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
     keeps: ({ json }) => json.store !== false,
-    turn({ json }, relay, { id: exchangeId, context, sight, placeholders }) {
+    turn({ json }, writer, { id: exchangeId, context, sight, placeholders }) {
       const conversationId = conversationIn(json);
-      const response = conversationId === undefined ? undefined : relay.response?.();
+      const response = conversationId === undefined ? undefined : writer.response?.();
       if (conversationId === undefined || response === undefined || !SUCCEEDED.has(response.status)) return undefined;
       const responseId = response.id;
       const output = outputOf(response);
@@ -136,22 +135,19 @@ export function runsInGateway({ json }: ParsedRequest, type: string): boolean {
   return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
 }
 
-function relayOfRecorded(attempt: PastAttempt): Relay {
+function streamOfRecorded(attempt: PastAttempt): AnswerStream {
   const { parsedRequest, exchangeId, createdAt, provider, providerType: type, model, dialect, now } = attempt;
   const facts = { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name };
   if (dialect === 'responses') {
     const shell = () => shellOf(parsedRequest, facts);
     const providerRuns = parsedRequest.json.background === true && !runsInGateway(parsedRequest, type);
     const echo = echoOf(attempt);
-    const response = new ObservedResponse(new ResponseFacts(provider.name, providerRuns));
-    return unchangedRelay(
-      new ResponsesObserver(new ResponsesReader(provider, echo, response.facts), response),
-      new ResponsesWriter(provider.name, { response, shell: () => ({ ...shell(), ...echo }) }),
-    );
+    const answer = new ResponsesAnswer(provider, { echo, providerRuns, shell: () => ({ ...shell(), ...echo }) });
+    return new AnswerStream(answer, answer);
   }
   const reader = new ChatAnswerReader(provider, chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt)));
   const shell = shellOf(chatRequestOf(parsedRequest, attempt.clientHeaders), facts);
-  return translatedRelay(reader, new ResponsesFromChatWriter(shell, now));
+  return new AnswerStream(reader, new ResponsesFromChat(shell, now));
 }
 
 /** The client's headers that change what a model behind chat completions gets. */
@@ -185,13 +181,13 @@ async function native(
   turns: TurnInput | undefined,
   find: FindItem,
   now: () => number,
-): Promise<Plan<Relay>> {
+): Promise<Plan<AnswerStream>> {
   const changes = await nativeChanges(planned, turns, find);
   return {
     kind: 'model',
     dialect: 'responses',
     body: hasMembers(changes) ? rewriteMembers(planned.body, changes) : planned.body,
-    relay: () => relayOfRecorded(attemptOf(planned, 'responses', turns, now)),
+    newStream: () => streamOfRecorded(attemptOf(planned, 'responses', turns, now)),
   };
 }
 
@@ -253,7 +249,7 @@ async function translated(
   find: FindItem,
   contextWindow: number | undefined,
   now: () => number,
-): Promise<Plan<Relay>> {
+): Promise<Plan<AnswerStream>> {
   const { target, clientHeaders } = planned;
   const parsedRequest = chatRequestOf(planned.parsedRequest, clientHeaders);
   const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = parsedRequest.json;
@@ -268,7 +264,11 @@ async function translated(
   });
   if (!chat.ok) throw refusedInTranslation(ofNewInput(chat.refusal, earlier));
   const upstream = upstreamChat(chat.body, target, parsedRequest.stream, withResponsesNames);
-  return { kind: 'model', ...upstream, relay: () => relayOfRecorded(attemptOf(planned, upstream.dialect, turns, now)) };
+  return {
+    kind: 'model',
+    ...upstream,
+    newStream: () => streamOfRecorded(attemptOf(planned, upstream.dialect, turns, now)),
+  };
 }
 
 function attemptOf(

@@ -1,12 +1,13 @@
 /**
- * The relay of an attempt whose answer guardrails evaluate. It reads what the client would get without guardrails, and
+ * The response stream of an attempt whose answer guardrails evaluate. It reads the events of the client without guardrails, and
  * writes what the client gets: the events of a stream as they arrive, or all of it once it was evaluated as a whole.
  * Everything that it returns for the client is noted as `frame.delivered`, except a whole answer.
  */
 
 import { frameDelivered } from '../../../events/catalogue/guardrail.ts';
 import { isObject } from '../../../json/is-object.ts';
-import { createFrameSplitter, type Frame } from '../../../providers/stream-frames.ts';
+import type { Frame } from '../../../providers/stream-frames.ts';
+import { type ClientEvent, END_MARKER } from '../../../providers/translate/json.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';
 import { restoreValues } from '../../guardrails/body/restore-values.ts';
 import { guardedEvents, type StreamDialect } from '../../guardrails/events/guarded-dialects.ts';
@@ -21,44 +22,42 @@ import {
 } from '../../guardrails/phases/guardrail-step.ts';
 import { mustCollect, StreamPhase } from '../../guardrails/phases/stream-phase.ts';
 import { Placeholders } from '../../guardrails/placeholders.ts';
-import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/routing-types.ts';
 import { type EarlyEnd, streamIncomplete } from '../../model-request/upstream-refusals.ts';
-import type { DeferredWork, TokenUsage } from '../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { PastAttempt } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Plan } from '../plan.ts';
 import {
   AnswerBlocked,
+  type AnswerReader,
+  type AnswerStream,
   type AnswerWriter,
-  type FrameAnswer,
+  bytesOfGiven,
+  encode,
+  type FrameResult,
   type GuardrailEnd,
   joined,
-  type LiveRelay,
-  type Relay,
+  type ResponseStream,
   type StreamFinish,
-  streamOfGiven,
-  wholeOfGiven,
-} from '../relay.ts';
+  write,
+} from '../response-stream.ts';
 import {
   type ExchangeGuard,
   type GuardedAnswers,
   type GuardedEndpoint,
-  mayHoldCarried,
   refusalOfPhase,
   withoutCarried,
 } from './exchange-guard.ts';
 
 // The request to one target, whose answer guardrails evaluate.
 
-/** The plan with guarded relays, also where another plan replaces it. */
-export function planWithGuard(plan: Plan<Relay>, parts: Omit<GuardedRelayParts, 'unguarded' | 'attempt'>): Plan {
+/** The plan with guarded streams, also where another plan replaces it. */
+export function planWithGuard(plan: Plan<AnswerStream>, parts: Omit<GuardedParts, 'unguarded' | 'attempt'>): Plan {
   const guarded = {
     isGuarded: true as const,
-    relay: (attempt: number) => new GuardedRelay({ ...parts, attempt, unguarded: plan.relay(attempt) }),
+    newStream: (attempt: number) => new GuardedStream({ ...parts, attempt, unguarded: plan.newStream(attempt) }),
     instead: (refusal: Refusal) => plan.instead?.(refusal)?.then((other) => planWithGuard(other, parts)),
   };
   // A forwarded JSON answer is evaluated before any of it is sent.
@@ -94,8 +93,8 @@ export function pastAttempt({
   };
 }
 
-interface GuardedRelayParts {
-  readonly unguarded: Relay;
+interface GuardedParts {
+  readonly unguarded: AnswerStream;
   readonly guard: ExchangeGuard;
   readonly bodies: GuardedEndpoint['bodies'];
   readonly answers: GuardedAnswers;
@@ -103,14 +102,14 @@ interface GuardedRelayParts {
   readonly attempt: number;
 }
 
-export class GuardedRelay implements LiveRelay {
-  readonly unguarded: Relay;
-  readonly #parts: GuardedRelayParts;
+export class GuardedStream implements ResponseStream {
+  readonly unguarded: AnswerStream;
+  readonly reader: AnswerReader;
+  readonly #parts: GuardedParts;
   readonly #guard: ExchangeGuard;
-  readonly #writer: AnswerWriter<StreamEvent>;
-  readonly #splitter = createFrameSplitter({ maxFrameBytes: Number.MAX_SAFE_INTEGER });
+  readonly #writer: AnswerWriter;
   /** The answer of a guardrail in place of the provider's. */
-  #given: Relay | undefined;
+  #given: AnswerWriter | undefined;
   #stream: LiveStream | BufferedStream | undefined;
   /** The client's stream has ended; the rest of the provider's is read for its usage. */
   #isOver = false;
@@ -122,23 +121,27 @@ export class GuardedRelay implements LiveRelay {
   #isLastNoted = false;
   #isNoted = false;
 
-  constructor(parts: GuardedRelayParts) {
+  constructor(parts: GuardedParts) {
     this.#parts = parts;
     this.unguarded = parts.unguarded;
+    this.reader = parts.unguarded.reader;
     this.#guard = parts.guard;
     this.#writer = parts.answers.writer(parts.past);
+  }
+
+  get writer(): AnswerWriter {
+    return this.#given ?? this.#writer;
   }
 
   async whole(bytes: Buffer, parsed: unknown): Promise<Buffer> {
     const { bodies, answers, attempt, past } = this.#parts;
     const { steps, placeholders } = this.#guard;
-    const unguarded = this.unguarded.whole(bytes, parsed).toString();
-    let answer: unknown = parseChunk(unguarded);
-    if (mayHoldCarried(unguarded)) answer = withoutCarried(answer);
+    let answer = this.unguarded.wholeAnswer(bytes, parsed);
     if (bodyProblem(answer, false) !== undefined) {
       const { name } = past.provider;
       throw refusals.badAnswer(name, `The answer of the provider '${name}' is nested too deeply to be evaluated.`);
     }
+    answer = withoutCarried(answer);
     if (steps.response.length > 0 && bodies.answer !== undefined) {
       const outcome = await this.#guard.answer('response', steps.response, attempt, {
         body: answer,
@@ -148,22 +151,22 @@ export class GuardedRelay implements LiveRelay {
       if (refusal !== undefined) throw new AnswerBlocked(refusal);
       if (outcome.decision.action === 'respond') {
         const given = answers.ofText(outcome.decision.text, past);
-        this.#given = given.relay;
-        return wholeOfGiven(given);
+        this.#given = given.stream.writer;
+        return bytesOfGiven(given, false);
       }
       answer = outcome.body;
     }
-    return this.#writer.whole(restoreValues(answer, placeholders));
+    return Buffer.from(JSON.stringify(this.#writer.writeWhole(restoreValues(answer, placeholders))));
   }
 
-  frame(frame: Frame): FrameAnswer {
-    const { bytes, ...outcome } = this.unguarded.frame(frame);
+  frame(frame: Frame): FrameResult {
+    const { events: read, ...outcome } = this.unguarded.eventsIn(frame);
     if (this.#isOver) return { terminal: true };
-    if (bytes === undefined) return outcome;
+    if (read === undefined) return outcome;
     const stream = this.#openStream();
-    const events = this.#eventsIn(bytes);
+    const events = this.#evaluable(read);
     if (stream instanceof BufferedStream) {
-      const tooLarge = stream.take(events, bytes.length);
+      const tooLarge = stream.take(events, frame.raw.length);
       return tooLarge === undefined ? outcome : this.#stopped([], { refusal: tooLarge, isFailure: true });
     }
     if (outcome.terminal) this.#unnoted ??= [];
@@ -173,11 +176,11 @@ export class GuardedRelay implements LiveRelay {
   }
 
   finish(): StreamFinish | Promise<StreamFinish> {
-    const { bytes, cut } = this.unguarded.finish();
+    const { events, cut } = this.unguarded.writer.finish();
     this.#noteLast();
     if (this.#isOver) return { cut: false };
     const stream = this.#openStream();
-    const last = bytes === undefined ? [] : this.#eventsIn(bytes);
+    const last = this.#evaluable(events);
     if (stream instanceof BufferedStream) return cut ? this.#cut() : this.#evaluated(stream, last);
     const retained = cut ? stream.finish() : [];
     const written = [...retained, ...stream.events(last, true), ...(cut ? [] : stream.finish())];
@@ -189,37 +192,13 @@ export class GuardedRelay implements LiveRelay {
   broken(refusal: Refusal): Buffer | undefined {
     this.#noteLast();
     const rest = this.#interrupted();
-    return joined([...rest, ...pieces(this.#noted(this.#writer.broken?.(refusal)))]);
+    return joined([...rest, ...pieces(this.#encode(this.#writer.broken(refusal)))]);
   }
 
   abandon(end: EarlyEnd): Buffer | undefined {
     this.#noteLast();
     const rest = this.#interrupted();
-    return joined([...rest, ...pieces(this.#noted(this.#writer.abandon?.(end)))]);
-  }
-
-  usage(): TokenUsage {
-    return this.unguarded.usage();
-  }
-
-  deferredWork(): DeferredWork | undefined {
-    return this.unguarded.deferredWork?.();
-  }
-
-  model(): string | undefined {
-    return this.unguarded.model?.();
-  }
-
-  answerId(): string | undefined {
-    return this.unguarded.answerId?.();
-  }
-
-  finishReason(): string | null {
-    return (this.#given ?? this.#writer).finishReason?.() ?? null;
-  }
-
-  response(): StorableResponse | undefined {
-    return (this.#given ?? this.#writer).response?.();
+    return joined([...rest, ...pieces(this.#encode(this.#writer.abandon(end)))]);
   }
 
   #openStream(): LiveStream | BufferedStream {
@@ -233,11 +212,10 @@ export class GuardedRelay implements LiveRelay {
     return this.#stream;
   }
 
-  /** Events without data, such as comments, and the end marker are left out: the writer adds the end marker. */
-  #eventsIn(bytes: Buffer): StreamEvent[] {
-    return this.#splitter.push(bytes).flatMap(({ data }) => {
-      const parsed = data === undefined || data === '[DONE]' ? undefined : parseChunk(data);
-      const event = data !== undefined && mayHoldCarried(data) ? withoutCarried(parsed) : parsed;
+  /** Copies, since the reader changes its events. Without the end marker, which the writer adds. */
+  #evaluable(events: readonly ClientEvent[]): StreamEvent[] {
+    return events.flatMap((given) => {
+      const event = given === END_MARKER ? undefined : withoutCarried(given);
       if (!isObject(event)) return [];
       if (event['type'] === 'error') this.#reported ??= this.#failureIn(event);
       return [event];
@@ -284,19 +262,19 @@ export class GuardedRelay implements LiveRelay {
   /** The provider's stream broke before it could be evaluated: nothing of it is sent. */
   #cut(): StreamFinish {
     return {
-      bytes: this.#noted(this.#writer.broken?.(streamIncomplete(this.#parts.past.provider.name))),
+      bytes: this.#encode(this.#writer.broken(streamIncomplete(this.#parts.past.provider.name))),
       cut: true,
       reported: this.#reported,
     };
   }
 
   #closed(written: Buffer | undefined): StreamFinish {
-    const { bytes, cut } = this.#writer.finish();
-    return { bytes: joined([...pieces(written), ...pieces(this.#noted(bytes))]), cut };
+    const { events, cut } = this.#writer.finish();
+    return { bytes: joined([...pieces(written), ...pieces(this.#encode(events))]), cut };
   }
 
   /** A guardrail ended the stream as it arrived. @param before the events before its end */
-  #stoppedBy(stream: LiveStream, stop: PhaseStop, before: readonly StreamEvent[]): FrameAnswer {
+  #stoppedBy(stream: LiveStream, stop: PhaseStop, before: readonly StreamEvent[]): FrameResult {
     const failed = 'failed' in stop ? stop.failed : undefined;
     this.#noteStream(stream, failed);
     if ('failed' in stop) {
@@ -316,7 +294,7 @@ export class GuardedRelay implements LiveRelay {
     return this.#stopped([...stream.release(), ...before], { refusal, isFailure: false });
   }
 
-  #stopped(before: readonly StreamEvent[], guardrail: GuardrailEnd): FrameAnswer {
+  #stopped(before: readonly StreamEvent[], guardrail: GuardrailEnd): FrameResult {
     this.#isOver = true;
     this.#unnoted ??= [];
     const written = pieces(this.#write(before));
@@ -325,13 +303,13 @@ export class GuardedRelay implements LiveRelay {
 
   /** The end of a stream of which something was sent. */
   #ending({ refusal, isFailure }: GuardrailEnd): Buffer | undefined {
-    return this.#noted(isFailure ? this.#writer.broken?.(refusal) : this.#writer.filtered?.());
+    return this.#encode(isFailure ? this.#writer.broken(refusal) : (this.#writer.filtered?.() ?? []));
   }
 
   #respond({ text }: Extract<GuardrailDecision, { action: 'respond' }>): Buffer {
     const given = this.#parts.answers.ofText(text, this.#parts.past);
-    this.#given = given.relay;
-    const bytes = streamOfGiven(given);
+    this.#given = given.stream.writer;
+    const bytes = bytesOfGiven(given, true);
     this.#noted(bytes);
     return bytes;
   }
@@ -352,7 +330,11 @@ export class GuardedRelay implements LiveRelay {
   }
 
   #write(events: readonly StreamEvent[]): Buffer | undefined {
-    return this.#noted(events.length === 0 ? undefined : this.#writer.events(events));
+    return this.#noted(write(events, this.#writer));
+  }
+
+  #encode(events: readonly ClientEvent[]): Buffer | undefined {
+    return this.#noted(encode(events, this.#writer));
   }
 
   /**

@@ -1,5 +1,5 @@
 /**
- * Relays a streamed answer piece by piece: each piece is recorded, then passed on. A piece reaches the client when
+ * Passes a streamed answer on piece by piece: each piece is recorded, then passed on. A piece reaches the client when
  * the operating system has it; the terminal piece when everything is on disk.
  */
 import { chunkReceived, costReserved } from '../../../events/catalogue/exchange.ts';
@@ -15,14 +15,14 @@ import {
 } from '../../model-request/upstream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { Answered, AttemptOptions } from '../plan.ts';
-import type { FrameAnswer, GuardrailEnd } from '../relay.ts';
+import type { FrameResult, GuardrailEnd } from '../response-stream.ts';
 import { headersOfAnyProvider } from './answer-headers.ts';
 
 /** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
 /** After the end of an answer its provider's connection is closed when the provider has not ended it itself. */
 const CLOSE_WITHIN_MS = 1_000;
-const NOTHING_MORE: FrameAnswer = { terminal: true };
+const NOTHING_MORE: FrameResult = { terminal: true };
 
 export type StreamEnd =
   /** The answer is whole; `rest` is sent to the client once everything is on disk. */
@@ -43,7 +43,7 @@ export type StreamEnd =
   | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
 
 /** An answer that is passed on: of which attempt, and how its head is sent. */
-export interface RelayedAnswer extends AttemptOptions, Answered {
+export interface PassedAnswer extends AttemptOptions, Answered {
   readonly reply: ProviderReply;
   readonly headers: Record<string, string>;
   readonly beforeFirstByte: BeforeFirstByte;
@@ -54,8 +54,8 @@ export interface RelayedAnswer extends AttemptOptions, Answered {
  * its stream
  * @throws LogUnavailable
  */
-export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolean): Promise<StreamEnd> {
-  const { reply, relay, record, client, attempt, received, keepBodies } = options;
+export async function passStream(options: PassedAnswer, closesAfterEnd: boolean): Promise<StreamEnd> {
+  const { reply, answer, record, client, attempt, received, keepBodies } = options;
   const provider = options.target.provider.name;
   const format = streamFormatOf(reply.headers) ?? 'events';
   const splitter = createSplitter(format, { provider });
@@ -89,7 +89,7 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
 
   /** Called with the first bytes for the client: from then on the exchange calls no other provider. */
   const noteInput = (): void => {
-    const usage = options.inputCounted === undefined ? undefined : relay.usage();
+    const usage = options.inputCounted === undefined ? undefined : answer.reader.usage();
     // Of parallel calls, not every one has counted its input by then.
     if (usage === undefined || (usage.inputTokens ?? 0) === 0 || usage.byCall !== undefined) return;
     const reserved = options.inputCounted?.(usage);
@@ -98,26 +98,26 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
 
   const recordFrame = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
-      const answer = refusal === undefined ? relay.frame(frame) : NOTHING_MORE;
+      const result = refusal === undefined ? answer.frame(frame) : NOTHING_MORE;
       const data = { attempt, index: received.chunks };
-      record.note(chunkReceived.create(data, record.context, keepBodies ? (answer.record ?? frame.raw) : undefined));
+      record.note(chunkReceived.create(data, record.context, keepBodies ? (result.record ?? frame.raw) : undefined));
       received.chunks += 1;
       received.bytes += frame.raw.length;
       const isBefore = fillers !== undefined && isFiller(frame);
       if (!isBefore) received.firstByteMs ??= record.elapsed();
-      refusal ??= answer.refusal;
-      guardrail ??= answer.guardrail;
-      if (answer.terminal && !terminal) {
+      refusal ??= result.refusal;
+      guardrail ??= result.guardrail;
+      if (result.terminal && !terminal) {
         terminal = true;
         // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
         // When one of parallel calls has failed, the others are of no use.
         const isUseless = refusal !== undefined && options.plan.calls !== undefined;
         if (closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), isUseless ? 0 : CLOSE_WITHIN_MS);
       }
-      if (answer.bytes === undefined) continue;
+      if (result.bytes === undefined) continue;
       if (isBefore) {
-        fillers?.push(answer.bytes);
-        fillerBytes += answer.bytes.length;
+        fillers?.push(result.bytes);
+        fillerBytes += result.bytes.length;
         continue;
       }
       if (!isSent) {
@@ -127,8 +127,8 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
       const into = terminal ? rest : forClient;
       const before = fillers ?? [];
       fillers = undefined;
-      into.push(...before, answer.bytes);
-      if (!terminal) waiting += answer.bytes.length + fillerBytes;
+      into.push(...before, result.bytes);
+      if (!terminal) waiting += result.bytes.length + fillerBytes;
       fillerBytes = 0;
     }
     if (fillerBytes > HIGH_WATER_BYTES) keepOpen();
@@ -154,7 +154,7 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
     const bytes = more.length === 0 ? first : Buffer.concat([first, ...more]);
     return written.then(() => {
       waiting -= bytes.length;
-      return isGone() || hasFailedBefore() ? undefined : pass(bytes);
+      return isGone() || hasFailedBefore() ? undefined : passOn(bytes);
     });
   };
 
@@ -169,7 +169,7 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
   const isGone = (): boolean => client.ended.reason === 'client_gone';
 
   /** Sends in the order of the calls. Before the first byte it waits for `beforeFirstByte`. */
-  const pass = (bytes: Buffer): unknown => {
+  const passOn = (bytes: Buffer): unknown => {
     if (!begun) {
       begun = true;
       gate = options.beforeFirstByte().then(() => {
@@ -197,11 +197,8 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
     if (fillers !== undefined) fillers = [];
     fillerBytes = 0;
     if (given === undefined || isGone()) return;
-    // A new relay: this one may have passed on the provider's own error, which is not sent when the attempt fails.
-    const failure = (why: Refusal) => {
-      const unused = options.plan.relay(attempt);
-      return (unused.unguarded ?? unused).broken?.(why);
-    };
+    // A new stream: this one may have passed on the provider's own error, which is not sent when the attempt fails.
+    const failure = (why: Refusal) => options.plan.newStream(attempt).unguarded.broken(why);
     client.keepOpen(given, { headers: headersOfAnyProvider(options.headers), failure });
     heartbeat.sent();
   };
@@ -210,7 +207,7 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
     if (terminal && !isEvaluated) return;
     // JSON lines that pass unchanged have no comments.
     if (format === 'lines' && !closesAfterEnd) return;
-    if (begun || !closesAfterEnd) pass(comment);
+    if (begun || !closesAfterEnd) passOn(comment);
     else keepOpen(comment);
   });
 
@@ -243,12 +240,12 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
 
   const ended = async (): Promise<StreamEnd> => {
     if (guardrail !== undefined) {
-      await relay.finish();
+      await answer.finish();
       return endedBy(guardrail, false);
     }
     // A provider that has sent its terminal event has answered, whether or not the client stayed to receive it.
     if (client.ended.aborted && !(terminal && refusal === undefined)) {
-      const last = relay.abandon?.(earlyEnd(client.ended.reason));
+      const last = answer.abandon(earlyEnd(client.ended.reason));
       return { kind: 'abandoned', rest: last === undefined ? [] : [last] };
     }
     if (failure !== undefined && !terminal) {
@@ -258,7 +255,7 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
       if (!begun && isExceeded) return { kind: 'failed', refusal, malformed: true };
       // After the error that the provider reported, a failure is the gateway's own end of the call.
       if (!begun) return { kind: 'failed', refusal, failure: terminal ? undefined : failure };
-      return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
+      return { kind: 'broken', refusal, rest: [...rest, answer.broken(refusal)].filter((b) => b !== undefined) };
     }
     if (received.firstByteMs === undefined) {
       const what = received.chunks === 0 ? 'an empty stream' : 'a stream without an event';
@@ -268,7 +265,7 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
         malformed: true,
       };
     }
-    const finish = relay.finish();
+    const finish = answer.finish();
     if (finish instanceof Promise) isEvaluated = true;
     const finished = finish instanceof Promise ? await finish : finish;
     if (finished.bytes !== undefined) rest.push(finished.bytes);
@@ -309,16 +306,13 @@ export async function relayStream(options: RelayedAnswer, closesAfterEnd: boolea
 }
 
 /**
- * Relays an answer that is not an event stream: each piece is recorded, then passed on. The newest piece is held back
+ * Passes an answer on that is not an event stream: each piece is recorded, then passed on. The newest piece is held back
  * until another follows, so that the last one is sent only when everything is on disk.
  * @param onPiece called with each piece before it is passed on
  * @returns the piece held back, to be sent after the end is recorded; undefined when the answer was empty
  * @throws LogUnavailable, ProviderFailure
  */
-export async function relayBytes(
-  options: RelayedAnswer,
-  onPiece: (piece: Buffer) => void,
-): Promise<Buffer | undefined> {
+export async function passBytes(options: PassedAnswer, onPiece: (piece: Buffer) => void): Promise<Buffer | undefined> {
   const { reply, record, client, attempt, received, keepBodies } = options;
   let held: Buffer | undefined;
   let begun = false;
@@ -343,7 +337,7 @@ export async function relayBytes(
   return held;
 }
 
-// An answer that is relayed in two parts: up to its first byte, after which no other provider is called, and the
+// An answer that is passed on in two parts: up to its first byte, after which no other provider is called, and the
 // rest.
 
 /** Called once, before the first byte is sent to the client. Nothing may be sent until the promise has resolved. */
@@ -351,19 +345,19 @@ export type BeforeFirstByte = () => Promise<void>;
 
 interface Opening<End> {
   /**
-   * `opened` when the first byte is ready; the end of the answer when it ended before that. Rejects when the relay
-   * fails.
+   * `opened` when the first byte is ready; the end of the answer when it ended before that. Rejects when the answer
+   * cannot be recorded.
    */
   readonly first: Promise<'opened' | End>;
   /** Lets the bytes pass to the client. Resolves with the end of the answer. */
   deliver(): Promise<End>;
 }
 
-/** @param relay resolves with the end of the answer */
-export function opening<End extends object>(relay: (beforeFirstByte: BeforeFirstByte) => Promise<End>): Opening<End> {
+/** @param pass resolves with the end of the answer */
+export function opening<End extends object>(pass: (beforeFirstByte: BeforeFirstByte) => Promise<End>): Opening<End> {
   const first = Promise.withResolvers<'opened' | End>();
   const gate = Promise.withResolvers<void>();
-  const whole = relay(() => {
+  const whole = pass(() => {
     first.resolve('opened');
     return gate.promise;
   });
