@@ -1,13 +1,10 @@
 /** The answer to a request, from a provider or from the record, on its way to the client. */
 import type { z } from 'zod';
 import type { usageRecorded } from '../../events/catalogue/exchange.ts';
-import type { Ticket } from '../model-request/admission.ts';
-import type { ParsedRequest } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import type { Refusal } from '../refusal.ts';
 import type { PastAttempt } from './dialect.ts';
 import type { CallResult, Outcome } from './plan.ts';
-import type { ExchangePolicy } from './policy.ts';
 import type { AnswerTemplate } from './reissuing/reissued-answer.ts';
 import type { GivenAnswer } from './response-stream.ts';
 
@@ -16,9 +13,6 @@ export interface ProviderAnswer {
   readonly source: 'provider';
   readonly target: Target;
   readonly result: CallResult;
-  readonly parsedRequest: ParsedRequest;
-  readonly policy: ExchangePolicy;
-  readonly ticket: Ticket;
 }
 
 /** An answer of the gateway itself, for example of a guardrail in the prompt phase: no provider was called. */
@@ -27,9 +21,6 @@ export interface OwnAnswer {
   given(past: PastAttempt): GivenAnswer;
   /** The target that would have been called. */
   readonly target: Target;
-  readonly parsedRequest: ParsedRequest;
-  readonly policy: ExchangePolicy;
-  readonly ticket: Ticket;
 }
 
 /** The answer to an earlier request with the same idempotency key, generated again from its record. */
@@ -77,8 +68,6 @@ export interface CachedAnswer {
   readonly content: CachedContent;
   /** The target that would have been called. */
   readonly target: Target;
-  readonly parsedRequest: ParsedRequest;
-  readonly policy: ExchangePolicy;
 }
 
 export type ReplayedPart =

@@ -61,7 +61,10 @@ export class ExchangeRecord {
   called = false;
   /** US dollars of the usage that was noted; undefined when there is none, NaN when a cost is not known. */
   cost: number | undefined;
-  #isReceived = false;
+  /** Whether the first event is noted or recorded. */
+  isReceived: boolean;
+  /** Unix seconds, for objects with a creation time: the same whenever the record is read again. */
+  readonly createdAt: number;
 
   constructor(log: Pick<EventLog, 'append'>, id: string, context: EventContext, begun?: ContinuedExchange) {
     this.#log = log;
@@ -71,6 +74,8 @@ export class ExchangeRecord {
     this.owner = { userPath: context.userPath, createdBy: begun?.createdBy ?? context.actor };
     this.startedAt = performance.now() - (begun?.elapsedMs ?? 0);
     this.receivedAt = begun?.receivedAt ?? Math.floor(wallClock());
+    this.createdAt = Math.floor(this.receivedAt / 1000);
+    this.isReceived = begun !== undefined;
     if (begun !== undefined) this.#revision = Number(begun.lastRevision);
   }
 
@@ -94,13 +99,8 @@ export class ExchangeRecord {
    * an answer read again from the record has the same second.
    */
   noteReceived(event: NewEvent): void {
-    this.#isReceived = true;
+    this.isReceived = true;
     this.#noted.push({ ...event, at: this.receivedAt });
-  }
-
-  /** Whether the first event is noted or recorded. */
-  get isReceived(): boolean {
-    return this.#isReceived || this.flushed;
   }
 
   /** Changes the events that are noted and not yet appended. */
@@ -114,11 +114,6 @@ export class ExchangeRecord {
     const before = this.#otherWrites[at];
     if (before === undefined) this.#otherWrites.push(write);
     else this.#otherWrites[at] = { ...before, events: [...before.events, ...write.events] };
-  }
-
-  /** Unix seconds, for objects with a creation time: the same whenever the record is read again. */
-  get createdAt(): number {
-    return Math.floor(this.receivedAt / 1000);
   }
 
   /**

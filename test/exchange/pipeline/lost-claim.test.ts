@@ -7,7 +7,7 @@ import { admit, claimKey } from '../../../src/commands/exchange/pipeline/admit.t
 import { complete } from '../../../src/commands/exchange/pipeline/complete.ts';
 import { deliver } from '../../../src/commands/exchange/pipeline/deliver.ts';
 import type { ExchangeDependencies } from '../../../src/commands/exchange/pipeline/dependencies.ts';
-import { isAnswer, RunningExchange } from '../../../src/commands/exchange/pipeline/running-exchange.ts';
+import { RunningExchange } from '../../../src/commands/exchange/pipeline/running-exchange.ts';
 import { policyWithout } from '../../../src/commands/exchange/policy.ts';
 import { withoutLimits } from '../../../src/commands/model-request/admission.ts';
 import type { Client, ModelRequest } from '../../../src/commands/model-request/model-request.ts';
@@ -73,20 +73,19 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
     admission: withoutLimits,
     detached: new DetachedClients(),
   } as unknown as ExchangeDependencies;
-  const exchange = new RunningExchange({ dialect, request, record, client: full });
-  return { log, told: events, answered: untilClaimed(exchange, deps) };
+  const exchange = new RunningExchange(deps, { dialect, request, record, client: full });
+  return { log, told: events, answered: untilClaimed(exchange) };
 }
 
 /** @returns the status of the answer; undefined when the key was claimed */
-async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencies): Promise<number | undefined> {
-  const requestBody = { model: 'm', provider: undefined, stream: false, json: {} };
-  const looked = await claimKey.run({ exchange, parsedRequest: requestBody }, deps);
-  if (isAnswer(looked)) throw new Error('the key has an answer');
+async function untilClaimed(exchange: RunningExchange): Promise<number | undefined> {
+  const parsedRequest = { model: 'm', provider: undefined, stream: false, json: {} };
+  const looked = await claimKey.run(Object.assign(exchange, { parsedRequest }));
+  if ('source' in looked) throw new Error('the key has an answer');
   const route = { candidates: [], ready: 0, through: [], failsOver: () => false };
   const policy = policyWithout({ capture: 'full' });
-  const context = { ...looked, route, policy, isByModel: true, isRecorded: true, history: undefined } as const;
-  const admitted = await admit.run(context, deps);
-  return isAnswer(admitted) ? complete.run(await deliver.run(admitted, exchange), exchange, deps) : undefined;
+  const admitted = await admit.run(Object.assign(looked, { route, policy, isByModel: true }));
+  return 'source' in admitted ? complete.run(await deliver.run(admitted, exchange), exchange) : undefined;
 }
 
 describe('a request that waits for a claim that was released', () => {

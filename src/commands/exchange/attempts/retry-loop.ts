@@ -13,6 +13,7 @@ import type { RefusedTarget } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
 import type { ExchangeScope } from '../exchange-record.ts';
 import {
+  type AttemptEnd,
   type AttemptOptions,
   type CallResult,
   type FailedAttempt,
@@ -41,6 +42,8 @@ interface AttemptsOptions extends AttemptOptions {
   readonly calledBy: CalledBy;
   readonly ticket: Pick<Ticket, 'onLog' | 'again' | 'reservedCost'>;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
+  /** Receives what is to be called with the end of an answer that is still to be delivered. */
+  readonly whenDelivered: ((end: AttemptEnd) => void)[];
   /** Of the exchange. */
   readonly sent: SentRequests;
   /** Called with the stream of a failed attempt that has spent tokens. */
@@ -67,18 +70,9 @@ export async function callTarget(options: AttemptsOptions): Promise<CallResult> 
   // After an error that the provider did not cause.
   options.scope.atEnd(() => permit.end('neutral'));
   const result = await attemptUntilAnswered(options);
-  if (result.kind !== 'open') {
-    permit.end(verdictOf(result, breaker.policy));
-    return result;
-  }
-  return {
-    ...result,
-    async deliver() {
-      const end = await result.deliver();
-      permit.end(verdictOf(end, breaker.policy));
-      return end;
-    },
-  };
+  if (result.kind === 'open') options.whenDelivered.push((end) => permit.end(verdictOf(end, breaker.policy)));
+  else permit.end(verdictOf(result, breaker.policy));
+  return result;
 }
 
 /**

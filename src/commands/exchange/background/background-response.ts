@@ -35,8 +35,6 @@ export interface NewExchange {
   readonly request: ModelRequest;
   readonly record: ExchangeRecord;
   readonly client: Client;
-  /** Id of this gateway, for the record of a new exchange. */
-  readonly gateway?: string | undefined;
 }
 
 /** An exchange that the record left open before any part of its answer was recorded. */

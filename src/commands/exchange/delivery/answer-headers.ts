@@ -11,23 +11,16 @@ import type { ExchangeRecord } from '../exchange-record.ts';
 /** Tells clients of the response cache: `HIT (exact)`, `HIT (semantic)` or `MISS`; absent where it was not looked up. */
 export const cacheHeader = 'x-cache';
 
-interface AnsweredRequestFacts {
+interface AnsweredRequest {
   readonly dialect: ExchangeDialect;
   readonly parsedRequest: ParsedRequest;
-  /** The target that answered. */
-  readonly target: Target;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly ticket: Ticket;
   /** Whether the answer was looked for in the response cache. */
-  readonly hasMissedCache?: boolean;
+  readonly hasMissedCache: boolean;
   /** Undefined when no guardrail runs. */
-  readonly guard?: { changeAnswerHeaders(headers: Record<string, string>): void } | undefined;
-}
-
-/** When a provider streams JSON lines, its client still gets server-sent events. */
-function answerType({ headers }: ReplyHead): string {
-  return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
+  readonly guarded?: { readonly guard: { changeAnswerHeaders(headers: Record<string, string>): void } } | undefined;
 }
 
 /**
@@ -44,16 +37,24 @@ export function headersOfAnyProvider(headers: Record<string, string>): Record<st
   return Object.fromEntries(Object.entries(headers).filter(([name]) => OF_ANY_PROVIDER.includes(name)));
 }
 
+/** @param target the target that answered */
 export function answerHeaders(
-  { dialect, parsedRequest, target, record, request, ticket, guard, hasMissedCache }: AnsweredRequestFacts,
+  { dialect, parsedRequest, record, request, ticket, guarded, hasMissedCache }: AnsweredRequest,
+  target: Target,
   reply: ReplyHead,
 ): Record<string, string> {
-  const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
-  guard?.changeAnswerHeaders(headers);
+  const headers = dialect.answerHeaders?.(reply, request) ?? {
+    // When a provider streams JSON lines, its client still gets server-sent events.
+    'content-type':
+      streamFormatOf(reply.headers) === 'lines'
+        ? 'text/event-stream'
+        : (reply.headers['content-type'] ?? 'application/json'),
+  };
+  guarded?.guard.changeAnswerHeaders(headers);
   if (dialect.name === 'passthrough' || dialect.name === 'forward') Object.assign(headers, OF_FOREIGN_CONTENT);
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
-  if (hasMissedCache === true) headers[cacheHeader] = 'MISS';
+  if (hasMissedCache) headers[cacheHeader] = 'MISS';
   addRouting(headers, parsedRequest.model, target.provider.name);
   const limits = ticket.headers();
   if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));

@@ -6,34 +6,40 @@ import { modelResolved, requestReceived } from '../../../events/catalogue/exchan
 import { pluginApplied } from '../../../events/catalogue/gateway.ts';
 import { whenNewerEvent } from '../../../events/log.ts';
 import type { Ticket } from '../../model-request/admission.ts';
-import type { ParsedRequest } from '../../model-request/model-request.ts';
 import { refusals } from '../../refusal.ts';
 import type { Answer, RecordedAnswer } from '../answer-source.ts';
+import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import { type KeyClaim, lookUpKey, noAnswer } from '../record/idempotency-key.ts';
-import type { ExchangeDependencies } from './dependencies.ts';
-import type {
-  Admitted,
-  Governed,
-  Guarded,
-  KeyLookedUp,
-  Recorded,
-  RequestParsed,
-  RunningExchange,
-  Step,
+import {
+  type Admitted,
+  cachePolicyOf,
+  type Governed,
+  type RequestParsed,
+  type RunningExchange,
+  type Step,
 } from './running-exchange.ts';
 
 // The first events of an exchange. They are appended to the log before the exchange has any effect outside the
 // gateway.
 
-export const record: Step<Governed, Recorded> = {
+export const record: Step<Governed, Governed> = {
   name: 'record',
-  run(context, { log }) {
-    const { exchange, parsedRequest, policy, isByModel } = context;
-    if (exchange.resumed === undefined) noteReceived(exchange, parsedRequest, policy);
-    if (isByModel) noteResolved(context);
-    if (exchange.resumed === undefined) checkInputSize(context, log.capabilities.maxEventBytes);
-    return { ...context, isRecorded: true };
+  run(exchange) {
+    const { dialect, record, route, parsedRequest, resumed, deps } = exchange;
+    if (resumed === undefined) noteReceived(exchange, exchange.policy);
+    const { candidates, through, selections } = route;
+    const [first] = candidates;
+    if (exchange.isByModel && first !== undefined) {
+      const { provider, model } = first;
+      const facts = { requested: parsedRequest.model, provider: provider.name, providerType: provider.type, model };
+      const chain = through.length === 0 ? facts : { ...facts, through };
+      record.note(modelResolved.create(selections === undefined ? chain : { ...chain, selections }, record.context));
+    }
+    if (resumed === undefined && dialect.inputItems !== undefined && dialect.keeps?.(parsedRequest) === true) {
+      checkInputSize(exchange, dialect.inputItems, deps.log.capabilities.maxEventBytes);
+    }
+    return exchange;
   },
 };
 
@@ -45,14 +51,16 @@ const VALUE_GROWTH = 5;
 const ITEM_GROWTH = 256;
 
 /** @throws Refusal (413) when the input of a response is larger than the event that would store it */
-function checkInputSize({ exchange, parsedRequest }: Governed, maxEventBytes: number): void {
-  const { dialect, request, record } = exchange;
-  if (dialect.inputItems === undefined || dialect.keeps?.(parsedRequest) !== true) return;
+function checkInputSize(
+  { request, record, parsedRequest }: Governed,
+  inputItems: NonNullable<ExchangeDialect['inputItems']>,
+  maxEventBytes: number,
+): void {
   const { input } = parsedRequest.json;
   const items = Array.isArray(input) ? input.length : 1;
   const room = maxEventBytes - BESIDE_INPUT_BYTES;
   if (request.body.length * VALUE_GROWTH + items * ITEM_GROWTH <= room) return;
-  const bytes = Buffer.byteLength(dialect.inputItems(parsedRequest, record.id));
+  const bytes = Buffer.byteLength(inputItems(parsedRequest, record.id));
   if (bytes > room)
     throw refusals.inputNotRecordable(`The input has ${bytes} bytes in the form that is stored`, maxEventBytes);
 }
@@ -60,12 +68,11 @@ function checkInputSize({ exchange, parsedRequest }: Governed, maxEventBytes: nu
 /**
  * Notes `request.received`, unless it is noted already. Refusals before the step `record` and answers from the record
  * note it themselves.
- * @param parsedRequest undefined for a body that was refused
  */
 export function noteReceived(
   exchange: RunningExchange,
-  parsedRequest: ParsedRequest | undefined,
   policy: ExchangePolicy,
+  parsedRequest = exchange.parsedRequest,
 ): void {
   const { dialect, request, record, beforePlugins } = exchange;
   if (record.isReceived) return;
@@ -79,7 +86,7 @@ export function noteReceived(
     model: (beforePlugins?.model ?? parsedRequest?.model) || undefined,
     stream: parsedRequest?.stream ?? false,
     clientIp,
-    gateway: exchange.gateway,
+    gateway: exchange.deps.gateway,
     authMethod: caller.authMethod,
     origin: caller.origin,
     capture,
@@ -92,63 +99,38 @@ export function noteReceived(
   for (const one of beforePlugins?.applied ?? []) record.note(pluginApplied.create(one, record.context));
 }
 
-function noteResolved({ exchange, parsedRequest, route }: Governed): void {
-  const { candidates, through, selections } = route;
-  const [first] = candidates;
-  if (first === undefined) return;
-  const { provider, model } = first;
-  const facts = { requested: parsedRequest.model, provider: provider.name, providerType: provider.type, model };
-  const { record } = exchange;
-  const chain = through.length === 0 ? facts : { ...facts, through };
-  record.note(modelResolved.create(selections === undefined ? chain : { ...chain, selections }, record.context));
-}
-
 /** Looks up the request's idempotency key: returns the recorded answer, or the claim to make. */
-export const claimKey: Step<RequestParsed, KeyLookedUp> = {
+export const claimKey: Step<RequestParsed, RequestParsed> = {
   name: 'claimKey',
-  run(context, deps) {
-    const { exchange } = context;
-    if (!isKeyed(exchange, deps)) return { ...context, claim: undefined };
-    return lookUpKey(keyedRequestOf(exchange), deps).then((found) => {
-      if (!('source' in found)) return { ...context, claim: found };
-      noteReceived(exchange, context.parsedRequest, deps.policyOf(exchange.request, undefined));
+  run(exchange) {
+    const { request, resumed, dialect, deps } = exchange;
+    // Only answers of the known dialects can be generated again from the record.
+    const isKeyed = request.headers['idempotency-key'] !== undefined && deps.dialects.has(dialect.name);
+    if (!isKeyed || resumed !== undefined) return exchange;
+    return lookUpKey(exchange, deps).then((found) => {
+      if (!('source' in found)) return Object.assign(exchange, { claim: found });
+      noteReceived(exchange, deps.policyOf(request, undefined));
       return found;
     });
   },
 };
 
-/** Whether the key applies: only answers of the known dialects can be generated again from the record. */
-function isKeyed({ dialect, request, resumed }: RunningExchange, { dialects }: ExchangeDependencies): boolean {
-  return request.headers['idempotency-key'] !== undefined && resumed === undefined && dialects.has(dialect.name);
-}
-
-function keyedRequestOf({ dialect, request, record, client }: RunningExchange) {
-  return { endpoint: dialect.endpoint, request, record, ended: client.ended };
-}
-
 // Claims the idempotency key of a request in the log.
-
-/** What a request holds while it claims its key. */
-interface HeldByClaim {
-  /** Called before each attempt to claim. @throws Refusal */
-  hold(): void | Promise<void>;
-  /** Called when another request has claimed the key. */
-  release(): void;
-}
-
-const nothing: HeldByClaim = { hold: () => {}, release: () => {} };
 
 /**
  * Appends the claim with everything that is noted, durably.
+ * @param hold called before each attempt to claim. @throws Refusal
+ * @param release called when another request has claimed the key
  * @returns the answer of the request that claimed the key first; undefined when this one did
  * @throws Refusal, LogUnavailable
  */
 export async function makeClaim(
   exchange: RunningExchange,
   first: KeyClaim,
-  deps: ExchangeDependencies,
-  { hold, release }: HeldByClaim = nothing,
+  hold: () => void | Promise<void> = () => {},
+  release: () => void = () => {},
 ): Promise<RecordedAnswer | undefined> {
+  const { deps } = exchange;
   let claim = first;
   for (;;) {
     await hold();
@@ -165,40 +147,43 @@ export async function makeClaim(
     const from = expectedRevision === 'noStream' ? undefined : expectedRevision;
     await whenNewerEvent(stream, from, deps.log, exchange.client.ended);
     if (exchange.client.ended.aborted) return noAnswer;
-    const found = await lookUpKey(keyedRequestOf(exchange), deps);
+    const found = await lookUpKey(exchange, deps);
     if ('source' in found) return found;
     claim = found;
   }
 }
 
-export const admit: Step<Guarded, Admitted> = {
-  name: 'admit',
-  run(context, deps) {
-    const { claim } = context;
-    if (claim !== undefined) return admitUnderKey(context, claim, deps);
-    const ticket = reserve(context, deps);
-    return ticket instanceof Promise ? ticket.then((given) => ({ ...context, ticket: given })) : { ...context, ticket };
+/**
+ * Takes the place of the request in its limits and budgets while guardrails evaluate it: limits and exhausted budgets
+ * refuse it before. A request that a guardrail ends counts in the rate limits; `admit` takes the place again for the
+ * request that they let pass. @throws Refusal (429)
+ */
+export const holdLimits: Step<Governed, Governed> = {
+  name: 'holdLimits',
+  run(exchange) {
+    const { policy, dialect, parsedRequest, route, deps } = exchange;
+    if (policy.guardrails === undefined) return exchange;
+    deps.guardedEndpoints.get(dialect.endpoint)?.check?.({ parsedRequest, candidates: route.candidates });
+    if (policy.guardrails.prompt.length === 0) return exchange;
+    // A hit of the cache is free of budgets; without one, `admit` checks them.
+    const checksBudgets = policy.checksBudgets && cachePolicyOf(exchange) === undefined;
+    return Promise.resolve(ticketFor(exchange, checksBudgets)).then((ticket) => {
+      let counts = true;
+      exchange.scope.atEnd(() => ticket.settle(false, counts));
+      exchange.releaseHeld = () => {
+        counts = false;
+        ticket.settle(false, counts);
+      };
+      return exchange;
+    });
   },
 };
 
-/** @throws Refusal (429) */
-function reserve(context: Guarded, deps: ExchangeDependencies): Ticket | Promise<Ticket> {
-  const { record, scope } = context.exchange;
-  const held = (ticket: Ticket): Ticket => {
-    scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
-    return ticket;
-  };
-  const ticket = ticketFor(context, deps);
-  return ticket instanceof Promise ? ticket.then(held) : held(ticket);
-}
-
 /** Not yet released at the end of the exchange. @throws Refusal (429) */
-export function ticketFor(
-  { exchange, parsedRequest, policy, route, guarded }: Guarded,
-  deps: ExchangeDependencies,
-  { checksBudgets }: Pick<ExchangePolicy, 'checksBudgets'> = policy,
+function ticketFor(
+  { client, dialect, request, record, parsedRequest, route, guarded, deps }: Governed,
+  checksBudgets: boolean,
 ): Ticket | Promise<Ticket> {
-  const { dialect, request, record } = exchange;
   const { caller, labels } = request;
   const admitted = {
     caller,
@@ -212,27 +197,35 @@ export function ticketFor(
     exchangeId: record.id,
     checksBudgets,
   };
-  return deps.admission.admitWhenRoom(admitted, exchange.client.ended);
+  return deps.admission.admitWhenRoom(admitted, client.ended);
+}
+
+export const admit: Step<Governed, Admitted> = {
+  name: 'admit',
+  run(exchange) {
+    if (exchange.claim !== undefined) return admitUnderKey(exchange, exchange.claim);
+    const ticket = ticketFor(exchange, exchange.policy.checksBudgets);
+    return ticket instanceof Promise ? ticket.then((given) => admitted(exchange, given)) : admitted(exchange, ticket);
+  },
+};
+
+function admitted(exchange: Governed, ticket: Ticket): Admitted {
+  const { record, scope } = exchange;
+  scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
+  return Object.assign(exchange, { ticket });
 }
 
 /**
  * Reserves before the key is claimed, so that a refused request leaves the key to the next. When another request
  * claims the key first, the client gets that request's answer.
  */
-async function admitUnderKey(
-  context: Guarded,
-  claim: KeyClaim,
-  deps: ExchangeDependencies,
-): Promise<Admitted | Answer> {
-  const { exchange } = context;
-  let ticket: Ticket | undefined;
-  const earlier = await makeClaim(exchange, claim, deps, {
-    hold: async () => {
-      ticket = await reserve(context, deps);
-    },
-    release: () => exchange.scope.end(false),
-  });
+async function admitUnderKey(exchange: Governed, claim: KeyClaim): Promise<Admitted | Answer> {
+  let held: Admitted | undefined;
+  const hold = async () => {
+    held = admitted(exchange, await ticketFor(exchange, exchange.policy.checksBudgets));
+  };
+  const earlier = await makeClaim(exchange, claim, hold, () => exchange.scope.end(false));
   if (earlier !== undefined) return earlier;
-  if (ticket === undefined) throw new Error('the key was claimed without a reservation');
-  return { ...context, ticket };
+  if (held === undefined) throw new Error('the key was claimed without a reservation');
+  return held;
 }

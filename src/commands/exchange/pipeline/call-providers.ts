@@ -1,5 +1,5 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { membersIn, rewriteMembers } from '../../../providers/translate/json.ts';
@@ -21,17 +21,13 @@ import { pastAttempt, planWithGuard } from '../guarding/guarded-stream.ts';
 import type { AttemptEnd, CallResult, Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
 import type { AnswerStream } from '../response-stream.ts';
-import type { ExchangeDependencies } from './dependencies.ts';
-import type { Admitted, Step } from './running-exchange.ts';
+import type { Admitted, GuardedRequest, Step } from './running-exchange.ts';
 
 // Limits the length of the answers in the request to a provider, in the provider's dialect, to what a budget covers.
 
-/**
- * The plan with a limit of at most so many tokens for each answer. A lower limit of the request stays.
- * @param limit undefined when there is nothing to limit
- */
-function limitedPlan(plan: Plan, target: Target, limit: number | undefined): Plan {
-  if (limit === undefined || !Buffer.isBuffer(plan.body)) return plan;
+/** The plan with a limit of at most so many tokens for each answer. A lower limit of the request stays. */
+function limitedPlan(plan: Plan, target: Target, limit: number): Plan {
+  if (!Buffer.isBuffer(plan.body)) return plan;
   const body =
     plan.dialect === 'ollama_chat' ? ofOllama(plan.body, limit) : limited(plan.body, plan.dialect, target, limit);
   const { instead } = plan;
@@ -76,185 +72,17 @@ function ofOllama(body: Buffer, limit: number): Buffer | undefined {
 
 export const callProviders: Step<Admitted, ProviderAnswer | OwnAnswer> = {
   name: 'callProviders',
-  async run(context, deps) {
-    const { exchange, parsedRequest, policy, route, ticket, guarded } = context;
+  async run(exchange) {
+    const { dialect, parsedRequest, route, guarded } = exchange;
     const [first] = route.candidates;
     const request = guarded?.parsedRequest ?? parsedRequest;
-    const given = guarded?.answer ?? exchange.dialect.answerWithoutProvider?.(request, route.candidates);
-    if (given !== undefined && first !== undefined) {
-      return { source: 'gateway', given, target: first, parsedRequest, policy, ticket };
-    }
-    const { target, result } = await callWithFailover(context, deps);
+    const given = guarded?.answer ?? dialect.answerWithoutProvider?.(request, route.candidates);
+    if (given !== undefined && first !== undefined) return { source: 'gateway', given, target: first };
+    const { target, result } = await callWithFailover(exchange);
     exchange.target = target;
-    return { source: 'provider', target, result, parsedRequest, policy, ticket };
+    return { source: 'provider', target, result };
   },
 };
-
-/** @throws Refusal when the request cannot be sent to the target; LogUnavailable */
-async function callCandidate(call: TargetCall, context: Admitted, deps: ExchangeDependencies): Promise<CallResult> {
-  const { exchange, parsedRequest, policy, ticket, guarded } = context;
-  const { dialect, request, record, scope } = exchange;
-  const { target } = call;
-  exchange.target = target;
-  const planned = await planFor(target, context, deps);
-  const plan = limitedPlan(guardedPlan(planned, target, context), target, ticket.outputLimit(target));
-  const { recordsUsage } = policy;
-  const guard = guarded?.guard;
-  const { hasMissedCache } = exchange;
-  const spender = {
-    ...{ dialect, parsedRequest, record, request, ticket, pricing: deps.pricing, recordsUsage, guard, hasMissedCache },
-  };
-  return callTarget({
-    plan,
-    target,
-    record,
-    client: exchange.client,
-    scope,
-    sent: sentRequests(context),
-    attemptsBefore: call.attemptsBefore,
-    kind: call.kind,
-    movesOn: call.movesOn,
-    requestId: request.requestId,
-    stream: parsedRequest.stream,
-    ticket,
-    inputCounted:
-      ticket.isMetered && providerType(target.provider.type)?.countsInputFirst === true
-        ? (usage) => ticket.inputCounted(usage)
-        : undefined,
-    ...deps.resilienceOf(target.provider.name),
-    retriesRateLimits: exchange.pendingResponse !== undefined,
-    calledBy: { caller: callerName(request.caller), body: digestOnce(request.body) },
-    recordBeforeCall: deps.recordBeforeCall,
-    keepBodies: policy.capture === 'full',
-    maxAnswerBytes: deps.maxAnswerBytes,
-    streamLimits: deps.streamLimits,
-    random: deps.random,
-    wait: deps.wait,
-    answerHeaders: (reply) => answerHeaders({ ...spender, target }, reply),
-    spent: ({ reader }, failedAttempt) => noteSpending(spender, target, reader, { isPartial: false, failedAttempt }),
-  });
-}
-
-/** Computed at the first call: only breakers with failures need it. */
-function digestOnce(body: unknown): () => string | undefined {
-  let digest: string | undefined;
-  return () => {
-    if (body instanceof Uint8Array) digest ??= createHash('sha256').update(body).digest('base64');
-    return digest;
-  };
-}
-
-function sentRequests({ exchange, policy, guarded }: Admitted): SentRequests {
-  exchange.sent ??= new SentRequests({
-    keepBodies: policy.capture === 'full',
-    client: exchange.request.body,
-    guardrails: guarded?.guard.changedBody,
-  });
-  return exchange.sent;
-}
-
-/**
- * The request as it is sent to one target. The id of a background response is recorded and sent to the client first.
- */
-async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan<AnswerStream>> {
-  const { exchange, parsedRequest: original, policy, ticket, guarded } = context;
-  const { dialect, request, record } = exchange;
-  const { caller } = request;
-  const { createdAt } = record;
-  const { parsedRequest, body, headers, history, merged } = guarded ?? {
-    ...{ parsedRequest: original, history: context.history, merged: undefined },
-    ...{ body: request.body, headers: request.headers },
-  };
-  const input: PlanInput = {
-    parsedRequest,
-    body,
-    original,
-    merged,
-    headers,
-    clientHeaders: request.headers,
-    target,
-    sight: caller.sight,
-    record,
-    policy,
-    history,
-    ticket,
-    createdAt,
-  };
-  const background = dialect.background?.(input);
-  if (exchange.pendingResponse !== undefined && background === undefined) {
-    throw refusals.backgroundOfOtherProvider(target.provider.name);
-  }
-  // A translation refuses what its provider cannot do: what the client itself names is checked before.
-  if (dialect.name !== 'forward' && dialect.name !== 'passthrough') {
-    const checking = checkBody({ body: request.body, json: original.json }, context, deps);
-    if (checking !== undefined) await checking;
-  }
-  const plan = await checkedPlan(await dialect.plan(input), context, deps);
-  if (exchange.pendingResponse === undefined && background !== undefined) {
-    exchange.pendingResponse = newPendingResponse(background, {
-      ...{ dialect, parsedRequest: original, target, record },
-      placeholders: guarded?.guard.placeholders.recorded(),
-    });
-    const announced = { request, client: exchange.client, parsedRequest: original };
-    exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
-  }
-  return plan;
-}
-
-/**
- * The plan, after a check of the objects that its request names, also where another plan replaces it. Earlier turns
- * and items from the store are in the request by now.
- * @throws Refusal
- */
-async function checkedPlan(
-  plan: Plan<AnswerStream>,
-  context: Admitted,
-  deps: ExchangeDependencies,
-): Promise<Plan<AnswerStream>> {
-  const { fields, call } = plan.kind === 'forward' ? plan : {};
-  const checking = checkBody({ path: call?.path, body: plan.body, fields }, context, deps);
-  if (checking !== undefined) await checking;
-  const { instead } = plan;
-  if (instead === undefined) return plan;
-  return { ...plan, instead: (refusal) => instead(refusal)?.then((other) => checkedPlan(other, context, deps)) };
-}
-
-function checkBody(body: Omit<NamingRequest, 'continues'>, { exchange }: Admitted, deps: ExchangeDependencies) {
-  const { dialect, request } = exchange;
-  const { caller } = request;
-  // On a provider's own API a user path in a header does not narrow what the caller sees.
-  const sight = dialect.name === 'passthrough' && maySeeEverything(caller) ? everything : caller.sight;
-  const continues = dialect.name === 'responses' || dialect.endpoint.startsWith('/v1/responses/');
-  return deps.checkSent({ ...body, continues }, sight);
-}
-
-/** Every plan passes here, so that no answer reaches the client past the guardrails. */
-function guardedPlan(plan: Plan<AnswerStream>, target: Target, { exchange, parsedRequest, guarded }: Admitted): Plan {
-  if (guarded === undefined || !guarded.guard.guardsAnswers || guarded.endpoint.answers === undefined) return plan;
-  const { guard, endpoint, merged } = guarded;
-  const { record } = exchange;
-  return planWithGuard(plan, {
-    guard,
-    bodies: endpoint.bodies,
-    answers: guarded.endpoint.answers,
-    past: pastAttempt({
-      parsedRequest,
-      request: exchange.request,
-      target,
-      record,
-      historyReplayed: merged !== undefined,
-    }),
-  });
-}
-
-interface TargetCall {
-  readonly target: Target;
-  /** Calls made before this one, to any provider. */
-  readonly attemptsBefore: number;
-  readonly kind: 'primary' | 'failover';
-  /** Whether another candidate is called after this failure, so that it is not retried here. */
-  readonly movesOn: ((refused: RefusedTarget) => boolean) | undefined;
-}
 
 interface CalledTarget {
   readonly target: Target;
@@ -270,9 +98,8 @@ interface CalledTarget {
  * The client gets the error of the candidate that was called last.
  * @throws Refusal when none could be called: all are saturated, or the request cannot be sent to any
  */
-async function callWithFailover(context: Admitted, deps: ExchangeDependencies): Promise<CalledTarget> {
-  const { exchange, route, ticket } = context;
-  const { record, resumed } = exchange;
+async function callWithFailover(exchange: Admitted): Promise<CalledTarget> {
+  const { route, ticket, record, resumed, whenDelivered } = exchange;
   const { candidates, ready } = route;
   let last: CalledTarget | undefined;
   let refused: unknown;
@@ -288,16 +115,18 @@ async function callWithFailover(context: Admitted, deps: ExchangeDependencies): 
     const movesOn = place === Math.max(ready, 1) - 1 ? undefined : route.failsOver;
     const kind = last === undefined ? 'primary' : 'failover';
     try {
-      const result = await callCandidate({ target, attemptsBefore: attempts, kind, movesOn }, context, deps);
-      if (result.kind === 'open') return { target, result: observed(result, target, route, calledAt, record) };
+      const result = await callCandidate(target, { attemptsBefore: attempts, kind, movesOn }, exchange);
+      const { observed } = route;
+      if (result.kind === 'open') {
+        if (observed !== undefined) whenDelivered.push((end) => observe(observed, end, target, calledAt, record));
+        return { target, result };
+      }
       if (result.kind === 'refused' && result.reason === 'budget_exceeded') return { target, result };
       const wasCalled = result.kind !== 'refused' || result.attempts > attempts;
       if (wasCalled) calls += 1;
       if (wasCalled || last === undefined) last = { target, result };
-      if (wasCalled) observe(result, target, route, calledAt, record);
-      if (result.kind !== 'refused' || result.spent || result.reason !== undefined || !route.failsOver(result)) {
-        return advised(last, calls > 1);
-      }
+      if (wasCalled && observed !== undefined) observe(observed, result, target, calledAt, record);
+      if (result.kind !== 'refused' || result.spent || result.reason !== undefined || !route.failsOver(result)) break;
       attempts = result.attempts;
     } catch (error) {
       // A request that cannot be sent to this provider may be possible for the next.
@@ -306,41 +135,154 @@ async function callWithFailover(context: Admitted, deps: ExchangeDependencies): 
     }
   }
   if (last === undefined) throw refused;
-  return advised(last, calls > 1);
-}
-
-/** @param isRepeated whether more than one target was called */
-function advised(called: CalledTarget, isRepeated: boolean): CalledTarget {
-  const { target, result } = called;
-  if (result.kind !== 'refused' || result.refusal.status === 429) return called;
-  if (!isRepeated && result.isRetried !== true) return called;
+  const { target, result } = last;
+  if (result.kind !== 'refused' || result.refusal.status === 429) return last;
+  if (calls <= 1 && result.isRetried !== true) return last;
   return { target, result: { ...result, refusal: result.refusal.withoutRetry() } };
 }
 
-type Open = Extract<CallResult, { kind: 'open' }>;
-
-function observed(result: Open, target: Target, route: Route, calledAt: number, record: ExchangeRecord): Open {
-  if (route.observed === undefined) return result;
-  return {
-    ...result,
-    async deliver() {
-      const end = await result.deliver();
-      observe(end, target, route, calledAt, record);
-      return end;
-    },
-  };
-}
-
 function observe(
+  observed: NonNullable<Route['observed']>,
   end: AttemptEnd | RefusedTarget,
   target: Target,
-  route: Route,
   calledAt: number,
   record: ExchangeRecord,
 ): void {
-  if (route.observed === undefined) return;
   const failure = end.kind === 'refused' ? end : undefined;
   const firstByteMs = end.kind === 'refused' ? undefined : end.received.firstByteMs;
   const firstByteAfter = firstByteMs === undefined ? undefined : Math.max(0, firstByteMs - calledAt);
-  route.observed(target, failure, record.elapsed() - calledAt, firstByteAfter);
+  observed(target, failure, record.elapsed() - calledAt, firstByteAfter);
+}
+
+interface TargetCall {
+  /** Calls made before this one, to any provider. */
+  readonly attemptsBefore: number;
+  readonly kind: 'primary' | 'failover';
+  /** Whether another candidate is called after this failure, so that it is not retried here. */
+  readonly movesOn: ((refused: RefusedTarget) => boolean) | undefined;
+}
+
+/** @throws Refusal when the request cannot be sent to the target; LogUnavailable */
+async function callCandidate(target: Target, call: TargetCall, exchange: Admitted): Promise<CallResult> {
+  const { request, record, scope, parsedRequest, policy, ticket, guarded, whenDelivered, deps } = exchange;
+  exchange.target = target;
+  const plan = await planFor(target, exchange);
+  const keepBodies = policy.capture === 'full';
+  exchange.sent ??= new SentRequests({ keepBodies, client: request.body, guardrails: guarded?.guard.changedBody });
+  const { body } = request;
+  let digest: string | undefined;
+  return callTarget({
+    ...call,
+    plan,
+    target,
+    record,
+    client: exchange.client,
+    scope,
+    whenDelivered,
+    sent: exchange.sent,
+    requestId: request.requestId,
+    stream: parsedRequest.stream,
+    ticket,
+    inputCounted:
+      ticket.isMetered && providerType(target.provider.type)?.countsInputFirst === true
+        ? (usage) => ticket.inputCounted(usage)
+        : undefined,
+    ...deps.resilienceOf(target.provider.name),
+    retriesRateLimits: exchange.pendingResponse !== undefined,
+    calledBy: {
+      caller: callerName(request.caller),
+      // Only breakers with failures need it.
+      body: () => (digest ??= body instanceof Uint8Array ? hash('sha256', body, 'base64') : undefined),
+    },
+    recordBeforeCall: deps.recordBeforeCall,
+    keepBodies,
+    maxAnswerBytes: deps.maxAnswerBytes,
+    streamLimits: deps.streamLimits,
+    random: deps.random,
+    wait: deps.wait,
+    answerHeaders: (reply) => answerHeaders(exchange, target, reply),
+    spent: ({ reader }, failedAttempt) => noteSpending(exchange, target, reader, { isPartial: false, failedAttempt }),
+  });
+}
+
+/**
+ * The request as it is sent to one target. The id of a background response is recorded and sent to the client first.
+ */
+async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
+  const { dialect, request, record, parsedRequest: original, policy, ticket, guarded, deps } = exchange;
+  const sent = guarded ?? {
+    ...{ parsedRequest: original, history: exchange.history, merged: undefined },
+    ...{ body: request.body, headers: request.headers },
+  };
+  const input: PlanInput = {
+    parsedRequest: sent.parsedRequest,
+    body: sent.body,
+    original,
+    merged: sent.merged,
+    headers: sent.headers,
+    clientHeaders: request.headers,
+    target,
+    sight: request.caller.sight,
+    record,
+    policy,
+    history: sent.history,
+    ticket,
+    createdAt: record.createdAt,
+  };
+  const background = dialect.background?.(input);
+  if (exchange.pendingResponse !== undefined && background === undefined) {
+    throw refusals.backgroundOfOtherProvider(target.provider.name);
+  }
+  // A translation refuses what its provider cannot do: what the client itself names is checked before.
+  if (dialect.name !== 'forward' && dialect.name !== 'passthrough') {
+    const checking = checkBody({ body: request.body, json: original.json }, exchange);
+    if (checking !== undefined) await checking;
+  }
+  const plan = await checkedPlan(await dialect.plan(input), exchange);
+  if (exchange.pendingResponse === undefined && background !== undefined) {
+    exchange.pendingResponse = newPendingResponse(background, {
+      ...{ dialect, parsedRequest: original, target, record },
+      placeholders: guarded?.guard.placeholders.recorded(),
+    });
+    const announced = { request, client: exchange.client, parsedRequest: original };
+    exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
+  }
+  const limit = ticket.outputLimit(target);
+  // Every plan passes here, so that no answer reaches the client past the guardrails.
+  const guardedPlan = guarded === undefined ? plan : planUnderGuard(plan, target, guarded, exchange);
+  return limit === undefined ? guardedPlan : limitedPlan(guardedPlan, target, limit);
+}
+
+/**
+ * The plan, after a check of the objects that its request names, also where another plan replaces it. Earlier turns
+ * and items from the store are in the request by now.
+ * @throws Refusal
+ */
+async function checkedPlan(plan: Plan<AnswerStream>, exchange: Admitted): Promise<Plan<AnswerStream>> {
+  const { fields, call } = plan.kind === 'forward' ? plan : {};
+  const checking = checkBody({ path: call?.path, body: plan.body, fields }, exchange);
+  if (checking !== undefined) await checking;
+  const { instead } = plan;
+  if (instead === undefined) return plan;
+  return { ...plan, instead: (refusal) => instead(refusal)?.then((other) => checkedPlan(other, exchange)) };
+}
+
+function checkBody(body: Omit<NamingRequest, 'continues'>, { dialect, request, deps }: Admitted) {
+  const { caller } = request;
+  // On a provider's own API a user path in a header does not narrow what the caller sees.
+  const sight = dialect.name === 'passthrough' && maySeeEverything(caller) ? everything : caller.sight;
+  const continues = dialect.name === 'responses' || dialect.endpoint.startsWith('/v1/responses/');
+  return deps.checkSent({ ...body, continues }, sight);
+}
+
+function planUnderGuard(
+  plan: Plan<AnswerStream>,
+  target: Target,
+  { guard, endpoint, merged }: GuardedRequest,
+  { parsedRequest, request, record }: Admitted,
+): Plan {
+  const { bodies, answers } = endpoint;
+  if (!guard.guardsAnswers || answers === undefined) return plan;
+  const past = pastAttempt({ parsedRequest, request, target, record, historyReplayed: merged !== undefined });
+  return planWithGuard(plan, { guard, bodies, answers, past });
 }

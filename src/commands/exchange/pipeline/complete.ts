@@ -1,144 +1,95 @@
 /** The last step: records the end of the exchange durably, then sends the rest of the answer to the client. */
 
 import { frameDelivered } from '../../../events/catalogue/guardrail.ts';
-import { type EventLog, EventTooLarge } from '../../../events/log.ts';
-import type { Provider, ProviderReply } from '../../../providers/provider.ts';
+import { EventTooLarge } from '../../../events/log.ts';
 import type { Client } from '../../model-request/model-request.ts';
 import type { RefusedTarget, Target } from '../../model-request/routing-types.ts';
 import { answerNotRecordable, gatewayStopping, responseCancelled } from '../../model-request/upstream-refusals.ts';
 import type { EstimatedTokens } from '../../model-request/usage.ts';
-import type { ResponseArchive } from '../../responses/archive.ts';
 import { previousResponseOf } from '../../responses/create-request.ts';
 import { everything, isSameOwner } from '../../visibility.ts';
 import type { DeliveredAnswer, OwnAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/background-response.ts';
-import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
-import type { ResponseCache } from '../caching/response-cache.ts';
-import { type CachePlace, noteCached } from '../caching/store-answer.ts';
+import { noteCached } from '../caching/store-answer.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
-import type { ExchangeGuard } from '../guarding/exchange-guard.ts';
 import { pastAttempt } from '../guarding/guarded-stream.ts';
 import type { Answered, AttemptEnd } from '../plan.ts';
 import * as events from '../record/end-events.ts';
 import { noteConversationTurn } from '../record/end-events.ts';
-import { estimateUsage, noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
+import { estimateUsage, noteDeferral, noteSpending } from '../record/spending.ts';
 import { bytesOfGiven } from '../response-stream.ts';
 import { completeCachedAnswer, NO_ATTEMPT, replayHeaders, sendError, sendWhole, wholeContentType } from './deliver.ts';
-import type { ExchangeDependencies } from './dependencies.ts';
-import type { RunningExchange } from './running-exchange.ts';
-
-interface Completing extends Spender {
-  readonly guard: ExchangeGuard | undefined;
-  readonly target: Target;
-  readonly client: Client;
-  /** Whether the answer is recorded with its bytes. */
-  readonly keepBodies: boolean;
-  readonly pendingResponse: PendingResponse | undefined;
-  readonly open: Pick<OpenExchangeTracker, 'leftOpen'>;
-  readonly archive: ResponseArchive;
-  readonly log: EventLog;
-  readonly hasMissedCache: boolean;
-  readonly cachePlace: CachePlace | undefined;
-  readonly cache: ResponseCache | undefined;
-  /** Called for a response that was generated and could not be stored. */
-  responseNotStored(provider: Provider): void;
-}
+import { type Admitted, isAdmitted, isGoverned, type RunningExchange } from './running-exchange.ts';
 
 export const complete = {
   name: 'complete',
   /** @returns the status that represents the end of the exchange. @throws LogUnavailable */
-  run(delivered: DeliveredAnswer, exchange: RunningExchange, deps: ExchangeDependencies): Promise<number> {
+  run(delivered: DeliveredAnswer, exchange: RunningExchange): Promise<number> {
     if (delivered.source === 'record') return completeReplay(delivered, exchange);
+    if (delivered.source === 'cache' && isGoverned(exchange)) return completeCachedAnswer(delivered.answer, exchange);
+    if (delivered.source === 'cache' || !isAdmitted(exchange)) throw new Error('the exchange was not admitted');
     if (delivered.source === 'gateway') return completeOwnAnswer(delivered.answer, exchange);
-    if (delivered.source === 'cache') return completeCachedAnswer(delivered.answer, exchange);
     const { answer, outcome } = delivered;
-    const { dialect, record, request, client, pendingResponse, guarded, hasMissedCache, cachePlace } = exchange;
-    const { target, parsedRequest, policy, ticket } = answer;
-    const { pricing, open, archive, log, responseNotStored, cache } = deps;
-    const keepBodies = policy.capture === 'full';
-    const { recordsUsage } = policy;
-    const spender = { dialect, parsedRequest, record, request, ticket, pricing, recordsUsage };
-    const given = {
-      ...spender,
-      guard: guarded?.guard,
-      target,
-      client,
-      keepBodies,
-      pendingResponse,
-      open,
-      archive,
-      log,
-      responseNotStored,
-      hasMissedCache,
-      cachePlace,
-      cache,
-    };
-    if (outcome.kind === 'refused') return completeRefused(outcome, given);
-    return completeAnswered(outcome, given).catch((error) => {
+    if (outcome.kind === 'refused') return completeRefused(outcome, exchange);
+    return completeAnswered(outcome, answer.target, exchange).catch((error) => {
       if (!(error instanceof EventTooLarge)) throw error;
-      return completeUnrecordable(outcome, given);
+      return completeUnrecordable(outcome, answer.target, exchange);
     });
   },
 };
 
-async function completeRefused(refused: RefusedTarget, exchange: Completing): Promise<number> {
-  const { record } = exchange;
+async function completeRefused(refused: RefusedTarget, exchange: Admitted): Promise<number> {
+  const { record, pendingResponse, ticket } = exchange;
   const { refusal, reason = 'provider_error' } = refused;
   const wasCalled = refused.attempts > 0 && !(reason === 'budget_exceeded' && !record.called);
   if (!wasCalled) events.noteRefused(record, refusal);
   else events.noteFailed(record, refusal, { status: refusal.status, reason, chunks: 0 });
-  if (exchange.pendingResponse !== undefined) noteOutcome(exchange.pendingResponse, 'failed', refusal, undefined);
+  if (pendingResponse !== undefined) noteOutcome(pendingResponse, 'failed', refusal, undefined);
   await record.flush('durable');
-  return sendError(exchange, refusal);
+  return sendError(exchange, refusal, ticket);
 }
 
-async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Promise<number> {
-  const { record, client } = exchange;
+async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: Admitted): Promise<number> {
+  const { record, client, dialect, parsedRequest, request, guarded, pendingResponse, ticket, deps } = exchange;
   const { chunks } = outcome.received;
-  const estimate = await estimateUsage(outcome, exchange);
-  if (outcome.kind === 'abandoned' && exchange.pendingResponse !== undefined) {
-    return completeInterrupted(outcome, exchange, exchange.pendingResponse, estimate);
+  const estimate = await estimateUsage(outcome, exchange, deps.log);
+  if (outcome.kind === 'abandoned' && pendingResponse !== undefined) {
+    return completeInterrupted(outcome, target, exchange, pendingResponse, estimate);
   }
   const isForeign =
-    outcome.kind !== 'blocked' && outcome.plan.dialect === 'responses' && (await isIdTaken(outcome, exchange));
-  const responseId = isForeign || outcome.kind === 'blocked' ? undefined : recordResponse(outcome, exchange);
-  if (outcome.kind === 'whole' || outcome.kind === 'streamed') {
-    const { dialect, parsedRequest, request } = exchange;
-    const placeholders = exchange.guard?.placeholders.added();
-    await noteConversationTurn(dialect, parsedRequest, outcome.answer.writer, record, {
-      sight: request.caller.sight,
-      placeholders,
-    });
-  }
+    outcome.kind !== 'blocked' && outcome.plan.dialect === 'responses' && (await isIdTaken(outcome, target, exchange));
+  const isKept = !isForeign && outcome.kind !== 'blocked' && dialect.keeps?.(parsedRequest) === true;
+  const responseId = isKept ? recordResponse(outcome, target, exchange) : undefined;
   switch (outcome.kind) {
-    case 'whole': {
-      const cached = offerAnswer(outcome, exchange);
-      recordCompletion(outcome, exchange, outcome.reply, responseId, { bytes: outcome.bytes, estimate });
-      const appended = await record.flush('durable');
-      cached?.(appended);
-      client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
-      return outcome.reply.status;
-    }
+    case 'whole':
     case 'streamed': {
-      const cached = offerAnswer(outcome, exchange);
-      recordCompletion(outcome, exchange, outcome.reply, responseId, { estimate });
+      const { reply } = outcome;
+      if (dialect.turn !== undefined) {
+        const by = { sight: request.caller.sight, placeholders: guarded?.guard.placeholders.added() };
+        await noteConversationTurn(dialect, parsedRequest, outcome.answer.writer, record, by);
+      }
+      const cached = offerAnswer(outcome, target, exchange);
+      const bytes = outcome.kind === 'whole' ? outcome.bytes : undefined;
+      recordCompletion(outcome, target, exchange, reply.status, responseId, bytes);
+      recordUsage(outcome, target, exchange, { isWhole: true, estimate });
       const appended = await record.flush('durable');
       cached?.(appended);
-      finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
-      return outcome.reply.status;
+      const headers = answerHeaders(exchange, target, reply);
+      if (outcome.kind === 'whole') client.answer(reply.status, headers, outcome.bytes);
+      else finishStream(client, reply.status, headers, outcome.rest);
+      return reply.status;
     }
     case 'broken': {
       const { refusal } = outcome;
       events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
-      recordUsage(outcome, exchange, { estimate });
+      recordUsage(outcome, target, exchange, { estimate });
       await record.flush('durable');
-      if (outcome.cut) return sendError(exchange, refusal);
+      if (outcome.cut) return sendError(exchange, refusal, ticket);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
     case 'blocked': {
       const { refusal, isWhole } = outcome;
-      const { pendingResponse } = exchange;
       const failedId = pendingResponse && noteOutcome(pendingResponse, 'failed', refusal, undefined);
       events.noteFailed(record, refusal, {
         status: refusal.status,
@@ -146,23 +97,23 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
         chunks,
         responseId: failedId,
       });
-      recordUsage(outcome, exchange, { isWhole, estimate });
+      recordUsage(outcome, target, exchange, { isWhole, estimate });
       await record.flush('durable');
-      return sendError(exchange, refusal);
+      return sendError(exchange, refusal, ticket);
     }
     case 'abandoned': {
       if (client.ended.reason !== 'gateway_stopping') {
         events.noteDisconnected(record, outcome.received, responseId);
-        recordUsage(outcome, exchange, { estimate });
+        recordUsage(outcome, target, exchange, { estimate });
         await record.flush('durable');
         return 499;
       }
       const refusal = gatewayStopping();
       const status = client.begun ? 200 : refusal.status;
       events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
-      recordUsage(outcome, exchange, { estimate });
+      recordUsage(outcome, target, exchange, { estimate });
       await record.flush('durable');
-      if (!client.begun || outcome.cut) return sendError(exchange, refusal);
+      if (!client.begun || outcome.cut) return sendError(exchange, refusal, ticket);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
@@ -170,10 +121,14 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
 }
 
 /** Ends an exchange whose answer the log does not accept: without what was to be stored, and charged. */
-async function completeUnrecordable({ plan, attempt, received }: Answered, exchange: Completing): Promise<number> {
-  const { record, client, target, log, pendingResponse } = exchange;
-  const { maxEventBytes } = log.capabilities;
-  const refusal = answerNotRecordable(target.provider.name, maxEventBytes);
+async function completeUnrecordable(
+  { plan, attempt, received }: Answered,
+  { provider }: Target,
+  exchange: Admitted,
+): Promise<number> {
+  const { record, client, pendingResponse, ticket, deps } = exchange;
+  const { maxEventBytes } = deps.log.capabilities;
+  const refusal = answerNotRecordable(provider.name, maxEventBytes);
   const usage = record.withdraw(maxEventBytes / 2);
   const responseId = pendingResponse && noteOutcome(pendingResponse, 'failed', refusal, undefined);
   const { begun } = client;
@@ -184,11 +139,11 @@ async function completeUnrecordable({ plan, attempt, received }: Answered, excha
     responseId,
   });
   for (const event of usage) record.note(event);
-  exchange.responseNotStored(target.provider);
+  deps.responseNotStored(provider);
   await record.flush('durable');
   // A new stream: this one has ended, without the error.
   const last = begun ? plan.newStream(attempt).unguarded.broken(refusal) : undefined;
-  if (last === undefined) return sendError(exchange, refusal);
+  if (last === undefined) return sendError(exchange, refusal, ticket);
   finishStream(client, 200, {}, [last]);
   return refusal.status;
 }
@@ -198,112 +153,108 @@ async function completeUnrecordable({ plan, attempt, received }: Answered, excha
  * response without any chunk is generated after the next start.
  */
 async function completeInterrupted(
-  { answer, received, rest, attempt, plan }: Extract<AttemptEnd, { kind: 'abandoned' }>,
-  exchange: Completing,
+  outcome: Extract<AttemptEnd, { kind: 'abandoned' }>,
+  target: Target,
+  exchange: Admitted,
   pending: PendingResponse,
   estimate: EstimatedTokens | undefined,
 ): Promise<number> {
-  const { record, client } = exchange;
-  const { chunks } = received;
+  const { record, client, ticket, deps } = exchange;
+  const { chunks } = outcome.received;
   const cancelled = client.ended.reason === 'cancelled';
   const refusal = cancelled ? responseCancelled() : gatewayStopping();
   if (!cancelled && chunks === 0) {
     await record.flush('durable');
-    exchange.open.leftOpen(record.stream);
-    return sendError(exchange, refusal);
+    deps.open.leftOpen(record.stream);
+    return sendError(exchange, refusal, ticket);
   }
-  const response = chunks > 0 ? answer.writer.response?.() : undefined;
+  const response = chunks > 0 ? outcome.answer.writer.response?.() : undefined;
   const responseId = noteOutcome(pending, cancelled ? 'cancelled' : 'failed', refusal, response);
   const reason = cancelled ? 'cancelled' : 'gateway_stopped';
   const status = client.begun ? 200 : refusal.status;
   events.noteFailed(record, refusal, { status, reason, chunks, responseId });
-  recordUsage({ answer, received, attempt, plan }, exchange, { estimate });
+  recordUsage(outcome, target, exchange, { estimate });
   await record.flush('durable');
-  if (!client.begun) return sendError(exchange, refusal);
-  finishStream(client, 200, {}, rest);
+  if (!client.begun) return sendError(exchange, refusal, ticket);
+  finishStream(client, 200, {}, outcome.rest);
   return refusal.status;
 }
 
-function offerAnswer(outcome: Extract<AttemptEnd, { kind: 'whole' | 'streamed' }>, exchange: Completing) {
-  const { cachePlace: place, cache, guard } = exchange;
-  if (place === undefined || cache === undefined) return undefined;
-  return noteCached(outcome, { ...exchange, place, hasAnswerEffects: guard?.hasAnswerEffects ?? false }, cache);
+function offerAnswer(outcome: Extract<AttemptEnd, { kind: 'whole' | 'streamed' }>, target: Target, exchange: Admitted) {
+  const { cachePlace: place, dialect, parsedRequest, record, guarded, deps } = exchange;
+  if (place === undefined || deps.cache === undefined) return undefined;
+  const hasAnswerEffects = guarded?.guard.hasAnswerEffects ?? false;
+  const answered = { dialect, parsedRequest, record, target, place, hasAnswerEffects };
+  return noteCached(outcome, answered, deps.cache);
 }
 
 function recordCompletion(
   { answer, received, attempt, plan }: Answered,
-  exchange: Completing,
-  reply: ProviderReply,
+  { provider, model }: Target,
+  { dialect, record, policy }: Admitted,
+  status: number,
   responseId: string | undefined,
-  { bytes, estimate }: { readonly bytes?: Buffer; readonly estimate?: EstimatedTokens | undefined },
+  bytes: Buffer | undefined,
 ): void {
-  const { dialect, target, record, keepBodies } = exchange;
-  const translated = plan.dialect !== dialect.name;
   // A stored response already holds the client's answer in its own stream.
-  const isDifferent = translated || plan.isGuarded === true;
-  const json = isDifferent && keepBodies && responseId === undefined ? answer.writer.response?.()?.json : undefined;
-  const ofGuardrails = plan.isGuarded && keepBodies && responseId === undefined ? bytes : undefined;
+  const isRecorded = policy.capture === 'full' && responseId === undefined;
+  const isDifferent = isRecorded && (plan.dialect !== dialect.name || plan.isGuarded === true);
+  const json = isDifferent ? answer.writer.response?.()?.json : undefined;
   events.noteCompleted(record, received, {
-    status: reply.status,
+    status,
     attempt,
-    provider: target.provider.name,
-    model: target.model || undefined,
+    provider: provider.name,
+    model: model || undefined,
     finishReason: answer.writer.finishReason ?? null,
     responseId,
-    answer: json === undefined ? ofGuardrails : Buffer.from(json),
+    answer: json === undefined ? (plan.isGuarded && isRecorded ? bytes : undefined) : Buffer.from(json),
   });
-  recordUsage({ answer, received, attempt, plan }, exchange, { isWhole: true, estimate });
 }
 
 function recordUsage(
   { answer: { reader }, received }: Answered,
-  exchange: Completing,
+  target: Target,
+  exchange: Admitted,
   { isWhole = false, estimate }: { readonly isWhole?: boolean; readonly estimate: EstimatedTokens | undefined },
 ): void {
   if (received.chunks === 0 && estimate === undefined) return;
   const work = reader.deferredWork?.();
   if (work !== undefined) {
-    noteDeferral(exchange, exchange.target, work, reader);
+    noteDeferral(exchange, target, work, reader);
     return;
   }
-  const usage = reader.usage();
-  if (exchange.dialect.mayBeFree && usage.source === 'unknown' && estimate === undefined) return;
-  noteSpending(exchange, exchange.target, reader, { isPartial: !isWhole, estimate });
+  if (exchange.dialect.mayBeFree && reader.usage().source === 'unknown' && estimate === undefined) return;
+  noteSpending(exchange, target, reader, { isPartial: !isWhole, estimate });
 }
 
 /** @returns the id under which the response is stored; undefined when it is not */
-function recordResponse({ answer, received, plan }: Answered, exchange: Completing): string | undefined {
-  const { dialect, parsedRequest, target, record } = exchange;
-  if (received.chunks === 0 || dialect.keeps?.(parsedRequest) !== true) return undefined;
-  const stored = answer.writer.response?.();
+function recordResponse({ answer, received, plan }: Answered, target: Target, exchange: Admitted): string | undefined {
+  const { dialect, parsedRequest, record, guarded } = exchange;
+  const stored = received.chunks === 0 ? undefined : answer.writer.response?.();
   if (stored === undefined) return undefined;
   const { provider, model } = target;
   events.noteResponse(record, stored, {
     provider: provider.name,
     providerType: provider.type,
     model,
-    native: isProvidersOwn({ plan }, exchange),
+    // Whether the provider keeps the response, under an id that the provider chose.
+    native: plan.dialect === 'responses' && provider.capabilities.responseLifecycle === 'yes',
     previousResponseId: previousResponseOf(parsedRequest),
     inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
-    placeholders: exchange.guard?.placeholders.recorded(),
+    placeholders: guarded?.guard.placeholders.recorded(),
   });
   return stored.id;
-}
-
-/** Whether the provider keeps the response, under an id that the provider chose. */
-function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Completing): boolean {
-  return plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes';
 }
 
 /**
  * Whether another owner has a response with this id. A provider that uses an id twice must not replace that response.
  */
-async function isIdTaken({ answer }: Answered, exchange: Completing): Promise<boolean> {
-  const { dialect, parsedRequest, record, archive } = exchange;
+async function isIdTaken({ answer }: Answered, target: Target, exchange: Admitted): Promise<boolean> {
+  const { dialect, parsedRequest, record, deps } = exchange;
   const id = dialect.keeps?.(parsedRequest) === true ? answer.writer.response?.()?.id : undefined;
-  const earlier = id === undefined ? undefined : await archive.find(id, everything);
+  const earlier = id === undefined ? undefined : await deps.archive.find(id, everything);
   if (earlier === undefined || isSameOwner(earlier, record.owner)) return false;
-  exchange.responseNotStored(exchange.target.provider);
+  deps.responseNotStored(target.provider);
   return true;
 }
 
@@ -357,10 +308,8 @@ async function completeEarly(bytes: number, exchange: RunningExchange): Promise<
 // The end of an exchange that the gateway answered without a provider.
 
 /** @returns the status of the answer. @throws LogUnavailable */
-async function completeOwnAnswer(
-  { given: answerFor, target, parsedRequest, policy, ticket }: OwnAnswer,
-  { dialect, record, request, client, guarded }: RunningExchange,
-): Promise<number> {
+async function completeOwnAnswer({ given: answerFor, target }: OwnAnswer, exchange: Admitted): Promise<number> {
+  const { dialect, record, request, client, parsedRequest, policy, guarded } = exchange;
   const guard = guarded?.guard;
   const historyReplayed = guarded?.merged !== undefined;
   const given = answerFor(pastAttempt({ parsedRequest, request, target, record, historyReplayed }));
@@ -392,6 +341,6 @@ async function completeOwnAnswer(
   });
   await record.flush('durable');
   const reply = { status: 200, headers: { 'content-type': wholeContentType(parsedRequest) } };
-  const headers = answerHeaders({ dialect, parsedRequest, target, record, request, ticket, guard }, reply);
+  const headers = answerHeaders(exchange, target, reply);
   return sendWhole(client, parsedRequest, headers, bytes);
 }

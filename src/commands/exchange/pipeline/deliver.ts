@@ -6,15 +6,14 @@
 import { cacheHit } from '../../../events/catalogue/cache.ts';
 import { answerReplayed, usageRecorded } from '../../../events/catalogue/exchange.ts';
 import type { Ticket } from '../../model-request/admission.ts';
-import type { Client, ModelRequest } from '../../model-request/model-request.ts';
+import type { Client } from '../../model-request/model-request.ts';
 import type { Refusal } from '../../refusal.ts';
 import { previousResponseOf } from '../../responses/create-request.ts';
 import type { Answer, CachedAnswer, DeliveredAnswer, RecordedAnswer } from '../answer-source.ts';
 import { addRouting, cacheHeader } from '../delivery/answer-headers.ts';
-import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
 import type { Issue } from '../reissuing/answer-facts.ts';
-import type { RunningExchange } from './running-exchange.ts';
+import type { Governed, RunningExchange } from './running-exchange.ts';
 
 export const deliver = {
   name: 'deliver',
@@ -25,22 +24,19 @@ export const deliver = {
     if (answer.source === 'gateway') return { source: 'gateway', answer };
     if (answer.source === 'cache') return { source: 'cache', answer };
     const { result } = answer;
-    return { source: 'provider', answer, outcome: result.kind === 'open' ? await result.deliver() : result };
+    if (result.kind !== 'open') return { source: 'provider', answer, outcome: result };
+    const end = await result.deliver();
+    for (const delivered of exchange.whenDelivered) delivered(end);
+    return { source: 'provider', answer, outcome: end };
   },
 };
 
 // Sends an answer that is generated again from the record, piece by piece; the last piece waits until the end is on
 // disk.
 
-interface ReplayDelivery {
-  readonly record: ExchangeRecord;
-  readonly request: ModelRequest;
-  readonly client: Client;
-}
-
 /** @throws LogUnavailable */
-async function deliverReplay(answer: RecordedAnswer, delivery: ReplayDelivery): Promise<DeliveredAnswer> {
-  const { record, client } = delivery;
+async function deliverReplay(answer: RecordedAnswer, exchange: RunningExchange): Promise<DeliveredAnswer> {
+  const { record, client } = exchange;
   if (answer.exchangeId !== undefined) {
     record.note(answerReplayed.create({ exchangeId: answer.exchangeId }, record.context));
   }
@@ -57,7 +53,7 @@ async function deliverReplay(answer: RecordedAnswer, delivery: ReplayDelivery): 
     if (before === undefined) continue;
     if (!client.begun) {
       await record.flush('written');
-      client.begin(200, replayHeaders(answer, delivery));
+      client.begin(200, replayHeaders(answer, exchange));
     }
     await client.write(before);
   }
@@ -66,7 +62,7 @@ async function deliverReplay(answer: RecordedAnswer, delivery: ReplayDelivery): 
 
 export function replayHeaders(
   { stream, requestedModel, attempt }: RecordedAnswer,
-  { record, request }: ReplayDelivery,
+  { record, request }: RunningExchange,
 ): Record<string, string> {
   const headers: Record<string, string> = {
     'content-type': stream ? 'text/event-stream; charset=utf-8' : 'application/json',
@@ -81,9 +77,9 @@ export function replayHeaders(
 // The end of an exchange that the response cache answered.
 
 /** @returns the status of the answer. @throws LogUnavailable */
-export async function completeCachedAnswer(answer: CachedAnswer, exchange: RunningExchange): Promise<number> {
-  const { content, entry, cacheType, similarity, target, parsedRequest } = answer;
-  const { record } = exchange;
+export async function completeCachedAnswer(answer: CachedAnswer, exchange: Governed): Promise<number> {
+  const { content, entry, cacheType, similarity, target } = answer;
+  const { record, parsedRequest } = exchange;
   const { template, finishReason } = content;
   const issue = { exchangeId: record.id, createdAt: record.createdAt };
   const { exchangeId, digest, storedAt } = entry;
@@ -101,8 +97,8 @@ export async function completeCachedAnswer(answer: CachedAnswer, exchange: Runni
 }
 
 function headersOf(
-  { cacheType, parsedRequest, target }: CachedAnswer,
-  { dialect, record, request, guarded }: RunningExchange,
+  { cacheType, target }: CachedAnswer,
+  { dialect, record, request, parsedRequest, guarded }: Governed,
 ): Record<string, string> {
   const given: Record<string, string> = { 'content-type': wholeContentType(parsedRequest) };
   const headers = dialect.answerHeaders?.({ status: 200, headers: given }, request) ?? given;
@@ -116,9 +112,9 @@ function headersOf(
 
 /** The response belongs to this caller; the one it was made from belongs to the earlier caller. */
 function storeResponse(
-  { content: { template }, target, parsedRequest }: CachedAnswer,
+  { content: { template }, target }: CachedAnswer,
   issue: Issue,
-  { dialect, record, guarded }: RunningExchange,
+  { dialect, record, parsedRequest, guarded }: Governed,
 ): string | undefined {
   if (dialect.keeps?.(parsedRequest) !== true) return undefined;
   const stored = template.response(issue);
@@ -135,10 +131,7 @@ function storeResponse(
 }
 
 /** The tokens of the answer, without cost; what it cost the first time is saved. */
-function noteUsage(
-  { content: { usage }, cacheType, policy }: CachedAnswer,
-  { record, request }: RunningExchange,
-): void {
+function noteUsage({ content: { usage }, cacheType }: CachedAnswer, { record, request, policy }: Governed): void {
   if (usage === undefined || !policy.recordsUsage) return;
   const { providerId: _ofTheAnswer, ...counted } = usage;
   const { labels, sessionId } = request;
@@ -173,15 +166,8 @@ export function sendWhole(
   return 200;
 }
 
-interface Erring {
-  readonly record: ExchangeRecord;
-  readonly request: ModelRequest;
-  readonly client: Client;
-  readonly ticket?: Ticket;
-}
-
 /** Sends an error with the ids of the exchange and the limits of the caller. @returns its status */
-export function sendError({ record, request, client, ticket }: Erring, refusal: Refusal): number {
+export function sendError({ record, request, client }: RunningExchange, refusal: Refusal, ticket?: Ticket): number {
   const limits = ticket?.headers() ?? refusal.rateLimits;
   client.refuse(refusal, { ...limits, 'x-exchange-id': record.id, 'x-request-id': request.requestId });
   return refusal.status;

@@ -19,8 +19,7 @@ import type { CacheEntry, FlightEnd, ResponseCache } from '../caching/response-c
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { CachePolicy } from '../policy.ts';
 import { makeClaim } from './admit.ts';
-import type { ExchangeDependencies } from './dependencies.ts';
-import type { Guarded, Step } from './running-exchange.ts';
+import { cachedEndpoints, cachePolicyOf, type Governed, type Step } from './running-exchange.ts';
 
 // A client for whose answer other requests wait.
 
@@ -79,55 +78,32 @@ class WatchedClient implements Client {
   }
 }
 
-export const readCache: Step<Guarded, Guarded> = {
+export const readCache: Step<Governed, Governed> = {
   name: 'readCache',
-  run(context, deps) {
-    const { exchange } = context;
-    if (!cachedEndpoints.has(exchange.dialect.endpoint) || exchange.resumed !== undefined) return context;
-    const { cache } = deps;
+  run(exchange) {
+    const { cache } = exchange.deps;
+    if (!cachedEndpoints.has(exchange.dialect.endpoint) || exchange.resumed !== undefined) return exchange;
     // Read also where nothing is cached, so that `only-if-cached` never calls a provider.
     const directives = cacheDirectives(exchange.request.headers, cache?.settings ?? withoutCache);
-    const policy = cachePolicyOf(context, deps);
-    const applies = cache !== undefined && policy !== undefined && (directives.reads || directives.stores);
-    const request = applies ? digestedRequest(context, policy) : undefined;
-    if (applies && request !== undefined) {
-      const digest = cache.digests.of(request);
-      if (digest !== undefined) return lookedUp({ context, deps, cache, policy, directives, request, digest });
+    const policy = cachePolicyOf(exchange);
+    if (cache !== undefined && policy !== undefined && (directives.reads || directives.stores)) {
+      const request = digestedRequest(exchange, policy);
+      const digest = request === undefined ? undefined : cache.digests.of(request);
+      if (request !== undefined && digest !== undefined) {
+        return lookedUp({ exchange, cache, policy, directives, request, digest });
+      }
     }
     if (directives.onlyIfCached) throw refusals.notCached();
-    return context;
+    return exchange;
   },
 };
 
 const withoutCache = { maxTtlSeconds: Number.POSITIVE_INFINITY };
 
-const cachedEndpoints: ReadonlySet<string> = new Set([
-  '/v1/chat/completions',
-  '/v1/responses',
-  '/v1/messages',
-  '/v1/embeddings',
-]);
-
-/** Undefined for a request whose answer must not be shared, or is not recorded with its bytes. */
-export function cachePolicyOf(
-  { exchange, parsedRequest, policy, history, guarded }: Guarded,
-  { cache }: Pick<ExchangeDependencies, 'cache'>,
-): CachePolicy | undefined {
-  const { dialect, request, resumed } = exchange;
-  if (cache === undefined || policy.cache === undefined) return undefined;
-  if (!cachedEndpoints.has(dialect.endpoint) || resumed !== undefined || request.caller.origin !== undefined)
-    return undefined;
-  if (guarded?.answer !== undefined || parsedRequest.json['background'] === true) return undefined;
-  if (history === undefined) return policy.cache;
-  // The chain of a cached response is replayed from the record, so the response before it has to be there.
-  return history.kind === 'response' && history.head !== undefined ? policy.cache : undefined;
-}
-
 function digestedRequest(
-  { exchange, parsedRequest, policy, route, guarded }: Guarded,
+  { dialect, request, parsedRequest, policy, route, guarded }: Governed,
   { scope, guardrails }: CachePolicy,
 ): DigestedRequest | undefined {
-  const { dialect, request } = exchange;
   const [target] = route.candidates;
   if (target === undefined) return undefined;
   return {
@@ -143,20 +119,21 @@ function digestedRequest(
 }
 
 interface Lookup {
-  readonly context: Guarded;
-  readonly deps: ExchangeDependencies;
+  readonly exchange: Governed;
   readonly cache: ResponseCache;
   readonly policy: CachePolicy;
   readonly directives: CacheDirectives;
   readonly request: DigestedRequest;
   readonly digest: string;
+  /** Whether an equal request may wait for the answer to this one. Default true. */
+  readonly follows?: boolean;
 }
 
-type Looked = Guarded | CachedAnswer | RecordedAnswer;
+type Looked = Governed | CachedAnswer | RecordedAnswer;
 
 /** Without a wait when the answer is ready in memory, or when there is none. */
 function lookedUp(lookup: Lookup): Looked | Promise<Looked> {
-  const { cache, directives, digest, context } = lookup;
+  const { cache, directives, digest } = lookup;
   const entry = directives.reads && directives.exact ? cache.find(digest, directives.maxAgeSeconds) : undefined;
   if (entry !== undefined) {
     const content = cache.answerOf(entry);
@@ -166,22 +143,24 @@ function lookedUp(lookup: Lookup): Looked | Promise<Looked> {
   const follows = directives.reads && directives.exact && directives.maxAgeSeconds !== 0;
   const flight = follows ? cache.flights.of(digest) : undefined;
   if (flight !== undefined) return afterFlight(flight.landed, lookup);
-  return missed(context, lookup);
+  return missed(lookup);
 }
 
 function hitOrMiss(content: CachedContent | undefined, entry: CacheEntry, lookup: Lookup): Looked | Promise<Looked> {
-  const { context, policy, deps } = lookup;
-  if (content === undefined || !isAllowed(content, policy)) return missed(context, lookup);
-  return claimed(cachedAnswer({ cacheType: 'exact', content, entry }, context), context, deps);
+  const { exchange, policy } = lookup;
+  if (content === undefined || !isAllowed(content, policy)) return missed(lookup);
+  return claimed({ cacheType: 'exact', content, entry }, exchange);
 }
 
 function claimed(
-  answer: CachedAnswer,
-  { claim, exchange }: Guarded,
-  deps: ExchangeDependencies,
+  found: Pick<CachedAnswer, 'cacheType' | 'content' | 'entry' | 'similarity'>,
+  exchange: Governed,
 ): Looked | Promise<Looked> {
-  if (claim === undefined) return answer;
-  return makeClaim(exchange, claim, deps).then((earlier) => earlier ?? answer);
+  const [target] = exchange.route.candidates;
+  if (target === undefined) throw new Error('a request without a target has no digest');
+  const answer: CachedAnswer = { source: 'cache', ...found, target };
+  if (exchange.claim === undefined) return answer;
+  return makeClaim(exchange, exchange.claim).then((earlier) => earlier ?? answer);
 }
 
 function isAllowed({ template: { facts } }: CachedContent, { toolCalls }: CachePolicy): boolean {
@@ -189,21 +168,11 @@ function isAllowed({ template: { facts } }: CachedContent, { toolCalls }: CacheP
   return !facts.hasEncryptedContent && (toolCalls || !facts.hasToolCalls);
 }
 
-function cachedAnswer(
-  found: Pick<CachedAnswer, 'cacheType' | 'content' | 'entry' | 'similarity'>,
-  { parsedRequest, policy, route }: Guarded,
-): CachedAnswer {
-  const [target] = route.candidates;
-  if (target === undefined) throw new Error('a request without a target has no digest');
-  return { source: 'cache', ...found, target, parsedRequest, policy };
-}
-
 /** Longest wait for the answer to an equal request. */
 const FOLLOW_MS = 5 * 60_000;
 
 async function afterFlight(landed: Promise<FlightEnd>, lookup: Lookup): Promise<Looked> {
-  const { context } = lookup;
-  const { ended } = context.exchange.client;
+  const { ended } = lookup.exchange.client;
   const over = new AbortController();
   const gone = () => over.abort();
   ended.addEventListener('abort', gone, { once: true });
@@ -214,16 +183,16 @@ async function afterFlight(landed: Promise<FlightEnd>, lookup: Lookup): Promise<
   ended.removeEventListener('abort', gone);
   over.abort();
   if (ended.aborted) throw earlyEnd(ended.reason).refusal;
-  return end === 'not_cached' ? missed(context, { ...lookup, follows: false }) : lookedUp(lookup);
+  return end === 'not_cached' ? missed({ ...lookup, follows: false }) : lookedUp(lookup);
 }
 
 /** No answer to an equal request: that to a similar one is next, where such answers are served. */
-function missed(context: Guarded, lookup: Lookup & { readonly follows?: boolean }): Looked | Promise<Looked> {
-  const { request, cache, directives } = lookup;
-  const question = searchableQuestion(context, request, cache, directives);
-  if (question === undefined) return goesOn(context, lookup, undefined);
-  const place = directives.onlyIfCached ? undefined : placeOf(context, lookup);
-  return afterSearch(searchSimilar(context, question, cache, directives, lookup.policy), place, lookup);
+function missed(lookup: Lookup): Looked | Promise<Looked> {
+  const { exchange, request, cache, directives } = lookup;
+  const question = searchableQuestion(exchange, request, cache, directives);
+  if (question === undefined) return goesOn(lookup, undefined);
+  const place = directives.onlyIfCached ? undefined : placeOf(lookup);
+  return afterSearch(searchSimilar(exchange, question, cache, directives, lookup.policy), place, lookup);
 }
 
 async function afterSearch(
@@ -231,35 +200,29 @@ async function afterSearch(
   place: CachePlace | undefined,
   lookup: Lookup,
 ): Promise<Looked> {
-  const { context, policy, deps } = lookup;
+  const { exchange, policy } = lookup;
   const { question, found } = await search;
   if (found === undefined || !isAllowed(found.content, policy)) {
     if (place !== undefined) place.question = question;
-    return goesOn(context, lookup, place);
+    return goesOn(lookup, place);
   }
-  context.exchange.cachePlace = undefined;
+  exchange.cachePlace = undefined;
   place?.flight?.land('not_cached');
-  return claimed(cachedAnswer({ cacheType: 'semantic', ...found }, context), context, deps);
+  return claimed({ cacheType: 'semantic', ...found }, exchange);
 }
 
 /** The request goes on to a provider, whose answer may be cached. @throws Refusal 504 under `only-if-cached` */
-function goesOn(
-  context: Guarded,
-  lookup: Lookup & { readonly follows?: boolean },
-  place: CachePlace | undefined,
-): Guarded {
+function goesOn(lookup: Lookup, place: CachePlace | undefined): Governed {
+  const { exchange } = lookup;
   if (lookup.directives.onlyIfCached) throw refusals.notCached();
-  context.exchange.hasMissedCache = true;
-  if (place === undefined) placeOf(context, lookup);
-  return context;
+  exchange.hasMissedCache = true;
+  if (place === undefined) placeOf(lookup);
+  return exchange;
 }
 
 /** Where the answer may be kept; equal requests wait for it from now on. */
-function placeOf(
-  { exchange, route }: Guarded,
-  { cache, directives, digest, policy, follows = true }: Lookup & { readonly follows?: boolean },
-): CachePlace | undefined {
-  const [first] = route.candidates;
+function placeOf({ exchange, cache, directives, digest, policy, follows = true }: Lookup): CachePlace | undefined {
+  const [first] = exchange.route.candidates;
   if (!directives.stores || first === undefined) return undefined;
   const flight = follows && cache.flights.of(digest) === undefined ? cache.flights.begin(digest) : undefined;
   const ttlSeconds = Math.min(directives.ttlSeconds ?? policy.ttlSeconds, policy.longestTtlSeconds);
@@ -305,7 +268,7 @@ interface SimilarSearch {
 
 /** @returns undefined when the request is not searched, and its answer not found by others */
 function searchableQuestion(
-  { exchange, history, guarded }: Guarded,
+  { dialect, history, guarded }: Governed,
   request: DigestedRequest,
   { semantic, isComplete }: ResponseCache,
   directives: Pick<CacheDirectives, 'reads' | 'semantic'>,
@@ -314,19 +277,18 @@ function searchableQuestion(
   if (!directives.reads || !directives.semantic) return undefined;
   // The answer names placeholders, and their values are those of another request.
   if (guarded !== undefined && guarded.guard.placeholders.size > 0) return undefined;
-  return semanticQuestion(exchange.dialect.name, request, semantic);
+  return semanticQuestion(dialect.name, request, semantic);
 }
 
 /** Never rejects, except with the errors of reading the log. */
 async function searchSimilar(
-  { exchange }: Guarded,
+  { request, record, client }: Governed,
   { text, partition }: SemanticQuestion,
   cache: ResponseCache,
   { threshold, maxAgeSeconds }: CacheDirectives,
   policy: CachePolicy,
 ): Promise<SimilarSearch> {
   const { semantic } = cache;
-  const { request, record, client } = exchange;
   const { requestId, caller } = request;
   const vector = await semantic?.embed({
     ...{ text, requestId, exchangeId: record.id, userPath: caller.userPath },

@@ -2,7 +2,7 @@
 
 import { exchangeResumed } from '../../../events/catalogue/exchange.ts';
 import { EventTooLarge, LogUnavailable } from '../../../events/log.ts';
-import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import type { Client, ModelRequest } from '../../model-request/model-request.ts';
 import { responseCancelled } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { responseIdOf } from '../../responses/create-request.ts';
@@ -24,7 +24,7 @@ import { noteReceived } from './admit.ts';
 import { complete } from './complete.ts';
 import { deliver, sendError } from './deliver.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
-import { isAnswer, RunningExchange, type Stage } from './running-exchange.ts';
+import { RunningExchange } from './running-exchange.ts';
 import { steps } from './steps.ts';
 
 /** Never rejects: in every case the client gets an answer or an error, and the end of the exchange is recorded. */
@@ -38,52 +38,45 @@ export function runExchange(
   const context = { actor: caller.actor, userPath: caller.userPath, requestId, causationId, traceparent };
   const record = new ExchangeRecord(deps.log, deps.newId(), context);
   deps.open.begun(record.stream);
-  return runPipeline(new RunningExchange({ dialect, request, record, client, gateway: deps.gateway }), deps);
+  return runPipeline(new RunningExchange(deps, { dialect, request, record, client }));
 }
 
 /** Never rejects. */
-async function runPipeline(exchange: RunningExchange, deps: ExchangeDependencies): Promise<void> {
-  const { record, scope } = exchange;
-  let reached: Stage | Answer = { exchange };
-  let parsedRequest: ParsedRequest | undefined;
+async function runPipeline(exchange: RunningExchange): Promise<void> {
+  const { record, scope, deps } = exchange;
+  let reached: RunningExchange | Answer = exchange;
   let delivered: DeliveredAnswer | undefined;
   let isRecorded = false;
   let status: number;
   try {
     for (const step of steps) {
       // `inOrder` has checked that each step takes the result of the step before.
-      const next: ReturnType<typeof step.run> = step.run(reached as never, deps);
+      const next: ReturnType<typeof step.run> = step.run(exchange as never);
       reached = next instanceof Promise ? await next : next;
-      if (isAnswer(reached)) break;
-      if ('parsedRequest' in reached) parsedRequest = reached.parsedRequest;
+      if ('source' in reached) break;
     }
-    if (!isAnswer(reached)) throw new Error('the last step of the pipeline returned no answer');
+    if (!('source' in reached)) throw new Error('the last step of the pipeline returned no answer');
     delivered = await deliver.run(reached, exchange);
-    status = await complete.run(delivered, exchange, deps);
+    status = await complete.run(delivered, exchange);
     isRecorded = true;
   } catch (error) {
-    if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange, deps);
-    status = await refuseExchange(exchange, error, parsedRequest, deps);
+    if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange);
+    status = await refuseExchange(exchange, error);
   }
   scope.end(isRecorded);
   deps.open.over(record.stream);
   if (exchange.pendingResponse !== undefined) deps.detached.over(exchange.pendingResponse.id);
-  deps.ended(summaryOf(exchange, parsedRequest, delivered, status));
+  deps.ended(summaryOf(exchange, delivered, status));
 }
 
 /** An answer was received and its end cannot be recorded. */
-function notStored(delivered: DeliveredAnswer, { dialect }: RunningExchange, deps: ExchangeDependencies): void {
-  if (delivered.source !== 'provider') return;
-  const { parsedRequest, target } = delivered.answer;
-  if (dialect.keeps?.(parsedRequest)) deps.responseNotStored(target.provider);
+function notStored(delivered: DeliveredAnswer, { dialect, parsedRequest, deps }: RunningExchange): void {
+  if (delivered.source !== 'provider' || parsedRequest === undefined) return;
+  if (dialect.keeps?.(parsedRequest)) deps.responseNotStored(delivered.answer.target.provider);
 }
 
-function summaryOf(
-  { dialect, record, request, target, hasMissedCache, cachePlace }: RunningExchange,
-  parsedRequest: ParsedRequest | undefined,
-  delivered: DeliveredAnswer | undefined,
-  status: number,
-) {
+function summaryOf(exchange: RunningExchange, delivered: DeliveredAnswer | undefined, status: number) {
+  const { dialect, record, request, parsedRequest, target, hasMissedCache, cachePlace } = exchange;
   const outcome = delivered?.source === 'provider' ? delivered.outcome : undefined;
   const hit = delivered?.source === 'cache' ? delivered.answer : undefined;
   const answered = outcome === undefined || outcome.kind === 'refused' ? undefined : outcome;
@@ -108,22 +101,14 @@ function summaryOf(
 
 // The end of an exchange that a step refused, or that failed for a reason other than a provider.
 
-/**
- * @param parsedRequest the parsed request; undefined when there is none
- * @returns the status of the error
- */
-async function refuseExchange(
-  exchange: RunningExchange,
-  error: unknown,
-  parsedRequest: ParsedRequest | undefined,
-  deps: ExchangeDependencies,
-): Promise<number> {
-  const { dialect, record, request, client, pendingResponse } = exchange;
+/** @returns the status of the error */
+async function refuseExchange(exchange: RunningExchange, error: unknown): Promise<number> {
+  const { dialect, record, request, client, pendingResponse, deps } = exchange;
   const { maxEventBytes } = deps.log.capabilities;
   const usage = error instanceof EventTooLarge ? record.withdraw(maxEventBytes / 2) : [];
   const refusal = refusalOf(error, exchange, maxEventBytes);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
-  noteReceived(exchange, parsedRequest, deps.policyOf(request, undefined));
+  noteReceived(exchange, deps.policyOf(request, undefined));
   if (!record.flushed && isOfRequest(refusal)) {
     const refused = { caller: request.caller, endpoint: dialect.endpoint, durationMs: record.elapsed() };
     if (!deps.refused.recordsAlone(refused, refusal)) {
@@ -189,9 +174,9 @@ export async function resumeExchange(resumable: ResumableExchange, deps: Exchang
     record.note(exchangeResumed.create({ attempts: resumed.attempts }, record.context));
     const pending = await takeOver(id, resumable, deps);
     if (pending !== undefined) {
-      const exchange = new RunningExchange({ ...resumable, client }, resumed);
+      const exchange = new RunningExchange(deps, { ...resumable, client }, resumed);
       exchange.pendingResponse = pending;
-      return await runPipeline(exchange, deps);
+      return await runPipeline(exchange);
     }
     events.noteFailed(record, responseCancelled(), { status: 0, reason: 'cancelled', chunks: 0 });
     await record.flush('durable');

@@ -1,4 +1,4 @@
-/** One exchange while it runs, and the input and result of each step of the pipeline. */
+/** One exchange while it runs: one object, which every step of the pipeline completes. */
 
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
@@ -10,26 +10,32 @@ import type { CachePlace } from '../caching/store-answer.ts';
 import type { EarlierTurns, ExchangeDialect } from '../dialect.ts';
 import { type ExchangeRecord, ExchangeScope } from '../exchange-record.ts';
 import type { ExchangeGuard, GuardedEndpoint } from '../guarding/exchange-guard.ts';
-import type { ExchangePolicy } from '../policy.ts';
+import type { AttemptEnd } from '../plan.ts';
+import type { CachePolicy, ExchangePolicy } from '../policy.ts';
 import type { KeyClaim } from '../record/idempotency-key.ts';
 import type { BeforePlugins } from '../request-plugin.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 
 export class RunningExchange {
+  readonly deps: ExchangeDependencies;
   readonly dialect: ExchangeDialect;
   /** Replaced when plugins change it. */
   request: ModelRequest;
-  /** The client's values of what plugins changed; undefined when no plugin ran. */
-  beforePlugins: BeforePlugins | undefined;
   readonly record: ExchangeRecord;
   readonly resumed: Resumed | undefined;
-  /** Id of this gateway. */
-  readonly gateway: string | undefined;
   readonly scope = new ExchangeScope();
   /** The client that gets the answer. Replaced when the exchange continues without it. */
   client: Client;
-  /** The background response, once its id is on record. */
-  pendingResponse: PendingResponse | undefined;
+  /** Undefined until the body is parsed. */
+  parsedRequest: ParsedRequest | undefined;
+  /** The client's values of what plugins changed; undefined when no plugin ran. */
+  beforePlugins: BeforePlugins | undefined;
+  /** The claim to append with the request; undefined for a request without an idempotency key. */
+  claim: KeyClaim | undefined;
+  /** The turns that the request continues; undefined when it continues nothing. */
+  history: EarlierTurns | undefined;
+  /** Releases the limits that are held while guardrails evaluate the request; undefined when none are held. */
+  releaseHeld: (() => void) | undefined;
   /** The request as its guardrails let it pass; undefined when none runs. */
   guarded: GuardedRequest | undefined;
   /** Whether the answer was looked for in the response cache, and not found. */
@@ -38,35 +44,30 @@ export class RunningExchange {
   cachePlace: CachePlace | undefined;
   /** The requests to providers, once one was called. */
   sent: SentRequests | undefined;
+  /** The background response, once its id is on record. */
+  pendingResponse: PendingResponse | undefined;
   /** The target that was called last. */
   target: Target | undefined;
+  /** Called with the end of an answer that was not whole when its provider was called. */
+  readonly whenDelivered: ((end: AttemptEnd) => void)[] = [];
 
-  constructor({ dialect, request, record, client, gateway }: NewExchange, resumed?: Resumed) {
+  constructor(deps: ExchangeDependencies, { dialect, request, record, client }: NewExchange, resumed?: Resumed) {
+    this.deps = deps;
     this.dialect = dialect;
     this.request = request;
     this.record = record;
     this.client = client;
     this.resumed = resumed;
-    this.gateway = gateway;
   }
 }
 
-// The result of each step of the pipeline: one type per stage, which extends the one before.
+// What the exchange has after the steps of the pipeline.
 
-export interface Arrived {
-  readonly exchange: RunningExchange;
+export interface RequestParsed extends RunningExchange {
+  parsedRequest: ParsedRequest;
 }
 
-export interface RequestParsed extends Arrived {
-  readonly parsedRequest: ParsedRequest;
-}
-
-export interface KeyLookedUp extends RequestParsed {
-  /** The claim to append with the request; undefined for a request without an idempotency key. */
-  readonly claim: KeyClaim | undefined;
-}
-
-export interface Routed extends KeyLookedUp {
+export interface Routed extends RequestParsed {
   readonly route: Route;
   /** Whether the model determined the candidates, and not the route of the request. */
   readonly isByModel: boolean;
@@ -76,36 +77,18 @@ export interface Governed extends Routed {
   readonly policy: ExchangePolicy;
 }
 
-export interface Recorded extends Governed {
-  /** `request.received` is noted, and goes to the log with the next append. */
-  readonly isRecorded: true;
-}
-
-export interface WithHistory extends Recorded {
-  /** Undefined when the request continues nothing. */
-  readonly history: EarlierTurns | undefined;
-}
-
-export interface Guarded extends WithHistory {
-  /** The request as its guardrails let it pass; undefined when no guardrail runs. */
-  readonly guarded?: GuardedRequest | undefined;
-}
-
-export interface Admitted extends Guarded {
+export interface Admitted extends Governed {
   /** The reservation; released by the scope of the exchange. */
   readonly ticket: Ticket;
 }
 
-export type Stage =
-  | Arrived
-  | RequestParsed
-  | KeyLookedUp
-  | Routed
-  | Governed
-  | Recorded
-  | WithHistory
-  | Guarded
-  | Admitted;
+export function isGoverned(exchange: RunningExchange): exchange is Governed {
+  return 'policy' in exchange;
+}
+
+export function isAdmitted(exchange: RunningExchange): exchange is Admitted {
+  return 'ticket' in exchange;
+}
 
 /** A request as the guardrails of the prompt phase let it pass. */
 export interface GuardedRequest {
@@ -123,31 +106,32 @@ export interface GuardedRequest {
 }
 
 /**
- * One step of the pipeline. It returns the input of the next step, or an answer, with which the pipeline continues at
- * `deliver`. It does not call another step. @throws Refusal, LogUnavailable
+ * One step of the pipeline. It returns the exchange with what the next step needs, or an answer, with which the pipeline
+ * continues at `deliver`. It does not call another step. @throws Refusal, LogUnavailable
  */
-export interface Step<In extends Arrived, Out extends Stage | Answer> {
+export interface Step<In extends RunningExchange, Out extends RunningExchange | Answer> {
   readonly name: string;
-  run(context: In, deps: ExchangeDependencies): Out | Answer | Promise<Out | Answer>;
+  run(exchange: In): Out | Answer | Promise<Out | Answer>;
 }
 
 /** A step as the pipeline runs it. `inOrder` checks its input type at compile time. */
 interface AnyStep {
   readonly name: string;
-  run(context: never, deps: ExchangeDependencies): Stage | Answer | Promise<Stage | Answer>;
+  run(exchange: never): RunningExchange | Answer | Promise<RunningExchange | Answer>;
 }
 
 type Steps = readonly [
-  Step<Arrived, RequestParsed>,
+  Step<RunningExchange, RequestParsed>,
   Step<RequestParsed, RequestParsed>,
-  Step<RequestParsed, KeyLookedUp>,
-  Step<KeyLookedUp, Routed>,
+  Step<RequestParsed, RequestParsed>,
+  Step<RequestParsed, Routed>,
   Step<Routed, Governed>,
-  Step<Governed, Recorded>,
-  Step<Recorded, WithHistory>,
-  Step<WithHistory, Guarded>,
-  Step<Guarded, Guarded>,
-  Step<Guarded, Admitted>,
+  Step<Governed, Governed>,
+  Step<Governed, Governed>,
+  Step<Governed, Governed>,
+  Step<Governed, Governed>,
+  Step<Governed, Governed>,
+  Step<Governed, Admitted>,
   Step<Admitted, ProviderAnswer | OwnAnswer>,
 ];
 
@@ -156,6 +140,22 @@ export function inOrder(...steps: Steps): readonly AnyStep[] {
   return steps;
 }
 
-export function isAnswer(value: Stage | Answer): value is Answer {
-  return 'source' in value;
+/** The endpoints whose answers the response cache keeps. */
+export const cachedEndpoints: ReadonlySet<string> = new Set([
+  '/v1/chat/completions',
+  '/v1/responses',
+  '/v1/messages',
+  '/v1/embeddings',
+]);
+
+/** Undefined for a request whose answer must not be shared, or is not recorded with its bytes. */
+export function cachePolicyOf(exchange: Governed): CachePolicy | undefined {
+  const { dialect, request, resumed, parsedRequest, policy, history, guarded, deps } = exchange;
+  if (deps.cache === undefined || policy.cache === undefined) return undefined;
+  if (!cachedEndpoints.has(dialect.endpoint) || resumed !== undefined || request.caller.origin !== undefined)
+    return undefined;
+  if (guarded?.answer !== undefined || parsedRequest.json['background'] === true) return undefined;
+  if (history === undefined) return policy.cache;
+  // The chain of a cached response is replayed from the record, so the response before it has to be there.
+  return history.kind === 'response' && history.head !== undefined ? policy.cache : undefined;
 }

@@ -28,91 +28,43 @@ import {
   type PluginRequestChanges,
   type RequestPlugin,
 } from '../request-plugin.ts';
-import { admit, claimKey, noteReceived, record, ticketFor } from './admit.ts';
+import { admit, claimKey, holdLimits, noteReceived, record } from './admit.ts';
 import { callProviders } from './call-providers.ts';
-import type { ExchangeDependencies } from './dependencies.ts';
-import { cachePolicyOf, readCache } from './read-cache.ts';
+import { readCache } from './read-cache.ts';
 import {
-  type Arrived,
   type Governed,
-  type Guarded,
   type GuardedRequest,
   inOrder,
-  type KeyLookedUp,
-  type Recorded,
   type RequestParsed,
   type Routed,
   type RunningExchange,
   type Step,
-  type WithHistory,
 } from './running-exchange.ts';
 
-/**
- * Evaluates the guardrails of the prompt phase on the whole request, earlier turns included. Limits and exhausted
- * budgets refuse the request before; a request that a guardrail ends counts in the rate limits.
- */
-const guardPrompt: Step<WithHistory, Guarded> = {
+/** Evaluates the guardrails of the prompt phase on the whole request, earlier turns included. */
+const guardPrompt: Step<Governed, Governed> = {
   name: 'guardPrompt',
-  run(context, deps) {
-    const { exchange, policy } = context;
-    if (policy.guardrails === undefined) return context;
-    return guardedRequest(context, policy.guardrails, deps).then((guarded) => {
-      exchange.guarded = guarded;
-      return { ...context, guarded };
-    });
+  run(exchange) {
+    const { guardrails } = exchange.policy;
+    if (guardrails === undefined) return exchange;
+    return guardedRequest(exchange, guardrails).then((guarded) => Object.assign(exchange, { guarded }));
   },
 };
 
 /** @throws Refusal */
-async function guardedRequest(
-  context: WithHistory,
-  steps: GuardrailSteps,
-  deps: ExchangeDependencies,
-): Promise<GuardedRequest> {
-  const { exchange, parsedRequest, history, route } = context;
-  const { dialect, request, record } = exchange;
+async function guardedRequest(exchange: Governed, steps: GuardrailSteps): Promise<GuardedRequest> {
+  const { dialect, parsedRequest, history, route, request, record, deps } = exchange;
   const endpoint = deps.guardedEndpoints.get(dialect.endpoint);
   if (endpoint === undefined) throw new Error(`guardrails cannot read requests to ${dialect.endpoint}`);
-  const { candidates } = route;
-  endpoint.check?.({ parsedRequest, candidates });
   if (steps.prompt.length === 0) {
     const { body, headers } = request;
     const unchanged = { parsedRequest, body, headers, history, merged: undefined, answer: undefined };
-    return { ...unchanged, guard: guardOf(context, steps, undefined), endpoint };
+    return { ...unchanged, guard: guardOf(exchange, steps, undefined), endpoint };
   }
-  const release = await holdLimits(context, deps);
+  const { candidates } = route;
   const { sight } = request.caller;
   const merged = await endpoint.merged?.({ parsedRequest, history, candidates, sight, record });
-  const passed = await evaluated(context, steps, endpoint, merged);
-  release();
-  return passed;
-}
-
-/**
- * Takes the place of the request in its limits and budgets while guardrails run; `admit` takes it again for the request
- * that they let pass. @throws Refusal (429)
- */
-async function holdLimits(context: WithHistory, deps: ExchangeDependencies): Promise<() => void> {
-  // A hit of the cache is free of budgets; without one, `admit` checks them.
-  const checksBudgets = context.policy.checksBudgets && cachePolicyOf(context, deps) === undefined;
-  const ticket = await ticketFor(context, deps, { checksBudgets });
-  let counts = true;
-  context.exchange.scope.atEnd(() => ticket.settle(false, counts));
-  return () => {
-    counts = false;
-    ticket.settle(false, counts);
-  };
-}
-
-async function evaluated(
-  context: WithHistory,
-  steps: GuardrailSteps,
-  endpoint: GuardedEndpoint,
-  merged: MergedRequest | undefined,
-): Promise<GuardedRequest> {
-  const { exchange, parsedRequest, history } = context;
-  const { record, request } = exchange;
-  const guard = guardOf(context, steps, merged);
+  const guard = guardOf(exchange, steps, merged);
   const sent = merged?.json ?? parsedRequest.json;
   const problem = bodyProblem(sent, true);
   if (problem !== undefined) {
@@ -121,17 +73,13 @@ async function evaluated(
   const kept = withoutCarried(sent);
   const given = isObject(kept) ? kept : sent;
   const outcome = await guard.prompt(given, endpoint.bodies.request);
-  const refusal = refusalOfPhase(outcome, 'prompt');
-  if (refusal !== undefined) {
-    // The verdict is recorded with the whole request, however often the caller is refused.
-    await record.flush('written');
-    throw refusal;
-  }
-  const answer = ownAnswer(outcome.decision, endpoint.answers, exchange.dialect.endpoint);
+  const answer = refusalOfPhase(outcome, 'prompt') ?? ownAnswer(outcome.decision, endpoint.answers, dialect.endpoint);
   if (answer instanceof Refusal) {
+    // The verdict is recorded with the whole request, however often the caller is refused.
     await record.flush('written');
     throw answer;
   }
+  exchange.releaseHeld?.();
   const json = isObject(outcome.body) ? withRouting(outcome.body, given) : given;
   return {
     guard,
@@ -171,12 +119,8 @@ function withRouting(changed: Record<string, unknown>, given: Readonly<Record<st
   return restored;
 }
 
-function guardOf(
-  { exchange, parsedRequest, policy, route }: WithHistory,
-  steps: GuardrailSteps,
-  merged: MergedRequest | undefined,
-): ExchangeGuard {
-  const { record, request } = exchange;
+function guardOf(exchange: Governed, steps: GuardrailSteps, merged: MergedRequest | undefined): ExchangeGuard {
+  const { record, request, parsedRequest, policy, route } = exchange;
   const { caller, requestId, labels = [] } = request;
   const first = route.candidates[0];
   return new ExchangeGuard({
@@ -199,21 +143,18 @@ function guardOf(
 /** Lets plugins read and change the request, one after the other. Without such a plugin the step does nothing. */
 const applyPlugins: Step<RequestParsed, RequestParsed> = {
   name: 'applyPlugins',
-  run(context, { requestPlugins }) {
-    const { resumed, request } = context.exchange;
+  run(exchange) {
+    const { resumed, request, deps } = exchange;
     // Calls that guardrails and plugins make would cause further ones.
     const isOwn = request.caller.origin !== undefined;
-    return requestPlugins.length === 0 || resumed !== undefined || isOwn
-      ? context
-      : afterPlugins(context, requestPlugins);
+    if (deps.requestPlugins.length === 0 || resumed !== undefined || isOwn) return exchange;
+    return afterPlugins(exchange, deps.requestPlugins);
   },
 };
 
 /** @throws Refusal when a plugin refuses the request, or fails and fails closed */
-async function afterPlugins(
-  { exchange, parsedRequest: original }: RequestParsed,
-  plugins: readonly RequestPlugin[],
-): Promise<RequestParsed> {
+async function afterPlugins(exchange: RequestParsed, plugins: readonly RequestPlugin[]): Promise<RequestParsed> {
+  const original = exchange.parsedRequest;
   const { headers } = exchange.request;
   const applied: AppliedPlugin[] = [];
   exchange.beforePlugins = { headers, model: original.model, applied };
@@ -249,7 +190,7 @@ async function afterPlugins(
       labels: one.labels === undefined ? request.labels : [...(request.labels ?? []), ...one.labels],
     };
   }
-  return { exchange, parsedRequest };
+  return Object.assign(exchange, { parsedRequest });
 }
 
 async function changesOf(
@@ -288,85 +229,67 @@ function factsOf(
 }
 
 /**
- * Selects the policy of the request by its caller and its first candidate. Failover keeps this policy, and leaves out candidates under
- * other guardrails. A request that
- * is resumed keeps the workflow with which it was recorded.
+ * Selects the policy of the request by its caller and its first candidate. Failover keeps this policy, and leaves out
+ * candidates under other guardrails. A request that is resumed keeps the workflow with which it was recorded.
  */
 const selectPolicy: Step<Routed, Governed> = {
   name: 'selectPolicy',
-  run(context, { policyOf, policyAgain, guardedEndpoints }) {
-    const { exchange, route } = context;
-    const { request, resumed } = exchange;
+  run(exchange) {
+    const { request, resumed, route, deps } = exchange;
     const first = route.candidates[0];
-    if (resumed?.workflow === undefined)
-      return governed(context, policyOf(request, first), { guardedEndpoints, policyOf });
-    return policyAgain(resumed.workflow).then((again) =>
-      governed(context, again ?? policyOf(request, first), { guardedEndpoints, policyOf }),
-    );
+    if (resumed?.workflow === undefined) return governed(exchange, deps.policyOf(request, first));
+    return deps
+      .policyAgain(resumed.workflow)
+      .then((again) => governed(exchange, again ?? deps.policyOf(request, first)));
   },
 };
 
 /** @throws Refusal 500 when the guardrails of the workflow cannot run; 403 when they read no requests to this endpoint */
-function governed(
-  context: Routed,
-  policy: ExchangePolicy,
-  { guardedEndpoints, policyOf }: Pick<ExchangeDependencies, 'guardedEndpoints' | 'policyOf'>,
-): Governed {
+function governed(exchange: Routed, policy: ExchangePolicy): Governed {
+  const { dialect, route, request, deps } = exchange;
   const { workflow, guardrails } = policy;
-  const { dialect } = context.exchange;
-  const isRead = guardrails === undefined || (dialect.take === undefined && guardedEndpoints.has(dialect.endpoint));
+  const isRead =
+    guardrails === undefined || (dialect.take === undefined && deps.guardedEndpoints.has(dialect.endpoint));
   if (!isRead || policy.problem !== undefined) {
-    noteReceived(context.exchange, context.parsedRequest, policy);
+    noteReceived(exchange, policy);
     const scope = workflow?.scope ?? '';
     throw policy.problem === undefined
       ? refusals.endpointNotGuarded(dialect.endpoint, scope)
       : refusals.workflowUnusable(scope, policy.problem);
   }
-  return { ...context, route: routeUnder(policy, context, policyOf), policy };
-}
-
-/** Other candidates are called only when the guardrails of the selected workflow are theirs too. */
-function routeUnder(
-  policy: ExchangePolicy,
-  { route, exchange }: Routed,
-  policyOf: ExchangeDependencies['policyOf'],
-): Route {
-  const [first, ...others] = route.candidates;
-  if (first === undefined || others.length === 0) return route;
-  if (!policy.failsOver) return { ...route, candidates: [first], ready: Math.min(route.ready, 1) };
-  const isUnderOther = (target: Target) => {
-    const { guardrails, problem } = policyOf(exchange.request, target);
-    return guardrails !== policy.guardrails || problem !== undefined;
+  if (route.candidates.length <= 1) return Object.assign(exchange, { policy });
+  // Other candidates are called only when the guardrails of the selected workflow are theirs too.
+  const isCalled = (target: Target, place: number) => {
+    if (place === 0 || !policy.failsOver) return place === 0;
+    const other = deps.policyOf(request, target);
+    return other.guardrails === guardrails && other.problem === undefined;
   };
-  if (!others.some(isUnderOther)) return route;
-  const candidates = route.candidates.filter((target, place) => place === 0 || !isUnderOther(target));
+  const candidates = route.candidates.filter(isCalled);
   const ready = route.candidates.slice(0, route.ready).filter((target) => candidates.includes(target)).length;
-  return { ...route, candidates, ready };
+  return Object.assign(exchange, { policy, route: { ...route, candidates, ready } });
 }
 
 /** The body of the request, parsed once. */
-const receive: Step<Arrived, RequestParsed> = {
+const receive: Step<RunningExchange, RequestParsed> = {
   name: 'receive',
-  run({ exchange }, deps) {
+  run(exchange) {
     const { dialect, request, resumed } = exchange;
     if (resumed !== undefined) {
       if (resumed.refused !== undefined) throw resumed.refused;
-      return { exchange, parsedRequest: resumed.parsedRequest };
+      return Object.assign(exchange, { parsedRequest: resumed.parsedRequest });
     }
     const read = dialect.take === undefined ? readJson(dialect, request.body) : dialect.take(request);
-    return read instanceof Promise
-      ? read.then((parsed) => received(exchange, parsed, deps))
-      : received(exchange, read, deps);
+    return read instanceof Promise ? read.then((parsed) => received(exchange, parsed)) : received(exchange, read);
   },
 };
 
 /** @throws Refusal for a body that is malformed, or whose values are out of range */
-function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDependencies): RequestParsed {
-  const { dialect, request } = exchange;
+function received(exchange: RunningExchange, read: ReadResult): RequestParsed {
+  const { dialect, request, deps, record } = exchange;
   if (!read.ok) {
     if (read.known !== undefined) {
       const { parsedRequest: refused, provider } = read.known;
-      noteReceived(exchange, refused, deps.policyOf(request, undefined));
+      noteReceived(exchange, deps.policyOf(request, undefined), refused);
       if (provider !== undefined) {
         const facts = {
           requested: refused.model,
@@ -374,7 +297,7 @@ function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDep
           provider: provider.name,
           providerType: provider.type,
         };
-        exchange.record.note(modelResolved.create(facts, exchange.record.context));
+        record.note(modelResolved.create(facts, record.context));
       }
     }
     throw read.refusal;
@@ -383,43 +306,40 @@ function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDep
   request.sessionId ??= deps.sessions?.inBody(parsedRequest.json, request.caller.userPath);
   // Values of a passthrough request are checked by its provider.
   const refusal = dialect.name === 'passthrough' ? undefined : limitsRefusal(dialect.endpoint, parsedRequest.json);
-  if (refusal !== undefined) {
-    noteReceived(exchange, parsedRequest, deps.policyOf(request, undefined));
-    throw refusal;
-  }
-  return { exchange, parsedRequest };
+  if (refusal === undefined) return Object.assign(exchange, { parsedRequest });
+  noteReceived(exchange, deps.policyOf(request, undefined), parsedRequest);
+  throw refusal;
 }
 
 /** The candidates for a request, determined by its route or by the model that it names. */
-const resolveRoute: Step<KeyLookedUp, Routed> = {
+const resolveRoute: Step<RequestParsed, Routed> = {
   name: 'resolveRoute',
-  run(context, { router }) {
-    const { parsedRequest, exchange } = context;
-    const { dialect, request } = exchange;
+  run(exchange) {
+    const { dialect, request, parsedRequest, deps } = exchange;
     const given = dialect.target?.(parsedRequest);
-    if (given !== undefined) {
-      const routed = (route: Route): Routed => ({ ...context, route, isByModel: false });
-      return given instanceof Promise ? given.then((target) => routed(oneTarget(target))) : routed(oneTarget(given));
+    if (given instanceof Promise) {
+      return given.then((target) => Object.assign(exchange, { route: oneTarget(target), isByModel: false }));
     }
-    const routed = (route: Route): Routed => {
-      if (route.candidates.length === 0) throw refusals.modelNotFound(parsedRequest.model);
-      return { ...context, route, isByModel: true };
-    };
+    if (given !== undefined) return Object.assign(exchange, { route: oneTarget(given), isByModel: false });
     const { caller, labels, sessionId } = request;
     const { model: selector, provider, stream } = parsedRequest;
-    const found = router.route({ selector, provider, caller, labels, sessionId, stream });
-    return found instanceof Promise ? found.then(routed) : routed(found);
+    const found = deps.router.route({ selector, provider, caller, labels, sessionId, stream });
+    return found instanceof Promise ? found.then((route) => routed(exchange, route)) : routed(exchange, found);
   },
 };
 
+function routed(exchange: RequestParsed, route: Route): Routed {
+  if (route.candidates.length === 0) throw refusals.modelNotFound(exchange.parsedRequest.model);
+  return Object.assign(exchange, { route, isByModel: true });
+}
+
 /** Loads the conversation, or the turns before a response, that the request continues. Read once for all candidates. */
-const loadHistory: Step<Recorded, WithHistory> = {
+const loadHistory: Step<Governed, Governed> = {
   name: 'loadHistory',
-  run(context) {
-    const { exchange, parsedRequest } = context;
-    const loading = exchange.dialect.loadHistory?.({ parsedRequest, sight: exchange.request.caller.sight });
-    if (loading === undefined) return { ...context, history: undefined };
-    return loading.then((history) => ({ ...context, history }));
+  run(exchange) {
+    const { dialect, parsedRequest, request } = exchange;
+    const loading = dialect.loadHistory?.({ parsedRequest, sight: request.caller.sight });
+    return loading === undefined ? exchange : loading.then((history) => Object.assign(exchange, { history }));
   },
 };
 
@@ -432,6 +352,7 @@ export const steps = inOrder(
   selectPolicy, //   the workflow of this request: capture level, features, guardrails
   record, //         request.received, model.resolved
   loadHistory, //    the conversation or response that the request continues
+  holdLimits, //     limits and budgets, held while guardrails evaluate the request
   guardPrompt, //    guardrails of the prompt phase → the request to send, or an answer in place of a provider's
   readCache, //      an equal request → answer from the cache
   admit, //          limits and budgets → reservation, released by the scope; claims the idempotency key

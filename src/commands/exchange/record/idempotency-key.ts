@@ -10,13 +10,14 @@ import { idempotencyKeyClaimed } from '../../../events/catalogue/response.ts';
 import { type NewEvent, type StreamName, streamName } from '../../../events/event.ts';
 import { wallClock } from '../../../events/event-id.ts';
 import { type EventLog, type LogStatus, LogUnavailable, newestEvent } from '../../../events/log.ts';
-import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Client, ModelRequest } from '../../model-request/model-request.ts';
 import { streamIncomplete } from '../../model-request/upstream-refusals.ts';
 import { refusals } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { responseIdOf } from '../../responses/create-request.ts';
 import { everything } from '../../visibility.ts';
 import type { RecordedAnswer, ReplayedPart } from '../answer-source.ts';
+import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import { type RecordedExchange, readExchange, recordedFailure } from './read-exchange.ts';
 import { type AnswerPart, type ReplayDependencies, replayAnswer } from './replay-answer.ts';
@@ -32,12 +33,12 @@ export interface KeyClaim {
   readonly expectedRevision: 'noStream' | bigint;
 }
 
-export interface KeyedRequest {
-  readonly endpoint: string;
+interface KeyedRequest {
+  readonly dialect: Pick<ExchangeDialect, 'endpoint'>;
   readonly request: ModelRequest;
   readonly record: ExchangeRecord;
-  /** Ends the wait for the answer of an exchange that is still running. */
-  readonly ended: AbortSignal;
+  /** The end of its connection ends the wait for the answer of an exchange that is still running. */
+  readonly client: Pick<Client, 'ended'>;
 }
 
 /**
@@ -46,12 +47,12 @@ export interface KeyedRequest {
  *   LogUnavailable while the answer cannot be continued
  */
 export async function lookUpKey(keyed: KeyedRequest, deps: ReplayDependencies): Promise<KeyClaim | RecordedAnswer> {
-  const { endpoint, request, record, ended } = keyed;
+  const { dialect, request, record, client } = keyed;
   const key = request.headers['idempotency-key'] ?? '';
   if (!KEY.test(key)) {
     throw refusals.invalidRequest('An Idempotency-Key has 1 to 255 printable ASCII characters.', 'Idempotency-Key');
   }
-  const stream = keyStream(key, endpoint, request);
+  const stream = keyStream(key, dialect.endpoint, request);
   const requestDigest = createHash('sha256').update(request.body).digest('hex');
   const event = idempotencyKeyClaimed.create({ exchangeId: record.id, requestDigest }, record.context);
   for (;;) {
@@ -63,7 +64,7 @@ export async function lookUpKey(keyed: KeyedRequest, deps: ReplayDependencies): 
     const earlier = await readExchange(streamName('exchange', held.exchangeId), deps.log);
     if (earlier === undefined || !isRunningOrAnswered(earlier)) return { stream, event, expectedRevision };
     if (held.requestDigest !== requestDigest) throw refusals.idempotencyKeyReused();
-    const answer = await beginReplay(earlier, deps, ended);
+    const answer = await beginReplay(earlier, deps, client.ended);
     if (answer !== undefined) return answer;
   }
 }

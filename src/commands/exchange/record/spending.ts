@@ -34,18 +34,19 @@ import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Answered, AttemptEnd, Plan, Received } from '../plan.ts';
+import type { ExchangePolicy } from '../policy.ts';
 import type { AnswerReader } from '../response-stream.ts';
 import { noteDeferred, noteUsage } from './end-events.ts';
 
-export interface Spender {
+interface Spender {
   readonly dialect: ExchangeDialect;
   readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly ticket: Ticket;
-  readonly pricing: Pricing;
-  /** Whether the workflow of the request records usage; if not, nothing is charged either. */
-  readonly recordsUsage: boolean;
+  /** Where the workflow of the request records no usage, nothing is charged either. */
+  readonly policy: Pick<ExchangePolicy, 'recordsUsage'>;
+  readonly deps: { readonly pricing: Pricing };
 }
 
 interface SpendingFacts {
@@ -58,12 +59,12 @@ interface SpendingFacts {
 
 /** @param target the target that was called, which the ticket has entered */
 export function noteSpending(
-  { dialect, parsedRequest, record, request, ticket, pricing, recordsUsage }: Spender,
+  { dialect, parsedRequest, record, request, ticket, policy, deps }: Spender,
   { provider, model }: Target,
   reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
   { isPartial, failedAttempt, estimate }: SpendingFacts,
 ): void {
-  if (!recordsUsage) return;
+  if (!policy.recordsUsage) return;
   const spent = {
     provider: provider.name,
     providerType: provider.type,
@@ -79,7 +80,8 @@ export function noteSpending(
   const limited = passed ?? { endpoint: dialect.endpoint, parsedRequest };
   const own = boundOfOutput(limited.parsedRequest.json, limited.endpoint, provider.type);
   const limit = ticket.outputLimit({ provider, model }) ?? own;
-  const { charged, cost } = priced(spent, withinLimit(estimate, limit, limited.parsedRequest), pricing);
+  const bounded = estimate === undefined ? undefined : withinLimit(estimate, limit, limited.parsedRequest);
+  const { charged, cost } = priced(spent, bounded, deps.pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
   ticket.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
@@ -123,12 +125,12 @@ export function priced(
  * then.
  */
 export function noteDeferral(
-  { dialect, parsedRequest, record, request, ticket, recordsUsage }: Spender,
+  { dialect, parsedRequest, record, request, ticket, policy }: Spender,
   { provider, model }: Target,
   work: DeferredWork,
   reader: Pick<AnswerReader, 'model'>,
 ): void {
-  if (!recordsUsage) return;
+  if (!policy.recordsUsage) return;
   const named = model || (reader.model ?? '');
   const facts = {
     provider: provider.name,
@@ -154,7 +156,6 @@ interface Estimating {
   readonly parsedRequest: Pick<ParsedRequest, 'json'>;
   readonly request: Pick<ModelRequest, 'method'>;
   readonly record: Pick<ExchangeRecord, 'stream' | 'flush'>;
-  readonly log: EventLog;
 }
 
 /**
@@ -164,7 +165,11 @@ interface Estimating {
 const MAX_READS = 4;
 
 /** Undefined when the usage that the provider reported is charged. */
-export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Promise<EstimatedTokens | undefined> {
+export async function estimateUsage(
+  end: AttemptEnd,
+  exchange: Estimating,
+  log: EventLog,
+): Promise<EstimatedTokens | undefined> {
   const { received, plan } = end;
   const { reader } = end.answer;
   const { calls = 1 } = plan;
@@ -192,7 +197,7 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   const isUploaded = plan.body !== undefined && !Buffer.isBuffer(plan.body);
   const { outputTokens, upload } =
     received.outputTokens === undefined || isUploaded
-      ? await readRecorded(end, exchange)
+      ? await readRecorded(end, exchange, log)
       : { outputTokens: received.outputTokens, upload: '' };
   const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
   return missingOfCalls(usage, inputTokens, outputTokens, hasEnded);
@@ -251,7 +256,7 @@ interface Recorded {
   readonly upload: string;
 }
 
-async function readRecorded(end: AttemptEnd, { record, log }: Estimating): Promise<Recorded> {
+async function readRecorded(end: AttemptEnd, { record }: Estimating, log: EventLog): Promise<Recorded> {
   const { attempt, plan, received } = end;
   await record.flush('written');
   for (let reads = 1; ; reads++) {
@@ -288,14 +293,14 @@ export function countedAnswer(
   bytes: Buffer,
   parsed: unknown,
 ): Buffer | Promise<Buffer> {
-  const count = () => countWhole(received, answer.reader.usage(), parsed);
   let whole: Buffer | Promise<Buffer> | undefined;
   try {
     whole = answer.whole(bytes, parsed);
   } finally {
-    if (!(whole instanceof Promise)) count();
+    if (!(whole instanceof Promise)) countWhole(received, answer.reader.usage(), parsed);
   }
-  return whole instanceof Promise ? whole.finally(count) : whole;
+  if (!(whole instanceof Promise)) return whole;
+  return whole.finally(() => countWhole(received, answer.reader.usage(), parsed));
 }
 
 /**
