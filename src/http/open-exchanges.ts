@@ -280,7 +280,8 @@ export class ReplyClient implements Client {
   }
 
   #headers(given: Record<string, string>): Record<string, string> {
-    return withOwnVary(this.#format.headers(given), this.#response.getHeader('vary'));
+    const headers = this.#format.headers(given);
+    return headers.vary === undefined ? headers : withOwnVary(headers, this.#response.getHeader('vary'));
   }
 
   /** All that wait share one timer and one pair of listeners. */

@@ -82,13 +82,13 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   let turn = 0;
   /** The next credential in turn, skipping those paused for the model. */
   const nextCredential = (model: string): number => {
+    if (credentials === 1) return 0;
     const first = turn++ % credentials;
     for (let next = first; next < first + credentials; next++) {
       if (!paused.isPaused(next % credentials, model)) return next % credentials;
     }
     return first;
   };
-  const headersFor = (credential: number): HeaderSet => perKey[credential] ?? keyless;
   const observed = (reply: Promise<ProviderReply>, credential: number, model: string): Promise<ProviderReply> =>
     reply.then((answer) => {
       if (answer.status === 429) {
@@ -124,7 +124,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
 
   const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS, postBody) => {
     const timeout = AbortSignal.timeout(timeoutMs);
-    const accepting = [...headersFor(nextCredential('')).any, ...fixed, 'accept', 'application/json'];
+    const accepting = [...(perKey[nextCredential('')] ?? keyless).any, ...fixed, 'accept', 'application/json'];
     try {
       const reply = await transport.send({
         path: withQuery(path, base.query),
@@ -166,10 +166,10 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     },
     send({ dialect, model = '', body, stream, headers: extra, requestId, signal }) {
       const credential = nextCredential(model);
-      const { json, eventStream } = headersFor(credential);
+      const { json, eventStream } = perKey[credential] ?? keyless;
       const headers = (stream ? eventStream : json).concat(requestId);
       if (extra !== undefined) headers.push(...Object.entries(extra).flat());
-      headers.push(...without(fixed, extra));
+      if (fixed.length > 0) headers.push(...without(fixed, extra));
       const path = urls.get(dialect);
       if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
       return observed(
@@ -180,7 +180,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     },
     forward({ method, path, openAi, model = '', headers, body, requestId, signal }) {
       const credential = nextCredential(model);
-      const { any, names } = headersFor(credential);
+      const { any, names } = perKey[credential] ?? keyless;
       const agentOfClient = own.includes('user-agent') ? undefined : headers['user-agent'];
       const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));
       if (agentOfClient !== undefined) passed.push(['user-agent', agentOfClient]);
@@ -238,7 +238,6 @@ function credentialsFor(key: string, { auth }: ProviderType): string[] {
 
 /** A flat list of headers without those for which the client sends its own value. */
 function without(headers: readonly string[], given: Readonly<Record<string, string>> = {}): readonly string[] {
-  if (headers.length === 0) return headers;
   return headers.filter((_, index) => given[headers[index - (index % 2)] ?? ''] === undefined);
 }
 

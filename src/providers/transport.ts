@@ -81,10 +81,12 @@ export function createTransport(options: TransportOptions): Transport {
       return new Promise((resolve, reject) => {
         const bodiless = method === 'HEAD';
         const bodyTimeout = mayIdle ? 0 : idle.ms;
+        const isHeld = body === undefined || body instanceof Uint8Array;
+        const sent = isHeld ? body : Readable.from(body, { objectMode: false });
         const dispatch = (to: UpstreamCall) =>
-          pool.dispatch({ origin, method, path, headers, body: toDispatch(body), bodyTimeout }, to);
+          pool.dispatch({ origin, method, path, headers, body: sent, bodyTimeout }, to);
         // A body that is streamed may have been read already.
-        const again = body === undefined || body instanceof Uint8Array ? dispatch : undefined;
+        const again = isHeld ? dispatch : undefined;
         const call = new UpstreamCall(
           { provider, signal, headers: headersLimit, idle, bodiless, mayBegin, again },
           resolve,
@@ -119,8 +121,4 @@ function throughProxy(
     // The given options contain the proxy's own function for connecting.
     factory: (origin, given): Dispatcher => new Pool(origin, { ...poolOptions, ...given }),
   });
-}
-
-function toDispatch(body: TransportRequest['body']): Uint8Array | Readable | undefined {
-  return body === undefined || body instanceof Uint8Array ? body : Readable.from(body, { objectMode: false });
 }

@@ -95,14 +95,19 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     if (status < 200) return;
     clearTimeout(this.#timer);
     this.#answered = true;
-    const joined = joinRepeated(headers);
+    const joined: Record<string, string> = {};
+    for (const name in headers) {
+      const value = headers[name];
+      if (value !== undefined) joined[name] = typeof value === 'string' ? value : value.join(', ');
+    }
     if (this.#options.bodiless || status === 204 || status === 304) {
       this.#resolve({ status, headers: joined, body: this });
       return;
     }
     const length = joined['content-length'];
     if (length !== undefined) this.#announcedBytes = Number(length);
-    const decoded = decodedBody(this, joined['content-encoding'], this.#options.provider);
+    const encoding = joined['content-encoding'];
+    const decoded = encoding === undefined ? undefined : decodedBody(this, encoding, this.#options.provider);
     if (decoded === undefined) {
       this.#resolve({ status, headers: joined, body: this });
       return;
@@ -218,16 +223,6 @@ function expire(call: UpstreamCall): void {
   call.expire();
 }
 
-function joinRepeated(headers: Headers): Record<string, string> {
-  const joined: Record<string, string> = {};
-  for (const name in headers) {
-    const value = headers[name];
-    if (typeof value === 'string') joined[name] = value;
-    else if (value !== undefined) joined[name] = value.join(', ');
-  }
-  return joined;
-}
-
 /** Decodes compressed answers: some providers compress although the requests accept only uncompressed ones. */
 const decoders: Readonly<Record<string, () => Transform>> = {
   gzip: createUnzip,
@@ -239,8 +234,8 @@ const decoders: Readonly<Record<string, () => Transform>> = {
 };
 
 /** The same answer decoded, or undefined when `encoding` names no supported encoding. */
-function decodedBody(body: ReplyBody, encoding: string | undefined, provider: string): ReplyBody | undefined {
-  const create = encoding === undefined ? undefined : decoders[encoding.trim().toLowerCase()];
+function decodedBody(body: ReplyBody, encoding: string, provider: string): ReplyBody | undefined {
+  const create = decoders[encoding.trim().toLowerCase()];
   if (create === undefined) return undefined;
   return {
     pieces: (onPiece) => decodePieces(body, create(), provider, onPiece),

@@ -61,13 +61,6 @@ export interface ForwardPlan<S extends ResponseStream = ResponseStream> extends 
 /** One request as it is sent to one provider. A dialect makes one with plain streams; guardrails make guarded ones of it. */
 export type Plan<S extends ResponseStream = ResponseStream> = ModelPlan<S> | ForwardPlan<S>;
 
-/** The content type of the request to the provider; undefined for `application/json`. */
-export function sentContentType(plan: Plan): string | undefined {
-  if (plan.kind === 'model' || plan.body === undefined) return undefined;
-  const contentType = plan.call.headers['content-type'];
-  return contentType === 'application/json' ? undefined : contentType;
-}
-
 /** A request body that is streamed to the provider. */
 export interface Upload extends AsyncIterable<Buffer> {
   /** Why the body broke off, unless the provider ended it. */
@@ -185,7 +178,7 @@ export interface Received {
 // the provider's failure, whatever its status: another target is called, or the client gets 502 `bad_provider_answer`.
 // Only what a client cannot do without is checked, so that no answer of a real provider is refused.
 
-interface ReceivedAnswer {
+export interface ReceivedAnswer {
   /** Undefined when the bytes are not JSON. */
   readonly parsed: unknown;
   readonly bytes: number;

@@ -368,7 +368,15 @@ export class GroupCommit {
   #openBatch(): AppendBatch {
     if (this.#batch === undefined) {
       this.#batch = new AppendBatch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
-      this.#endTurnLater();
+      if (!this.#endsTurn) {
+        this.#endsTurn = true;
+        // Writes the rest of the turn's events, and starts the sync.
+        setImmediate(() => {
+          this.#endsTurn = false;
+          this.#flush();
+          if (this.#unsynced.length > 0) this.#syncSoon();
+        });
+      }
     }
     return this.#batch;
   }
@@ -377,17 +385,6 @@ export class GroupCommit {
     this.#nextPosition = batch.last + 1;
     if (durable) this.#lastAwaited = batch.last;
     if (batch.length >= flushBytes) this.#flush();
-  }
-
-  /** Writes the rest of the turn's events, and starts the sync. */
-  #endTurnLater(): void {
-    if (this.#endsTurn) return;
-    this.#endsTurn = true;
-    setImmediate(() => {
-      this.#endsTurn = false;
-      this.#flush();
-      if (this.#unsynced.length > 0) this.#syncSoon();
-    });
   }
 
   /** Writes the batch. */
@@ -399,7 +396,13 @@ export class GroupCommit {
       this.#buffers.give(batch.buffer);
       return;
     }
-    const takenOver = this.#checkBeforeWrite();
+    // The check after each sync covers all that was written since the one before. A write is checked before it when no
+    // sync is due that would be (so that an idle writer adds nothing behind the start of another one), and when its
+    // appends do not wait for a sync.
+    const { relaxedSyncMs } = this.#options;
+    const isDue = relaxedSyncMs === undefined && this.#unsynced.length === 0;
+    const takenOver =
+      relaxedSyncMs !== undefined ? this.#parts.displaced() : isDue ? this.#parts.takenOver() : undefined;
     if (takenOver !== undefined) {
       this.#refuse(batch, takenOver);
       this.#wasTakenOver(takenOver);
@@ -439,16 +442,6 @@ export class GroupCommit {
     const fresh = writer.rotateWhenFull(this.#nextPosition);
     if (fresh instanceof Error) this.#parts.rotationFailed(fresh);
     else if (fresh !== undefined) this.#parts.rotated(full, fresh);
-  }
-
-  /**
-   * The check after each sync covers all that was written since the one before. A write is checked before it when no
-   * sync is due that would be (so that an idle writer adds nothing behind the start of another one), and when its
-   * appends do not wait for a sync.
-   */
-  #checkBeforeWrite(): Error | undefined {
-    if (this.#options.relaxedSyncMs !== undefined) return this.#parts.displaced();
-    return this.#unsynced.length === 0 ? this.#parts.takenOver() : undefined;
   }
 
   /** Makes the batch visible to readers. */
@@ -493,13 +486,15 @@ export class GroupCommit {
       this.#noteChange();
       if (closed) this.#parts.closed();
       if (this.#unsynced.length > 0) this.#syncSoon();
-      this.#queue.drain(
-        () => this.#failure === undefined && !this.#isFull(),
-        (waiting) => {
-          if (this.#lookups.holdsBack(waiting.append.writes)) this.#lookups.add(waiting);
-          else this.#place(waiting, this.#parts.olderRevision);
-        },
-      );
+      if (this.#queue.length > 0 || this.#queue.stuck) {
+        this.#queue.drain(
+          () => this.#failure === undefined && !this.#isFull(),
+          (waiting) => {
+            if (this.#lookups.holdsBack(waiting.append.writes)) this.#lookups.add(waiting);
+            else this.#place(waiting, this.#parts.olderRevision);
+          },
+        );
+      }
       this.#resolveIdle();
     });
   }

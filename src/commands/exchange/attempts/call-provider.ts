@@ -38,6 +38,7 @@ import {
   nothingYet,
   type OpenAnswer,
   type Plan,
+  type ReceivedAnswer,
   type WholeAnswer,
 } from '../plan.ts';
 import { countedAnswer } from '../record/spending.ts';
@@ -84,7 +85,7 @@ export async function callProvider(
     const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
-    const error = errorBodyIn(parsed, bytes, plan);
+    const error = calls === undefined ? (isErrorBody(parsed) ? bytes : undefined) : errorOfCalls(parsed);
     if (error !== undefined) {
       return { ...refused(reply, error, target.provider, plan), spent: usageOfMalformed(answer, bytes, parsed) };
     }
@@ -92,14 +93,15 @@ export async function callProvider(
       const failed = malformedAnswer(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
       return { ...failed, spent: usageOfMalformed(answer, bytes, parsed) };
     }
-    const missing = missingPart(parsed, bytes, plan);
+    const whole = { parsed, bytes: bytes.length, isJson: true, vectors: plan.vectors };
+    const missing = calls === undefined ? missingIn(plan.dialect, whole) : missingOfCalls(whole, plan);
     if (missing !== undefined) return incomplete(missing, bytes, answered, provider);
     received.chunks = 1;
     received.bytes = bytes.length;
     const redactedBody = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? redactedBody : undefined));
-    const whole = countedAnswer(answered, redactedBody, redactedBody === bytes ? parsed : parseWhole(redactedBody));
-    return { ...answered, kind: 'whole', reply, bytes: whole instanceof Promise ? await whole : whole };
+    const ofClient = countedAnswer(answered, redactedBody, redactedBody === bytes ? parsed : parseWhole(redactedBody));
+    return { ...answered, kind: 'whole', reply, bytes: ofClient instanceof Promise ? await ofClient : ofClient };
   } catch (error) {
     if (error instanceof AnswerBlocked) return blocked(answered, error.refusal, true);
     const upload = plan.kind === 'forward' ? failureOf(plan.body) : undefined;
@@ -116,10 +118,10 @@ export async function callProvider(
   }
 }
 
-/** What the answer lacks; of parallel calls, what the first incomplete one lacks. */
-function missingPart(parsed: unknown, bytes: Buffer, { dialect, calls, vectors }: ModelPlan): string | undefined {
-  for (const one of calls === undefined ? [parsed] : answersOfCalls(parsed)) {
-    const missing = missingIn(dialect, { parsed: one, bytes: bytes.length, isJson: true, vectors });
+/** What the first incomplete one of parallel calls lacks. */
+function missingOfCalls(answers: ReceivedAnswer, { dialect }: ModelPlan): string | undefined {
+  for (const one of answersOfCalls(answers.parsed)) {
+    const missing = missingIn(dialect, { ...answers, parsed: one });
     if (missing !== undefined) return missing;
   }
   return undefined;
@@ -129,9 +131,8 @@ function answersOfCalls(parsed: unknown): readonly unknown[] {
   return isObject(parsed) && Array.isArray(parsed.calls) ? parsed.calls : [];
 }
 
-/** The bytes of an error in an answer; of parallel calls, of the first error. */
-function errorBodyIn(parsed: unknown, bytes: Buffer, { calls }: Plan): Buffer | undefined {
-  if (calls === undefined) return isErrorBody(parsed) ? bytes : undefined;
+/** The bytes of the first error of parallel calls. */
+function errorOfCalls(parsed: unknown): Buffer | undefined {
   const error = answersOfCalls(parsed).find(isErrorBody);
   return error === undefined ? undefined : Buffer.from(JSON.stringify(error));
 }

@@ -19,7 +19,6 @@ import {
   type FailedAttempt,
   nothingYet,
   type Plan,
-  sentContentType,
 } from '../plan.ts';
 import type { ResponseStream } from '../response-stream.ts';
 import { callProvider } from './call-provider.ts';
@@ -59,7 +58,8 @@ interface AttemptsOptions extends AttemptOptions {
 export async function callTarget(options: AttemptsOptions): Promise<CallResult> {
   const { target, attemptsBefore } = options;
   const breaker = options.breakers.of(target.model);
-  const paused = await pauseOf(options);
+  const pausedMs = target.provider.pausedMs(target.model);
+  const paused = pausedMs === 0 ? undefined : await pauseOf(options, pausedMs);
   if (paused !== undefined) return { kind: 'refused', refusal: paused, attempts: attemptsBefore };
   const permission = breaker.enter(options.calledBy);
   if (permission.permit === undefined) {
@@ -79,15 +79,12 @@ export async function callTarget(options: AttemptsOptions): Promise<CallResult> 
  * Why the target cannot be called while its provider has requested a pause. A request without a waiting client waits
  * here.
  */
-async function pauseOf({ target, retriesRateLimits, retry, wait, client }: AttemptsOptions) {
-  const { provider, model } = target;
-  const pausedMs = provider.pausedMs(model);
-  if (pausedMs === 0) return undefined;
+async function pauseOf({ target, retriesRateLimits, retry, wait, client }: AttemptsOptions, pausedMs: number) {
   if (retriesRateLimits && pausedMs <= retry.maxBackoffMs) {
     await wait(pausedMs, client.ended);
     return undefined;
   }
-  return refusals.rateLimitedByProvider(provider.name, model, Math.ceil(pausedMs / 1000));
+  return refusals.rateLimitedByProvider(target.provider.name, target.model, Math.ceil(pausedMs / 1000));
 }
 
 async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResult> {
@@ -283,8 +280,11 @@ export class SentRequests {
 
   /** The request of the next attempt, whose body is the one that is sent. */
   next(attempt: number, plan: Plan, path: string | undefined): SentRequest {
-    const contentType = sentContentType(plan);
-    const head = { ...(path === undefined ? {} : { path }), ...(contentType === undefined ? {} : { contentType }) };
+    const head: { path?: string; contentType?: string } = path === undefined ? {} : { path };
+    if (plan.kind === 'forward' && plan.body !== undefined) {
+      const contentType = plan.call.headers['content-type'];
+      if (contentType !== undefined && contentType !== 'application/json') head.contentType = contentType;
+    }
     const { body: given = nothing } = plan;
     if (!(given instanceof Uint8Array)) return { request: { ...head, streamed: true }, body: undefined };
     const bytes = given.length;
@@ -293,26 +293,20 @@ export class SentRequests {
       return { request: { ...head, bytes, sha256: hash('sha256', given) }, body: undefined };
     }
     const body = Buffer.from(given.buffer, given.byteOffset, given.byteLength);
-    const difference = this.#difference(body);
+    const { client, guardrails } = this.#recorded;
+    const before = this.#previous;
     this.#previous = { base: `attempt:${attempt}`, body };
+    // From the base that leaves the fewest bytes to record.
+    let difference = guardrails !== undefined ? differenceOf(body, 'guardrails', guardrails) : undefined;
+    if (guardrails === undefined && client !== undefined) difference = differenceOf(body, 'client', client);
+    if (before !== undefined && (difference === undefined || shared(difference) < bytes)) {
+      const toPrevious = differenceOf(body, before.base, before.body);
+      if (difference === undefined || shared(toPrevious) > shared(difference)) difference = toPrevious;
+    }
     if (difference === undefined) return { request: { ...head, bytes }, body };
     const { prefixBytes, suffixBytes } = difference;
     const middle = body.subarray(prefixBytes, bytes - suffixBytes);
     return { request: { ...head, bytes, ...difference }, body: middle.length === 0 ? undefined : middle };
-  }
-
-  /** To the base that leaves the fewest bytes to record; undefined when there is none. */
-  #difference(body: Buffer): Difference | undefined {
-    const { client, guardrails } = this.#recorded;
-    const first: Difference | undefined =
-      guardrails !== undefined
-        ? differenceOf(body, 'guardrails', guardrails)
-        : client !== undefined
-          ? differenceOf(body, 'client', client)
-          : undefined;
-    if (this.#previous === undefined || (first !== undefined && shared(first) === body.length)) return first;
-    const toPrevious = differenceOf(body, this.#previous.base, this.#previous.body);
-    return first === undefined || shared(toPrevious) > shared(first) ? toPrevious : first;
   }
 }
 

@@ -66,13 +66,17 @@ interface OpenExchangeTrackerOptions {
 }
 
 const RETRY_MS = 1000;
+/** How long a position of the end of the log is used for the exchanges that begin. */
+const HEAD_MS = 1000;
 
 export class OpenExchangeTracker {
   readonly #options: OpenExchangeTrackerOptions;
   /** Each open exchange with a position before its first event. */
   readonly #open = new Map<StreamName, Position>();
   readonly #leftOpen = new Map<StreamName, LeftClient>();
-  #headOfTurn: Position | undefined;
+  /** The end of the log as it was read last; exchanges that begin afterwards have their events behind it. */
+  #head: Position | undefined;
+  #headReadAt = 0;
   #closing: Promise<void> = Promise.resolve();
   #retry: NodeJS.Timeout | undefined;
   #stopped = false;
@@ -82,23 +86,18 @@ export class OpenExchangeTracker {
   }
 
   /** @param after a position before its first event, for an exchange that is resumed */
-  begun(stream: StreamName, after = this.#head()): void {
-    this.#open.set(stream, after);
+  begun(stream: StreamName, after?: Position): void {
+    const now = performance.now();
+    if (this.#head === undefined || now - this.#headReadAt > HEAD_MS) {
+      this.#head = this.#options.log.status().durableHead;
+      this.#headReadAt = now;
+    }
+    this.#open.set(stream, after ?? this.#head);
   }
 
   /** Whether it runs here, or its end is still to be recorded here. */
   isOpen(stream: StreamName): boolean {
     return this.#open.has(stream);
-  }
-
-  #head(): Position {
-    if (this.#headOfTurn === undefined) {
-      this.#headOfTurn = this.#options.log.status().durableHead;
-      setImmediate(() => {
-        this.#headOfTurn = undefined;
-      });
-    }
-    return this.#headOfTurn;
   }
 
   /** The exchange is over. An exchange that was left open stays in the set until its end is recorded. */

@@ -229,10 +229,9 @@ async function close(
       counted.outputTokens !== undefined || (isStream && !(isWhole && isReported(usage) && usage.byCall === undefined));
     const json = parsedRequest?.json ?? {};
     const limit = attempt.outputLimit ?? boundOfOutput(json, endpoint, attempt.providerType);
-    const estimate =
-      isModelCall && isEstimated
-        ? withinLimit(estimateOf(recorded, parsedRequest, usage, counted, isWhole), limit, { json })
-        : undefined;
+    const unbounded =
+      isModelCall && isEstimated ? estimateOf(recorded, parsedRequest, usage, counted, isWhole) : undefined;
+    const estimate = unbounded && withinLimit(unbounded, limit, { json });
     const answerId = reader?.answerId;
     const { calls } = attempt;
     const spent = { provider, providerType: type, model, endpoint, answerId, usage, calls, isPartial: !isWhole };

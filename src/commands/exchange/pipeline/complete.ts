@@ -10,7 +10,7 @@ import { previousResponseOf } from '../../responses/create-request.ts';
 import { everything, isSameOwner } from '../../visibility.ts';
 import type { DeliveredAnswer, OwnAnswer } from '../answer-source.ts';
 import { noteOutcome, type PendingResponse } from '../background/background-response.ts';
-import { noteCached } from '../caching/store-answer.ts';
+import { type CachePlace, noteCached } from '../caching/store-answer.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import { pastAttempt } from '../guarding/guarded-stream.ts';
 import type { Answered, AttemptEnd } from '../plan.ts';
@@ -68,7 +68,7 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
         const by = { sight: request.caller.sight, placeholders: guarded?.guard.placeholders.added() };
         await noteConversationTurn(dialect, parsedRequest, outcome.answer.writer, record, by);
       }
-      const cached = offerAnswer(outcome, target, exchange);
+      const cached = exchange.cachePlace && offerAnswer(outcome, target, exchange, exchange.cachePlace);
       const bytes = outcome.kind === 'whole' ? outcome.bytes : undefined;
       recordCompletion(outcome, target, exchange, reply.status, responseId, bytes);
       recordUsage(outcome, target, exchange, { isWhole: true, estimate });
@@ -180,9 +180,13 @@ async function completeInterrupted(
   return refusal.status;
 }
 
-function offerAnswer(outcome: Extract<AttemptEnd, { kind: 'whole' | 'streamed' }>, target: Target, exchange: Admitted) {
-  const { cachePlace: place, dialect, parsedRequest, record, guarded, deps } = exchange;
-  if (place === undefined || deps.cache === undefined) return undefined;
+function offerAnswer(
+  outcome: Extract<AttemptEnd, { kind: 'whole' | 'streamed' }>,
+  target: Target,
+  { dialect, parsedRequest, record, guarded, deps }: Admitted,
+  place: CachePlace,
+) {
+  if (deps.cache === undefined) return undefined;
   const hasAnswerEffects = guarded?.guard.hasAnswerEffects ?? false;
   const answered = { dialect, parsedRequest, record, target, place, hasAnswerEffects };
   return noteCached(outcome, answered, deps.cache);

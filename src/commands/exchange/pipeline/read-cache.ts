@@ -85,7 +85,7 @@ export const readCache: Step<Governed, Governed> = {
     if (!cachedEndpoints.has(exchange.dialect.endpoint) || exchange.resumed !== undefined) return exchange;
     // Read also where nothing is cached, so that `only-if-cached` never calls a provider.
     const directives = cacheDirectives(exchange.request.headers, cache?.settings ?? withoutCache);
-    const policy = cachePolicyOf(exchange);
+    const policy = cache === undefined ? undefined : cachePolicyOf(exchange);
     if (cache !== undefined && policy !== undefined && (directives.reads || directives.stores)) {
       const request = digestedRequest(exchange, policy);
       const digest = request === undefined ? undefined : cache.digests.of(request);

@@ -76,11 +76,12 @@ export function noteSpending(
     calls: callsFor(dialect.endpoint, provider.type, parsedRequest.json),
     isPartial,
   };
-  const passed = estimate === undefined ? undefined : dialect.passed?.();
-  const limited = passed ?? { endpoint: dialect.endpoint, parsedRequest };
-  const own = boundOfOutput(limited.parsedRequest.json, limited.endpoint, provider.type);
-  const limit = ticket.outputLimit({ provider, model }) ?? own;
-  const bounded = estimate === undefined ? undefined : withinLimit(estimate, limit, limited.parsedRequest);
+  let bounded: EstimatedTokens | undefined;
+  if (estimate !== undefined) {
+    const limited = dialect.passed?.() ?? { endpoint: dialect.endpoint, parsedRequest };
+    const own = boundOfOutput(limited.parsedRequest.json, limited.endpoint, provider.type);
+    bounded = withinLimit(estimate, ticket.outputLimit({ provider, model }) ?? own, limited.parsedRequest);
+  }
   const { charged, cost } = priced(spent, bounded, deps.pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
@@ -89,11 +90,11 @@ export function noteSpending(
 
 /** No answer is estimated longer than the limit that its provider got. */
 export function withinLimit(
-  estimate: EstimatedTokens | undefined,
+  estimate: EstimatedTokens,
   limit: number | undefined,
   { json }: Pick<ParsedRequest, 'json'>,
-): EstimatedTokens | undefined {
-  if (estimate === undefined || limit === undefined) return estimate;
+): EstimatedTokens {
+  if (limit === undefined) return estimate;
   return { ...estimate, outputTokens: Math.min(estimate.outputTokens, limit * requestedAnswers(json)) };
 }
 
