@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ChatAnswer, ChatAnswerReader } from '../../../src/commands/exchange/dialects/chat/answer.ts';
+import { ChatAnswerReader, ChatCompletionAnswer } from '../../../src/commands/exchange/dialects/chat/answer.ts';
 import { chatReader } from '../../../src/commands/exchange/dialects/chat/chat-dialect.ts';
 import { MessagesAnswer } from '../../../src/commands/exchange/dialects/messages/answer.ts';
 import { ResponsesAnswer } from '../../../src/commands/exchange/dialects/responses/answer.ts';
@@ -68,12 +68,12 @@ function recordedStream(name: string): Record<string, string> {
 
 function chatOf(passesUsage: boolean): Pick<Kind, 'unchanged' | 'translated'> {
   return {
-    unchanged: () => passing(new ChatAnswer(provider, passesUsage)),
+    unchanged: () => passing(new ChatCompletionAnswer(provider, passesUsage)),
     translated() {
       const facts = { id: 'chatcmpl-1', model: 'm', createdAt: 1 };
       return new AnswerStream(
         new ChatAnswerReader(provider, chatReader('chat', facts)),
-        new ChatAnswer(provider, passesUsage),
+        new ChatCompletionAnswer(provider, passesUsage),
       );
     },
   };

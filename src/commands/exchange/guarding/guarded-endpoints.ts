@@ -21,7 +21,7 @@ import { inputItems } from '../../responses/input-items.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { Sight } from '../../visibility.ts';
 import type { ExchangeDialect, PastAttempt } from '../dialect.ts';
-import { ChatAnswer } from '../dialects/chat/answer.ts';
+import { ChatCompletionAnswer } from '../dialects/chat/answer.ts';
 import { forwardStream } from '../dialects/forward/forward-dialect.ts';
 import { MessagesAnswer } from '../dialects/messages/answer.ts';
 import { ResponsesAnswer } from '../dialects/responses/answer.ts';
@@ -37,7 +37,7 @@ export function guardedEndpoints(dialects: Dialects, parts: ResponsesParts): Gua
   const { chat, messages, completions, embeddings, responses } = guardedBodies;
   const ofChat: GuardedAnswers = {
     stream: 'chat',
-    writer: ({ provider }) => new ChatAnswer(provider, true),
+    writer: ({ provider }) => new ChatCompletionAnswer(provider, true),
     ofText: textAnswers(dialects.get('chat')),
   };
   const ofMessages: GuardedAnswers = {
@@ -61,7 +61,7 @@ const requestOnly = (request: GuardedBody) => ({ request, answer: undefined });
 
 const ofCompletions: GuardedAnswers = {
   stream: 'completions',
-  writer: ({ provider }) => new ChatAnswer(provider, true),
+  writer: ({ provider }) => new ChatCompletionAnswer(provider, true),
   ofText(text, { exchangeId, createdAt, model, provider }) {
     const id = `cmpl-${exchangeId.replaceAll('-', '')}`;
     const choice = { text, index: 0, logprobs: null, finish_reason: 'stop' };

@@ -41,7 +41,7 @@ const SAYS_MORE =
   /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"|"object"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
 
 /** A chat completion for a client of the chat API: the provider's bytes, unchanged, or chunks that are written. */
-export class ChatAnswer implements AnswerReader, AnswerWriter {
+export class ChatCompletionAnswer implements AnswerReader, AnswerWriter {
   readonly namesEvents = false;
   finishReason: string | null = null;
   readonly #provider: Answering;

@@ -39,7 +39,7 @@ import {
 } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import { AnswerStream } from '../../response-stream.ts';
-import { ChatAnswer, ChatAnswerReader } from './answer.ts';
+import { ChatAnswerReader, ChatCompletionAnswer } from './answer.ts';
 
 const ENDPOINT = '/v1/chat/completions';
 
@@ -103,11 +103,11 @@ function translated(
   passesUsage: boolean,
 ): AnswerStream {
   const reader = new ChatAnswerReader(provider, chatReader(dialect, facts, calls));
-  return new AnswerStream(reader, new ChatAnswer(provider, passesUsage));
+  return new AnswerStream(reader, new ChatCompletionAnswer(provider, passesUsage));
 }
 
 function unchanged(provider: Answering, passesUsage: boolean): AnswerStream {
-  const answer = new ChatAnswer(provider, passesUsage);
+  const answer = new ChatCompletionAnswer(provider, passesUsage);
   return new AnswerStream(answer, answer);
 }
 
