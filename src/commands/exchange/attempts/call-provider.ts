@@ -76,11 +76,14 @@ export async function callProvider(
     if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const given = { ...options, ...answered, reply, headers: options.answerHeaders(reply) };
-      const passing = opening((beforeFirstByte) => passStream({ ...given, beforeFirstByte }, true));
+      const passing = opening(
+        (beforeFirstByte) => passStream({ ...given, beforeFirstByte }, true),
+        (end) => endOf(end, answered, reply),
+      );
       const first = await passing.first;
       if (first !== 'opened' && first.kind === 'failed') return failedStream(first, answer);
       if (first !== 'opened' && first.kind === 'blocked') return blocked(answered, first.refusal, first.isWhole);
-      return { ...answered, kind: 'open', reply, deliver: async () => endOf(await passing.deliver(), answered, reply) };
+      return { ...answered, kind: 'open', reply, deliver: passing.deliver };
     }
     const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
     received.firstByteMs = record.elapsed();
@@ -203,7 +206,10 @@ async function forwardedAnswer(
 ): Promise<OpenAnswer | BlockedAnswer | FailedAttempt> {
   const { provider } = options.target;
   const given = { ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) };
-  const passing = opening((beforeFirstByte) => passForwarded({ ...given, beforeFirstByte }));
+  const passing = opening(
+    (beforeFirstByte) => passForwarded({ ...given, beforeFirstByte }),
+    (end) => endOf(end, answered, reply),
+  );
   const first = await passing.first;
   if (first !== 'opened') {
     if (first.kind === 'failed') return failedStream(first, answered.answer);
@@ -214,7 +220,7 @@ async function forwardedAnswer(
     }
     if (first.kind === 'incomplete') return incomplete(first.missing, first.bytes, answered, provider.name);
   }
-  return { ...answered, kind: 'open', reply, deliver: async () => endOf(await passing.deliver(), answered, reply) };
+  return { ...answered, kind: 'open', reply, deliver: passing.deliver };
 }
 
 function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: ProviderReply): AttemptEnd {
@@ -222,8 +228,6 @@ function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: Provide
     case 'whole':
     case 'streamed':
       return { ...answered, ...end, reply };
-    case 'complete':
-      return { ...answered, kind: 'streamed', reply, rest: end.rest };
     case 'broken':
     case 'blocked':
     case 'abandoned':
@@ -348,7 +352,6 @@ async function passByKind(options: ForwardedAnswer): Promise<ForwardedEnd> {
 
 async function passEvents(options: ForwardedAnswer): Promise<ForwardedEnd> {
   const end = await passStream(options, options.plan.dialect !== 'passthrough');
-  if (end.kind === 'complete') return { kind: 'streamed', rest: end.rest };
   if (end.kind === 'broken') return { ...end, cut: end.rest.length === 0 };
   return end.kind === 'abandoned' ? { ...end, cut: true } : end;
 }

@@ -13,9 +13,11 @@ import {
   streamTooLarge,
   streamTooLong,
 } from '../../model-request/upstream-refusals.ts';
+import type { TokenUsage } from '../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import type { Answered, AttemptOptions } from '../plan.ts';
-import type { FrameResult, GuardrailEnd } from '../response-stream.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Answered, AttemptEnd, AttemptOptions } from '../plan.ts';
+import { type FrameResult, type GuardrailEnd, joined } from '../response-stream.ts';
 import { headersOfAnyProvider } from './answer-headers.ts';
 
 /** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
@@ -26,7 +28,7 @@ const NOTHING_MORE: FrameResult = { terminal: true };
 
 export type StreamEnd =
   /** The answer is whole; `rest` is sent to the client once everything is on disk. */
-  | { readonly kind: 'complete'; readonly rest: Buffer[] }
+  | { readonly kind: 'streamed'; readonly rest: Buffer[] }
   /** The stream broke after bytes had been sent to the client. */
   | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] }
   /** The stream failed before any byte was sent to the client: the attempt failed, and another may be made. */
@@ -78,25 +80,17 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
   let arrived = 0;
   /** The client's bytes of pieces that were observed and are not yet appended. */
   let forClient: Buffer[] = [];
-  /** Set while observed pieces wait to be appended; resolves when they have been passed on. */
-  let turn: Promise<unknown> | undefined;
-  let forwarded: Promise<unknown> = Promise.resolve();
+  /** Observed pieces wait to be appended. */
+  let isForwarding = false;
+  /** Resolves when everything that was observed has been passed on, or an append has failed. */
+  let forwarded: Promise<void> = Promise.resolve();
   let behind: Promise<void> | undefined;
   let lost: unknown;
   let closing: NodeJS.Timeout | undefined;
   /** The stream has reached a limit of the gateway. */
   let isExceeded = false;
 
-  /** Called with the first bytes for the client: from then on the exchange calls no other provider. */
-  const noteInput = (): void => {
-    const usage = options.inputCounted === undefined ? undefined : answer.reader.usage();
-    // Of parallel calls, not every one has counted its input by then.
-    if (usage === undefined || (usage.inputTokens ?? 0) === 0 || usage.byCall !== undefined) return;
-    const reserved = options.inputCounted?.(usage);
-    if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
-  };
-
-  const recordFrame = (frames: readonly Frame[]): void => {
+  const recordFrames = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
       const result = refusal === undefined ? answer.frame(frame) : NOTHING_MORE;
       const data = { attempt, index: received.chunks };
@@ -122,54 +116,59 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       }
       if (!isSent) {
         isSent = true;
-        noteInput();
+        if (options.inputCounted !== undefined) noteInput(answer.reader.usage(), options.inputCounted, record);
       }
       const into = terminal ? rest : forClient;
-      const before = fillers ?? [];
-      fillers = undefined;
-      into.push(...before, result.bytes);
-      if (!terminal) waiting += result.bytes.length + fillerBytes;
-      fillerBytes = 0;
+      if (fillers !== undefined) {
+        into.push(...fillers);
+        if (!terminal) waiting += fillerBytes;
+        fillers = undefined;
+        fillerBytes = 0;
+      }
+      into.push(result.bytes);
+      if (!terminal) waiting += result.bytes.length;
     }
     if (fillerBytes > HIGH_WATER_BYTES) keepOpen();
-    if (turn !== undefined) return;
-    const before = forwarded;
-    turn = Promise.resolve().then(() => forward(before));
-    forwarded = turn;
-    turn.catch(lose);
+    if (isForwarding) return;
+    isForwarding = true;
+    forwarded = forward(forwarded);
   };
 
   /**
    * One append and one write for all pieces that arrived in the same read of the socket. Nothing is passed on after a
-   * piece whose append failed, also when later appends succeed or fail first.
+   * piece whose append failed, also when later appends succeed or fail first. Never rejects.
    */
-  const forward = (before: Promise<unknown>): Promise<unknown> => {
-    const [first, ...more] = forClient;
+  const forward = async (before: Promise<void>): Promise<void> => {
+    await undefined;
+    isForwarding = false;
+    const bytes = joined(forClient);
     forClient = [];
-    turn = undefined;
-    const appended = record.flush('written');
-    appended.catch(() => {});
-    const written = before.then(() => appended);
-    if (first === undefined) return written;
-    const bytes = more.length === 0 ? first : Buffer.concat([first, ...more]);
-    return written.then(() => {
+    let failed: unknown;
+    try {
+      await record.flush('written');
+    } catch (error) {
+      failed = error;
+    }
+    await before;
+    try {
+      if (failed !== undefined) throw failed;
+      if (lost !== undefined || bytes === undefined) return;
       waiting -= bytes.length;
-      return isGone() || hasFailedBefore() ? undefined : passOn(bytes);
-    });
+      // Parallel calls may bring the first bytes of one together with the failure of another.
+      const hasFailed = refusal !== undefined || (failure !== undefined && !terminal);
+      if (hasFailed && options.plan.calls !== undefined && !begun && !client.ended.aborted) return;
+      if (!isGone()) await passOn(bytes);
+    } catch (error) {
+      lost ??= error;
+      reply.body.cancel();
+    }
   };
-
-  /** Parallel calls may bring the first bytes of one together with the failure of another. */
-  const hasFailedBefore = (): boolean =>
-    options.plan.calls !== undefined &&
-    !begun &&
-    !client.ended.aborted &&
-    (refusal !== undefined || (failure !== undefined && !terminal));
 
   /** A client whose answer the gateway ends is still connected: it gets the pieces before that end. */
   const isGone = (): boolean => client.ended.reason === 'client_gone';
 
   /** Sends in the order of the calls. Before the first byte it waits for `beforeFirstByte`. */
-  const passOn = (bytes: Buffer): unknown => {
+  const passOn = (bytes: Buffer): Promise<void> | undefined => {
     if (!begun) {
       begun = true;
       gate = options.beforeFirstByte().then(() => {
@@ -178,11 +177,12 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       });
     }
     heartbeat.sent();
-    return gate === undefined ? send(bytes) : gate.then(() => send(bytes));
+    if (gate !== undefined) return gate.then(() => (isGone() ? undefined : send(bytes)));
+    send(bytes);
+    return undefined;
   };
 
   const send = (bytes: Buffer): void => {
-    if (isGone()) return;
     const isDrained = client.write(bytes);
     if (isDrained === undefined) return;
     behind = isDrained;
@@ -207,14 +207,10 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
     if (terminal && !isEvaluated) return;
     // JSON lines that pass unchanged have no comments.
     if (format === 'lines' && !closesAfterEnd) return;
+    if (isGone()) return;
     if (begun || !closesAfterEnd) passOn(comment);
     else keepOpen(comment);
   });
-
-  const lose = (error: unknown): void => {
-    lost = error;
-    reply.body.cancel();
-  };
 
   const exceed = (why: Refusal): void => {
     isExceeded = true;
@@ -233,7 +229,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       exceed(streamTooLarge(provider, options.streamLimits.bytes));
       return undefined;
     }
-    recordFrame(splitter.push(piece));
+    recordFrames(splitter.push(piece));
     if (waiting > HIGH_WATER_BYTES) return forwarded;
     return behind;
   };
@@ -275,19 +271,19 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       if (begun) return { kind: 'broken', refusal: incomplete, rest };
       return { kind: 'failed', refusal: finished.reported ?? incomplete };
     }
-    return { kind: 'complete', rest };
+    return { kind: 'streamed', rest };
   };
 
   /** @param isWhole whether the provider had ended its answer */
   const endedBy = (end: GuardrailEnd, isWhole: boolean): StreamEnd => {
     if (!begun && !client.isKeptOpen) return { kind: 'blocked', refusal: end.refusal, isWhole };
-    return end.isFailure ? { kind: 'broken', refusal: end.refusal, rest } : { kind: 'complete', rest };
+    return end.isFailure ? { kind: 'broken', refusal: end.refusal, rest } : { kind: 'streamed', rest };
   };
 
   try {
     await reply.body.pieces(onPiece);
     const last = splitter.end();
-    if (last !== undefined) recordFrame([last]);
+    if (last !== undefined) recordFrames([last]);
   } catch (error) {
     heartbeat.stop();
     if (lost !== undefined) throw lost;
@@ -299,10 +295,26 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
   }
   try {
     await forwarded;
+    if (lost !== undefined) throw lost;
     return await ended();
   } finally {
     heartbeat.stop();
   }
+}
+
+/**
+ * The provider has counted the input, and the client gets its first bytes: from then on the exchange calls no other
+ * provider.
+ */
+function noteInput(
+  usage: TokenUsage,
+  inputCounted: NonNullable<AttemptOptions['inputCounted']>,
+  record: ExchangeRecord,
+): void {
+  // Of parallel calls, not every one has counted its input by then.
+  if ((usage.inputTokens ?? 0) === 0 || usage.byCall !== undefined) return;
+  const reserved = inputCounted(usage);
+  if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
 }
 
 /**
@@ -350,11 +362,14 @@ interface Opening<End> {
    */
   readonly first: Promise<'opened' | End>;
   /** Lets the bytes pass to the client. Resolves with the end of the answer. */
-  deliver(): Promise<End>;
+  deliver(): Promise<AttemptEnd>;
 }
 
 /** @param pass resolves with the end of the answer */
-export function opening<End extends object>(pass: (beforeFirstByte: BeforeFirstByte) => Promise<End>): Opening<End> {
+export function opening<End extends object>(
+  pass: (beforeFirstByte: BeforeFirstByte) => Promise<End>,
+  endOf: (end: End) => AttemptEnd,
+): Opening<End> {
   const first = Promise.withResolvers<'opened' | End>();
   const gate = Promise.withResolvers<void>();
   const whole = pass(() => {
@@ -366,7 +381,7 @@ export function opening<End extends object>(pass: (beforeFirstByte: BeforeFirstB
     first: first.promise,
     deliver() {
       gate.resolve();
-      return whole;
+      return whole.then(endOf);
     },
   };
 }
