@@ -24,7 +24,8 @@ export default defineConfig({
     hookTimeout: 30_000,
     // The default of one second is too short on a busy machine. Only a failing test waits this long.
     expect: { poll: { timeout: 10_000 } },
-    maxWorkers: 2,
+    // More than processors: tests also wait, for timers, disks and other processes.
+    maxWorkers: 3,
     projects: [
       {
         extends: true,
@@ -39,7 +40,8 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'isolated', include: isolated, sequence: { groupOrder: 0 } },
+        // After the others, since these wait most: a group of its own may have more workers.
+        test: { name: 'isolated', include: isolated, maxWorkers: 4, sequence: { groupOrder: 1 } },
       },
       {
         extends: true,
@@ -54,7 +56,7 @@ export default defineConfig({
           testTimeout: 60_000,
           // The first file of a day builds the seeded history.
           hookTimeout: 180_000,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
       {
@@ -65,7 +67,7 @@ export default defineConfig({
           maxWorkers: 1,
           testTimeout: 60_000,
           hookTimeout: 180_000,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],
