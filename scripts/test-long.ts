@@ -15,7 +15,10 @@ const crash = 'test/crash/run.ts';
 const parts: Readonly<Record<string, readonly string[]>> = {
   simulation: [...vitest, 'test/gateways/simulation'],
   attacks: [...vitest, 'test/attacks', 'test/analytics/attacks', 'test/analytics/exactly-once.test.ts'],
-  random: [...vitest, 'test/events', 'test/crash/older-copies.test.ts', 'test/guardrails/normal-form.test.ts'],
+  random: [
+    ...[...vitest, 'test/events', 'test/crash/older-copies.test.ts', 'test/guardrails/normal-form.test.ts'],
+    ...['tenancy', 'live-logs', 'usage-reports'].map((name) => `test/http/${name}.test.ts`),
+  ],
   kafka: [engine, 'kafka', '--all'],
   'kafka-gateways': [engine, 'kafka', '--gateways', '2', '--all'],
   workers: [engine, 'files', '--workers', '2', '--all'],

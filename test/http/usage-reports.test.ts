@@ -36,6 +36,7 @@ import {
 } from '../analytics/usage-fold.ts';
 import type { Answered } from '../support/answered.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { countOf } from '../support/seed.ts';
 import { errorOf, eventsOfExchange, exchangeOf, json, modelsListed, user } from '../support/with-gateway.ts';
 
 const DAY_MS = 86_400_000;
@@ -212,7 +213,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
           ),
         );
       }),
-      { numRuns: EXCHANGES > 10_000 ? 3 : 25 },
+      { numRuns: EXCHANGES > 10_000 ? 3 : countOf(8, 25) },
     );
   });
 
