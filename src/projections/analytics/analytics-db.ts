@@ -18,6 +18,9 @@ export interface AnalyticsDb {
   close(): Promise<void>;
 }
 
+/** The rows of a query, until the one who asks has left: `rows` with its signal. */
+export type Ask = <Row>(query: string, parameters?: Readonly<Record<string, unknown>>) => Promise<Row[]>;
+
 /** Results as files that ClickHouse writes. */
 export interface AnalyticsFiles {
   /** The bytes of a result in that format of ClickHouse. @throws as `rows`, before the first byte */

@@ -1,36 +1,36 @@
 /** The most frequent values of the fields of requests. */
 import type { UserPath } from '../../events/event.ts';
-import type { AnalyticsDb } from './analytics-db.ts';
+import type { Ask } from './analytics-db.ts';
 import { type AuditFilter, auditConditions } from './audit-filter.ts';
 
 interface Facet {
   /** SQL of the value as text; empty values are not counted. */
   readonly value: string;
-  /** The members of the filter that restrict this field. */
-  readonly filteredBy: readonly (keyof AuditFilter)[];
+  /** The query parameters that restrict this field. The first one is that of its values. */
+  readonly filteredBy: readonly [keyof AuditFilter | 'user_path', ...(keyof AuditFilter)[]];
 }
 
 /** In the order of a sidebar. */
 export const facets = {
-  outcome: { value: 'outcome', filteredBy: ['outcomes'] },
-  status_code: { value: 'toString(status)', filteredBy: ['statusCodes', 'statusClasses'] },
-  error_code: { value: 'error_code', filteredBy: ['errorCodes'] },
+  outcome: { value: 'outcome', filteredBy: ['outcome'] },
+  status_code: { value: 'toString(status)', filteredBy: ['status_code', 'status_class'] },
+  error_code: { value: 'error_code', filteredBy: ['error_code'] },
   /** Counted within the scope of the caller instead of the subtree of the filter. */
-  user_path: { value: 'user_path', filteredBy: [] },
-  auth_key_id: { value: 'auth_key_id', filteredBy: ['authKeyIds'] },
-  label: { value: 'arrayJoin(labels)', filteredBy: ['labels'] },
-  requested_model: { value: 'requested_model', filteredBy: ['requestedModels', 'requestedModel'] },
-  provider_name: { value: 'provider', filteredBy: ['providerNames'] },
-  model: { value: 'model', filteredBy: ['providerModels'] },
-  endpoint: { value: 'endpoint', filteredBy: ['endpoints'] },
-  method: { value: 'method', filteredBy: ['methods'] },
+  user_path: { value: 'user_path', filteredBy: ['user_path'] },
+  auth_key_id: { value: 'auth_key_id', filteredBy: ['auth_key_id'] },
+  label: { value: 'arrayJoin(labels)', filteredBy: ['label'] },
+  requested_model: { value: 'requested_model', filteredBy: ['requested_model_is', 'requested_model'] },
+  provider_name: { value: 'provider', filteredBy: ['provider_name'] },
+  model: { value: 'model', filteredBy: ['provider_model'] },
+  endpoint: { value: 'endpoint', filteredBy: ['endpoint'] },
+  method: { value: 'method', filteredBy: ['method'] },
   stream: { value: "if(stream = 1, 'true', 'false')", filteredBy: ['stream'] },
-  cache_type: { value: "if(cache_type = '', 'none', toString(cache_type))", filteredBy: ['cacheTypes'] },
+  cache_type: { value: "if(cache_type = '', 'none', toString(cache_type))", filteredBy: ['cache_type'] },
   guardrail_verdict: {
     value: "if(guardrail_verdict = '', 'none', toString(guardrail_verdict))",
-    filteredBy: ['guardrailVerdicts'],
+    filteredBy: ['guardrail_verdict'],
   },
-  session_id: { value: 'session_id', filteredBy: ['sessionIds'] },
+  session_id: { value: 'session_id', filteredBy: ['session_id'] },
 } as const satisfies Readonly<Record<string, Facet>>;
 
 export type FacetField = keyof typeof facets;
@@ -55,22 +55,20 @@ export interface FacetsOf {
  * what other choices would find. Refused requests that were counted together count each.
  */
 export async function auditFacets(
-  db: AnalyticsDb,
+  ask: Ask,
   { filter, scope, fields, most }: FacetsOf,
-  signal?: AbortSignal,
 ): Promise<ReadonlyMap<FacetField, readonly FacetCount[]>> {
   const isOfPath = (field: FacetField) => field === 'user_path';
   const [ofPath, others] = await Promise.all([
-    countsOf(db, { filter: { ...filter, subtree: scope }, fields: fields.filter(isOfPath), most }, signal),
-    countsOf(db, { filter, fields: fields.filter((field) => !isOfPath(field)), most }, signal),
+    countsOf(ask, { filter: { ...filter, subtree: scope }, fields: fields.filter(isOfPath), most }),
+    countsOf(ask, { filter, fields: fields.filter((field) => !isOfPath(field)), most }),
   ]);
   return new Map(fields.map((field) => [field, ofPath.get(field) ?? others.get(field) ?? []]));
 }
 
 async function countsOf(
-  db: AnalyticsDb,
+  ask: Ask,
   { filter, fields, most }: Omit<FacetsOf, 'scope'>,
-  signal: AbortSignal | undefined,
 ): Promise<ReadonlyMap<FacetField, readonly FacetCount[]>> {
   if (fields.length === 0) return new Map();
   const parts = fields.map((field) => {
@@ -84,10 +82,9 @@ async function countsOf(
       parameters,
     };
   });
-  const rows = await db.rows<{ field: FacetField; value: string; requests: string }>(
+  const rows = await ask<{ field: FacetField; value: string; requests: string }>(
     parts.map(({ sql }) => sql).join(' UNION ALL '),
     Object.assign({ most }, ...parts.map(({ parameters }) => parameters)),
-    signal,
   );
   const counts = Map.groupBy(rows, ({ field }) => field);
   return new Map(

@@ -1,6 +1,6 @@
 /** Queries for the audit log: requests in ClickHouse, newest first. */
 
-import type { AnalyticsDb } from './analytics-db.ts';
+import type { Ask } from './analytics-db.ts';
 import { type AuditFilter, auditConditions } from './audit-filter.ts';
 import { allOf, between, equal, inlineParameters } from './conditions.ts';
 import { type ExchangeRow, exchangeColumns } from './exchange-row.ts';
@@ -24,25 +24,19 @@ export const NEWEST_FIRST = 'ORDER BY at DESC, position DESC';
  * One page. The rows are selected with the narrow columns alone; the other columns are read for these rows only.
  * With `after`, a page costs the same at any depth.
  */
-export function auditPage(
-  db: AnalyticsDb,
-  filter: AuditFilter,
-  page: AuditPageOf,
-  signal?: AbortSignal,
-): Promise<ExchangeRow[]> {
+export function auditPage(ask: Ask, filter: AuditFilter, page: AuditPageOf): Promise<ExchangeRow[]> {
   const { sql, parameters } = auditConditions(filter);
   const { limit, offset, after } = page;
   const behind =
     after === undefined
       ? ''
       : `AND at <= ${cursorTime} AND (at, position) < (${cursorTime}, {cursor_position: UInt64})`;
-  return db.rows<ExchangeRow>(
+  return ask<ExchangeRow>(
     `SELECT ${exchangeColumns} FROM $db.exchanges
     WHERE at >= {from: DateTime64(6, 'UTC')} AND at < {until: DateTime64(6, 'UTC')} AND position IN (
       SELECT position FROM $db.exchanges WHERE ${sql} ${behind} ${NEWEST_FIRST} LIMIT {limit: UInt64} OFFSET {offset: UInt64}
     ) ${NEWEST_FIRST}`,
     { ...parameters, limit, offset, ...cursorParameters(after) },
-    signal,
   );
 }
 
@@ -57,13 +51,9 @@ export function cursorOf({ at_us, position }: ExchangeRow): AuditCursor {
   return { at: at_us, position };
 }
 
-export async function auditTotal(db: AnalyticsDb, filter: AuditFilter, signal?: AbortSignal): Promise<number> {
+export async function auditTotal(ask: Ask, filter: AuditFilter): Promise<number> {
   const { sql, parameters } = auditConditions(filter);
-  const [row] = await db.rows<{ total: string }>(
-    `SELECT count() AS total FROM $db.exchanges WHERE ${sql}`,
-    parameters,
-    signal,
-  );
+  const [row] = await ask<{ total: string }>(`SELECT count() AS total FROM $db.exchanges WHERE ${sql}`, parameters);
   return Number(row?.total ?? 0);
 }
 
@@ -87,23 +77,21 @@ const THREAD = "user_path, session_id, if(session_id = '', position, 0)";
  * a thread of its own. The table is read from its newest row on, as far as the page needs.
  */
 export async function auditThreads(
-  db: AnalyticsDb,
+  ask: Ask,
   filter: AuditFilter,
   { limit, offset }: AuditPageOf,
-  signal?: AbortSignal,
 ): Promise<AuditThread[]> {
   const { sql, parameters } = auditConditions(filter);
-  const found = await db.rows<{ place: string; thread: string; session: string }>(
+  const found = await ask<{ place: string; thread: string; session: string }>(
     `SELECT toString(position) AS place, session_id AS session, toString(tuple(user_path, session_id)) AS thread FROM $db.exchanges
     WHERE ${sql} ${NEWEST_FIRST} LIMIT 1 BY ${THREAD} LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
     { ...parameters, limit, offset },
-    signal,
   );
   const sessions = [...new Set(found.map(({ session }) => session))].filter((session) => session !== '');
   const positions = found.map(({ place }) => place);
-  const [rows, counts] = await Promise.all([rowsAt(db, filter, positions, signal), countsOf(sessions)]);
+  const [rows, counts] = await Promise.all([rowsAt(ask, filter, positions), countsOf(sessions)]);
   const single = [...rows.values()].filter(({ session_id: session }) => session === '');
-  const used = await usageOfRequests(db, single, signal);
+  const used = await usageOfRequests(ask, single);
   return found.flatMap(({ place, session, thread }) => {
     const latest = rows.get(place);
     if (latest === undefined) return [];
@@ -118,7 +106,7 @@ export async function auditThreads(
     if (of.length === 0) return new Map();
     const { from, until } = filter;
     const used = between('at', from, until + SESSION_REACH_MS, 'used_');
-    const counted = await db.rows<
+    const counted = await ask<
       Record<'thread' | 'total' | 'failed' | 'first' | 'reported' | 'tokens', string> & {
         took: number;
         cost: string | null;
@@ -136,7 +124,6 @@ export async function auditThreads(
         FROM $db.usage AS usage WHERE ${used[0]} AND exchange_id IN (SELECT id FROM found) GROUP BY exchange_id
       ) AS u ON u.exchange_id = e.id GROUP BY user_path, session_id`,
       { ...used[1], ...parameters, threads: of },
-      signal,
     );
     return new Map(
       counted.map(({ thread, total, failed, first, took, reported, tokens, cost }) => [
@@ -155,29 +142,26 @@ function failedOf({ status, requests }: ExchangeRow): number {
 }
 
 /** The number of threads of the filter. */
-export async function auditThreadTotal(db: AnalyticsDb, filter: AuditFilter, signal?: AbortSignal): Promise<number> {
+export async function auditThreadTotal(ask: Ask, filter: AuditFilter): Promise<number> {
   const { sql, parameters } = auditConditions(filter);
-  const [row] = await db.rows<{ total: string }>(
+  const [row] = await ask<{ total: string }>(
     `SELECT uniqExactIf((user_path, session_id), session_id != '') + countIf(session_id = '') AS total
     FROM $db.exchanges WHERE ${sql}`,
     parameters,
-    signal,
   );
   return Number(row?.total ?? 0);
 }
 
 async function rowsAt(
-  db: AnalyticsDb,
+  ask: Ask,
   { from, until }: Pick<AuditFilter, 'from' | 'until'>,
   positions: readonly string[],
-  signal: AbortSignal | undefined,
 ): Promise<Map<string, ExchangeRow>> {
   if (positions.length === 0) return new Map();
   const { sql, parameters } = allOf([between('at', from, until)]);
-  const rows = await db.rows<ExchangeRow>(
+  const rows = await ask<ExchangeRow>(
     `SELECT ${exchangeColumns} FROM $db.exchanges WHERE ${sql} AND position IN {positions: Array(UInt64)}`,
     { ...parameters, positions: positions.map(Number) },
-    signal,
   );
   return new Map(rows.map((row) => [row.position, row]));
 }
@@ -195,10 +179,9 @@ const SESSION_REACH_MS = 31 * 86_400_000;
 
 /** The ids of the session's requests nearest to a time, oldest first. @param limit at the most */
 export async function idsOfSession(
-  db: AnalyticsDb,
+  ask: Ask,
   { sessionId, userPath, at }: AuditSession,
   limit: number,
-  signal?: AbortSignal,
 ): Promise<string[]> {
   const { sql, parameters } = allOf([
     between('at', at - SESSION_REACH_MS, at + SESSION_REACH_MS),
@@ -209,32 +192,26 @@ export async function idsOfSession(
   const toOneSide = (side: string, order: string) =>
     `SELECT id, position, toUnixTimestamp64Micro(at) AS at_us FROM $db.exchanges
     WHERE ${sql} AND at ${side} fromUnixTimestamp64Micro({near: Int64}) ORDER BY ${order} LIMIT {limit: UInt64}`;
-  const rows = await db.rows<{ id: string; at_us: string }>(
+  const rows = await ask<{ id: string; at_us: string }>(
     `SELECT id, at_us FROM (${toOneSide('<', 'at DESC, position DESC')} UNION ALL ${toOneSide('>=', 'at, position')})
     ORDER BY abs(at_us - {near: Int64}), position LIMIT {limit: UInt64}`,
     { ...parameters, near: Math.round(at * 1000), limit },
-    signal,
   );
   return rows.sort((one, other) => Number(one.at_us) - Number(other.at_us)).map(({ id }) => id);
 }
 
 /** The exchange that created a stored response, searched before the given time. */
 export async function idOfResponse(
-  db: AnalyticsDb,
+  ask: Ask,
   responseId: string,
   { before, userPath }: { readonly before: number; readonly userPath: string },
-  signal?: AbortSignal,
 ): Promise<string | undefined> {
   const { sql, parameters } = allOf([
     between('at', before - 3 * SESSION_REACH_MS, before),
     equal('response_id', 'response_id', responseId),
     equal('user_path', 'user_path', userPath),
   ]);
-  const [row] = await db.rows<{ id: string }>(
-    `SELECT id FROM $db.exchanges WHERE ${sql} ORDER BY at LIMIT 1`,
-    parameters,
-    signal,
-  );
+  const [row] = await ask<{ id: string }>(`SELECT id FROM $db.exchanges WHERE ${sql} ORDER BY at LIMIT 1`, parameters);
   return row?.id;
 }
 
@@ -250,36 +227,28 @@ const MOST_STORED = 20_000;
 
 /** Responses of the user path that continue another one, stored in the month after the given time, oldest first. */
 export async function storedAfter(
-  db: AnalyticsDb,
+  ask: Ask,
   { at, userPath }: Pick<AuditSession, 'at' | 'userPath'>,
-  signal?: AbortSignal,
 ): Promise<StoredAfter[]> {
   const { sql, parameters } = allOf([
     between('at', at, at + SESSION_REACH_MS),
     ["ifNull(user_path, '/') = {user_path: String}", { user_path: userPath }],
   ]);
-  return db.rows<StoredAfter>(
+  return ask<StoredAfter>(
     `SELECT JSONExtractString(data, 'exchangeId') AS exchange, substring(stream, length('response-') + 1) AS response,
       JSONExtractString(data, 'previousResponseId') AS previous
     FROM $db.events WHERE type = 'response.stored' AND ${sql} AND previous != ''
     ORDER BY position LIMIT {limit: UInt64}`,
     { ...parameters, limit: MOST_STORED },
-    signal,
   );
 }
 
 /** The rows of these requests, searched some months before and a month after the given time. */
-export function rowsOfRequests(
-  db: AnalyticsDb,
-  ids: readonly string[],
-  at: number,
-  signal?: AbortSignal,
-): Promise<ExchangeRow[]> {
+export function rowsOfRequests(ask: Ask, ids: readonly string[], at: number): Promise<ExchangeRow[]> {
   const { sql, parameters } = allOf([between('at', at - 3 * SESSION_REACH_MS, at + SESSION_REACH_MS)]);
-  return db.rows<ExchangeRow>(
+  return ask<ExchangeRow>(
     `SELECT ${exchangeColumns} FROM $db.exchanges WHERE ${sql} AND id IN {ids: Array(String)} LIMIT {limit: UInt64}`,
     { ...parameters, ids, limit: ids.length },
-    signal,
   );
 }
 
@@ -306,22 +275,20 @@ const AFTER_END_MS = 60_000;
 
 /** By the id of the exchange. */
 export async function usageOfRequests(
-  db: AnalyticsDb,
+  ask: Ask,
   rows: readonly Pick<ExchangeRow, 'id' | 'at_us' | 'duration_ms'>[],
-  signal?: AbortSignal,
 ): Promise<ReadonlyMap<string, RequestUsage>> {
   if (rows.length === 0) return new Map();
   const starts = rows.map(({ at_us }) => Number(at_us) / 1000);
   const ends = rows.map(({ at_us, duration_ms }) => Number(at_us) / 1000 + duration_ms);
   const { sql, parameters } = allOf([between('at', Math.min(...starts) - 1, Math.max(...ends) + AFTER_END_MS)]);
-  const found = await db.rows<Record<'id' | 'n' | 'r' | 'i' | 'c' | 'w' | 'o' | 't', string> & { cost: string | null }>(
+  const found = await ask<Record<'id' | 'n' | 'r' | 'i' | 'c' | 'w' | 'o' | 't', string> & { cost: string | null }>(
     `SELECT exchange_id AS id, countIf(kind = 'recorded') AS n,
       countIf(kind = 'recorded' AND source = 'provider') AS r, sum(input_tokens) AS i, sum(cached_input_tokens) AS c,
       sum(cache_write_input_tokens) AS w, sum(output_tokens) AS o, sum(total_tokens) AS t,
       if(sum(priced) > 0, sum(total_cost), NULL) AS cost
     FROM $db.usage WHERE ${sql} AND exchange_id IN {ids: Array(String)} GROUP BY exchange_id`,
     { ...parameters, ids: rows.map(({ id }) => id) },
-    signal,
   );
   return new Map(
     found.map(({ id, n, r, i, c, w, o, t, cost }) => [
@@ -346,14 +313,13 @@ export async function usageOfRequests(
 
 /** The rows of an export, newest first, fetched in parts as the consumer reads them. */
 export async function* allOfAudit(
-  db: AnalyticsDb,
+  ask: Ask,
   filter: AuditFilter,
   partRows: number,
-  signal: AbortSignal,
 ): AsyncGenerator<readonly ExchangeRow[]> {
   let after: AuditCursor | undefined;
   for (;;) {
-    const rows = await auditPage(db, filter, { limit: partRows, offset: 0, after }, signal);
+    const rows = await auditPage(ask, filter, { limit: partRows, offset: 0, after });
     if (rows.length > 0) yield rows;
     const last = rows.at(-1);
     if (last === undefined || rows.length < partRows) return;

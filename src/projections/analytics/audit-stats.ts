@@ -1,7 +1,7 @@
 /** Requests counted in buckets of time, and response times of providers. */
 
 import type { UserPath } from '../../events/event.ts';
-import type { AnalyticsDb, AnalyticsFiles } from './analytics-db.ts';
+import type { AnalyticsFiles, Ask } from './analytics-db.ts';
 import {
   type AuditFilter,
   auditConditions,
@@ -17,45 +17,45 @@ import { allOf, inSubtree, oneOfTexts } from './conditions.ts';
 /** Most rows of one file. A file is held in memory before it is sent; clients fetch larger exports in parts. */
 export const MOST_PARQUET_ROWS = 200_000;
 
-/** The columns of the CSV export with the same names, and types: times, numbers, a list of labels; unknown is NULL. */
-const columns = [
-  'e.id AS id',
-  'e.at AS timestamp',
-  'e.duration_ms AS duration_ms',
-  'toString(e.method) AS method',
-  'e.path AS path',
-  'e.status AS status_code',
-  'toString(e.outcome) AS outcome',
-  'e.requests AS requests',
-  'toString(e.requested_model) AS requested_model',
-  'toString(e.provider_type) AS provider',
-  'toString(e.provider) AS provider_name',
-  'toString(e.model) AS model',
-  "if(e.user_path = '', '/', toString(e.user_path)) AS user_path",
-  'toString(e.auth_key_id) AS auth_key_id',
-  'toString(e.auth_method) AS auth_method',
-  'toString(e.client_ip) AS client_ip',
-  'toString(e.user_agent) AS user_agent',
-  'e.request_id AS request_id',
-  'toString(e.session_id) AS session_id',
-  'e.labels AS labels',
-  'e.stream AS stream',
-  'length(e.attempts.number) AS attempts',
-  'toString(e.error_type) AS error_type',
-  'toString(e.error_code) AS error_code',
-  'e.error_message AS error_message',
-  'u.input AS input_tokens',
-  'u.output AS output_tokens',
-  'u.total AS total_tokens',
-  'toDecimal128(u.cost, 9) / 1000000000 AS total_cost_usd',
-  'e.workflow_id AS workflow_id',
-  "if(e.workflow_id = '', NULL, e.workflow_version) AS workflow_version",
-  'toString(e.workflow_scope) AS workflow_scope',
-  'toString(e.guardrail_verdict) AS guardrail_verdict',
-  'toString(e.guardrail) AS guardrail',
-  'toString(e.guardrail_code) AS guardrail_code',
-  'e.guardrails_edited AS guardrails_edited',
-];
+/** The columns of every export. In Parquet they have types: times, numbers, a list of labels; unknown is NULL. */
+export const exportColumns = {
+  id: 'e.id',
+  timestamp: 'e.at',
+  duration_ms: 'e.duration_ms',
+  method: 'toString(e.method)',
+  path: 'e.path',
+  status_code: 'e.status',
+  outcome: 'toString(e.outcome)',
+  requests: 'e.requests',
+  requested_model: 'toString(e.requested_model)',
+  provider: 'toString(e.provider_type)',
+  provider_name: 'toString(e.provider)',
+  model: 'toString(e.model)',
+  user_path: "if(e.user_path = '', '/', toString(e.user_path))",
+  auth_key_id: 'toString(e.auth_key_id)',
+  auth_method: 'toString(e.auth_method)',
+  client_ip: 'toString(e.client_ip)',
+  user_agent: 'toString(e.user_agent)',
+  request_id: 'e.request_id',
+  session_id: 'toString(e.session_id)',
+  labels: 'e.labels',
+  stream: 'e.stream',
+  attempts: 'length(e.attempts.number)',
+  error_type: 'toString(e.error_type)',
+  error_code: 'toString(e.error_code)',
+  error_message: 'e.error_message',
+  input_tokens: 'u.input',
+  output_tokens: 'u.output',
+  total_tokens: 'u.total',
+  total_cost_usd: 'toDecimal128(u.cost, 9) / 1000000000',
+  workflow_id: 'e.workflow_id',
+  workflow_version: "if(e.workflow_id = '', NULL, e.workflow_version)",
+  workflow_scope: 'toString(e.workflow_scope)',
+  guardrail_verdict: 'toString(e.guardrail_verdict)',
+  guardrail: 'toString(e.guardrail)',
+  guardrail_code: 'toString(e.guardrail_code)',
+  guardrails_edited: 'e.guardrails_edited',
+} as const;
 
 /**
  * Newest first. @param signal stops the query
@@ -67,6 +67,7 @@ export function auditParquet(
   signal: AbortSignal,
 ): Promise<AsyncIterable<Buffer>> {
   const { sql, parameters } = auditConditions(filter);
+  const columns = Object.entries(exportColumns).map(([name, value]) => `${value} AS ${name}`);
   const query = `SELECT ${columns.join(', ')}
     FROM (SELECT * FROM $db.exchanges WHERE ${sql}) AS e
     LEFT JOIN (
@@ -91,15 +92,13 @@ export interface StatsOf {
 
 export interface Counts {
   readonly requests: number;
-  readonly ok: number;
-  readonly clientErrors: number;
-  readonly serverErrors: number;
-  readonly other: number;
+  readonly status_2xx: number;
+  readonly status_4xx: number;
+  readonly status_5xx: number;
+  readonly status_other: number;
   /** Sum, in milliseconds. */
   readonly durationMs: number;
 }
-
-export const noCounts: Counts = { requests: 0, ok: 0, clientErrors: 0, serverErrors: 0, other: 0, durationMs: 0 };
 
 /** Of requests that a provider answered with success. */
 export interface ProviderCount {
@@ -131,41 +130,32 @@ function inTable(starts: readonly number[]): number[] {
 }
 
 /** Requests of the filter by the start of their bucket; buckets without requests are left out. */
-export async function auditHistogram(
-  db: AnalyticsDb,
-  { starts, filter }: StatsOf,
-  signal?: AbortSignal,
-): Promise<ReadonlyMap<number, Counts>> {
+export async function auditHistogram(ask: Ask, { starts, filter }: StatsOf): Promise<ReadonlyMap<number, Counts>> {
   if (inTable(starts).length === 0) return new Map();
   const { sql, parameters } = auditConditions(filter);
-  const rows = await db.rows<CountRow>(
-    `SELECT ${BUCKET}, ${COUNTS} FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket`,
-    { ...parameters, starts: inTable(starts) },
-    signal,
-  );
+  const rows = await ask<CountRow>(`SELECT ${BUCKET}, ${COUNTS} FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket`, {
+    ...parameters,
+    starts: inTable(starts),
+  });
   return new Map(rows.map((row) => [Number(row.bucket), countsOf(row)]));
 }
 
 /** In one pass: requests by provider, and how many of them a provider answered successfully. */
-export async function auditStats(
-  db: AnalyticsDb,
-  { starts, filter }: StatsOf,
-  signal?: AbortSignal,
-): Promise<AuditStats> {
+export async function auditStats(ask: Ask, { starts, filter }: StatsOf): Promise<AuditStats> {
   if (inTable(starts).length === 0) return { buckets: new Map(), providers: new Map() };
   const { sql, parameters } = auditConditions(filter);
-  const rows = await db.rows<StatRow>(
+  const rows = await ask<StatRow>(
     `SELECT ${BUCKET}, provider, ${COUNTS},
       countIf(${reached}) AS reached, sumIf(duration_ms, ${reached}) AS reached_duration
     FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket, provider`,
     { ...parameters, starts: inTable(starts) },
-    signal,
   );
   const buckets = new Map<number, Counts>();
   const providers = new Map<number, ProviderCount[]>();
   for (const row of rows) {
     const bucket = Number(row.bucket);
-    buckets.set(bucket, sumOf(buckets.get(bucket) ?? noCounts, countsOf(row)));
+    const before = buckets.get(bucket);
+    buckets.set(bucket, before === undefined ? countsOf(row) : sumOf([before, countsOf(row)]));
     const requests = Number(row.reached);
     if (requests === 0) continue;
     const { provider, reached_duration: durationMs } = row;
@@ -177,26 +167,15 @@ export async function auditStats(
 const reached = `${ofStatusClass['2xx']} AND attempt_count > 0 AND cache_type = '' AND replayed_from = ''`;
 
 function countsOf({ requests, ok, client, server, duration }: CountRow): Counts {
-  const counted = { requests: Number(requests), ok: Number(ok), client: Number(client), server: Number(server) };
-  return {
-    requests: counted.requests,
-    ok: counted.ok,
-    clientErrors: counted.client,
-    serverErrors: counted.server,
-    other: counted.requests - counted.ok - counted.client - counted.server,
-    durationMs: duration,
-  };
+  const [all, status_2xx, status_4xx, status_5xx] = [Number(requests), Number(ok), Number(client), Number(server)];
+  const status_other = all - status_2xx - status_4xx - status_5xx;
+  return { requests: all, status_2xx, status_4xx, status_5xx, status_other, durationMs: duration };
 }
 
-export function sumOf(one: Counts, other: Counts): Counts {
-  return {
-    requests: one.requests + other.requests,
-    ok: one.ok + other.ok,
-    clientErrors: one.clientErrors + other.clientErrors,
-    serverErrors: one.serverErrors + other.serverErrors,
-    other: one.other + other.other,
-    durationMs: one.durationMs + other.durationMs,
-  };
+export function sumOf(counts: readonly Counts[]): Counts {
+  const sum = { requests: 0, status_2xx: 0, status_4xx: 0, status_5xx: 0, status_other: 0, durationMs: 0 };
+  for (const one of counts) for (const name of Object.keys(sum) as (keyof Counts)[]) sum[name] += one[name];
+  return sum;
 }
 
 // Finds requests by an exact id, at any time: the time of most ids is not known, but every id column has an index.
@@ -222,10 +201,9 @@ interface Found {
  * Undefined without any. @param wanted ids by column
  */
 export async function findByIds(
-  db: AnalyticsDb,
+  ask: Ask,
   wanted: IdMatches,
   subtree: UserPath | undefined,
-  signal?: AbortSignal,
 ): Promise<FoundById | undefined> {
   const scope = inSubtree('user_path', subtree);
   const parts = idColumns.flatMap((column) => {
@@ -236,10 +214,9 @@ export async function findByIds(
       toUnixTimestamp64Milli(max(at)) AS last FROM $db.exchanges WHERE ${sql} GROUP BY value`;
     return [{ select, parameters }];
   });
-  const found = await db.rows<Found>(
+  const found = await ask<Found>(
     parts.map(({ select }) => select).join(' UNION ALL '),
     Object.assign({}, ...parts.map(({ parameters }) => parameters)),
-    signal,
   );
   if (found.length === 0) return undefined;
   const ids: Partial<Record<IdColumn, string[]>> = {};
@@ -252,17 +229,11 @@ export async function findByIds(
 }
 
 /** The user paths of requests, without `/`. @param most at the most */
-export async function pathsOfRequests(
-  db: AnalyticsDb,
-  subtree: UserPath | undefined,
-  most: number,
-  signal?: AbortSignal,
-): Promise<UserPath[]> {
+export async function pathsOfRequests(ask: Ask, subtree: UserPath | undefined, most: number): Promise<UserPath[]> {
   const { sql, parameters } = allOf([["user_path != '/'", {}], inSubtree('user_path', subtree)]);
-  const rows = await db.rows<{ user_path: UserPath }>(
+  const rows = await ask<{ user_path: UserPath }>(
     `SELECT DISTINCT user_path FROM $db.exchanges WHERE ${sql} LIMIT {most: UInt64}`,
     { ...parameters, most },
-    signal,
   );
   return rows.map(({ user_path }) => user_path);
 }

@@ -99,11 +99,6 @@ export function ofSessions(prefix: string, values: readonly string[] | undefined
   ];
 }
 
-/** @param name of the parameter */
-export function atLeast(expression: string, name: string, value: number | undefined): Condition | undefined {
-  return value === undefined ? undefined : [`${expression} >= {${name}: Float64}`, { [name]: value }];
-}
-
 /** The SQL function that finds a part of a text in upper or lower case: for ASCII there is a much faster one. */
 export function searchFunction(part: string): string {
   return [...part].every((character) => character < '\u0080')

@@ -11,7 +11,7 @@ import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { isA } from '../projection.ts';
 import { isResponseId } from '../responses.ts';
-import type { AnalyticsDb } from './analytics-db.ts';
+import type { Ask } from './analytics-db.ts';
 import { idsOfSession, type RequestUsage, rowsOfRequests, storedAfter, usageOfRequests } from './audit-queries.ts';
 import type { ExchangeRow } from './exchange-row.ts';
 import { summaryInLog } from './request-in-log.ts';
@@ -38,11 +38,10 @@ export interface ExchangeChain {
 }
 
 export interface ChainOf {
-  readonly db: AnalyticsDb;
+  readonly ask: Ask;
   readonly log: EventLog;
   /** Most nodes. */
   readonly limit: number;
-  readonly signal?: AbortSignal;
   isVisible(row: ExchangeRow): boolean;
 }
 
@@ -51,7 +50,7 @@ const MOST_FROM_LOG = 100;
 
 /** Undefined when there is no such request. What analytics does not find, such as later requests of the session, is missing. */
 export async function exchangeChain(anchor: StreamName, options: ChainOf): Promise<ExchangeChain | undefined> {
-  const { db, log, limit, signal, isVisible } = options;
+  const { ask, log, limit, isVisible } = options;
   const begin = await summaryInLog(anchor, log);
   if (begin === undefined || !isVisible(begin.row)) return undefined;
   const at = Number(begin.row.at_us) / 1000;
@@ -87,7 +86,7 @@ export async function exchangeChain(anchor: StreamName, options: ChainOf): Promi
 
   // Forwards, from the responses that were stored afterwards.
   if (begin.row.response_id !== '') {
-    const stored = await storedAfter(db, of, signal);
+    const stored = await storedAfter(ask, of);
     const nextOf = Map.groupBy(stored, ({ previous }) => previous);
     const open = [{ id: begin.row.id, response: begin.row.response_id }];
     for (let one = open.shift(); one !== undefined; one = open.shift()) {
@@ -107,7 +106,7 @@ export async function exchangeChain(anchor: StreamName, options: ChainOf): Promi
 
   if (begin.row.session_id !== '') {
     const { session_id: sessionId, user_path: userPath } = begin.row;
-    for (const id of await idsOfSession(db, { sessionId, userPath, at }, limit + 1, signal)) add(id);
+    for (const id of await idsOfSession(ask, { sessionId, userPath, at }, limit + 1)) add(id);
   }
   if (begin.row.replayed_from !== '') link(begin.row.replayed_from, begin.row.id, 'replayed_from');
 
@@ -169,9 +168,9 @@ async function turnsOf(id: string, limit: number, log: Pick<EventLog, 'readStrea
 
 /** Their rows from analytics; those that it does not have yet from the log. */
 async function nodesOf(ids: readonly string[], begin: ChainNode, options: ChainOf) {
-  const { db, log, signal, isVisible } = options;
-  const rows = await rowsOfRequests(db, ids, Number(begin.row.at_us) / 1000, signal);
-  const usage = await usageOfRequests(db, rows, signal);
+  const { ask, log, isVisible } = options;
+  const rows = await rowsOfRequests(ask, ids, Number(begin.row.at_us) / 1000);
+  const usage = await usageOfRequests(ask, rows);
   const nodes = new Map<string, ChainNode>(rows.map((row) => [row.id, { row, usage: usage.get(row.id) }]));
   nodes.set(begin.row.id, begin);
   const missing = ids.filter((id) => !nodes.has(id));

@@ -1,7 +1,7 @@
 /** A row of `exchanges`: read from ClickHouse, or made of the events of one exchange, with equal content. */
 import { idOf, parsePosition, type RecordedEvent } from '../../events/event.ts';
 import type { VerdictRow } from '../verdicts.ts';
-import type { AnalyticsDb } from './analytics-db.ts';
+import type { Ask } from './analytics-db.ts';
 import { allOf, between } from './conditions.ts';
 import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
 import { keyIdOrEmpty } from './rows.ts';
@@ -15,21 +15,19 @@ type StoredVerdict = Omit<VerdictRow, 'findings' | 'duration_ns'> & {
 
 /** By the id of the exchange, in the order in which they ran. */
 export async function verdictsOfRequests(
-  db: AnalyticsDb,
+  ask: Ask,
   rows: readonly Pick<ExchangeRow, 'id' | 'at_us' | 'duration_ms' | 'guardrail_runs'>[],
-  signal?: AbortSignal,
 ): Promise<ReadonlyMap<string, readonly VerdictRow[]>> {
   const guarded = rows.filter(({ guardrail_runs }) => guardrail_runs > 0);
   if (guarded.length === 0) return new Map();
   const starts = guarded.map(({ at_us }) => Number(at_us) / 1000);
   const ends = guarded.map(({ at_us, duration_ms }) => Number(at_us) / 1000 + duration_ms);
   const { sql, parameters } = allOf([between('at', Math.min(...starts) - 1, Math.max(...ends) + AFTER_END_MS)]);
-  const found = await db.rows<StoredVerdict>(
+  const found = await ask<StoredVerdict>(
     `SELECT exchange_id AS id, guardrail, type, phase, attempt, step, verdict, code, message, error, fail_mode, edited,
       findings, duration_ns, decided
     FROM $db.guardrail_verdicts WHERE ${sql} AND exchange_id IN {ids: Array(String)} ORDER BY position, run`,
     { ...parameters, ids: guarded.map(({ id }) => id) },
-    signal,
   );
   const verdicts = new Map<string, VerdictRow[]>();
   for (const { id, findings, duration_ns, ...verdict } of found) {

@@ -9,6 +9,7 @@ import { type ReplayDependencies, replayAnswer } from '../../../commands/exchang
 import { refusals } from '../../../commands/refusal.ts';
 import { idOf, type StreamName, streamName, type UserPath } from '../../../events/event.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
+import type { Ask } from '../../../projections/analytics/analytics-db.ts';
 import { idOfResponse, idsOfSession, type RequestUsage } from '../../../projections/analytics/audit-queries.ts';
 import { type ChainNode, exchangeChain } from '../../../projections/analytics/exchange-chain.ts';
 import type { ExchangeRow } from '../../../projections/analytics/exchange-row.ts';
@@ -27,7 +28,7 @@ import { limitIn } from '../../paging.ts';
 import { single } from '../../request-head.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, scopeOf } from '../admin-scope.ts';
-import { untilGone } from '../reports/report-db.ts';
+import { askFor } from '../reports/report-db.ts';
 import { auditEntry, conversationEntry, fullEntry, type RecordedContent } from './entry.ts';
 import type { AuditReports } from './list.ts';
 
@@ -216,6 +217,7 @@ async function conversation(
   const found = new Map<string, RecordedRequest>();
   let bytes = 0;
   let truncated = false;
+  const ask: Ask = (query, parameters) => db.rows(query, parameters);
 
   /** @returns undefined when the limit of requests or bytes is reached */
   async function add(id: string): Promise<RecordedRequest | undefined> {
@@ -237,12 +239,12 @@ async function conversation(
     const previous = previousResponseOf(earliest);
     if (earliest === undefined || previous === undefined) break;
     const before = Number(earliest.row.at_us) / 1000;
-    const id = await idOfResponse(db, previous, { before, userPath });
+    const id = await idOfResponse(ask, previous, { before, userPath });
     if (id === undefined || found.has(id)) break;
     earliest = await add(id);
   }
   if (sessionId !== '') {
-    const ids = await idsOfSession(db, { sessionId, userPath, at }, limit + 1);
+    const ids = await idsOfSession(ask, { sessionId, userPath, at }, limit + 1);
     for (const id of ids) if (!found.has(id)) await add(id);
   }
   return { found: [...found.values()], truncated };
@@ -336,7 +338,7 @@ export function registerAuditChain(admin: Routes, { db, isKept, recorded }: Omit
     const stream = streamOfEntry(id);
     const scope = scopeOf(request);
     const isVisible = ({ user_path }: ChainNode['row']) => isWithin(scope, user_path as UserPath);
-    const options = { db, log: recorded.log, limit, signal: untilGone(reply), isVisible };
+    const options = { ask: askFor(reply, db), log: recorded.log, limit, isVisible };
     const chain = stream === undefined ? undefined : await exchangeChain(stream, options);
     if (chain === undefined) throw unknownEntry(id);
     const { nodes, edges, truncated } = chain;

@@ -1,6 +1,6 @@
 /** A request as an entry of the audit log. Empty members are omitted. */
 import { z } from 'zod';
-import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
+import type { Ask } from '../../../projections/analytics/analytics-db.ts';
 import {
   type RequestTokens,
   type RequestUsage,
@@ -341,14 +341,7 @@ function given(members: Readonly<Record<string, unknown>>): Record<string, unkno
 // Rows of requests with what belongs to them in other tables.
 
 /** The entries of lists, in the order of the rows. @throws AnalyticsUnavailable */
-export async function slimEntries(
-  db: AnalyticsDb,
-  rows: readonly ExchangeRow[],
-  signal: AbortSignal,
-): Promise<Record<string, unknown>[]> {
-  const [usage, verdicts] = await Promise.all([
-    usageOfRequests(db, rows, signal),
-    verdictsOfRequests(db, rows, signal),
-  ]);
+export async function slimEntries(ask: Ask, rows: readonly ExchangeRow[]): Promise<Record<string, unknown>[]> {
+  const [usage, verdicts] = await Promise.all([usageOfRequests(ask, rows), verdictsOfRequests(ask, rows)]);
   return rows.map((row) => slimEntry(row, { usage: usage.get(row.id), verdicts: verdicts.get(row.id) }));
 }

@@ -3,10 +3,15 @@ import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
 import { refusals } from '../../../commands/refusal.ts';
-import type { AnalyticsDb, AnalyticsFiles } from '../../../projections/analytics/analytics-db.ts';
+import type { AnalyticsFiles, Ask } from '../../../projections/analytics/analytics-db.ts';
 import type { AuditFilter } from '../../../projections/analytics/audit-filter.ts';
-import { allOfAudit, auditTotal, usageOfRequests } from '../../../projections/analytics/audit-queries.ts';
-import { auditParquet, MOST_PARQUET_ROWS } from '../../../projections/analytics/audit-stats.ts';
+import {
+  allOfAudit,
+  auditTotal,
+  type RequestUsage,
+  usageOfRequests,
+} from '../../../projections/analytics/audit-queries.ts';
+import { auditParquet, exportColumns, MOST_PARQUET_ROWS } from '../../../projections/analytics/audit-stats.ts';
 import type { ExchangeRow } from '../../../projections/analytics/exchange-row.ts';
 import { parameterWithDefault, queryOfParameters, wordParameter } from '../../api/parameters.ts';
 import { type Routes, scopedAdmin } from '../../api/route-schema.ts';
@@ -70,8 +75,9 @@ export function registerAuditExport(admin: Routes, deps: AuditExport): void {
     // A file that only looks complete would be taken for the whole.
     if (!isKept || !isOn()) throw refusals.featureUnavailable(whyNothing(format, isKept));
     const gone = untilGone(reply);
-    const { filter } = await auditById(request.query, requested, deps, gone);
-    const total = await auditTotal(db, filter, gone);
+    const ask: Ask = (query, parameters) => db.rows(query, parameters, gone);
+    const { filter } = await auditById(request.query, requested, ask, deps.items);
+    const total = await auditTotal(ask, filter);
     const most = format === 'parquet' ? MOST_PARQUET_ROWS : MOST_ROWS;
     if (total > most) {
       throw refusals.invalidRequest(
@@ -81,7 +87,7 @@ export function registerAuditExport(admin: Routes, deps: AuditExport): void {
     }
     await audit.question('audit_export', filterInAudit(request.query), eventContextOf(request));
     if (format === 'parquet') return send(reply, format, total, await auditParquet(files, filter, gone));
-    return send(reply, format, total, linesOf(format, deps, filter, gone));
+    return send(reply, format, total, linesOf(format, ask, filter));
   });
 }
 
@@ -105,74 +111,51 @@ function send(
     .send(Readable.from(lines, { objectMode: false }));
 }
 
-async function* linesOf(
-  format: TextFormat,
-  { db }: AuditExport,
-  filter: AuditFilter,
-  signal: AbortSignal,
-): AsyncGenerator<string> {
+async function* linesOf(format: TextFormat, ask: Ask, filter: AuditFilter): AsyncGenerator<string> {
   yield* nothing(format);
-  for await (const rows of allOfAudit(db, filter, PART_ROWS, signal)) {
-    const lines = format === 'csv' ? csvLines(db, rows, signal) : jsonLines(db, rows, signal);
-    yield (await lines).join('');
+  for await (const rows of allOfAudit(ask, filter, PART_ROWS)) {
+    yield (await (format === 'csv' ? csvLines(ask, rows) : jsonLines(ask, rows))).join('');
   }
 }
 
-async function csvLines(db: AnalyticsDb, rows: readonly ExchangeRow[], signal: AbortSignal): Promise<string[]> {
-  const usage = await usageOfRequests(db, rows, signal);
-  return rows.map((row) => csvLine(columns.map(([, of]) => of(row, usage.get(row.id)))));
+async function csvLines(ask: Ask, rows: readonly ExchangeRow[]): Promise<string[]> {
+  const usage = await usageOfRequests(ask, rows);
+  return rows.map((row) => {
+    const cells = cellsOf(row, usage.get(row.id));
+    return csvLine(columns.map((name) => cells[name]));
+  });
 }
 
-async function jsonLines(db: AnalyticsDb, rows: readonly ExchangeRow[], signal: AbortSignal): Promise<string[]> {
-  return (await slimEntries(db, rows, signal)).map((entry) => `${JSON.stringify(entry)}\n`);
+async function jsonLines(ask: Ask, rows: readonly ExchangeRow[]): Promise<string[]> {
+  return (await slimEntries(ask, rows)).map((entry) => `${JSON.stringify(entry)}\n`);
 }
 
 /** What a file without rows holds. */
 function nothing(format: TextFormat): readonly string[] {
-  return format === 'csv' ? [csvLine(columns.map(([name]) => name))] : [''];
+  return format === 'csv' ? [csvLine(columns)] : [''];
 }
 
-type Usage = Awaited<ReturnType<typeof usageOfRequests>> extends ReadonlyMap<string, infer One> ? One : never;
-type Cell = string | number | boolean | null;
+const columns = Object.keys(exportColumns) as readonly (keyof typeof exportColumns)[];
 
-const columns: readonly (readonly [name: string, of: (row: ExchangeRow, usage: Usage | undefined) => Cell])[] = [
-  ['id', ({ id }) => id],
-  ['timestamp', ({ at_us }) => timeText(Number(at_us) / 1000)],
-  ['duration_ms', ({ duration_ms }) => duration_ms],
-  ['method', ({ method }) => method],
-  ['path', ({ path }) => path],
-  ['status_code', ({ status }) => status],
-  ['outcome', ({ outcome }) => outcome],
-  ['requests', ({ requests }) => requests],
-  ['requested_model', ({ requested_model }) => requested_model],
-  ['provider', ({ provider_type }) => provider_type],
-  ['provider_name', ({ provider }) => provider],
-  ['model', ({ model }) => model],
-  ['user_path', ({ user_path }) => user_path],
-  ['auth_key_id', ({ auth_key_id }) => auth_key_id],
-  ['auth_method', ({ auth_method }) => auth_method],
-  ['client_ip', ({ client_ip }) => client_ip],
-  ['user_agent', ({ user_agent }) => user_agent],
-  ['request_id', ({ request_id }) => request_id],
-  ['session_id', ({ session_id }) => session_id],
-  ['labels', ({ labels }) => labels.join(' ')],
-  ['stream', ({ stream }) => stream === 1],
-  ['attempts', ({ attempts }) => attempts.length],
-  ['error_type', ({ error_type }) => error_type],
-  ['error_code', ({ error_code }) => error_code],
-  ['error_message', ({ error_message }) => error_message],
-  ['input_tokens', (_row, usage) => usage?.tokens?.input ?? null],
-  ['output_tokens', (_row, usage) => usage?.tokens?.output ?? null],
-  ['total_tokens', (_row, usage) => usage?.tokens?.total ?? null],
-  ['total_cost_usd', (_row, usage) => usdText(usage?.totalCost ?? null)],
-  ['workflow_id', ({ workflow_id }) => workflow_id],
-  ['workflow_version', ({ workflow_id, workflow_version }) => (workflow_id === '' ? null : workflow_version)],
-  ['workflow_scope', ({ workflow_scope }) => workflow_scope],
-  ['guardrail_verdict', ({ guardrail_verdict }) => guardrail_verdict],
-  ['guardrail', ({ guardrail }) => guardrail],
-  ['guardrail_code', ({ guardrail_code }) => guardrail_code],
-  ['guardrails_edited', ({ guardrails_edited }) => guardrails_edited === 1],
-];
+/** Columns of other names or values than those of the row. */
+function cellsOf(row: ExchangeRow, usage: RequestUsage | undefined) {
+  return {
+    ...row,
+    timestamp: timeText(Number(row.at_us) / 1000),
+    status_code: row.status,
+    provider: row.provider_type,
+    provider_name: row.provider,
+    labels: row.labels.join(' '),
+    stream: row.stream === 1,
+    attempts: row.attempts.length,
+    input_tokens: usage?.tokens?.input ?? null,
+    output_tokens: usage?.tokens?.output ?? null,
+    total_tokens: usage?.tokens?.total ?? null,
+    total_cost_usd: usdText(usage?.totalCost ?? null),
+    workflow_version: row.workflow_id === '' ? null : row.workflow_version,
+    guardrails_edited: row.guardrails_edited === 1,
+  };
+}
 
 /** To the nano-dollar: `0.000001500`. */
 function usdText(nano: string | null): string | null {

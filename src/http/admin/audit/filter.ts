@@ -4,7 +4,7 @@ import { scopedSession } from '../../../commands/model-request/model-request.ts'
 import { refusals } from '../../../commands/refusal.ts';
 import { isIndexable, responseOfItem } from '../../../commands/responses/input-items.ts';
 import type { UserPath } from '../../../events/event.ts';
-import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
+import type { Ask } from '../../../projections/analytics/analytics-db.ts';
 import {
   type AuditFilter,
   type IdColumn,
@@ -98,35 +98,14 @@ export function requestedAudit(query: AuditQuery, context: ReportContext): Reque
   const range = { ...report, ...(hasInstants(query) ? exactRange(query, context) : {}) };
   const { from, until, subtree } = range;
   const filter: AuditFilter = {
+    ...query,
     from,
     until,
     subtree,
-    outcomes: query.outcome,
-    statusClasses: query.status_class,
-    statusCodes: query.status_code,
-    errorCodes: query.error_code,
-    errorType: query.error_type,
-    authKeyIds: query.auth_key_id,
-    sessionIds: query.session_id,
-    hasSession: query.has_session,
-    labels: query.label,
-    requestedModel: query.requested_model ?? query.model,
-    requestedModels: query.requested_model_is,
-    provider: query.provider,
-    providerNames: query.provider_name,
-    providerModels: query.provider_model,
-    methods: query.method?.map((method) => method.toUpperCase()),
-    endpoints: query.endpoint,
-    path: query.path,
-    stream: query.stream,
-    cacheTypes: query.cache_type?.map(orEmpty),
-    workflow: query.workflow,
-    guardrails: query.guardrail,
-    guardrailVerdicts: query.guardrail_verdict?.map(orEmpty),
-    guardrailsEdited: query.guardrails_edited,
-    minDurationMs: query.min_duration_ms,
-    userAgent: query.user_agent,
-    search: query.search,
+    requested_model: query.requested_model ?? query.model,
+    method: query.method?.map((method) => method.toUpperCase()),
+    cache_type: query.cache_type?.map(orEmpty),
+    guardrail_verdict: query.guardrail_verdict?.map(orEmpty),
   };
   return { ...range, filter };
 }
@@ -164,12 +143,6 @@ export function filterInAudit({ from, to, ...query }: AuditQuery & object): Reco
 
 // Requests by any of their ids: of the exchange, the request, the response, an item, the session or the key.
 
-/** What finds the requests of an id. */
-export interface IdSearch {
-  readonly db: AnalyticsDb;
-  readonly items: ItemIndex;
-}
-
 /** What kind of id found requests. */
 export const idKinds = ['exchange', 'request', 'response', 'item', 'session', 'key'] as const;
 type IdKind = (typeof idKinds)[number];
@@ -186,14 +159,14 @@ interface AuditById extends RequestedAudit {
 export async function auditById(
   query: AuditQuery,
   requested: RequestedAudit,
-  { db, items }: IdSearch,
-  signal?: AbortSignal,
+  ask: Ask,
+  items: ItemIndex,
 ): Promise<AuditById> {
   const { id } = query;
   if (id === undefined) return { ...requested, foundBy: undefined };
   const { subtree } = requested;
   const wanted = matchesOf(id, await requestsOfItem(id, items));
-  const found = (await findByIds(db, wanted, subtree, signal)) ?? (await findSession(id, subtree, db, signal));
+  const found = (await findByIds(ask, wanted, subtree)) ?? (await findSession(id, subtree, ask));
   // An id that finds nothing adds nothing to the answer: an item may be that of another subtree.
   if (found === undefined)
     return { ...requested, filter: { ...requested.filter, ids: matchesOf(id, {}) }, foundBy: [] };
@@ -211,15 +184,10 @@ export async function auditById(
 const MOST_PATHS = 2000;
 
 /** A session by the id that the client sent: under a user path it is recorded as a digest of both. */
-async function findSession(
-  id: string,
-  subtree: UserPath | undefined,
-  db: AnalyticsDb,
-  signal: AbortSignal | undefined,
-): Promise<FoundById | undefined> {
-  const paths = await pathsOfRequests(db, subtree, MOST_PATHS, signal);
+async function findSession(id: string, subtree: UserPath | undefined, ask: Ask): Promise<FoundById | undefined> {
+  const paths = await pathsOfRequests(ask, subtree, MOST_PATHS);
   if (paths.length === 0) return undefined;
-  return findByIds(db, { session_id: paths.map((path) => scopedSession(id, path)) }, subtree, signal);
+  return findByIds(ask, { session_id: paths.map((path) => scopedSession(id, path)) }, subtree);
 }
 
 /** @param ofItem the requests that stored the item with this id */

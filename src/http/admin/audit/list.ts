@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { formatPosition } from '../../../events/event.ts';
+import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
 import {
   auditPage,
   auditSql,
@@ -12,6 +13,7 @@ import {
   auditTotal,
   cursorOf,
 } from '../../../projections/analytics/audit-queries.ts';
+import type { ItemIndex } from '../../../projections/responses.ts';
 import {
   booleanParameter,
   parameterWithDefault,
@@ -22,11 +24,13 @@ import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts'
 import { timeText } from '../../dates.ts';
 import { auditCursorIn, auditCursorText } from '../../paging.ts';
 import { offsetPageAnswer, offsetPageParameters } from '../parameters.ts';
-import { reportContext, reportHeaders, untilGone } from '../reports/report-db.ts';
+import { askFor, reportContext, reportHeaders } from '../reports/report-db.ts';
 import { auditEntry, slimEntries } from './entry.ts';
-import { auditById, auditParameters, type IdSearch, idKinds, requestedAudit } from './filter.ts';
+import { auditById, auditParameters, idKinds, requestedAudit } from './filter.ts';
 
-export interface AuditReports extends IdSearch {
+export interface AuditReports {
+  readonly db: AnalyticsDb;
+  readonly items: ItemIndex;
   /** Whether requests are kept for reading; otherwise the answers are empty. */
   readonly isKept: boolean;
   /** Milliseconds since the epoch. */
@@ -99,23 +103,23 @@ interface AuditLogReports extends AuditReports {
 }
 
 export function registerAuditLog(admin: Routes, reports: AuditLogReports): void {
-  const { db, isKept, now, storedPosition } = reports;
+  const { db, items, isKept, now, storedPosition } = reports;
 
   admin.get('/audit/log', getLog, async (request, reply) => {
     const requested = requestedAudit(request.query, reportContext(request, now()));
     const { limit, offset, cursor: after, total: isCounted } = request.query;
     if (!isKept) return { entries: [], total: isCounted ? 0 : undefined, limit, offset };
-    const gone = untilGone(reply);
+    const ask = askFor(reply, db);
     // Before the query: it returns at least what is stored now.
     const stored = storedPosition();
-    const { filter, foundBy } = await auditById(request.query, requested, reports, gone);
+    const { filter, foundBy } = await auditById(request.query, requested, ask, items);
     const [rows, total] = await Promise.all([
-      auditPage(db, filter, { limit, offset, after }, gone),
-      isCounted ? auditTotal(db, filter, gone) : undefined,
+      auditPage(ask, filter, { limit, offset, after }),
+      isCounted ? auditTotal(ask, filter) : undefined,
     ]);
     const last = rows.at(-1);
     return {
-      entries: await slimEntries(db, rows, gone),
+      entries: await slimEntries(ask, rows),
       total,
       limit,
       offset,
@@ -129,14 +133,14 @@ export function registerAuditLog(admin: Routes, reports: AuditLogReports): void 
     const requested = requestedAudit(request.query, reportContext(request, now()));
     const { limit, offset, total: isCounted } = request.query;
     if (!isKept) return { sessions: [], total: isCounted ? 0 : undefined, limit, offset };
-    const gone = untilGone(reply);
-    const { filter, foundBy } = await auditById(request.query, requested, reports, gone);
+    const ask = askFor(reply, db);
+    const { filter, foundBy } = await auditById(request.query, requested, ask, items);
     const [threads, total] = await Promise.all([
-      auditThreads(db, filter, { limit, offset }, gone),
-      isCounted ? auditThreadTotal(db, filter, gone) : undefined,
+      auditThreads(ask, filter, { limit, offset }),
+      isCounted ? auditThreadTotal(ask, filter) : undefined,
     ]);
     const newest = threads.map(({ latest }) => latest);
-    const entries = await slimEntries(db, newest, gone);
+    const entries = await slimEntries(ask, newest);
     return {
       sessions: threads.map(({ requests, failed, firstAtUs, durationMs, usage }, index) => ({
         latest: entries[index],
@@ -166,10 +170,10 @@ const getSql = scopedAdmin('adminAuditSql', 'Get the SQL query that is equivalen
 });
 
 export function registerAuditSql(admin: Routes, reports: AuditReports): void {
-  const { isKept, now } = reports;
+  const { db, items, isKept, now } = reports;
   admin.get('/audit/sql', getSql, async (request, reply) => {
     const requested = requestedAudit(request.query, reportContext(request, now()));
-    const { filter } = isKept ? await auditById(request.query, requested, reports, untilGone(reply)) : requested;
+    const { filter } = isKept ? await auditById(request.query, requested, askFor(reply, db), items) : requested;
     return { sql: auditSql(filter) };
   });
 }

@@ -6,13 +6,13 @@ import {
   type FacetCount,
   type FacetField,
   facetFields,
+  facets,
 } from '../../../projections/analytics/audit-facets.ts';
 import {
   type AuditStats,
   auditHistogram,
   auditStats,
   type Counts,
-  noCounts,
   type ProviderCount,
   sumOf,
 } from '../../../projections/analytics/audit-stats.ts';
@@ -29,8 +29,8 @@ import {
   timeText,
 } from '../../dates.ts';
 import { isWithin } from '../admin-scope.ts';
-import { reportContext, reportHeaders, untilGone } from '../reports/report-db.ts';
-import { type AuditQuery, auditById, auditParameters, hasInstants, requestedAudit } from './filter.ts';
+import { askFor, reportContext, reportHeaders } from '../reports/report-db.ts';
+import { auditById, auditParameters, hasInstants, requestedAudit } from './filter.ts';
 import type { AuditReports } from './list.ts';
 
 const HOUR_MS = 3_600_000;
@@ -63,21 +63,21 @@ const getStats = scopedAdmin('adminAuditStats', 'Count requests by outcome, by h
 });
 
 export function registerAuditStats(admin: Routes, reports: AuditReports): void {
-  const { db, isKept, now } = reports;
+  const { db, items, isKept, now } = reports;
   admin.get('/audit/stats', getStats, async (request, reply) => {
     const at = now();
     const { query } = request;
     const requested = requestedAudit(query, reportContext(request, at));
     if (!isKept)
       return answer(intervalOf(requested, hasInstants(query)), [], { buckets: new Map(), providers: new Map() });
-    const gone = untilGone(reply);
-    const range = await auditById(query, requested, reports, gone);
+    const ask = askFor(reply, db);
+    const range = await auditById(query, requested, ask, items);
     const interval = intervalOf(range, hasInstants(query) || query.id !== undefined);
     const starts = (interval === 'hour' ? hourStarts(range, at) : dayStarts(range, at)).map((start) =>
       Math.floor(start / 1000),
     );
     const filter = { ...range.filter, until: Math.min(range.until, at + 1) };
-    return answer(interval, starts, await auditStats(db, { starts, filter }, gone));
+    return answer(interval, starts, await auditStats(ask, { starts, filter }));
   });
 }
 
@@ -97,22 +97,22 @@ function hourStarts({ from, until, timeZone }: ReportRange, now: number): number
 }
 
 function answer(interval: 'hour' | 'day', starts: readonly number[], { buckets, providers }: AuditStats): object {
-  const counted = starts.map((start) => buckets.get(start) ?? noCounts);
-  const whole = counted.reduce(sumOf, noCounts);
+  const counted = starts.map((start) => sumOf([buckets.get(start) ?? []].flat()));
+  const { durationMs, ...whole } = sumOf(counted);
   return {
     interval,
-    buckets: counted.map((counts, place) => ({ start: timeText((starts[place] ?? 0) * 1000), ...countersOf(counts) })),
+    buckets: counted.map((counts, place) => bucketOf(starts[place] ?? 0, counts)),
     summary: {
-      ...countersOf(whole),
-      success_rate: whole.requests === 0 ? 0 : whole.ok / whole.requests,
-      avg_duration_ms: whole.requests === 0 ? 0 : whole.durationMs / whole.requests,
+      ...whole,
+      success_rate: whole.requests === 0 ? 0 : whole.status_2xx / whole.requests,
+      avg_duration_ms: whole.requests === 0 ? 0 : durationMs / whole.requests,
     },
     provider_latency: latencies(starts, providers),
   };
 }
 
-function countersOf({ requests, ok, clientErrors, serverErrors, other }: Counts) {
-  return { requests, status_2xx: ok, status_4xx: clientErrors, status_5xx: serverErrors, status_other: other };
+function bucketOf(start: number, { durationMs: _, ...counts }: Counts) {
+  return { start: timeText(start * 1000), ...counts };
 }
 
 /** One series for each provider, each as long as there are buckets. */
@@ -150,26 +150,23 @@ const getHistogram = scopedAdmin('adminAuditHistogram', 'Count the requests of a
 });
 
 export function registerAuditHistogram(admin: Routes, reports: AuditReports): void {
-  const { db, isKept, now } = reports;
+  const { db, items, isKept, now } = reports;
   admin.get('/audit/histogram', getHistogram, async (request, reply) => {
     const at = now();
     const requested = requestedAudit(request.query, reportContext(request, at));
-    const gone = untilGone(reply);
-    const range = isKept ? await auditById(request.query, requested, reports, gone) : requested;
+    const ask = askFor(reply, db);
+    const range = isKept ? await auditById(request.query, requested, ask, items) : requested;
     const until = Math.min(range.until, at + 1);
     const { interval, starts } = timeBuckets({ ...range, until }, MOST_BUCKETS);
     const seconds = starts.map((start) => Math.floor(start / 1000));
     const counts = isKept
-      ? await auditHistogram(db, { starts: seconds, filter: { ...range.filter, until } }, gone)
+      ? await auditHistogram(ask, { starts: seconds, filter: { ...range.filter, until } })
       : new Map();
     return {
       interval,
       from: timeText(range.from),
       to: timeText(range.until),
-      buckets: seconds.map((start) => ({
-        start: timeText(start * 1000),
-        ...countersOf(counts.get(start) ?? noCounts),
-      })),
+      buckets: seconds.map((start) => bucketOf(start, sumOf([counts.get(start) ?? []].flat()))),
     };
   });
 }
@@ -183,25 +180,6 @@ export interface AuditFacets extends AuditReports {
 
 /** Most values of a field. */
 const MOST_VALUES = 20;
-
-/** The parameter that filters by a value of the field. */
-const parameterOf: Readonly<Record<FacetField, keyof AuditQuery>> = {
-  outcome: 'outcome',
-  status_code: 'status_code',
-  error_code: 'error_code',
-  user_path: 'user_path',
-  auth_key_id: 'auth_key_id',
-  label: 'label',
-  requested_model: 'requested_model_is',
-  provider_name: 'provider_name',
-  model: 'provider_model',
-  endpoint: 'endpoint',
-  method: 'method',
-  stream: 'stream',
-  cache_type: 'cache_type',
-  guardrail_verdict: 'guardrail_verdict',
-  session_id: 'session_id',
-};
 
 const facet = z.object({
   field: z.enum(facetFields),
@@ -229,18 +207,18 @@ const getFacets = scopedAdmin('adminAuditFacets', 'Count the most frequent value
 });
 
 export function registerAuditFacets(admin: Routes, reports: AuditFacets): void {
-  const { db, keys, isKept, now } = reports;
+  const { db, items, keys, isKept, now } = reports;
   admin.get('/audit/facets', getFacets, async (request, reply) => {
     const context = reportContext(request, now());
     const { scope } = context;
     const { fields, ...query } = request.query;
     const requested = requestedAudit(query, context);
-    const gone = untilGone(reply);
+    const ask = askFor(reply, db);
     const counts = isKept ? await countsOf() : new Map<FacetField, readonly FacetCount[]>();
     return {
       facets: fields.map((field) => ({
         field,
-        parameter: parameterOf[field],
+        parameter: facets[field].filteredBy[0],
         values: (counts.get(field) ?? []).map(({ value, requests }) => ({
           value,
           requests,
@@ -250,8 +228,8 @@ export function registerAuditFacets(admin: Routes, reports: AuditFacets): void {
     };
 
     async function countsOf() {
-      const { filter } = await auditById(query, requested, reports, gone);
-      return auditFacets(db, { filter, scope, fields, most: MOST_VALUES }, gone);
+      const { filter } = await auditById(query, requested, ask, items);
+      return auditFacets(ask, { filter, scope, fields, most: MOST_VALUES });
     }
 
     /** Undefined for a key outside the caller's scope. */

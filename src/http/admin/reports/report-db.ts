@@ -8,6 +8,7 @@ import {
   type AnalyticsDb,
   type AnalyticsFiles,
   AnalyticsUnavailable,
+  type Ask,
   QueryFailed,
 } from '../../../projections/analytics/analytics-db.ts';
 import { type QueryParameter, textParameter, type Values } from '../../api/parameters.ts';
@@ -88,6 +89,12 @@ export function untilGone(reply: FastifyReply): AbortSignal {
     if (!reply.raw.writableFinished) gone.abort();
   });
   return gone.signal;
+}
+
+/** Asks until the client disconnects. */
+export function askFor(reply: FastifyReply, db: AnalyticsDb): Ask {
+  const gone = untilGone(reply);
+  return (query, parameters) => db.rows(query, parameters, gone);
 }
 
 /** Days and subtree of a report on usage or requests. */
