@@ -38,11 +38,6 @@ export function limitIn(query: Query, { usual, most, capped = false }: PageSizes
   return Math.min(limit, most);
 }
 
-/** The same for a list that is complete without a limit. @throws Refusal 400 `invalid_value` */
-export function optionalLimitIn(query: Query, most: number): number | undefined {
-  return wholeNumber(query, 'limit', { least: 1, most });
-}
-
 /** `limit` and `offset`, from 0 to ten million. @throws Refusal 400 `invalid_value` */
 export function offsetPageIn(query: Query, sizes: PageSizes): OffsetPage {
   const limit = limitIn(query, sizes);

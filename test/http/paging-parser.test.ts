@@ -1,6 +1,7 @@
 /** The one parser of paging parameters: accepted forms and refusals, value by value. */
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
+import { numberParameter } from '../../src/http/api/parameters.ts';
 import {
   auditCursorIn,
   auditCursorText,
@@ -10,7 +11,6 @@ import {
   offsetPageIn,
   openAiLimitIn,
   openAiPageIn,
-  optionalLimitIn,
   startingAfterIn,
 } from '../../src/http/paging.ts';
 
@@ -83,7 +83,7 @@ describe('limit', () => {
     const sizes = { usual: 20, most: 100 };
     expect(outcome('limit', () => limitIn(query, sizes))).toBe(usual);
     expect(outcome('limit', () => limitIn(query, { ...sizes, capped: true }))).toBe(cut);
-    expect(outcome('limit', () => optionalLimitIn(query, 100))).toBe(optional);
+    expect(outcome('limit', () => numberParameter({ least: 1, most: 100 }, '').read(query, 'limit'))).toBe(optional);
     expect(outcome('limit', () => openAiLimitIn(query, sizes))).toBe(openAi);
   });
 });

@@ -17,10 +17,16 @@ import {
 } from '../../projections/admin-history.ts';
 import type { AdminJournal } from '../../projections/admin-journal.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
+import {
+  numberParameter,
+  parameterWithDefault,
+  type QueryParameter,
+  queryOfParameters,
+  textParameter,
+} from '../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../api/route-schema.ts';
 import { dayOrTime } from '../dates.ts';
-import { entryPositionIn, limitIn } from '../paging.ts';
+import { entryPositionIn } from '../paging.ts';
 import { parseUserPath } from '../request-head.ts';
 import { isWithin, pathInScope, scopeOf } from './admin-scope.ts';
 
@@ -42,11 +48,7 @@ const historyQuery = queryOfParameters({
   actor: textParameter('Only changes by `master`, `system` or `key:<id>`'),
   start: textParameter('First moment: a date, or a time with its zone'),
   end: textParameter('Last moment: a date, or a time with its zone'),
-  limit: {
-    description: 'Entries of the page',
-    schema: { type: 'integer', minimum: 1, maximum: PAGE.most, default: PAGE.usual },
-    read: (query) => limitIn(query, PAGE),
-  } satisfies QueryParameter<number>,
+  limit: parameterWithDefault(numberParameter({ least: 1, most: PAGE.most }, 'Entries of the page'), PAGE.usual),
   before: position('before', 'Only entries before this position'),
   after: position('after', 'Only entries after this position; alone, the page begins there'),
 });

@@ -3,10 +3,9 @@ import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import { formatPosition, positionBefore, type RecordedEvent, type StreamName } from '../../events/event.ts';
 import { type EventLog, type LogCapabilities, newestEvent } from '../../events/log.ts';
-import { numberParameter, type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
+import { numberParameter, parameterWithDefault, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { globalAdmin, jsonAnswer, type Routes } from '../api/route-schema.ts';
 import { timeText } from '../dates.ts';
-import { limitIn } from '../paging.ts';
 
 export interface LogFacts {
   readonly log: EventLog;
@@ -95,11 +94,7 @@ const getStream = globalAdmin('getLogStream', 'Get one stream of the log, withou
   querystring: queryOfParameters({
     name: textParameter('Name of the stream, such as `key-…` or `exchange-…`'),
     before: numberParameter({ least: 0, most: Number.MAX_SAFE_INTEGER }, 'Only events before this revision'),
-    limit: {
-      description: 'Events of the page',
-      schema: { type: 'integer', minimum: 1, maximum: PAGE.most, default: PAGE.usual },
-      read: (query) => limitIn(query, PAGE),
-    } satisfies QueryParameter<number>,
+    limit: parameterWithDefault(numberParameter({ least: 1, most: PAGE.most }, 'Events of the page'), PAGE.usual),
   }),
   response: {
     200: jsonAnswer(

@@ -3,9 +3,9 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
-import { type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
+import { numberParameter, type QueryParameter, queryOfParameters, textParameter } from '../api/parameters.ts';
 import { globalAdmin, jsonAnswer } from '../api/route-schema.ts';
-import { type OffsetPage, offsetPageIn, optionalLimitIn, type PageSizes } from '../paging.ts';
+import { type OffsetPage, offsetPageIn, type PageSizes } from '../paging.ts';
 
 /** For lists that can be read as of a past moment (`AsOf`). */
 export const asOfParameter = textParameter(
@@ -22,11 +22,10 @@ const MOST_ROWS = 1000;
 
 /** For lists that are complete without a limit (`pageOf`). */
 export const listPageParameters = {
-  limit: {
-    description: 'Rows of a page; the next page is in the `Link` header. Default: all rows',
-    schema: { type: 'integer', minimum: 1, maximum: MOST_ROWS },
-    read: (query) => optionalLimitIn(query, MOST_ROWS),
-  } satisfies QueryParameter<number | undefined>,
+  limit: numberParameter(
+    { least: 1, most: MOST_ROWS },
+    'Rows of a page; the next page is in the `Link` header. Default: all rows',
+  ),
   after: textParameter('Id of the row before the page'),
 };
 

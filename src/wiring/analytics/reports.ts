@@ -3,20 +3,14 @@
 import { LRUCache } from 'lru-cache';
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import type { Config } from '../../config/config.ts';
 import { visibleKeys } from '../../http/admin/admin-scope.ts';
 import { ContentReads, registerContentReads } from '../../http/admin/audit/content-reads.ts';
 import { registerAuditChain, registerAuditDetail } from '../../http/admin/audit/detail.ts';
 import { registerAuditEvents, registerAuditProviderRequest } from '../../http/admin/audit/events.ts';
 import { registerAuditExport } from '../../http/admin/audit/export.ts';
-import { registerAuditLog, registerAuditSql } from '../../http/admin/audit/list.ts';
-import {
-  type AuditFacets,
-  registerAuditFacets,
-  registerAuditHistogram,
-  registerAuditStats,
-} from '../../http/admin/audit/statistics.ts';
+import { type AuditReports, registerAuditLog, registerAuditSql } from '../../http/admin/audit/list.ts';
+import { registerAuditFacets, registerAuditHistogram, registerAuditStats } from '../../http/admin/audit/statistics.ts';
 import { registerCacheOverview } from '../../http/admin/reports/cache.ts';
 import { registerOverview } from '../../http/admin/reports/overview.ts';
 import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/reports/report-db.ts';
@@ -26,19 +20,14 @@ import { summaryOf } from '../../http/admin/reports/usage-answers.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { RecordQuery } from '../../http/clickhouse/reader-request.ts';
 import type { UsageFigures, UsageFiguresQuery } from '../../http/v1/usage.ts';
-import {
-  type AnalyticsAddress,
-  type AnalyticsDb,
-  type AnalyticsFiles,
-  createAnalyticsDb,
-} from '../../projections/analytics/analytics-db.ts';
+import { type AnalyticsDb, createAnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type Sums, usageTotals } from '../../projections/analytics/usage-queries.ts';
 import { createItemIndex } from '../../projections/responses.ts';
 
 /** The part of the other process that reports need. */
 export type AnalyticsQueries = Pick<AnalyticsProcess, 'address' | 'status'>;
 
-export interface AnalyticsWiring extends AuditRecords {
+export interface AnalyticsWiring extends Pick<AuditReports, 'audit' | 'recorded' | 'keys'> {
   readonly config: Config;
   /** Undefined while analytics is off. */
   readonly analytics: AnalyticsQueries | undefined;
@@ -48,13 +37,28 @@ export type Analytics = ReturnType<typeof createAnalytics>;
 
 const now = Date.now;
 
+const auditRoutes = [
+  ...[registerAuditLog, registerAuditStats, registerAuditHistogram, registerAuditFacets, registerAuditSql],
+  ...[registerAuditChain, registerAuditExport],
+];
+const contentRoutes = [registerAuditDetail, registerAuditEvents, registerAuditProviderRequest];
+
 export function createAnalytics({ config, analytics, audit, recorded, keys }: AnalyticsWiring) {
   const analyticsDb = createAnalyticsDb({ address: () => analytics?.address() });
   const state = () => stateOf(analytics);
   const db = createReportDb({ db: analyticsDb, state });
   const enabled = config.usageEnabled;
   const names = visibleKeys((id) => keys.byId(id));
+  // Shared by all mounts.
   const contentReads = new ContentReads();
+  const reports: AuditReports = {
+    ...{ audit, recorded, keys, db, now },
+    files: createReportFiles(analyticsDb),
+    items: createItemIndex(recorded.log),
+    isKept: config.logging.enabled,
+    isOn: () => state() !== 'off',
+    storedPosition: () => analytics?.status().position,
+  };
   return {
     /** The database for reports. */
     db,
@@ -77,20 +81,15 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
       });
       registerUsageReports(admin, { db, enabled, keys: names, now });
       registerCacheOverview(admin, { db, enabled: enabled && config.responseCache.enabled, now });
-      registerAuditReports(admin, {
+      for (const register of auditRoutes) register(admin, reports);
+      registerContentReads(admin, contentReads, (content) => {
+        for (const register of contentRoutes) register(content, reports);
+      });
+      registerSql(admin, {
         audit,
-        recorded,
-        keys,
-        contentReads,
-        db,
-        files: createReportFiles(analyticsDb),
-        isKept: config.logging.enabled,
-        state,
-        storedPosition: () => analytics?.status().position,
-        administrator: () => analytics?.address('administrator'),
+        address: () => analytics?.address('administrator'),
         isServer: config.analytics.clickhouse.url !== undefined,
-        whyNoSql: analytics === undefined ? undefined : whyNoSql(config),
-        now,
+        whyNot: analytics === undefined ? undefined : whyNoSql(config),
       });
     },
     close: () => analyticsDb.close(),
@@ -109,54 +108,6 @@ function whyNoSql({ analytics: { clickhouse } }: Config): string | undefined {
 function stateOf(analytics: AnalyticsQueries | undefined): AnalyticsState {
   if (analytics === undefined || analytics.status().health === 'off') return 'off';
   return analytics.address() === undefined ? 'starting' : 'there';
-}
-
-/** Wiring of the audit log's routes: lists and figures from analytics, request and response bodies from the log. */
-interface AuditRecords {
-  readonly audit: ReadAudit;
-  /** Reads requests with their bodies. */
-  readonly recorded: ReplayDependencies;
-  /** The keys in force, for their names. */
-  readonly keys: AuditFacets['keys'];
-}
-
-interface AuditReportsWiring extends AuditRecords {
-  readonly db: AnalyticsDb;
-  readonly files: AnalyticsFiles;
-  /** `LOGGING_ENABLED`. */
-  readonly isKept: boolean;
-  state(): AnalyticsState;
-  /** Every event up to this position is stored. */
-  storedPosition(): number | undefined;
-  /** Address for an administrator's own queries. */
-  administrator(): AnalyticsAddress | undefined;
-  /** Whether the address is a ClickHouse server, and not the embedded one. */
-  readonly isServer: boolean;
-  /** The reason for a missing address, unless it is temporary. */
-  readonly whyNoSql: string | undefined;
-  /** Shared by all mounts. */
-  readonly contentReads: ContentReads;
-  now(): number;
-}
-
-function registerAuditReports(admin: Routes, wiring: AuditReportsWiring): void {
-  const { audit, recorded, keys, db, files, isKept, state, administrator, isServer, whyNoSql, storedPosition, now } =
-    wiring;
-  const { contentReads } = wiring;
-  const reports = { db, items: createItemIndex(recorded.log), isKept, now };
-  registerAuditLog(admin, { ...reports, storedPosition });
-  registerAuditStats(admin, reports);
-  registerAuditHistogram(admin, reports);
-  registerAuditFacets(admin, { ...reports, keys });
-  registerAuditSql(admin, reports);
-  registerAuditChain(admin, { ...reports, recorded });
-  registerContentReads(admin, contentReads, (content) => {
-    registerAuditDetail(content, { ...reports, audit, recorded });
-    registerAuditEvents(content, { ...reports, audit, recorded });
-    registerAuditProviderRequest(content, { ...reports, audit, recorded });
-  });
-  registerAuditExport(admin, { ...reports, audit, files, isOn: () => state() !== 'off' });
-  registerSql(admin, { audit, address: administrator, isServer, whyNot: whyNoSql });
 }
 
 /** Usage for `GET /v1/usage`. Any key may call it at any rate, so results are cached for a short time. */

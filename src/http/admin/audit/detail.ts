@@ -4,7 +4,6 @@
  */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
 import { type ReplayDependencies, replayAnswer } from '../../../commands/exchange/record/replay-answer.ts';
 import { refusals } from '../../../commands/refusal.ts';
 import { idOf, type StreamName, streamName, type UserPath } from '../../../events/event.ts';
@@ -21,10 +20,9 @@ import {
   rowInLog,
 } from '../../../projections/analytics/request-in-log.ts';
 import type { VerdictRow } from '../../../projections/verdicts.ts';
-import { type QueryParameter, queryOfParameters } from '../../api/parameters.ts';
+import { numberParameter, parameterWithDefault, type QueryParameter, queryOfParameters } from '../../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';
-import { limitIn } from '../../paging.ts';
 import { single } from '../../request-head.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, scopeOf } from '../admin-scope.ts';
@@ -117,11 +115,6 @@ function readable(bytes: Uint8Array): unknown {
   }
 }
 
-export interface AuditDetails extends AuditReports {
-  readonly audit: ReadAudit;
-  readonly recorded: ReplayDependencies;
-}
-
 const TURNS = { usual: 40, most: 200 };
 
 export const logId: QueryParameter<string> = {
@@ -149,11 +142,10 @@ const getConversation = scopedAdmin(
       'The requests of the same session, and those whose responses were continued up to this one. The read is recorded before the bodies are sent.',
     querystring: queryOfParameters({
       log_id: logId,
-      limit: {
-        description: 'Most requests of the answer',
-        schema: { type: 'integer', minimum: 1, maximum: TURNS.most, default: TURNS.usual },
-        read: (query) => limitIn(query, TURNS),
-      } satisfies QueryParameter<number>,
+      limit: parameterWithDefault(
+        numberParameter({ least: 1, most: TURNS.most }, 'Most requests of the answer'),
+        TURNS.usual,
+      ),
     }),
     response: {
       200: jsonAnswer(
@@ -172,7 +164,7 @@ const getConversation = scopedAdmin(
 /** Total size of the bodies in a conversation. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
-export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
+export function registerAuditDetail(admin: Routes, deps: AuditReports): void {
   const { audit, recorded } = deps;
 
   admin.get('/audit/detail', getDetail, async (request) => {
@@ -212,7 +204,7 @@ export function registerAuditDetail(admin: Routes, deps: AuditDetails): void {
 async function conversation(
   anchor: ExchangeRow,
   limit: number,
-  { db, recorded }: AuditDetails,
+  { db, recorded }: AuditReports,
 ): Promise<{ readonly found: readonly RecordedRequest[]; readonly truncated: boolean }> {
   const found = new Map<string, RecordedRequest>();
   let bytes = 0;
@@ -311,11 +303,10 @@ const getChain = scopedAdmin('adminAuditChain', 'Get the requests that belong to
     'that continue it. While analytics is off, only what the log finds: earlier responses and the conversation.',
   querystring: queryOfParameters({
     log_id: logId,
-    limit: {
-      description: 'Most requests of the graph',
-      schema: { type: 'integer', minimum: 1, maximum: NODES.most, default: NODES.usual },
-      read: (query) => limitIn(query, NODES),
-    } satisfies QueryParameter<number>,
+    limit: parameterWithDefault(
+      numberParameter({ least: 1, most: NODES.most }, 'Most requests of the graph'),
+      NODES.usual,
+    ),
   }),
   response: {
     200: jsonAnswer(
@@ -331,7 +322,7 @@ const getChain = scopedAdmin('adminAuditChain', 'Get the requests that belong to
   errors: [404],
 });
 
-export function registerAuditChain(admin: Routes, { db, isKept, recorded }: Omit<AuditDetails, 'audit' | 'now'>): void {
+export function registerAuditChain(admin: Routes, { db, isKept, recorded }: AuditReports): void {
   admin.get('/audit/chain', getChain, async (request, reply) => {
     const { log_id: id, limit } = request.query;
     if (!isKept) throw refusals.featureUnavailable('Requests are not kept for queries: LOGGING_ENABLED=false.');

@@ -20,13 +20,13 @@ import {
   relatedEvents,
 } from '../../../projections/exchange-events.ts';
 import { type ProviderRequest, providerRequest } from '../../../projections/provider-request.ts';
-import { numberParameter, type QueryParameter, queryOfParameters } from '../../api/parameters.ts';
+import { numberParameter, parameterWithDefault, queryOfParameters } from '../../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';
-import { limitIn } from '../../paging.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, scopeOf } from '../admin-scope.ts';
-import { type AuditDetails, logId, streamOfEntry, unknownEntry } from './detail.ts';
+import { logId, streamOfEntry, unknownEntry } from './detail.ts';
+import type { AuditReports } from './list.ts';
 
 const PAGE = { usual: 200, most: 1000 };
 /** Longer bodies are cut in pages. */
@@ -108,11 +108,7 @@ const getEvents = scopedAdmin('adminAuditEvents', 'List the recorded events of o
   querystring: queryOfParameters({
     log_id: logId,
     after,
-    limit: {
-      description: 'Most events of the page',
-      schema: { type: 'integer', minimum: 1, maximum: PAGE.most, default: PAGE.usual },
-      read: (query) => limitIn(query, PAGE),
-    } satisfies QueryParameter<number>,
+    limit: parameterWithDefault(numberParameter({ least: 1, most: PAGE.most }, 'Most events of the page'), PAGE.usual),
     revision,
     offset,
   }),
@@ -120,7 +116,7 @@ const getEvents = scopedAdmin('adminAuditEvents', 'List the recorded events of o
   errors: [404],
 });
 
-export function registerAuditEvents(admin: Routes, deps: AuditDetails): void {
+export function registerAuditEvents(admin: Routes, deps: AuditReports): void {
   const { audit, recorded } = deps;
   const { log } = recorded;
 
@@ -156,7 +152,7 @@ export function registerAuditEvents(admin: Routes, deps: AuditDetails): void {
 async function visibleExchange(
   id: string,
   request: FastifyRequest,
-  { isKept, recorded }: Pick<AuditDetails, 'isKept' | 'recorded'>,
+  { isKept, recorded }: AuditReports,
 ): Promise<StreamName> {
   const stream = streamOfEntry(id);
   if (!isKept) throw refusals.featureUnavailable('Requests are not kept for queries: LOGGING_ENABLED=false.');
@@ -272,7 +268,7 @@ const getProviderRequest = scopedAdmin('adminAuditProviderRequest', 'Get the bod
   errors: [404],
 });
 
-export function registerAuditProviderRequest(admin: Routes, deps: AuditDetails): void {
+export function registerAuditProviderRequest(admin: Routes, deps: AuditReports): void {
   const { audit, recorded } = deps;
 
   admin.get('/audit/provider-request', getProviderRequest, async (request) => {

@@ -1,9 +1,8 @@
 /** `GET /admin/audit/export`: all requests that a filter finds, as a file, sent as they are found. */
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
-import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
 import { refusals } from '../../../commands/refusal.ts';
-import type { AnalyticsFiles, Ask } from '../../../projections/analytics/analytics-db.ts';
+import type { Ask } from '../../../projections/analytics/analytics-db.ts';
 import type { AuditFilter } from '../../../projections/analytics/audit-filter.ts';
 import {
   allOfAudit,
@@ -22,13 +21,6 @@ import { reportContext, reportHeaders, untilGone } from '../reports/report-db.ts
 import { slimEntries } from './entry.ts';
 import { auditById, auditParameters, filterInAudit, requestedAudit } from './filter.ts';
 import type { AuditReports } from './list.ts';
-
-interface AuditExport extends AuditReports {
-  /** Whether analytics is on. */
-  isOn(): boolean;
-  readonly audit: ReadAudit;
-  readonly files: AnalyticsFiles;
-}
 
 /** Larger exports need narrower filters, or a reader of the log itself. */
 const MOST_ROWS = 1_000_000;
@@ -66,8 +58,8 @@ const getExport = scopedAdmin('adminAuditExport', 'Export all requests that matc
   },
 });
 
-export function registerAuditExport(admin: Routes, deps: AuditExport): void {
-  const { db, audit, files, isKept, isOn, now } = deps;
+export function registerAuditExport(admin: Routes, reports: AuditReports): void {
+  const { db, items, audit, files, isKept, isOn, now } = reports;
   admin.get('/audit/export', getExport, async (request, reply) => {
     const requested = requestedAudit(request.query, reportContext(request, now()));
     const { format } = request.query;
@@ -76,7 +68,7 @@ export function registerAuditExport(admin: Routes, deps: AuditExport): void {
     if (!isKept || !isOn()) throw refusals.featureUnavailable(whyNothing(format, isKept));
     const gone = untilGone(reply);
     const ask: Ask = (query, parameters) => db.rows(query, parameters, gone);
-    const { filter } = await auditById(request.query, requested, ask, deps.items);
+    const { filter } = await auditById(request.query, requested, ask, items);
     const total = await auditTotal(ask, filter);
     const most = format === 'parquet' ? MOST_PARQUET_ROWS : MOST_ROWS;
     if (total > most) {

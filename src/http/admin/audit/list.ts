@@ -3,8 +3,10 @@
  * request, and the same filter as a query.
  */
 import { z } from 'zod';
-import { formatPosition } from '../../../events/event.ts';
-import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
+import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
+import type { ReplayDependencies } from '../../../commands/exchange/record/replay-answer.ts';
+import { formatPosition, type UserPath } from '../../../events/event.ts';
+import type { AnalyticsDb, AnalyticsFiles } from '../../../projections/analytics/analytics-db.ts';
 import {
   auditPage,
   auditSql,
@@ -28,11 +30,23 @@ import { askFor, reportContext, reportHeaders } from '../reports/report-db.ts';
 import { auditEntry, slimEntries } from './entry.ts';
 import { auditById, auditParameters, idKinds, requestedAudit } from './filter.ts';
 
+/** What the reports of requests read and record. */
 export interface AuditReports {
   readonly db: AnalyticsDb;
+  readonly files: AnalyticsFiles;
   readonly items: ItemIndex;
+  /** The keys in force, for their names. */
+  readonly keys: { byId(id: string): { readonly name: string; readonly userPath: UserPath | undefined } | undefined };
+  /** Records each read of content. */
+  readonly audit: ReadAudit;
+  /** Reads requests with their bodies. */
+  readonly recorded: ReplayDependencies;
   /** Whether requests are kept for reading; otherwise the answers are empty. */
   readonly isKept: boolean;
+  /** Whether analytics is on. */
+  isOn(): boolean;
+  /** Every event up to this position is in the database. */
+  storedPosition(): number | undefined;
   /** Milliseconds since the epoch. */
   now(): number;
 }
@@ -97,12 +111,7 @@ const getSessions = scopedAdmin('adminAuditSessions', 'List sessions with their 
   },
 });
 
-interface AuditLogReports extends AuditReports {
-  /** Every event up to this position is in the database. */
-  storedPosition(): number | undefined;
-}
-
-export function registerAuditLog(admin: Routes, reports: AuditLogReports): void {
+export function registerAuditLog(admin: Routes, reports: AuditReports): void {
   const { db, items, isKept, now, storedPosition } = reports;
 
   admin.get('/audit/log', getLog, async (request, reply) => {

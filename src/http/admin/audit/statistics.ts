@@ -1,6 +1,5 @@
 /** `GET /admin/audit/stats`, `/histogram` and `/facets`: counts of the requests that a filter finds. */
 import { z } from 'zod';
-import type { UserPath } from '../../../events/event.ts';
 import {
   auditFacets,
   type FacetCount,
@@ -172,12 +171,6 @@ export function registerAuditHistogram(admin: Routes, reports: AuditReports): vo
 }
 
 /** `GET /admin/audit/facets`: the most frequent values of each field, for choosing a filter. */
-export interface AuditFacets extends AuditReports {
-  readonly keys: {
-    byId(id: string): { readonly name: string; readonly userPath: UserPath | undefined } | undefined;
-  };
-}
-
 /** Most values of a field. */
 const MOST_VALUES = 20;
 
@@ -206,7 +199,7 @@ const getFacets = scopedAdmin('adminAuditFacets', 'Count the most frequent value
   response: { 200: jsonAnswer('The counts', z.object({ facets: z.array(facet) })) },
 });
 
-export function registerAuditFacets(admin: Routes, reports: AuditFacets): void {
+export function registerAuditFacets(admin: Routes, reports: AuditReports): void {
   const { db, items, keys, isKept, now } = reports;
   admin.get('/audit/facets', getFacets, async (request, reply) => {
     const context = reportContext(request, now());
