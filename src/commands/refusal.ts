@@ -108,6 +108,19 @@ const missing = (code: string | null, message: string, param: string | null = nu
 const conflict = (code: string, message: string, param: string | null = null) =>
   refuse(409, code, message, { param, retryHelps: false });
 
+/** The request can be repeated after that time. */
+const busy = (code: string, message: string, retryAfterSeconds = 1, cause?: unknown) =>
+  refuse(503, code, message, { retryAfterSeconds }, cause);
+/** A retry could repeat what may have been done: only the client can find out. */
+const inDoubt = (message: string, cause: unknown) =>
+  refuse(503, 'log_unavailable', message, { retryHelps: false, retryAfterSeconds: 1 }, cause);
+const failed = (what: string) =>
+  refuse(500, 'plugin_failure', `${what}, so the request was not served.`, { retryHelps: false });
+const managed =
+  (what: string, code: string, param: string | null = null) =>
+  (name: string) =>
+    conflict(code, `The ${what} '${name}' is declared in the configuration and can be changed only there.`, param);
+
 /** For a name that a client chose. */
 function shortened(name: string): string {
   return name.length <= 100 ? name : `${name.slice(0, 100)}…`;
@@ -149,17 +162,13 @@ export const refusals = {
   wrongKey: () => refuse(401, 'invalid_api_key', 'The API key is not valid.'),
   /** This gateway may have missed a change of the key, which another gateway has confirmed. */
   notCurrent: () =>
-    refuse(
-      503,
+    busy(
       'log_unavailable',
       'The gateway cannot reach the engine of its event log, so it does not know whether the API key is still valid.',
-      { retryAfterSeconds: 1 },
     ),
   /** Of several workers, none serves requests at the moment. */
   noWorker: () =>
-    refuse(503, 'not_ready', 'No worker of the gateway serves requests at the moment. The request was not served.', {
-      retryAfterSeconds: 1,
-    }),
+    busy('not_ready', 'No worker of the gateway serves requests at the moment. The request was not served.'),
   noHost: () => invalid('missing_host', 'An HTTP/1.1 request must have a Host header.'),
   unknownRoute: (method: string, path: string) =>
     missing('unknown_route', `The gateway has no route ${method} ${path}.`),
@@ -232,38 +241,28 @@ export const refusals = {
    */
   logUnavailable: (cause?: LogUnavailable) =>
     cause?.outcome === 'unknown'
-      ? refuse(
-          503,
-          'log_unavailable',
+      ? inDoubt(
           'The event log has not confirmed this request in time: it is not known whether it was recorded, and a change that it requested may be in force. Check that before you send it again.',
-          { retryHelps: false, retryAfterSeconds: 1 },
           cause,
         )
-      : refuse(
-          503,
+      : busy(
           'log_unavailable',
           'The event log cannot be written, so the request was not served. Nothing was half-done.',
-          { retryAfterSeconds: 1 },
+          1,
           cause,
         ),
   /** The provider was called, so a retry may be charged twice: the client decides. */
   answerNotRecorded: (cause: unknown) =>
-    refuse(
-      503,
-      'log_unavailable',
+    inDoubt(
       cause instanceof LogUnavailable && cause.outcome === 'unknown'
         ? 'The provider was called, and the event log has not confirmed its answer, so it is not sent. It may be recorded nevertheless.'
         : 'The provider was called, and its answer cannot be written to the event log, so it is not sent.',
-      { retryHelps: false, retryAfterSeconds: 1 },
       cause,
     ),
   /** Another gateway may have taken the response over, or takes it over later. */
   backgroundNotConfirmed: (responseId: string, cause: unknown) =>
-    refuse(
-      503,
-      'log_unavailable',
+    inDoubt(
       `It is not known whether the background response '${responseId}' was recorded; if it was, it may run. Retrieve it by this id before you send the request again.`,
-      { retryHelps: false, retryAfterSeconds: 1 },
       cause,
     ),
   idempotencyKeyReused: () =>
@@ -285,33 +284,18 @@ export const refusals = {
       'response_id',
     ),
   notCancelledYet: () =>
-    refuse(
-      503,
-      'not_cancelled_yet',
-      'The gateway that generates this response was asked to end it, and has not done so yet.',
-      { retryAfterSeconds: 1 },
-    ),
+    busy('not_cancelled_yet', 'The gateway that generates this response was asked to end it, and has not done so yet.'),
   replayNotCancelledYet: () =>
-    refuse(503, 'not_cancelled_yet', 'The gateway that runs it was asked to end it, and has not done so yet.', {
-      retryAfterSeconds: 1,
-    }),
-  stopping: () =>
-    refuse(503, 'stopping', 'The gateway is stopping and takes no new requests.', { retryAfterSeconds: 5 }),
+    busy('not_cancelled_yet', 'The gateway that runs it was asked to end it, and has not done so yet.'),
+  stopping: () => busy('stopping', 'The gateway is stopping and takes no new requests.', 5),
   overloaded: (limit: number) =>
-    refuse(503, 'overloaded', `The gateway is serving its maximum of ${limit} concurrent requests.`, {
-      retryAfterSeconds: 1,
-    }),
+    busy('overloaded', `The gateway is serving its maximum of ${limit} concurrent requests.`),
   bodiesTooLarge: (limitBytes: number) =>
-    refuse(
-      503,
+    busy(
       'overloaded',
       `Large request bodies already use the ${limitBytes} bytes of memory that the gateway reserves for them. Try again soon.`,
-      { retryAfterSeconds: 1 },
     ),
-  contentReadsBusy: () =>
-    refuse(503, 'overloaded', 'Too many reads of recorded content wait for their turn. Try again soon.', {
-      retryAfterSeconds: 1,
-    }),
+  contentReadsBusy: () => busy('overloaded', 'Too many reads of recorded content wait for their turn. Try again soon.'),
   bodyTooLarge: (limitBytes: number) =>
     refuse(413, 'request_too_large', `The request body is larger than the limit of ${limitBytes} bytes.`),
   /** The whole input that would be stored or sent, earlier turns included, is larger than the log accepts. */
@@ -338,11 +322,10 @@ export const refusals = {
   featureUnavailable: (message: string) =>
     refuse(503, 'feature_unavailable', message, { type: 'invalid_request_error', retryHelps: false }),
   analyticsUnavailable: (cause: Error) =>
-    refuse(
-      503,
+    busy(
       'analytics_unavailable',
       `The query failed: ${cause.message}. Request less data, or try again later.`,
-      { retryAfterSeconds: 2 },
+      2,
       cause,
     ),
   sqlRefused: (message: string) => invalid('sql_refused', message, 'query'),
@@ -441,12 +424,7 @@ export const refusals = {
     ),
   notFound: (what: string, id: string, code: string | null = null) =>
     missing(code, `The ${what} '${id}' was not found.`),
-  userManaged: (path: string) =>
-    conflict(
-      'user_managed',
-      `The policy of '${path}' is declared in the configuration and can be changed only there.`,
-      'user_path',
-    ),
+  userManaged: managed('policy of', 'user_managed', 'user_path'),
   keyNotActive: (id: string) =>
     refuse(401, 'key_not_active', `The key '${id}' that made this request is no longer accepted.`, {
       retryHelps: false,
@@ -461,18 +439,8 @@ export const refusals = {
       `The provider '${provider}' runs background responses itself, and this one was started at another provider.`,
       'background',
     ),
-  virtualModelManaged: (source: string) =>
-    conflict(
-      'virtual_model_managed',
-      `The virtual model '${source}' is declared in the configuration and can be changed only there.`,
-      'source',
-    ),
-  guardrailManaged: (name: string) =>
-    conflict(
-      'guardrail_managed',
-      `The guardrail '${name}' is declared in the configuration and can be changed only there.`,
-      'name',
-    ),
+  virtualModelManaged: managed('virtual model', 'virtual_model_managed', 'source'),
+  guardrailManaged: managed('guardrail', 'guardrail_managed', 'name'),
   guardrailInUse: (message: string, param: string) => invalid('guardrail_in_use', message, param),
   /** The guardrails of a workflow cannot run, so its requests cannot be checked. */
   workflowUnusable: (workflow: string, problem: string) =>
@@ -500,9 +468,7 @@ export const refusals = {
       400,
       code,
       `A guardrail answers this request, and an answer of ${endpoint} has no place for its text: ${text}`,
-      {
-        retryHelps: false,
-      },
+      { retryHelps: false },
     ),
   /** A provider that ignores the case of names would read another member than the gateway. */
   ambiguousMember: (path: string) =>
@@ -511,15 +477,9 @@ export const refusals = {
       `Some providers take the member '${path}' for another. Write its name in lower case, in the letters a to z.`,
       path,
     ),
-  guardrailFailed: (guardrail: string) =>
-    refuse(500, 'plugin_failure', `The guardrail '${guardrail}' failed, so the request was not served.`, {
-      retryHelps: false,
-    }),
+  guardrailFailed: (guardrail: string) => failed(`The guardrail '${guardrail}' failed`),
   /** A plugin that reads requests failed. */
-  pluginFailed: (plugin: string) =>
-    refuse(500, 'plugin_failure', `The plugin '${plugin}' failed, so the request was not served.`, {
-      retryHelps: false,
-    }),
+  pluginFailed: (plugin: string) => failed(`The plugin '${plugin}' failed`),
   pluginRefused: (status: number, code: string, message: string) =>
     refuse(status, code, message, { retryHelps: false }),
   answerTooLargeToCheck: (code: string, limitBytes: number) =>
@@ -549,13 +509,8 @@ export const refusals = {
     ),
   modelAccessDenied: (selector: string, why: 'not available' | 'not available for this key' = 'not available') =>
     refuse(400, 'model_access_denied', `The model '${selector}' is ${why}.`, { param: 'model', retryHelps: false }),
-  budgetManaged: (name: string) =>
-    conflict('budget_managed', `The budget '${name}' is declared in the configuration and can be changed only there.`),
-  rateLimitManaged: (name: string) =>
-    conflict(
-      'rate_limit_managed',
-      `The rate limit '${name}' is declared in the configuration and can be changed only there.`,
-    ),
+  budgetManaged: managed('budget', 'budget_managed'),
+  rateLimitManaged: managed('rate limit', 'rate_limit_managed'),
   budgetExceeded: (message: string, retryAfterSeconds: number) =>
     refuse(429, 'budget_exceeded', message, { retryAfterSeconds, retryHelps: false }),
   /** A provider's own operation that starts work which continues after its answer, under a budget. */

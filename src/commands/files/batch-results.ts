@@ -14,7 +14,7 @@ import {
 } from '../provider-objects/ask-provider.ts';
 import { batches, files } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
-import { holderOf, type ObjectDependencies, type ObjectRequest, retrieveObject } from './stored-objects.ts';
+import { holderOf, type ObjectRequest, retrieveObject } from './stored-objects.ts';
 
 /** One request of a batch, and its result. */
 interface BatchResult {
@@ -42,11 +42,10 @@ type RequestedLine = Pick<BatchResult, 'index' | 'url' | 'model'>;
 export async function batchResults(
   id: string,
   request: ObjectRequest,
-  deps: ObjectDependencies,
   noteRead: (fileIds: readonly string[]) => Promise<void>,
 ): Promise<AsyncIterable<BatchResult>> {
-  const { provider } = await holderOf(batches, id, request, deps);
-  const batch: Readonly<Record<string, unknown>> = { ...(await retrieveObject(batches, id, request, deps)) };
+  const { provider } = await holderOf(batches, id, request);
+  const batch: Readonly<Record<string, unknown>> = { ...(await retrieveObject(batches, id, request)) };
   if (outcomeIn(batch) === undefined) throw refusals.batchNotReady(id, String(batch.status ?? 'unknown'));
   const made = resultFiles(batches, batch);
   await noteRead(made.flatMap((file) => file.id ?? []));

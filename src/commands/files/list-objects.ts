@@ -9,7 +9,7 @@ import { Refusal } from '../refusal.ts';
 import { everything, seesEverything } from '../visibility.ts';
 import { ableProvider, candidates, mayServe } from './holders.ts';
 import { messageBatchId, messageBatchOf, providersIds } from './message-batches.ts';
-import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
+import type { ObjectRequest } from './stored-objects.ts';
 
 interface ListRequest extends ObjectRequest {
   readonly limit: number;
@@ -20,12 +20,12 @@ interface ListRequest extends ObjectRequest {
 }
 
 /** One page of the objects of all providers that the caller may see. @throws Refusal */
-export async function listObjects(kind: ObjectKind, request: ListRequest, deps: ObjectDependencies): Promise<object> {
+export async function listObjects(kind: ObjectKind, request: ListRequest): Promise<object> {
   const { limit, after, order, provider: named, sight } = request;
   const providers =
-    named === undefined ? candidates(kind, deps.providers) : [ableProvider(kind, named, deps.providers)];
+    named === undefined ? candidates(kind, request.providers) : [ableProvider(kind, named, request.providers)];
   const isVisible = async (id: string): Promise<boolean> =>
-    seesEverything(sight) || (await deps.tracked.find(kind.name, id, sight)) !== undefined;
+    seesEverything(sight) || (await request.tracked.find(kind.name, id, sight)) !== undefined;
   // Providers know the objects of all callers; without this check their answer would show whether the object exists.
   if (after !== undefined && !(await isVisible(after))) throw kind.notFound(after);
   const page = await mergedPage(
@@ -76,15 +76,17 @@ interface MessageBatchList extends ObjectRequest {
 }
 
 /** @throws Refusal, 404 for an `after` that is not in the list */
-export async function listMessageBatches(request: MessageBatchList, deps: ObjectDependencies): Promise<object> {
+export async function listMessageBatches(request: MessageBatchList): Promise<object> {
   const { limit, after, sight } = request;
-  const named = request.provider === undefined ? undefined : deps.providers.named(request.provider);
-  const able = (named === undefined ? deps.providers.all() : [named]).filter((one) => mayServe(one, batchKindOf(one)));
+  const named = request.provider === undefined ? undefined : request.providers.named(request.provider);
+  const able = (named === undefined ? request.providers.all() : [named]).filter((one) =>
+    mayServe(one, batchKindOf(one)),
+  );
   const native = new Set(able.filter((one) => batchKindOf(one) === messageBatches).map(({ name }) => name));
   /** At a provider with OpenAI's API, only batches that were created by the Messages API are visible. */
   const isVisible = async (id: string): Promise<boolean> => {
     for (const own of providersIds(id)) {
-      const tracked = await deps.tracked.find('batch', own, seesEverything(sight) ? everything : sight);
+      const tracked = await request.tracked.find('batch', own, seesEverything(sight) ? everything : sight);
       if (tracked !== undefined) return native.has(tracked.provider) || tracked.dialect === 'messages';
     }
     return seesEverything(sight) && !id.startsWith('msgbatch_batch_');

@@ -21,7 +21,7 @@ import { mayServe, takesInline } from './holders.ts';
 import { type InlineRoute, inlineLines, invalidRequest, routeOf, uploadLines } from './inline-batch.ts';
 import { messageBatchOf } from './message-batches.ts';
 import { createPlan, noModelRequest, objectStream } from './object-plan.ts';
-import { checkBatchLines, type ObjectDependencies } from './stored-objects.ts';
+import { checkBatchLines, type ObjectRequest } from './stored-objects.ts';
 
 /** Anthropic's limit. */
 const MAX_REQUESTS = 100_000;
@@ -42,7 +42,7 @@ interface RequestedMessage {
 }
 
 /** One dialect per request. */
-export function messageBatchDialect(provider: string | undefined, deps: ObjectDependencies): ExchangeDialect {
+export function messageBatchDialect(request: ObjectRequest): ExchangeDialect {
   let requests: readonly RequestedMessage[] = [];
   let route: InlineRoute | undefined;
   return {
@@ -57,13 +57,13 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
       const read = readRequests(checked.request.requests);
       if (read instanceof Refusal) return { ok: false, refusal: read };
       requests = read;
-      return noModelRequest(checked.request, provider);
+      return noModelRequest(checked.request, request.provider);
     },
     async target(parsedRequest) {
       route = await routeOf(
         requests.map(({ model }) => model),
         parsedRequest.provider,
-        deps.providers,
+        request.providers,
         {
           serves: (one) => (batchKindOf(one) === messageBatches ? mayServe(one, messageBatches) : takesInline(one)),
           refused: (at, why) => invalidRequest(at, why, 'params.model'),
@@ -78,14 +78,14 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
         kind === messageBatches ? nativeBodies(input, requests, route) : chatBodies(input, requests, route);
       const url = kind === messageBatches ? '/v1/messages' : CHAT;
       const lines = requests.map(({ customId }, at) => lineOf(customId, url, bodies[at] ?? Buffer.from('{}')));
-      const parts: readonly WorkPart[] = await checkBatchLines(inlineLines(lines), input, deps);
+      const parts: readonly WorkPart[] = await checkBatchLines(inlineLines(lines), input, request);
       const head = createPlan(kind, input, headersOf(input), {
         work: (id) => ({ kind: 'batch', id, parts }),
         dialect: 'messages',
         shown: (batch) => Buffer.from(JSON.stringify(messageBatchOf(kind, batch))),
       });
       if (kind === messageBatches) return { ...head, body: nativeBatch(requests, bodies), repeatable: false };
-      const input_file_id = await uploadLines(lines, input, deps);
+      const input_file_id = await uploadLines(lines, input, request);
       const batch = { input_file_id, endpoint: CHAT, completion_window: '24h' };
       return { ...head, body: Buffer.from(JSON.stringify(batch)), repeatable: false };
     },

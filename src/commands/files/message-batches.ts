@@ -26,7 +26,7 @@ import { refusals } from '../refusal.ts';
 import { seesEverything } from '../visibility.ts';
 import { resultLines } from './batch-results.ts';
 import { mayServe } from './holders.ts';
-import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
+import type { ObjectRequest } from './stored-objects.ts';
 
 /** A batch as its provider returns it now. */
 interface HeldBatch {
@@ -40,26 +40,18 @@ interface HeldBatch {
 }
 
 /** @throws Refusal 404, also for a batch that `/v1/batches` created at a provider with OpenAI's API */
-export async function retrieveMessageBatch(
-  id: string,
-  request: ObjectRequest,
-  deps: ObjectDependencies,
-): Promise<MessageBatch> {
-  const { kind, batch } = await heldBatch(id, request, deps);
+export async function retrieveMessageBatch(id: string, request: ObjectRequest): Promise<MessageBatch> {
+  const { kind, batch } = await heldBatch(id, request);
   return messageBatchOf(kind, batch);
 }
 
 /** @throws Refusal */
-export async function cancelMessageBatch(
-  id: string,
-  request: ObjectRequest,
-  deps: ObjectDependencies,
-): Promise<MessageBatch> {
-  const { kind, provider, id: own } = await holderOfBatch(id, request, deps);
+export async function cancelMessageBatch(id: string, request: ObjectRequest): Promise<MessageBatch> {
+  const { kind, provider, id: own } = await holderOfBatch(id, request);
   const path = `${kind.endpoint}/${encodeURIComponent(own)}/cancel`;
   const batch = await askProvider(provider, { method: 'POST', path, ...callContext(request) });
   if (batch === undefined) throw kind.notFound(id);
-  await deps.deferred.settleBatch(provider, batch, request);
+  await request.deferred.settleBatch(provider, batch, request);
   return messageBatchOf(kind, batch);
 }
 
@@ -67,12 +59,8 @@ export async function cancelMessageBatch(
  * Deletes a batch that is over. A provider with OpenAI's API keeps its batches: there only the files are deleted.
  * @throws Refusal, 400 while it is not over
  */
-export async function deleteMessageBatch(
-  id: string,
-  request: ObjectRequest,
-  deps: ObjectDependencies,
-): Promise<object> {
-  const { kind, provider, id: own, tracked, batch } = await heldBatch(id, request, deps);
+export async function deleteMessageBatch(id: string, request: ObjectRequest): Promise<object> {
+  const { kind, provider, id: own, tracked, batch } = await heldBatch(id, request);
   if (outcomeIn(batch) === undefined) {
     const message = `The batch '${id}' has not ended. Cancel it first, and delete it when it has ended.`;
     throw refusals.invalidRequest(message, null, 'batch_not_ended');
@@ -88,7 +76,7 @@ export async function deleteMessageBatch(
   if (tracked !== undefined) {
     const events = [batchDeleted.create({}, request.context)];
     try {
-      await deps.log.append([{ stream: streamName('batch', own), events, expectedRevision: tracked.revision }]);
+      await request.log.append([{ stream: streamName('batch', own), events, expectedRevision: tracked.revision }]);
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     }
@@ -100,10 +88,9 @@ export async function deleteMessageBatch(
 export async function messageBatchResults(
   id: string,
   request: ObjectRequest,
-  deps: ObjectDependencies,
   noteRead: () => Promise<void>,
 ): Promise<AsyncIterable<MessageResult>> {
-  const held = await heldBatch(id, request, deps);
+  const held = await heldBatch(id, request);
   if (outcomeIn(held.batch) === undefined) {
     throw refusals.batchNotReady(id, String(held.batch.processing_status ?? held.batch.status ?? 'unknown'));
   }
@@ -111,14 +98,14 @@ export async function messageBatchResults(
   return messageResults(held, resultFiles(held.kind, held.batch), request);
 }
 
-async function heldBatch(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<HeldBatch> {
-  const holder = await holderOfBatch(id, request, deps);
+async function heldBatch(id: string, request: ObjectRequest): Promise<HeldBatch> {
+  const holder = await holderOfBatch(id, request);
   const { kind, provider, id: own } = holder;
   const path = `${kind.endpoint}/${encodeURIComponent(own)}`;
   const batch = holder.batch ?? (await askProvider(provider, { method: 'GET', path, ...callContext(request) }));
   if (batch === undefined) throw kind.notFound(id);
   // The usage is recorded before the client can have the output deleted.
-  await deps.deferred.settleBatch(provider, { ...batch, id: own }, request);
+  await request.deferred.settleBatch(provider, { ...batch, id: own }, request);
   return { kind, provider, id: own, tracked: holder.tracked, batch };
 }
 
@@ -131,8 +118,8 @@ interface Holder extends Omit<HeldBatch, 'batch'> {
  * The provider of a batch: from the log; for callers who see everything, also by querying the providers with
  * Anthropic's API.
  */
-async function holderOfBatch(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<Holder> {
-  const { tracked: records, providers } = deps;
+async function holderOfBatch(id: string, request: ObjectRequest): Promise<Holder> {
+  const { tracked: records, providers } = request;
   for (const own of providersIds(id)) {
     const tracked = await records.find('batch', own, request.sight);
     if (tracked === undefined) continue;

@@ -16,47 +16,33 @@ import type { WorkPart } from '../model-request/usage.ts';
 import { batches, files, type ObjectKind } from '../provider-objects/tracked.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
-import type { Sight } from '../visibility.ts';
-import { ableProvider, chosenProvider, onlyProvider, takesInline } from './holders.ts';
+import { ableProvider, chosenProvider, onlyProvider, type Providers, takesInline } from './holders.ts';
 import * as inline from './inline-batch.ts';
 import { createPlan, noModelRequest, objectStream } from './object-plan.ts';
-import {
-  checkBatchFile,
-  checkBatchLines,
-  holderOf,
-  type ObjectDependencies,
-  type ObjectRequest,
-  remembered,
-} from './stored-objects.ts';
-
-export interface CreateOptions {
-  /** The `provider` query parameter. */
-  readonly provider: string | undefined;
-  readonly limitBytes: number;
-}
+import { checkBatchFile, checkBatchLines, holderOf, type ObjectRequest, remembered } from './stored-objects.ts';
 
 /** One dialect per request, since a form is read once, as it arrives. */
-export function uploadDialect(options: CreateOptions, deps: ObjectDependencies): ExchangeDialect {
-  const { provider: named, limitBytes } = options;
+export function uploadDialect(request: ObjectRequest, limitBytes: number): ExchangeDialect {
+  const { provider: named, providers } = request;
   const isDecided = (fields: ReadonlyMap<string, string>): boolean =>
     fields.has('provider') ||
     fields.has('model') ||
     named !== undefined ||
-    onlyProvider(files, deps.providers) !== undefined;
+    onlyProvider(files, providers) !== undefined;
   let form: OpenForm | undefined;
   return {
     name: 'forward',
     endpoint: files.endpoint,
     mayBeFree: true,
     read: () => ({ ok: false, refusal: refusals.formExpected('JSON') }),
-    async take(request) {
-      const opened = await openedForm(request, limitBytes, isDecided);
+    async take(sent) {
+      const opened = await openedForm(sent, limitBytes, isDecided);
       if (!opened.ok) return opened;
       form = opened.form;
       const { fields } = form;
       return noModelRequest(Object.fromEntries(fields), fields.get('provider') || named);
     },
-    target: (parsedRequest) => chosenTarget(files, parsedRequest, deps),
+    target: (parsedRequest) => chosenTarget(files, parsedRequest, providers),
     plan(input) {
       if (form === undefined) throw new Error('the form was not read');
       const { headers, ...upload } = formUpload(form, input, {
@@ -80,7 +66,8 @@ export const batchRequestSchema = z.looseObject({
 });
 
 /** One dialect per request. */
-export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectDependencies): ExchangeDialect {
+export function batchDialect(request: ObjectRequest): ExchangeDialect {
+  const { providers } = request;
   let requests: inline.InlineRequests | undefined;
   let endpoint = '';
   let route: inline.InlineRoute | undefined;
@@ -102,26 +89,26 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
         if (one instanceof Refusal) return { ok: false, refusal: one };
         endpoint = one;
       }
-      return noModelRequest(checked.request, provider || options.provider);
+      return noModelRequest(checked.request, provider || request.provider);
     },
     async target(parsedRequest) {
       if (requests !== undefined) {
         const hint = parsedRequest.provider ?? modelIn(parsedRequest);
-        const named = hint === undefined ? undefined : (await chosenTarget(batches, parsedRequest, deps)).provider.name;
+        const named =
+          hint === undefined ? undefined : (await chosenTarget(batches, parsedRequest, providers)).provider.name;
         route = await inline.routeOf(
           requests.map(({ body }) => body.model),
           named,
-          deps.providers,
+          providers,
           { serves: takesInline, refused: (at, why) => inline.invalidRequest(at, why, 'body.model') },
         );
         return { provider: route.provider, model: '' };
       }
-      const file = await remembered(files, String(parsedRequest.json.input_file_id), sight, deps);
-      const { providers } = deps;
+      const file = await remembered(files, String(parsedRequest.json.input_file_id), request.sight, request);
       const isChosen =
         file === undefined || parsedRequest.provider !== undefined || modelIn(parsedRequest) !== undefined;
       const { provider } = isChosen
-        ? await chosenTarget(batches, parsedRequest, deps)
+        ? await chosenTarget(batches, parsedRequest, providers)
         : { provider: ableProvider(batches, file.provider, providers) };
       return { provider, model: '' };
     },
@@ -131,13 +118,13 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       if ((json.completion_window ?? null) === null) changes.completion_window = '"24h"';
       let parts: readonly WorkPart[] | undefined;
       if (route === undefined) {
-        parts = await checkBatchFile(String(json.input_file_id), input, deps);
+        parts = await checkBatchFile(String(json.input_file_id), input, request);
       } else {
         const lines = inline.linesOf(input.body, endpoint, route);
-        parts = await checkBatchLines(inline.inlineLines(lines), input, deps);
+        parts = await checkBatchLines(inline.inlineLines(lines), input, request);
         changes.requests = undefined;
         changes.endpoint = JSON.stringify(endpoint);
-        changes.input_file_id = JSON.stringify(await inline.uploadLines(lines, input, deps));
+        changes.input_file_id = JSON.stringify(await inline.uploadLines(lines, input, request));
       }
       const head = createPlan(batches, input, jsonHeaders(input), {
         work: (id) => ({ kind: 'batch', id, parts }),
@@ -157,12 +144,7 @@ function conflictingTargets(): Refusal {
  * One dialect per request, for one file.
  * @param noteRead called once the caller's access to the file is checked, before the provider is called
  */
-export function contentDialect(
-  id: string,
-  request: ObjectRequest,
-  deps: ObjectDependencies,
-  noteRead: () => Promise<void>,
-): ExchangeDialect {
+export function contentDialect(id: string, request: ObjectRequest, noteRead: () => Promise<void>): ExchangeDialect {
   const path = `${files.endpoint}/${encodeURIComponent(id)}/content`;
   const unparsed = (): ReadResult => noModelRequest({}, request.provider);
   return {
@@ -172,7 +154,7 @@ export function contentDialect(
     read: unparsed,
     take: unparsed,
     async target() {
-      const { provider } = await holderOf(files, id, request, deps);
+      const { provider } = await holderOf(files, id, request);
       await noteRead();
       return { provider, model: '' };
     },
@@ -203,11 +185,7 @@ function modelIn({ json }: ParsedRequest): string | undefined {
   return typeof json.model === 'string' && json.model !== '' ? json.model : undefined;
 }
 
-async function chosenTarget(
-  kind: ObjectKind,
-  parsedRequest: ParsedRequest,
-  { providers }: ObjectDependencies,
-): Promise<Target> {
+async function chosenTarget(kind: ObjectKind, parsedRequest: ParsedRequest, providers: Providers): Promise<Target> {
   const provider = await chosenProvider(
     kind,
     { provider: parsedRequest.provider, model: modelIn(parsedRequest) },

@@ -40,7 +40,7 @@ export interface ObjectDependencies {
   readonly forecast: BatchInputRules['forecast'];
 }
 
-export interface ObjectRequest {
+export interface ObjectRequest extends ObjectDependencies {
   readonly context: EventContext;
   readonly sight: Sight;
   readonly requestId: string;
@@ -62,22 +62,17 @@ interface Holder {
  * it.
  * @throws Refusal when no provider has it, or the caller may not see it
  */
-export async function holderOf(
-  kind: ObjectKind,
-  id: string,
-  request: ObjectRequest,
-  deps: ObjectDependencies,
-): Promise<Holder> {
-  const tracked = await remembered(kind, id, request.sight, deps);
+export async function holderOf(kind: ObjectKind, id: string, request: ObjectRequest): Promise<Holder> {
+  const tracked = await remembered(kind, id, request.sight, request);
   if (tracked !== undefined) {
-    const provider = deps.providers.named(tracked.provider);
+    const provider = request.providers.named(tracked.provider);
     if (provider === undefined) throw kind.notFound(id);
     return { provider, tracked };
   }
   if (request.provider !== undefined) {
-    return { provider: ableProvider(kind, request.provider, deps.providers), tracked };
+    return { provider: ableProvider(kind, request.provider, request.providers), tracked };
   }
-  for (const provider of candidates(kind, deps.providers)) {
+  for (const provider of candidates(kind, request.providers)) {
     try {
       const object = await askProvider(provider, question('GET', kind, id, '', request));
       if (object !== undefined) return { provider, tracked, object };
@@ -105,27 +100,22 @@ export async function remembered(
 }
 
 /** @throws Refusal */
-export async function retrieveObject(
-  kind: ObjectKind,
-  id: string,
-  request: ObjectRequest,
-  deps: ObjectDependencies,
-): Promise<object> {
-  const holder = await holderOf(kind, id, request, deps);
+export async function retrieveObject(kind: ObjectKind, id: string, request: ObjectRequest): Promise<object> {
+  const holder = await holderOf(kind, id, request);
   const object = holder.object ?? (await requestObject('GET', kind, id, '', holder, request));
-  return presentObject(kind, object, holder, request, deps);
+  return presentObject(kind, object, holder, request);
 }
 
 /** @throws Refusal */
-export async function cancelBatch(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<object> {
-  const holder = await holderOf(batches, id, request, deps);
+export async function cancelBatch(id: string, request: ObjectRequest): Promise<object> {
+  const holder = await holderOf(batches, id, request);
   const object = await requestObject('POST', batches, id, '/cancel', holder, request);
-  return presentObject(batches, object, holder, request, deps);
+  return presentObject(batches, object, holder, request);
 }
 
 /** @throws Refusal */
-export async function deleteFile(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<object> {
-  const { provider, tracked } = await holderOf(files, id, request, deps);
+export async function deleteFile(id: string, request: ObjectRequest): Promise<object> {
+  const { provider, tracked } = await holderOf(files, id, request);
   const deleted = await askProvider(provider, question('DELETE', files, id, '', request));
   if (tracked === undefined) {
     if (deleted === undefined) throw files.notFound(id);
@@ -134,7 +124,7 @@ export async function deleteFile(id: string, request: ObjectRequest, deps: Objec
   // A file that no longer exists counts as deleted.
   const events = [fileDeleted.create({}, request.context)];
   try {
-    await deps.log.append([{ stream: streamName('file', id), events, expectedRevision: tracked.revision }]);
+    await request.log.append([{ stream: streamName('file', id), events, expectedRevision: tracked.revision }]);
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
   }
@@ -180,16 +170,15 @@ async function presentObject(
   object: Record<string, unknown>,
   { provider, tracked }: Holder,
   request: ObjectRequest,
-  deps: ObjectDependencies,
 ): Promise<object> {
   const { context } = request;
   // The usage is recorded before the client can have the output deleted.
-  if (kind.name === 'batch') await deps.deferred.settleBatch(provider, object, request);
+  if (kind.name === 'batch') await request.deferred.settleBatch(provider, object, request);
   if (kind.name === 'batch' && tracked !== undefined) {
     for (const id of [object.output_file_id, object.error_file_id]) {
       if (typeof id !== 'string' || !isObjectId(id)) continue;
-      if ((await deps.tracked.find('file', id, everything)) !== undefined) continue;
-      await deps.log.append([trackingWrite('file', id, provider, { owner: tracked }, context)]);
+      if ((await request.tracked.find('file', id, everything)) !== undefined) continue;
+      await request.log.append([trackingWrite('file', id, provider, { owner: tracked }, context)]);
     }
   }
   return { ...object, provider: provider.name };

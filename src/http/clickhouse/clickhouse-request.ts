@@ -4,7 +4,7 @@ import { pipeline, type Readable } from 'node:stream';
 import { LRUCache } from 'lru-cache';
 import { fromCompressedBlocks } from './compressed-blocks.ts';
 import { decoderOf } from './content-encoding.ts';
-import { ClickHouseException } from './embedded-clickhouse.ts';
+import { type ClickHouseException, clickHouseError } from './embedded-clickhouse.ts';
 
 export interface ClickHouseRequest {
   readonly method: string;
@@ -124,7 +124,7 @@ function header(request: IncomingMessage, name: string): string | undefined {
 }
 
 export function unsupported(what: string): ClickHouseException {
-  return new ClickHouseException(48, `Code: 48. DB::Exception: not supported: ${what}. (NOT_IMPLEMENTED)`);
+  return clickHouseError(48, 'NOT_IMPLEMENTED', `not supported: ${what}`);
 }
 
 /** The whole body, decompressed. @throws ClickHouseException when it is larger than `maxBytes`, or cannot be read */
@@ -138,10 +138,7 @@ export async function readWholeBody(
   for await (const piece of decompressed(request)) {
     bytes += piece.length;
     if (bytes > maxBytes) {
-      throw new ClickHouseException(
-        223,
-        `Code: 223. DB::Exception: the body has more than ${maxBytes} bytes. (QUERY_IS_TOO_LARGE)`,
-      );
+      throw clickHouseError(223, 'QUERY_IS_TOO_LARGE', `the body has more than ${maxBytes} bytes`);
     }
     pieces.push(piece);
   }
@@ -246,22 +243,16 @@ export class ClickHouseSessions {
   enter({ user, id, timeoutSeconds, mustExist }: SessionOf): () => void {
     const seconds = secondsIn(timeoutSeconds);
     if (id.length > LONGEST_ID) {
-      throw new ClickHouseException(
-        36,
-        `Code: 36. DB::Exception: the id of a session has at most ${LONGEST_ID} characters. (BAD_ARGUMENTS)`,
-      );
+      throw clickHouseError(36, 'BAD_ARGUMENTS', `the id of a session has at most ${LONGEST_ID} characters`);
     }
     const key = JSON.stringify([user, id]);
     const found = this.#sessions.get(key);
     const known = found !== undefined && found.endsAt > this.#now() ? found : undefined;
     if (known === undefined && mustExist) {
-      throw new ClickHouseException(372, `Code: 372. DB::Exception: Session ${id} not found. (SESSION_NOT_FOUND)`);
+      throw clickHouseError(372, 'SESSION_NOT_FOUND', `Session ${id} not found`);
     }
     if (known?.isBusy) {
-      throw new ClickHouseException(
-        373,
-        `Code: 373. DB::Exception: Session ${id} is locked by a concurrent client. (SESSION_IS_LOCKED)`,
-      );
+      throw clickHouseError(373, 'SESSION_IS_LOCKED', `Session ${id} is locked by a concurrent client`);
     }
     const session: Session = { endsAt: Number.POSITIVE_INFINITY, isBusy: true };
     this.#sessions.set(key, session);
@@ -276,8 +267,9 @@ function secondsIn(timeout: string | undefined): number {
   if (timeout === undefined || timeout === '') return USUAL_SECONDS;
   const seconds = Number(timeout);
   if (Number.isInteger(seconds) && seconds > 0 && seconds <= MOST_SECONDS) return seconds;
-  throw new ClickHouseException(
+  throw clickHouseError(
     374,
-    `Code: 374. DB::Exception: Session timeout '${timeout.slice(0, 32)}' is not a number of seconds from 1 to ${MOST_SECONDS}. (INVALID_SESSION_TIMEOUT)`,
+    'INVALID_SESSION_TIMEOUT',
+    `Session timeout '${timeout.slice(0, 32)}' is not a number of seconds from 1 to ${MOST_SECONDS}`,
   );
 }

@@ -6,7 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { zstdDecompressSync } from 'node:zlib';
 import { lz4Compress, lz4Decompress } from './content-encoding.ts';
-import { ClickHouseException } from './embedded-clickhouse.ts';
+import { ClickHouseException, clickHouseError } from './embedded-clickhouse.ts';
 
 const CHECKSUM_BYTES = 16;
 const HEADER_BYTES = 9;
@@ -46,10 +46,7 @@ export function fromCompressedBlocks(blocks: Buffer, maxBytes: number): Buffer {
     const { method, compressed, length, end } = blockAt(blocks, at);
     held += length;
     if (held > maxBytes) {
-      throw new ClickHouseException(
-        223,
-        `Code: 223. DB::Exception: the body has more than ${maxBytes} bytes. (QUERY_IS_TOO_LARGE)`,
-      );
+      throw clickHouseError(223, 'QUERY_IS_TOO_LARGE', `the body has more than ${maxBytes} bytes`);
     }
     pieces.push(decompressed(method, compressed, length));
     at = end;
@@ -64,10 +61,7 @@ function blockAt(blocks: Buffer, at: number) {
   if (end < header + HEADER_BYTES || end > blocks.length) throw cannotDecompress('it ends within a block');
   const [low, high] = cityHash128(blocks.subarray(header, end));
   if (low !== blocks.readBigUInt64LE(at) || high !== blocks.readBigUInt64LE(at + 8)) {
-    throw new ClickHouseException(
-      40,
-      "Code: 40. DB::Exception: Checksum doesn't match: corrupted data. (CHECKSUM_DOESNT_MATCH)",
-    );
+    throw clickHouseError(40, 'CHECKSUM_DOESNT_MATCH', "Checksum doesn't match: corrupted data");
   }
   const method = blocks.readUInt8(header);
   const length = blocks.readUInt32LE(header + 5);
@@ -83,10 +77,7 @@ function decompressed(method: number, compressed: Buffer, length: number): Buffe
     if (error instanceof ClickHouseException) throw error;
     throw cannotDecompress(error instanceof Error ? error.message : String(error));
   }
-  throw new ClickHouseException(
-    89,
-    `Code: 89. DB::Exception: Unknown compression method: ${method}. (UNKNOWN_COMPRESSION_METHOD)`,
-  );
+  throw clickHouseError(89, 'UNKNOWN_COMPRESSION_METHOD', `Unknown compression method: ${method}`);
 }
 
 function whole(bytes: Buffer, length: number): Buffer {
@@ -95,10 +86,7 @@ function whole(bytes: Buffer, length: number): Buffer {
 }
 
 function cannotDecompress(why: string): ClickHouseException {
-  return new ClickHouseException(
-    271,
-    `Code: 271. DB::Exception: Cannot decompress the body: ${why}. (CANNOT_DECOMPRESS)`,
-  );
+  return clickHouseError(271, 'CANNOT_DECOMPRESS', `Cannot decompress the body: ${why}`);
 }
 
 /**

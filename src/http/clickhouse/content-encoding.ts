@@ -1,7 +1,7 @@
 /** `Content-Encoding` of answers and bodies for ClickHouse's clients. */
 import { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { ClickHouseException } from './embedded-clickhouse.ts';
+import { clickHouseError } from './embedded-clickhouse.ts';
 
 /** LZ4's block format (github.com/lz4/lz4, doc/lz4_Block_format.md), which Node does not include. */
 const MIN_MATCH = 4;
@@ -168,9 +168,10 @@ export function decoderOf(encoding: string | undefined): Transform | undefined {
   const decoder = decoders[name];
   if (decoder === undefined) {
     const offered = Object.keys(decoders).join(', ');
-    throw new ClickHouseException(
+    throw clickHouseError(
       89,
-      `Code: 89. DB::Exception: Unknown HTTP content encoding: ${name}; there is ${offered}. (UNKNOWN_COMPRESSION_METHOD)`,
+      'UNKNOWN_COMPRESSION_METHOD',
+      `Unknown HTTP content encoding: ${name}; there is ${offered}`,
     );
   }
   return decoder();

@@ -84,6 +84,11 @@ export class ClickHouseException extends Error {
   }
 }
 
+/** An error in ClickHouse's form. @param name of the code */
+export function clickHouseError(code: number, name: string, message: string): ClickHouseException {
+  return new ClickHouseException(code, `Code: ${code}. DB::Exception: ${message}. (${name})`);
+}
+
 /** chDB cannot be loaded. The message states the reason. */
 export class EmbeddedUnavailable extends Error {
   readonly code = 'chdb_unavailable';
@@ -302,10 +307,7 @@ function firstLine(error: unknown): string {
 
 function plainName(name: string): string {
   if (/^\w+$/.test(name)) return name;
-  throw new ClickHouseException(
-    115,
-    `Code: 115. DB::Exception: ${JSON.stringify(name)} is not a setting. (UNKNOWN_SETTING)`,
-  );
+  throw clickHouseError(115, 'UNKNOWN_SETTING', `${JSON.stringify(name)} is not a setting`);
 }
 
 function xml(settings: Readonly<Record<string, number | string>>): string {

@@ -1,6 +1,11 @@
 /** Turns a reader's request into the query to execute and a connection with only the rights it needs. */
 import { type ClickHouseRequest, trimmed } from './clickhouse-request.ts';
-import { ClickHouseException, type ConnectOptions, type EmbeddedClickHouse } from './embedded-clickhouse.ts';
+import {
+  type ClickHouseException,
+  type ConnectOptions,
+  clickHouseError,
+  type EmbeddedClickHouse,
+} from './embedded-clickhouse.ts';
 import { readerFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
 import { NotForReaders, type ReaderQuery, readerQuery } from './reader-query.ts';
@@ -41,10 +46,7 @@ export function wholeQuery({ query }: ClickHouseRequest, body: Buffer): string {
 export function questionOf(clickHouseRequest: ClickHouseRequest, body: Buffer, user: User): string {
   const sql = wholeQuery(clickHouseRequest, body);
   if (Buffer.byteLength(sql) > LONGEST_QUERY) {
-    throw new ClickHouseException(
-      223,
-      `Code: 223. DB::Exception: the query has more than ${LONGEST_QUERY} bytes. (QUERY_IS_TOO_LARGE)`,
-    );
+    throw clickHouseError(223, 'QUERY_IS_TOO_LARGE', `the query has more than ${LONGEST_QUERY} bytes`);
   }
   if (sql === '') throw refused(user, 'an empty query is not for readers');
   if (sql.includes('\0')) throw refused(user, 'the query has a byte that is zero');
@@ -63,9 +65,10 @@ export async function recordQuery(
     await record({ user, query, format, parameters: Object.fromEntries(parameters) });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new ClickHouseException(
+    throw clickHouseError(
       439,
-      `Code: 439. DB::Exception: the query was not run, because it could not be recorded in the log: ${why}. (CANNOT_SCHEDULE_TASK)`,
+      'CANNOT_SCHEDULE_TASK',
+      `the query was not run, because it could not be recorded in the log: ${why}`,
     );
   }
 }
@@ -103,7 +106,7 @@ function databaseOf({ database }: ClickHouseRequest, engine: EmbeddedClickHouse)
   if (database === undefined || database === '' || database === 'default' || engine.databases.has(database)) {
     return database;
   }
-  throw new ClickHouseException(81, `Code: 81. DB::Exception: Database ${database} does not exist. (UNKNOWN_DATABASE)`);
+  throw clickHouseError(81, 'UNKNOWN_DATABASE', `Database ${database} does not exist`);
 }
 
 function formatOf({ defaultFormat = 'TabSeparated' }: ClickHouseRequest): string {
@@ -113,20 +116,18 @@ function formatOf({ defaultFormat = 'TabSeparated' }: ClickHouseRequest): string
 }
 
 function unknownFormat(why: string): ClickHouseException {
-  return new ClickHouseException(73, `Code: 73. DB::Exception: ${why}. (UNKNOWN_FORMAT)`);
+  return clickHouseError(73, 'UNKNOWN_FORMAT', why);
 }
 
 function refused({ name }: User, reason: string): ClickHouseException {
-  return new ClickHouseException(
-    164,
-    `Code: 164. DB::Exception: ${name}: Cannot execute query in readonly mode: ${reason}. (READONLY)`,
-  );
+  return clickHouseError(164, 'READONLY', `${name}: Cannot execute query in readonly mode: ${reason}`);
 }
 
 export function preempted(turns: TurnLimits): ClickHouseException {
-  return new ClickHouseException(
+  return clickHouseError(
     159,
-    `Code: 159. DB::Exception: ended after more than ${turns.slowAfterMs / 1000} seconds, because others wait and ` +
-      `${turns.slow} slow queries run already. (TIMEOUT_EXCEEDED)`,
+    'TIMEOUT_EXCEEDED',
+    `ended after more than ${turns.slowAfterMs / 1000} seconds, because others wait and ` +
+      `${turns.slow} slow queries run already`,
   );
 }

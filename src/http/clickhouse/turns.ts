@@ -4,7 +4,7 @@
  * wait, it is ended. So no query waits longer than `slowAfterMs` for each `quick` queries ahead, however slow those
  * are.
  */
-import { ClickHouseException } from './embedded-clickhouse.ts';
+import { type ClickHouseException, clickHouseError } from './embedded-clickhouse.ts';
 
 export interface TurnLimits {
   /** Concurrent queries, beside the slow ones. */
@@ -100,14 +100,11 @@ export class QueryTurns {
 }
 
 function left(): ClickHouseException {
-  return new ClickHouseException(394, 'Code: 394. DB::Exception: the client has left. (QUERY_WAS_CANCELLED)');
+  return clickHouseError(394, 'QUERY_WAS_CANCELLED', 'the client has left');
 }
 
 function tooMany(waiting: number): ClickHouseException {
-  return new ClickHouseException(
-    202,
-    `Code: 202. DB::Exception: ${waiting} queries wait already; ask again later. (TOO_MANY_SIMULTANEOUS_QUERIES)`,
-  );
+  return clickHouseError(202, 'TOO_MANY_SIMULTANEOUS_QUERIES', `${waiting} queries wait already; ask again later`);
 }
 
 /**

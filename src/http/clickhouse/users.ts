@@ -1,6 +1,6 @@
 /** Users of the embedded ClickHouse and their limits. */
 import { timingSafeEqual } from 'node:crypto';
-import { ClickHouseException } from './embedded-clickhouse.ts';
+import { type ClickHouseException, clickHouseError } from './embedded-clickhouse.ts';
 import { queryLimits } from './engine-access.ts';
 import { LONGEST_TEXT } from './normal-form.ts';
 import type { TurnLimits } from './turns.ts';
@@ -113,9 +113,10 @@ export const readersMemoryBytes = [analystLimits, gatewayLimits]
 export function authenticated(users: readonly User[], name: string, password: string): User {
   const user = users.find((one) => one.name === name);
   if (user !== undefined && same(user.password, password)) return user;
-  throw new ClickHouseException(
+  throw clickHouseError(
     516,
-    `Code: 516. DB::Exception: ${name}: Authentication failed: password is incorrect, or there is no user with such name. (AUTHENTICATION_FAILED)`,
+    'AUTHENTICATION_FAILED',
+    `${name}: Authentication failed: password is incorrect, or there is no user with such name`,
   );
 }
 
@@ -211,8 +212,5 @@ function asStored(name: string, value: string): number {
 }
 
 function refused(name: string, why: string): ClickHouseException {
-  return new ClickHouseException(
-    452,
-    `Code: 452. DB::Exception: Setting ${name} ${why}. (SETTING_CONSTRAINT_VIOLATION)`,
-  );
+  return clickHouseError(452, 'SETTING_CONSTRAINT_VIOLATION', `Setting ${name} ${why}`);
 }

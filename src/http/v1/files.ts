@@ -9,7 +9,6 @@ import { listObjects } from '../../commands/files/list-objects.ts';
 import {
   batchDialect,
   batchRequestSchema,
-  type CreateOptions,
   contentDialect,
   uploadDialect,
 } from '../../commands/files/object-dialects.ts';
@@ -141,7 +140,7 @@ export function registerFiles(app: Routes, options: FilesOptions): void {
     options.exchanges.run(request, reply, (modelRequest, client) =>
       options.run(dialect, { ...modelRequest, ...formOf(request) }, client),
     );
-  const deps = (request: FastifyRequest): ObjectDependencies => dependenciesOf(request, options);
+  const of = (request: FastifyRequest<QueryRoute>): ObjectRequest => objectRequest(request, options);
   /** Called before the object is sent, after the check that the caller may read it. */
   const noteRead = (what: 'file' | 'file_content' | 'batch', request: FastifyRequest<ById>): Promise<void> => {
     const kind = what === 'batch' ? 'batch' : 'file';
@@ -149,38 +148,32 @@ export function registerFiles(app: Routes, options: FilesOptions): void {
   };
   const noteList = ({ name }: ObjectKind, request: FastifyRequest<QueryRoute>) =>
     options.audit.list(`${name}_list`, filterOf(request), callerOf(request), eventContextOf(request));
-  const create = (request: FastifyRequest<QueryRoute>): CreateOptions => ({
-    provider: single(request.query['provider']),
-    limitBytes: bodyLimitOf(request),
-  });
 
   app.register(async (scope) => {
     acceptUnparsedForms(scope);
     scope.post<QueryRoute>('/v1/files', declared.upload, (request, reply) =>
-      run(request, reply, uploadDialect(create(request), deps(request))),
+      run(request, reply, uploadDialect(of(request), bodyLimitOf(request))),
     );
   });
   app.get<ById>('/v1/files/:id/content', declared.content, (request, reply) => {
     const note = () => noteRead('file_content', request);
-    return run(request, reply, contentDialect(request.params.id, objectRequest(request), deps(request), note));
+    return run(request, reply, contentDialect(request.params.id, of(request), note));
   });
-  app.delete<ById>('/v1/files/:id', declared.deleteFile, (request) =>
-    deleteFile(request.params.id, objectRequest(request), deps(request)),
-  );
+  app.delete<ById>('/v1/files/:id', declared.deleteFile, (request) => deleteFile(request.params.id, of(request)));
 
-  app.post<QueryRoute>('/v1/batches', declared.createBatch, (request, reply) => {
-    return run(request, reply, batchDialect(create(request), callerOf(request).sight, deps(request)));
-  });
+  app.post<QueryRoute>('/v1/batches', declared.createBatch, (request, reply) =>
+    run(request, reply, batchDialect(of(request))),
+  );
   app.post<ById>('/v1/batches/:id/cancel', declared.cancelBatch, async (request) => {
-    const batch = await cancelBatch(request.params.id, objectRequest(request), deps(request));
+    const batch = await cancelBatch(request.params.id, of(request));
     await noteRead('batch', request);
     return batch;
   });
 
   app.get<ById>('/v1/batches/:id/results', declared.results, async (request, reply) => {
     const { id } = request.params;
-    const withSignal = { ...objectRequest(request), signal: untilAnswered(reply) };
-    const results = await batchResults(id, withSignal, deps(request), async (fileIds) => {
+    const withSignal = { ...of(request), signal: untilAnswered(reply) };
+    const results = await batchResults(id, withSignal, async (fileIds) => {
       const by = [callerOf(request), eventContextOf(request)] as const;
       await options.audit.stored('batch', streamName('batch', id), ...by);
       for (const file of fileIds) await options.audit.stored('file_content', streamName('file', file), ...by);
@@ -190,12 +183,12 @@ export function registerFiles(app: Routes, options: FilesOptions): void {
 
   for (const kind of [files, batches]) {
     app.get<QueryRoute>(kind.endpoint, declared.list[kind.name], async (request) => {
-      const listed = await listObjects(kind, listRequest(kind, request), deps(request));
+      const listed = await listObjects(kind, listRequest(kind, request, options));
       await noteList(kind, request);
       return listed;
     });
     app.get<ById>(`${kind.endpoint}/:id`, declared.get[kind.name], async (request) => {
-      const object = await retrieveObject(kind, request.params.id, objectRequest(request), deps(request));
+      const object = await retrieveObject(kind, request.params.id, of(request));
       await noteRead(kind.name, request);
       return object;
     });
@@ -212,12 +205,6 @@ function filterOf({ query }: FastifyRequest<QueryRoute>): Record<string, string>
   return filter;
 }
 
-/** Dependencies with the providers that the caller may use. */
-export function dependenciesOf(request: FastifyRequest, options: FilesOptions): ObjectDependencies {
-  const { log, tracked, deferred, forecast } = options;
-  return { log, tracked, deferred, forecast, providers: options.providersOf(callerOf(request)) };
-}
-
 /** Time limit for reading the files of a large batch. */
 const READING_MS = 10 * 60_000;
 
@@ -228,8 +215,10 @@ export function untilAnswered(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([over.signal, AbortSignal.timeout(READING_MS)]);
 }
 
-export function objectRequest(request: FastifyRequest<QueryRoute>): ObjectRequest {
+export function objectRequest(request: FastifyRequest<QueryRoute>, options: FilesOptions): ObjectRequest {
+  const { log, tracked, deferred, forecast, providersOf } = options;
   return {
+    ...{ log, tracked, deferred, forecast, providers: providersOf(callerOf(request)) },
     ...requesterOf(request),
     requestId: request.id,
     provider: single(request.query['provider']),
@@ -238,10 +227,10 @@ export function objectRequest(request: FastifyRequest<QueryRoute>): ObjectReques
 }
 
 /** @throws Refusal */
-function listRequest({ name }: ObjectKind, request: FastifyRequest<QueryRoute>) {
+function listRequest({ name }: ObjectKind, request: FastifyRequest<QueryRoute>, options: FilesOptions) {
   const { query } = request;
   const { limit, order, after } = openAiPageIn(query);
   const purpose = single(query['purpose']);
   const filters: Readonly<Record<string, string>> = name === 'file' && purpose !== undefined ? { purpose } : {};
-  return { ...objectRequest(request), limit, after, order, filters };
+  return { ...objectRequest(request, options), limit, after, order, filters };
 }

@@ -19,14 +19,7 @@ import { limitIn } from '../paging.ts';
 import { single } from '../request-head.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { providerErrors, providerParameter } from './declare.ts';
-import {
-  type ById,
-  dependenciesOf,
-  type FilesOptions,
-  objectRequest,
-  type QueryRoute,
-  untilAnswered,
-} from './files.ts';
+import { type ById, type FilesOptions, objectRequest, type QueryRoute, untilAnswered } from './files.ts';
 
 const PATH = '/v1/messages/batches';
 
@@ -113,35 +106,33 @@ const declared = {
 };
 
 export function registerMessageBatches(app: Routes, options: FilesOptions): void {
-  const deps = (request: FastifyRequest) => dependenciesOf(request, options);
+  const of = (request: FastifyRequest<QueryRoute>) => objectRequest(request, options);
   const noteRead = (request: FastifyRequest<ById>): Promise<void> =>
     options.audit.stored('batch', streamName('batch', request.params.id), callerOf(request), eventContextOf(request));
 
   app.post<QueryRoute>(PATH, declared.create, (request, reply) => {
-    const dialect = messageBatchDialect(single(request.query['provider']), deps(request));
+    const dialect = messageBatchDialect(of(request));
     return options.exchanges.run(request, reply, (modelRequest, client) => options.run(dialect, modelRequest, client));
   });
   app.get<QueryRoute>(PATH, declared.list, async (request) => {
-    const listed = await listMessageBatches(listRequest(request), deps(request));
+    const listed = await listMessageBatches(listRequest(request, options));
     await options.audit.list('batch_list', filterOf(request), callerOf(request), eventContextOf(request));
     return listed;
   });
   app.get<ById>(`${PATH}/:id`, declared.get, async (request) => {
-    const batch = await retrieveMessageBatch(request.params.id, objectRequest(request), deps(request));
+    const batch = await retrieveMessageBatch(request.params.id, of(request));
     await noteRead(request);
     return batch;
   });
-  app.delete<ById>(`${PATH}/:id`, declared.delete, (request) =>
-    deleteMessageBatch(request.params.id, objectRequest(request), deps(request)),
-  );
+  app.delete<ById>(`${PATH}/:id`, declared.delete, (request) => deleteMessageBatch(request.params.id, of(request)));
   app.post<ById>(`${PATH}/:id/cancel`, declared.cancel, async (request) => {
-    const batch = await cancelMessageBatch(request.params.id, objectRequest(request), deps(request));
+    const batch = await cancelMessageBatch(request.params.id, of(request));
     await noteRead(request);
     return batch;
   });
   app.get<ById>(`${PATH}/:id/results`, declared.results, async (request, reply) => {
-    const withSignal = { ...objectRequest(request), signal: untilAnswered(reply) };
-    const results = await messageBatchResults(request.params.id, withSignal, deps(request), () => noteRead(request));
+    const withSignal = { ...of(request), signal: untilAnswered(reply) };
+    const results = await messageBatchResults(request.params.id, withSignal, () => noteRead(request));
     return reply.type('application/x-jsonl').send(Readable.from(linesOf(results), { objectMode: false }));
   });
 }
@@ -151,13 +142,13 @@ async function* linesOf(results: AsyncIterable<MessageResult>): AsyncGenerator<s
 }
 
 /** @throws Refusal */
-function listRequest(request: FastifyRequest<QueryRoute>) {
+function listRequest(request: FastifyRequest<QueryRoute>, options: FilesOptions) {
   const { query } = request;
   const limit = limitIn(query, { usual: 20, most: 1000 });
   if (single(query['before_id']) !== undefined) {
     throw refusals.invalidRequest("'before_id' is not supported: the list is read from the newest on.", 'before_id');
   }
-  return { ...objectRequest(request), limit, after: single(query['after_id']) };
+  return { ...objectRequest(request, options), limit, after: single(query['after_id']) };
 }
 
 function filterOf({ query }: FastifyRequest<QueryRoute>): Record<string, string> {

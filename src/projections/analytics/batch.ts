@@ -16,9 +16,10 @@ import { isA } from '../projection.ts';
 import { UnprocessableEvent } from '../snapshot-basis.ts';
 import { type Applied, decidingRun } from '../verdicts.ts';
 import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
-import { isAdminChange, keyIdOrEmpty, type Retention, writeAdminChange, writeEvent, writeExchange } from './rows.ts';
-import { type Column, type TableKey, tables, valueColumns, verdictRowId } from './tables.ts';
-import { numbersByName, TsvRows, time, tsvText } from './tsv.ts';
+import { writeExchange } from './exchange-row.ts';
+import { isAdminChange, keyIdOrEmpty, type Retention, rowWriter, writeAdminChange, writeEvent } from './rows.ts';
+import { type TableKey, tables, verdictRowId } from './tables.ts';
+import { TsvRows, time } from './tsv.ts';
 import {
   accountOf,
   costsOf,
@@ -211,48 +212,37 @@ function emptyRows(): BatchRows {
 /** The row of `exchanges` for refused requests that the log counts in one event. */
 type Refused = RecordedEvent<string, z.infer<typeof requestsRefused.data>>;
 
-const columns = valueColumns(tables.exchanges);
-const empty = new Map(tables.exchanges.columns.map((column) => [column.name, emptyOf(column)]));
-
-function writeRefused(rows: TsvRows, event: Refused, position: number, retention: Retention): void {
-  const values = valuesOf(event, position, retention);
-  rows.write(columns.map((name) => values[name] ?? empty.get(name) ?? '').join('\t'));
-  rows.end(position);
-}
+const writeExchangeRow = rowWriter(tables.exchanges);
 
 /** The known columns; the others are empty. */
-function valuesOf({ id, context, data }: Refused, position: number, retention: Retention) {
+function writeRefused(rows: TsvRows, { id, context, data }: Refused, position: number, retention: Retention): void {
   const { endpoint, count } = data;
-  const values: Readonly<Record<string, string | number>> = {
+  const values = {
     position,
     id,
     at: time(data.firstAt),
     ended_at: time(data.lastAt),
-    actor: tsvText(context.actor),
-    auth_key_id: tsvText(keyIdOrEmpty(context.actor)),
+    actor: context.actor,
+    auth_key_id: keyIdOrEmpty(context.actor),
     auth_method: data.authMethod,
-    user_path: tsvText(context.userPath ?? '/'),
-    path: tsvText(endpoint),
-    endpoint: tsvText(endpoint),
+    user_path: context.userPath ?? '/',
+    path: endpoint,
+    endpoint,
     outcome: 'refused',
     status: data.status,
-    error_type: tsvText(data.type),
-    error_code: tsvText(data.code ?? ''),
+    error_type: data.type,
+    error_code: data.code,
     duration_ms: data.durationMs / count,
     requests: count,
     _retention_days: retention.audit,
   };
-  return values;
+  writeExchangeRow(rows, values, position);
 }
 
-function emptyOf({ type }: Column): string {
-  if (type.startsWith('Array')) return '[]';
-  if (type.startsWith('Nullable')) return '\\N';
-  return type.includes('String') ? '' : '0';
-}
-
-/** The rows of `guardrail_verdicts`: one for each run of a guardrail. Pure; values are in the order of the columns. */
+/** The rows of `guardrail_verdicts`: one for each run of a guardrail. */
 type Workflow = z.infer<typeof requestReceived.data>['workflow'];
+
+const writeVerdict = rowWriter(tables.guardrailVerdicts);
 
 /** @param workflow of the request; undefined when it has none or is not known */
 function writeVerdicts(
@@ -265,36 +255,34 @@ function writeVerdicts(
   const { context, stream, data } = event;
   const deciding = decidingRun(data);
   for (const [index, run] of data.runs.entries()) {
-    rows.write(
-      [
-        position,
-        time(event.at),
-        tsvText(run.type),
-        tsvText(idOf(stream)),
-        tsvText(context.requestId),
-        tsvText(context.actor),
-        tsvText(keyIdOrEmpty(context.actor)),
-        tsvText(context.userPath ?? '/'),
-        tsvText(run.guardrail),
-        data.phase,
-        run.verdict,
-        index,
-        run.step,
-        data.attempt ?? 0,
-        tsvText(run.code),
-        tsvText(run.message),
-        tsvText(run.error),
-        tsvText(run.failMode),
-        Number(run.edited),
-        numbersByName(run.findings ?? {}),
-        run.durationNs,
-        Number(index === deciding),
-        tsvText(workflow?.id),
-        workflow?.version ?? 0,
-        tsvText(workflow?.scope),
-        retention.audit,
-      ].join('\t'),
-    );
-    rows.end(verdictRowId(position, index));
+    const values = {
+      position,
+      at: time(event.at),
+      type: run.type,
+      exchange_id: idOf(stream),
+      request_id: context.requestId,
+      actor: context.actor,
+      auth_key_id: keyIdOrEmpty(context.actor),
+      user_path: context.userPath ?? '/',
+      guardrail: run.guardrail,
+      phase: data.phase,
+      verdict: run.verdict,
+      run: index,
+      step: run.step,
+      attempt: data.attempt,
+      code: run.code,
+      message: run.message,
+      error: run.error,
+      fail_mode: run.failMode,
+      edited: Number(run.edited),
+      findings: run.findings ?? {},
+      duration_ns: run.durationNs,
+      decided: Number(index === deciding),
+      workflow_id: workflow?.id,
+      workflow_version: workflow?.version,
+      workflow_scope: workflow?.scope,
+      _retention_days: retention.audit,
+    };
+    writeVerdict(rows, values, verdictRowId(position, index));
   }
 }

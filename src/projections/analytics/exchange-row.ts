@@ -3,8 +3,10 @@ import { idOf, parsePosition, type RecordedEvent } from '../../events/event.ts';
 import type { VerdictRow } from '../verdicts.ts';
 import type { Ask } from './analytics-db.ts';
 import { allOf, between } from './conditions.ts';
-import { type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
-import { keyIdOrEmpty } from './rows.ts';
+import { type ExchangeEnd, type ExchangeFacts, ExchangeFold } from './exchange-fold.ts';
+import { keyIdOrEmpty, type Retention, rowWriter } from './rows.ts';
+import { tables } from './tables.ts';
+import { type TsvRows, time } from './tsv.ts';
 
 /** The verdicts of guardrails on requests, read from ClickHouse: equal to those in the events of the request. */
 type StoredVerdict = Omit<VerdictRow, 'findings' | 'duration_ns'> & {
@@ -183,6 +185,38 @@ function rowOf(exchange: ExchangeFacts): ExchangeRow {
       failed?.message ?? '',
     ]),
   };
+}
+
+const writeRow = rowWriter(tables.exchanges);
+
+/** The row of an exchange that has ended, for the table. */
+export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: ExchangeEnd, retention: Retention): void {
+  const { received, usage, historyItems, resumed } = exchange;
+  const { attempts, ...row } = rowOf(exchange);
+  const values = {
+    ...row,
+    at: time(received.at),
+    ended_at: time(end.at),
+    actor: received.context.actor,
+    endpoint: row.path.split('?', 1)[0],
+    chunks: end.chunks,
+    bytes: end.bytes,
+    history_items: historyItems,
+    resumed,
+    attempt_count: attempts.length,
+    ...Object.fromEntries(ofAttempt.map((name, place) => [`attempts.${name}`, attempts.map((one) => one[place])])),
+    input_tokens: usage?.inputTokens,
+    output_tokens: usage?.outputTokens,
+    total_tokens: usage?.totalTokens,
+    cached_input_tokens: usage?.cachedInputTokens,
+    cache_write_input_tokens: usage?.cacheWriteInputTokens,
+    cache_write_1h_input_tokens: usage?.cacheWrite1hInputTokens,
+    reasoning_tokens: usage?.reasoningTokens,
+    usage_known: Number(usage?.source === 'provider'),
+    recorded_cost: usage?.totalCost,
+    _retention_days: retention.audit,
+  };
+  writeRow(rows, values, end.position);
 }
 
 /** As in the tables: rounded down to the microsecond. */

@@ -1,8 +1,8 @@
-/** Makes rows of `events`, `exchanges` and `admin_changes` from events. Pure; values are in the order of the tables' columns. */
+/** Rows of the tables, and those of `events` and `admin_changes` from events. Pure. */
 import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
 import { isBodyWithheld } from '../exchange-events.ts';
-import type { ExchangeEnd, ExchangeFacts } from './exchange-fold.ts';
-import { numbers, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
+import { type Column, type Table, tables } from './tables.ts';
+import { numbers, numbersByName, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
 
 /** How long rows are kept, in days; 0 is without limit. Each row carries the setting at the time of its write. */
 export interface Retention {
@@ -16,6 +16,38 @@ export const keptBodyBytes = 1024 * 1024;
 /** The managed key behind an actor; empty when it is none. */
 export function keyIdOrEmpty(actor: Actor): string {
   return managedKeyId(actor) ?? '';
+}
+
+type Field = string | number | bigint | readonly string[] | readonly number[] | Readonly<Record<string, number>>;
+
+/**
+ * Writes rows of a table from values by column. A column without a value is NULL where it can be, else 0 or empty.
+ * @returns a function whose `id` is the row's `rowId` in its table
+ */
+export function rowWriter(table: Table) {
+  const columns = table.columns.filter(({ madeOf }) => madeOf === undefined);
+  const fields = columns.map((column) => [column.name, emptyOf(column)] as const);
+  return (rows: TsvRows, values: Readonly<Record<string, Field | null | undefined>>, id: number): void => {
+    const row = fields.map(([name, empty]) => {
+      const value = values[name];
+      return value === undefined || value === null ? empty : fieldOf(value);
+    });
+    rows.write(row.join('\t'));
+    rows.end(id);
+  };
+}
+
+function fieldOf(value: Field): string {
+  if (typeof value === 'string') return tsvText(value);
+  if (typeof value !== 'object') return String(value);
+  if (!Array.isArray(value)) return numbersByName(value as Readonly<Record<string, number>>);
+  return typeof value[0] === 'number' ? numbers(value) : texts(value);
+}
+
+function emptyOf({ type }: Column): string {
+  if (type.startsWith('Array')) return '[]';
+  if (type.includes('Nullable')) return '\\N';
+  return type.includes('String') ? '' : '0';
 }
 
 function pathOrNull(path: UserPath | undefined): string {
@@ -34,91 +66,6 @@ export function writeEvent(rows: TsvRows, event: RecordedEvent, position: number
   rows.writeBytes(body.length > keptBodyBytes ? body.subarray(0, keptBodyBytes) : body);
   rows.write(`\t${event.body?.length ?? 0}\t${retention.audit}`);
   rows.end(position);
-}
-
-export function writeExchange(rows: TsvRows, exchange: ExchangeFacts, end: ExchangeEnd, retention: Retention): void {
-  const { received, resolved, attempts, usage, guardrails } = exchange;
-  const { data, context } = received;
-  const { workflow } = data;
-  const last = attempts.at(-1)?.started;
-  const { completed, error } = end;
-  rows.write(
-    [
-      end.position,
-      tsvText(idOf(received.stream)),
-      time(received.at),
-      time(end.at),
-      tsvText(context.requestId),
-      tsvText(context.actor),
-      tsvText(keyIdOrEmpty(context.actor)),
-      tsvText(data.authMethod),
-      tsvText(context.userPath ?? '/'),
-      tsvText(data.sessionId),
-      texts(data.labels ?? []),
-      tsvText(data.dialect),
-      tsvText(data.method),
-      tsvText(data.path),
-      tsvText(data.path.split('?', 1)[0]),
-      tsvText(data.clientIp),
-      tsvText(data.headers['user-agent']),
-      Number(data.stream),
-      tsvText(data.capture),
-      tsvText(data.model),
-      tsvText(completed?.provider ?? last?.provider ?? resolved?.provider),
-      tsvText(last?.providerType ?? resolved?.providerType),
-      tsvText(completed?.model ?? last?.model ?? resolved?.model),
-      texts(resolved?.through ?? []),
-      end.outcome,
-      end.status,
-      tsvText(error?.type),
-      tsvText(error?.code ?? ''),
-      tsvText(error?.message),
-      tsvText(end.failureReason),
-      tsvText(completed?.finishReason ?? ''),
-      orNull(completed?.firstByteMs),
-      end.durationMs,
-      end.chunks,
-      end.bytes,
-      tsvText(end.responseId),
-      tsvText(exchange.replayedFrom),
-      exchange.historyItems,
-      exchange.resumed,
-      attempts.length,
-      numbers(attempts.map(({ started }) => started.attempt)),
-      texts(attempts.map(({ started }) => started.kind)),
-      texts(attempts.map(({ started }) => started.provider)),
-      texts(attempts.map(({ started }) => started.providerType)),
-      texts(attempts.map(({ started }) => started.model ?? '')),
-      texts(attempts.map(({ started }) => started.dialect)),
-      numbers(attempts.map(({ at }) => Math.max(0, Math.round((at - received.at) * 1000) / 1000))),
-      numbers(attempts.map(({ failed }) => Number(failed !== undefined))),
-      numbers(attempts.map(({ failed }) => failed?.status ?? 0)),
-      texts(attempts.map(({ failed }) => failed?.code ?? '')),
-      texts(attempts.map(({ failed }) => failed?.message ?? '')),
-      usage?.inputTokens ?? 0,
-      usage?.outputTokens ?? 0,
-      usage?.totalTokens ?? 0,
-      usage?.cachedInputTokens ?? 0,
-      usage?.cacheWriteInputTokens ?? 0,
-      usage?.cacheWrite1hInputTokens ?? 0,
-      usage?.reasoningTokens ?? 0,
-      Number(usage?.source === 'provider'),
-      tsvText(exchange.cacheType || usage?.cacheType),
-      orNull(usage?.totalCost?.toString()),
-      1,
-      tsvText(workflow?.id),
-      workflow?.version ?? 0,
-      tsvText(workflow?.scope),
-      texts(workflow?.off ?? []),
-      guardrails?.verdict ?? '',
-      tsvText(guardrails?.decidedBy),
-      tsvText(guardrails?.code),
-      Number(guardrails?.edited === true),
-      guardrails?.runs ?? 0,
-      retention.audit,
-    ].join('\t'),
-  );
-  rows.end(end.position);
 }
 
 /** Families of events that record changes by administrators. */
@@ -142,27 +89,23 @@ export function isAdminChange(type: string): boolean {
   return changes.some((family) => type.startsWith(family));
 }
 
+const writeChange = rowWriter(tables.adminChanges);
+
 /** Kept without limit. */
 export function writeAdminChange(rows: TsvRows, event: RecordedEvent, position: number): void {
-  const { context, stream } = event;
-  rows.write(
-    [
-      position,
-      event.id,
-      time(event.at),
-      tsvText(event.type),
-      tsvText(categoryOf(stream)),
-      tsvText(idOf(stream)),
-      event.revision,
-      tsvText(context.actor),
-      tsvText(keyIdOrEmpty(context.actor)),
-      pathOrNull(context.userPath),
-      tsvText(context.requestId),
-      tsvText(dataJson(event)),
-      0,
-    ].join('\t'),
-  );
-  rows.end(position);
+  const { context, stream, id, type, revision } = event;
+  const values = {
+    ...{ position, id, type, revision },
+    at: time(event.at),
+    category: categoryOf(stream),
+    subject: idOf(stream),
+    actor: context.actor,
+    auth_key_id: keyIdOrEmpty(context.actor),
+    user_path: context.userPath,
+    request_id: context.requestId,
+    data: dataJson(event),
+  };
+  writeChange(rows, values, position);
 }
 
 /**

@@ -2,8 +2,9 @@
 import type { z } from 'zod';
 import type { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent } from '../../events/event.ts';
-import { keyIdOrEmpty, type Retention } from './rows.ts';
-import { type TsvRows, texts, time, tsvText } from './tsv.ts';
+import { keyIdOrEmpty, type Retention, rowWriter } from './rows.ts';
+import { tables } from './tables.ts';
+import { type TsvRows, time } from './tsv.ts';
 
 type Recorded = RecordedEvent<string, z.infer<typeof usageRecorded.data>>;
 export type RecalculationEvent = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
@@ -48,33 +49,50 @@ export function accountOf({ context, data }: Recorded): UsageRowAccount {
   };
 }
 
-const nothing: Costs = { input: null, output: null, total: null };
+const writeRow = rowWriter(tables.usage);
 
 export function writeUsage(rows: TsvRows, event: Recorded, position: number, retention: Retention): void {
   const { data, id, at, stream } = event;
   const account = accountOf(event);
-  const tokens = [
-    data.inputTokens,
-    data.outputTokens,
-    data.totalTokens,
-    data.cachedInputTokens,
-    data.cacheWriteInputTokens,
-    data.cacheWrite1hInputTokens,
-    data.reasoningTokens,
-    data.audioInputTokens,
-    data.audioOutputTokens,
-    data.imageInputTokens,
-    data.imageOutputTokens,
-    data.acceptedPredictionTokens,
-    data.rejectedPredictionTokens,
-  ].map((count) => count ?? 0);
-  const units = [data.inputSeconds ?? 0, data.inputCharacters ?? 0, data.outputImages ?? 0];
-  rows.write(
-    `${position}\trecorded\t${id}\t${time(at)}\t${time(at)}\t${tsvText(idOf(stream))}\t${spentOn(account, data)}\t` +
-      `${tsvText(data.source)}\t${data.failedAttempt === undefined ? 1 : 0}\t${tokens.join('\t')}\t${units.join('\t')}\t${difference(nothing, account.costs)}\t` +
-      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : tsvText(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${tsvText(data.providerId)}\t${retention.usage}\t${savedBy(data)}`,
-  );
-  rows.end(position);
+  const saved = amount(data.savedCost);
+  const values = {
+    position,
+    kind: 'recorded',
+    usage_id: id,
+    at: time(at),
+    known_at: time(at),
+    exchange_id: idOf(stream),
+    ...spentOn(account, data),
+    source: data.source,
+    requests: data.failedAttempt === undefined ? 1 : 0,
+    input_tokens: data.inputTokens,
+    output_tokens: data.outputTokens,
+    total_tokens: data.totalTokens,
+    cached_input_tokens: data.cachedInputTokens,
+    cache_write_input_tokens: data.cacheWriteInputTokens,
+    cache_write_1h_input_tokens: data.cacheWrite1hInputTokens,
+    reasoning_tokens: data.reasoningTokens,
+    audio_input_tokens: data.audioInputTokens,
+    audio_output_tokens: data.audioOutputTokens,
+    image_input_tokens: data.imageInputTokens,
+    image_output_tokens: data.imageOutputTokens,
+    accepted_prediction_tokens: data.acceptedPredictionTokens,
+    rejected_prediction_tokens: data.rejectedPredictionTokens,
+    input_seconds: data.inputSeconds,
+    input_characters: data.inputCharacters,
+    output_images: data.outputImages,
+    ...difference({ input: null, output: null, total: null }, account.costs),
+    raw: data.raw === null || data.raw === undefined ? '' : JSON.stringify(data.raw),
+    estimated: Number(data.estimated === true),
+    estimated_input_tokens: data.estimatedInputTokens,
+    estimated_output_tokens: data.estimatedOutputTokens,
+    answers: data.answers ?? 1,
+    provider_id: data.providerId,
+    _retention_days: retention.usage,
+    saved_cost: saved,
+    saved_priced: saved === null ? 0 : 1,
+  };
+  writeRow(rows, values, position);
 }
 
 /** @param account before this correction */
@@ -85,55 +103,54 @@ export function writeCorrection(
   account: UsageRowAccount,
   retention: Retention,
 ): void {
-  const none = new Array(16).fill(0).join('\t');
-  rows.write(
-    `${position}\tcorrected\t${data.usageId}\t${time(data.usageAt)}\t${time(at)}\t${tsvText(idOf(stream))}\t` +
-      `${spentOn(account, data)}\tprovider\t0\t${none}\t${difference(account.costs, costsOf(data))}\t` +
-      `${pricedBy(data)}\t\t0\t0\t0\t0\t\t${retention.usage}\t0\t0`,
-  );
-  rows.end(position);
+  const values = {
+    position,
+    kind: 'corrected',
+    usage_id: data.usageId,
+    at: time(data.usageAt),
+    known_at: time(at),
+    exchange_id: idOf(stream),
+    ...spentOn(account, data),
+    source: 'provider',
+    ...difference(account.costs, costsOf(data)),
+    _retention_days: retention.usage,
+  };
+  writeRow(rows, values, position);
 }
 
-interface SpentOn {
-  readonly labels?: readonly string[];
-  readonly sessionId?: string;
-  readonly provider: string;
-  readonly providerType: string;
-  readonly model: string;
-  readonly endpoint: string;
+type SpentOn = Pick<Recorded['data'], 'labels' | 'sessionId' | 'provider' | 'providerType' | 'model' | 'endpoint'> & {
+  readonly priceSource?: string;
+  readonly price?: unknown;
+  readonly caveat?: string;
+};
+
+function spentOn(account: UsageRowAccount, data: SpentOn) {
+  return {
+    request_id: account.requestId,
+    actor: account.actor,
+    auth_key_id: account.keyId,
+    user_path: account.userPath,
+    labels: data.labels,
+    session_id: data.sessionId,
+    provider: data.provider,
+    provider_type: data.providerType,
+    model: data.model,
+    endpoint: data.endpoint,
+    cache_type: account.cacheType,
+    price_source: data.priceSource,
+    price: data.price === undefined ? '' : JSON.stringify(data.price),
+    caveat: data.caveat,
+  };
 }
 
-function spentOn(account: UsageRowAccount, data: SpentOn): string {
-  return [
-    tsvText(account.requestId),
-    tsvText(account.actor),
-    tsvText(account.keyId),
-    tsvText(account.userPath),
-    texts(data.labels ?? []),
-    tsvText(data.sessionId),
-    tsvText(data.provider),
-    tsvText(data.providerType),
-    tsvText(data.model),
-    tsvText(data.endpoint),
-    tsvText(account.cacheType),
-  ].join('\t');
-}
-
-function difference(before: Costs, now: Costs): string {
-  const kinds = ['input', 'output', 'total'] as const;
-  const amounts = kinds.map((kind) => (now[kind] ?? 0n) - (before[kind] ?? 0n));
-  const known = kinds.map((kind) => Number(now[kind] !== null) - Number(before[kind] !== null));
-  return [...amounts, ...known].join('\t');
-}
-
-function estimatedIn({ estimated, estimatedInputTokens, estimatedOutputTokens }: Recorded['data']): string {
-  return `${estimated === true ? 1 : 0}\t${estimatedInputTokens ?? 0}\t${estimatedOutputTokens ?? 0}`;
-}
-
-function savedBy({ savedCost }: Recorded['data']): string {
-  return `${amount(savedCost) ?? 0n}\t${amount(savedCost) === null ? 0 : 1}`;
-}
-
-function pricedBy(data: { readonly priceSource?: string; readonly price?: unknown; readonly caveat?: string }): string {
-  return `${tsvText(data.priceSource)}\t${data.price === undefined ? '' : tsvText(JSON.stringify(data.price))}\t${tsvText(data.caveat)}`;
+function difference(before: Costs, now: Costs) {
+  const known = (kind: keyof Costs) => Number(now[kind] !== null) - Number(before[kind] !== null);
+  return {
+    input_cost: (now.input ?? 0n) - (before.input ?? 0n),
+    output_cost: (now.output ?? 0n) - (before.output ?? 0n),
+    total_cost: (now.total ?? 0n) - (before.total ?? 0n),
+    input_priced: known('input'),
+    output_priced: known('output'),
+    priced: known('total'),
+  };
 }
