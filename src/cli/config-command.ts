@@ -49,8 +49,7 @@ export async function configCommand(
 function problemOfKey(config: Config, raw: RawSettings): Problem | undefined {
   const message = missingSharedKey(config);
   if (message === undefined) return undefined;
-  const { source } = raw.origin(['credentials', 'key']);
-  return { path: 'credentials.key', variable: 'CREDENTIALS_KEY', source, message };
+  return raw.problem('credentials.key', 'CREDENTIALS_KEY', message);
 }
 
 /** What `serve` would refuse when it opens the log, without contacting an engine. */

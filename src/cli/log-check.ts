@@ -122,8 +122,8 @@ function segmentText({ sealed, first, last, rawBytes, storedBytes }: SegmentStat
 export async function logAcceptLoss(
   args: ParsedArguments,
   parts: ProgramParts,
-  by: string,
   terminal: Terminal,
+  by: string,
 ): Promise<number> {
   const isDryRun = args.switches.has('dryRun');
   const reason = args.values['reason']?.trim() ?? '';

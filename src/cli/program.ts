@@ -25,9 +25,14 @@ const eventFlags: Flags = {
   full: { about: 'do not shorten data and bodies' },
 };
 
-interface Command extends CommandShape {
-  readonly run: (args: ParsedArguments, parts: ProgramParts) => Promise<number>;
-}
+type CommandRun = [args: ParsedArguments, parts: ProgramParts, terminal: Terminal];
+
+/** A service handles signals itself. */
+type Command = CommandShape &
+  (
+    | { readonly run: (...run: CommandRun) => Promise<number> }
+    | { readonly service: (args: ParsedArguments, parts: ProgramParts) => Promise<number> }
+  );
 
 const commands: readonly Command[] = [
   {
@@ -41,15 +46,14 @@ const commands: readonly Command[] = [
       'log-durability': { value: 'LEVEL', about: 'standard, strict or relaxed' },
       'log-level': { value: 'LEVEL', about: 'trace, debug, info, warn, error, fatal or silent' },
     },
-    run: (args, parts) => parts.serve(args.values),
+    service: (args, parts) => parts.serve(args.values),
   },
   {
     name: 'analytics setup',
     about:
       'Create the user for analysts (CLICKHOUSE_ANALYST_USER) on the server at CLICKHOUSE_URL, as CLICKHOUSE_ADMIN_USER or else CLICKHOUSE_USER. Can be run again.',
     flags: whereFlags,
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./config-command.ts')).analyticsSetup(args, parts, terminal)),
+    run: async (...run) => (await import('./config-command.ts')).analyticsSetup(...run),
   },
   {
     name: 'analytics',
@@ -58,7 +62,7 @@ const commands: readonly Command[] = [
       ...whereFlags,
       'log-level': { value: 'LEVEL', about: 'trace, debug, info, warn, error, fatal or silent' },
     },
-    run: (args, parts) => parts.analytics(args.values),
+    service: (args, parts) => parts.analytics(args.values),
   },
   {
     name: 'log tail',
@@ -72,23 +76,22 @@ const commands: readonly Command[] = [
       ...eventFlags,
       ...whereFlags,
     },
-    run: (args, parts) =>
-      onLog(args, parts, async (log, terminal) => (await import('./log-events.ts')).logTail(args, log, terminal)),
+    run: (args, parts, terminal) =>
+      onLog(args, parts, terminal, async (log) => (await import('./log-events.ts')).logTail(args, log, terminal)),
   },
   {
     name: 'log cat',
     about: 'Show every event of one stream with its body, for example exchange-0193….',
     operands: ['stream'],
     flags: { ...eventFlags, ...whereFlags },
-    run: (args, parts) =>
-      onLog(args, parts, async (log, terminal) => (await import('./log-events.ts')).logCat(args, log, terminal)),
+    run: (args, parts, terminal) =>
+      onLog(args, parts, terminal, async (log) => (await import('./log-events.ts')).logCat(args, log, terminal)),
   },
   {
     name: 'log stat',
     about: 'Print the size of the log and what it contains.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-check.ts')).logStat(args, parts, terminal)),
+    run: async (...run) => (await import('./log-check.ts')).logStat(...run),
   },
   {
     name: 'log export',
@@ -101,8 +104,8 @@ const commands: readonly Command[] = [
       type: { value: 'TYPE', repeatable: true, about: 'only this event type; "attempt." or "attempt.*" for a family' },
       ...whereFlags,
     },
-    run: (args, parts) =>
-      onLog(args, parts, async (log, terminal, { config }) =>
+    run: (args, parts, terminal) =>
+      onLog(args, parts, terminal, async (log, config) =>
         (await import('./log-events.ts')).logExport(args, log, config.log.readUrl, parts, terminal),
       ),
   },
@@ -110,8 +113,7 @@ const commands: readonly Command[] = [
     name: 'log check',
     about: 'Read the whole log and verify every checksum. Exits with 1 when something is damaged.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-check.ts')).logCheck(args, parts, terminal)),
+    run: async (...run) => (await import('./log-check.ts')).logCheck(...run),
   },
   {
     name: 'log backup',
@@ -124,8 +126,7 @@ const commands: readonly Command[] = [
       json: { about: 'as JSON' },
       ...whereFlags,
     },
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-backup.ts')).logBackup(args, parts, terminal)),
+    run: async (...run) => (await import('./log-backup.ts')).logBackup(...run),
   },
   {
     name: 'log restore',
@@ -137,8 +138,7 @@ const commands: readonly Command[] = [
       json: { about: 'as JSON' },
       ...whereFlags,
     },
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-backup.ts')).logRestore(args, parts, terminal)),
+    run: async (...run) => (await import('./log-backup.ts')).logRestore(...run),
   },
   {
     name: 'log copy',
@@ -151,8 +151,7 @@ const commands: readonly Command[] = [
       'to-replica': { value: 'FOLDER', about: 'replica of the engine at --to (default: a temporary one)' },
       json: { about: 'as JSON' },
     },
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./log-backup.ts')).logCopy(args, parts, terminal)),
+    run: async (...run) => (await import('./log-backup.ts')).logCopy(...run),
   },
   {
     name: 'log accept-loss',
@@ -163,10 +162,7 @@ const commands: readonly Command[] = [
       'dry-run': { about: 'list what would be lost, and change nothing; exits with 1 when that is something' },
       ...whereFlags,
     },
-    run: (args, parts) =>
-      withTerminal(async (terminal) =>
-        (await import('./log-check.ts')).logAcceptLoss(args, parts, userInfo().username, terminal),
-      ),
+    run: async (...run) => (await import('./log-check.ts')).logAcceptLoss(...run, userInfo().username),
   },
   {
     name: 'guardrails replay',
@@ -193,11 +189,11 @@ const commands: readonly Command[] = [
       json: { about: 'the result as JSON' },
       ...whereFlags,
     },
-    run: async (args, parts) => {
+    run: async (args, parts, terminal) => {
       const { guardrailsReplay, guardrailsReplayAt } = await import('./guardrails-replay.ts');
       const { gateway } = args.values;
-      if (gateway !== undefined) return withTerminal((terminal) => guardrailsReplayAt(gateway, args, parts, terminal));
-      return onLog(args, parts, (log, terminal, { config }) => guardrailsReplay(args, log, config, parts, terminal));
+      if (gateway !== undefined) return guardrailsReplayAt(gateway, args, parts, terminal);
+      return onLog(args, parts, terminal, (log, config) => guardrailsReplay(args, log, config, parts, terminal));
     },
   },
   {
@@ -205,8 +201,7 @@ const commands: readonly Command[] = [
     about: 'Write a plugin that works, with its test, into a new folder.',
     operands: ['folder'],
     flags: {},
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./plugin-commands.ts')).pluginNew(args, parts, terminal)),
+    run: async (...run) => (await import('./plugin-commands.ts')).pluginNew(...run),
   },
   {
     name: 'plugin check',
@@ -214,21 +209,20 @@ const commands: readonly Command[] = [
       'Load a plugin in its process as the gateway would, and run each of its hooks once with sample data. Exits with 1 when something fails.',
     operands: ['path'],
     flags: { settings: { value: 'JSON', about: 'settings of the plugin, or of a guardrail of it' } },
-    run: (args, parts) =>
-      withTerminal(async (terminal) => (await import('./plugin-commands.ts')).pluginCheck(args, parts, terminal)),
+    run: async (...run) => (await import('./plugin-commands.ts')).pluginCheck(...run),
   },
   {
     name: 'views list',
     about: 'List the read models that are saved between starts.',
     flags: { json: { about: 'as JSON' } },
-    run: (args) => withTerminal(async (terminal) => (await import('./views.ts')).viewsList(args, terminal)),
+    run: async (args, _parts, terminal) => (await import('./views.ts')).viewsList(args, terminal),
   },
   {
     name: 'views status',
     about: 'Print the position of each read model and the events that it skips.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
-    run: (args, parts) =>
-      onLog(args, parts, async (log, terminal, { config }) => {
+    run: (args, parts, terminal) =>
+      onLog(args, parts, terminal, async (log, config) => {
         const { viewsStatus } = await import('./views.ts');
         return viewsStatus(args, log, config.dataDir, () => parts.announcedPosition(config), terminal);
       }),
@@ -241,11 +235,12 @@ const commands: readonly Command[] = [
       from: { value: 'POSITION', about: 'of analytics: keep the rows of events up to this position' },
       ...whereFlags,
     },
-    run: (args, parts) =>
+    run: (args, parts, terminal) =>
       onLog(
         args,
         parts,
-        async (log, terminal, { config }) => {
+        terminal,
+        async (log, config) => {
           const { analyticsRebuild, viewsRebuild } = await import('./views.ts');
           if (args.operands[0] !== 'analytics') return viewsRebuild(args, log, config.dataDir, terminal);
           return analyticsRebuild(args, (options) => parts.rebuildAnalytics(config, options), terminal);
@@ -262,11 +257,12 @@ const commands: readonly Command[] = [
       reason: { value: 'TEXT', about: 'reason; recorded in the log' },
       ...whereFlags,
     },
-    run: (args, parts) =>
+    run: (args, parts, terminal) =>
       onLog(
         args,
         parts,
-        async (log, terminal, { config }) =>
+        terminal,
+        async (log, config) =>
           (await import('./views.ts')).viewsSkip(args, log, config.dataDir, userInfo().username, terminal),
         'write',
       ),
@@ -279,10 +275,7 @@ const commands: readonly Command[] = [
       schema: 'Print the JSON Schema of chancery.yaml.',
     }[verb],
     flags: whereFlags,
-    run: async (args: ParsedArguments, parts: ProgramParts) => {
-      const { configCommand } = await import('./config-command.ts');
-      return withTerminal((terminal) => configCommand(verb, args, parts, terminal));
-    },
+    run: async (...run: CommandRun) => (await import('./config-command.ts')).configCommand(verb, ...run),
   })),
 ];
 
@@ -290,27 +283,25 @@ const commands: readonly Command[] = [
 async function onLog(
   args: ParsedArguments,
   parts: ProgramParts,
-  run: (log: EventLog, terminal: Terminal, where: { readonly config: Config }) => Promise<number>,
+  terminal: Terminal,
+  run: (log: EventLog, config: Config) => Promise<number>,
   mode: 'read' | 'write' = 'read',
 ): Promise<number> {
-  return withTerminal(async (terminal) => {
-    const { configInForce } = await import('./program-parts.ts');
-    const config = await configInForce(args, parts, terminal);
-    if (config === undefined) return 1;
-    const { openConfiguredLog } = await import('./program-parts.ts');
-    const log = await openConfiguredLog(config.log, mode, terminal);
-    if (log === undefined) return 1;
-    try {
-      return await run(log, terminal, { config });
-    } catch (error) {
-      // An error with a code has a message for users: no stack is printed.
-      if (!(error instanceof Error && 'code' in error)) throw error;
-      complain(terminal, error.message);
-      return 1;
-    } finally {
-      await log.close();
-    }
-  });
+  const { configInForce, openConfiguredLog } = await import('./program-parts.ts');
+  const config = await configInForce(args, parts, terminal);
+  if (config === undefined) return 1;
+  const log = await openConfiguredLog(config.log, mode, terminal);
+  if (log === undefined) return 1;
+  try {
+    return await run(log, config);
+  } catch (error) {
+    // An error with a code has a message for users: no stack is printed.
+    if (!(error instanceof Error && 'code' in error)) throw error;
+    complain(terminal, error.message);
+    return 1;
+  } finally {
+    await log.close();
+  }
 }
 
 /**
@@ -323,7 +314,8 @@ export async function runCli(argv: readonly string[], parts: ProgramParts): Prom
   try {
     const args = parseArguments(command, argv.slice(command.name.split(' ').length));
     if (args.switches.has('help')) return say(helpFor(command));
-    return await command.run(args, parts);
+    if ('service' in command) return await command.service(args, parts);
+    return await withTerminal((terminal) => command.run(args, parts, terminal));
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     return refuse(`${error.message}\n\n${helpFor(command)}`);

@@ -1,7 +1,7 @@
 /** Reads the configuration from every source. Precedence: flags, environment, `.env`, file. */
 import { dirname } from 'node:path';
 import { type Config, configOf } from './config.ts';
-import { logProblems, workersProblem } from './log-settings.ts';
+import { logProblems, workersProblems } from './log-settings.ts';
 import { isMapping, type Problem, problemsOf, RawSettings, type Source, withoutEmpty } from './problem.ts';
 import { misplacedOptions, overlayProviders, resolveProviders, timeoutsByType } from './resolve-providers.ts';
 import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
@@ -61,8 +61,10 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
       raw.set(path, fromFlag, { source: 'flag', variable: flagName(facts.flag) });
     } else if (variable !== undefined && fromEnv !== undefined && (fromEnv !== '' || facts.emptyIsNone)) {
       const given = facts.json === true ? parsedOrText(fromEnv) : fromEnv;
-      const value = facts.rowsBy === undefined ? given : mergedRows(raw.get(path), given, facts.rowsBy);
-      raw.set(path, value, { source: sourceOf(variable), variable });
+      const origin = { source: sourceOf(variable), variable };
+      const { rowsBy } = facts;
+      if (rowsBy !== undefined && Array.isArray(given)) raw.addRows(path, given, (row) => row[rowsBy], origin);
+      else raw.set(path, given, origin);
     }
   }
   const inEnvironment = providersInEnvironment(variables, providerTypes);
@@ -81,23 +83,22 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   if (!parsed.success) problems.push(...problemsOf(parsed.error, raw, schema));
   if (!parsed.success || problems.length > 0) return { ok: false, problems };
 
-  const logFaults = logProblems(parsed.data.log, raw);
-  if (logFaults.length > 0) return { ok: false, problems: logFaults };
-  const notShared = workersProblem(parsed.data.log, parsed.data.server.workers, raw);
-  if (notShared !== undefined) return { ok: false, problems: [notShared] };
-  const sameUser = analystWhoWrites(parsed.data, raw);
-  if (sameUser !== undefined) return { ok: false, problems: [sameUser] };
-  const tooLong = lifetimeOverMaximum(parsed.data, raw);
-  if (tooLong !== undefined) return { ok: false, problems: [tooLong] };
-  const unusable = semanticCacheProblems(parsed.data.cache.semantic, raw);
-  if (unusable.length > 0) return { ok: false, problems: unusable };
+  const { log, server, cache, analytics } = parsed.data;
+  const faults = [
+    logProblems(log, raw),
+    workersProblems(log, server.workers, raw),
+    analystWhoWrites(analytics, raw),
+    lifetimeOverMaximum(cache, raw),
+    semanticCacheProblems(cache.semantic, raw),
+  ].find((found) => found.length > 0);
+  if (faults !== undefined) return { ok: false, problems: faults };
 
   const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing, raw);
   notices.push(...resolved.notices);
   if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
     notices.push('the dashboard is off because it requires the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
   }
-  const { budgets, usage, cache } = parsed.data;
+  const { budgets, usage } = parsed.data;
   if (cache.semantic.enabled && !cache.response.enabled) {
     notices.push('the semantic cache is off because it requires the response cache (RESPONSE_CACHE_ENABLED)');
   }
@@ -124,34 +125,18 @@ function variableOf({ env, aliases = [] }: SettingFacts, variables: Environment)
 }
 
 /** The default time to live is in force for every request, so it may not exceed the maximum. */
-function lifetimeOverMaximum({ cache }: FileSettings, raw: RawSettings): Problem | undefined {
-  const { ttl_seconds: seconds, max_ttl_seconds: maximum } = cache.response;
-  if (seconds <= maximum) return undefined;
-  const origin = raw.origin(['cache', 'response', 'ttl_seconds']);
-  return {
-    path: 'cache.response.ttl_seconds',
-    variable: origin.variable ?? 'RESPONSE_CACHE_TTL',
-    source: origin.source,
-    message: `expected at most max_ttl_seconds (${maximum}), got ${seconds}`,
-  };
+function lifetimeOverMaximum({ response }: FileSettings['cache'], raw: RawSettings): Problem[] {
+  const { ttl_seconds: seconds, max_ttl_seconds: maximum } = response;
+  if (seconds <= maximum) return [];
+  const message = `expected at most max_ttl_seconds (${maximum}), got ${seconds}`;
+  return [raw.problem('cache.response.ttl_seconds', 'RESPONSE_CACHE_TTL', message)];
 }
 
-function analystWhoWrites({ analytics }: FileSettings, raw: RawSettings): Problem | undefined {
-  const { url, user, analyst_user } = analytics.clickhouse;
-  if (url === undefined || analyst_user !== user) return undefined;
-  return {
-    path: 'analytics.clickhouse.analyst_user',
-    variable: 'CLICKHOUSE_ANALYST_USER',
-    source: raw.origin(['analytics', 'clickhouse', 'analyst_user']).source,
-    message: 'expected a read-only user, got the writing user (CLICKHOUSE_USER)',
-  };
-}
-
-/** The rows of both; rows of `over` replace rows of `under` with the same member. */
-function mergedRows(under: unknown, over: unknown, by: string): unknown {
-  if (!Array.isArray(under) || !Array.isArray(over)) return over;
-  const replaced = new Set(over.map((row) => (isMapping(row) ? row[by] : undefined)));
-  return [...under.filter((row) => !isMapping(row) || !replaced.has(row[by])), ...over];
+function analystWhoWrites({ clickhouse }: FileSettings['analytics'], raw: RawSettings): Problem[] {
+  const { url, user, analyst_user } = clickhouse;
+  if (url === undefined || analyst_user !== user) return [];
+  const message = 'expected a read-only user, got the writing user (CLICKHOUSE_USER)';
+  return [raw.problem('analytics.clickhouse.analyst_user', 'CLICKHOUSE_ANALYST_USER', message)];
 }
 
 /** Text that is no JSON stays text; the validation then refuses it. */
@@ -239,13 +224,9 @@ function overlayNumberedHeaders(raw: RawSettings, env: Environment, sourceOf: (v
     const [first] = numbers;
     if (first === undefined) continue;
     const rules = numbers.map((number) => ruleOf(`${prefix}${number}`, members, env));
-    const replaced = new Set(rules.map(({ header }) => header?.toLowerCase()));
-    const input = raw.get([...path]);
-    const kept = (Array.isArray(input) ? input : []).filter(
-      (rule) => !isMapping(rule) || !replaced.has(String(rule['header']).toLowerCase()),
-    );
     const variable = `${prefix}${first}`;
-    raw.set([...path], [...kept, ...rules], { source: sourceOf(variable), variable });
+    const origin = { source: sourceOf(variable), variable };
+    raw.addRows(path, rules, ({ header }) => String(header).toLowerCase(), origin);
   }
 }
 

@@ -68,26 +68,18 @@ export function logConfig(settings: LogSettings, dataDir: string, cwd: string, w
 }
 
 /** Several workers share one log in files. Gateways on an engine share it without that. */
-export function workersProblem({ url }: LogSettings, workers: number, raw: RawSettings): Problem | undefined {
-  if (workers === 1 || url === undefined || url.startsWith('file:')) return undefined;
-  const origin = raw.origin(['server', 'workers']);
-  return {
-    path: 'server.workers',
-    variable: origin.variable ?? 'GATEWAY_WORKERS',
-    source: origin.source,
-    message:
-      'several workers need a log in files, and LOG_URL names another one; with Kafka or EventStoreDB, start several ' +
-      'gateways with the same LOG_URL and a DATA_DIR each',
-  };
+export function workersProblems({ url }: LogSettings, workers: number, raw: RawSettings): Problem[] {
+  if (workers === 1 || url === undefined || url.startsWith('file:')) return [];
+  const message =
+    'several workers need a log in files, and LOG_URL names another one; with Kafka or EventStoreDB, start several ' +
+    'gateways with the same LOG_URL and a DATA_DIR each';
+  return [raw.problem('server.workers', 'GATEWAY_WORKERS', message)];
 }
 
 /** What can be wrong with the address of an engine before it is contacted. */
 export function logProblems(settings: LogSettings, raw: RawSettings): Problem[] {
   if (settings.url === undefined || !engineUrl.test(settings.url)) return [];
-  const problem = (key: string, variable: string, message: string): Problem => {
-    const origin = raw.origin(['log', ...key.split('.')]);
-    return { path: `log.${key}`, variable: origin.variable ?? variable, source: origin.source, message };
-  };
+  const problem = (key: string, variable: string, message: string) => raw.problem(`log.${key}`, variable, message);
   const address = engineAddress(settings.url);
   if (address === undefined) {
     const message =

@@ -5,7 +5,7 @@ import type { Config } from './config.ts';
 import { mask, maskAddress } from './mask.ts';
 import { isMapping, type Origin, type RawSettings } from './problem.ts';
 import { fileSchema, type ProviderTypes } from './schema.ts';
-import { initialOf, isSecretAt, maskingAt } from './setting.ts';
+import { factsAt, initialOf, isSecretAt } from './setting.ts';
 import { loadYaml } from './sources.ts';
 
 /** By the name of a guardrail type: its settings that are secrets. */
@@ -23,7 +23,7 @@ export function printConfig(config: Config, rawSettings: RawSettings, types: Pri
   const maskingOf = (path: readonly string[]) =>
     isSecretAt(schema, path) || isGuardrailSecret(path, rawSettings, types.guardrailSecrets)
       ? mask
-      : (maskingAt(schema, path) ?? maskAddress);
+      : (factsAt(schema, path)?.masking ?? maskAddress);
   const document = new yaml.Document(masked(merged(initialOf(schema), rawSettings.tree), [], maskingOf));
   yaml.visit(document, {
     Pair(_, pair, ancestors) {

@@ -1,7 +1,7 @@
 /** Problems of the configuration, with texts that are enough to correct them without the documentation. */
 import type { z } from 'zod';
 import { mask, maskRefused } from './mask.ts';
-import { holdsSecretsAt, isSecretAt, keysAt, maskingAt } from './setting.ts';
+import { factsAt, isSecretAt, keysAt } from './setting.ts';
 
 export interface Problem {
   /** Place in chancery.yaml, for example `server.port`; empty for the file itself. */
@@ -32,10 +32,10 @@ export function problemsOf(error: z.ZodError, raw: RawSettings, schema: z.ZodTyp
       return [{ ...raw.origin(path), path: path.join('.'), message }];
     }
     const value = raw.get(path);
+    const { holdsSecrets, masking } = factsAt(schema, path) ?? {};
+    const isHidden = isSecretAt(schema, path) || holdsSecrets === true;
     const got =
-      value === undefined
-        ? ', but nothing is set'
-        : `, got ${isSecretAt(schema, path) || holdsSecretsAt(schema, path) ? shownSecret(value) : shown(value, maskingAt(schema, path))}`;
+      value === undefined ? ', but nothing is set' : `, got ${isHidden ? shownSecret(value) : shown(value, masking)}`;
     return [{ ...raw.origin(path), path: path.join('.'), message: issue.message + got }];
   });
 }
@@ -88,6 +88,8 @@ export interface Origin {
   readonly variable?: string;
 }
 
+type RawRow = Readonly<Record<string, unknown>>;
+
 /** A nested mapping with the origin of its values. */
 export class RawSettings {
   readonly tree: Record<string, unknown>;
@@ -125,6 +127,20 @@ export class RawSettings {
       if (origin !== undefined) return origin;
     }
     return this.get(path.slice(0, 1)) === undefined ? { source: 'default' } : { source: 'file' };
+  }
+
+  /** A problem with the value at `path`. @param variable that sets it, when it was not set by another one */
+  problem(path: string, variable: string, message: string): Problem {
+    const origin = this.origin(path.split('.'));
+    return { path, variable: origin.variable ?? variable, source: origin.source, message };
+  }
+
+  /** Adds rows to those at `path`; each replaces the row with the same identity. */
+  addRows(path: readonly string[], rows: readonly unknown[], idOf: (row: RawRow) => unknown, origin: Origin): void {
+    const replaced = new Set(rows.map((row) => (isMapping(row) ? idOf(row) : undefined)));
+    const input = this.get(path);
+    const kept = (Array.isArray(input) ? input : []).filter((row) => !isMapping(row) || !replaced.has(idOf(row)));
+    this.set(path, [...kept, ...rows], origin);
   }
 
   #parent(path: readonly string[]): Record<string, unknown> | undefined {

@@ -127,10 +127,8 @@ function storeOf({ type, memory, pgvector, qdrant }: SemanticCacheSettings['vect
 export function semanticCacheProblems(settings: SemanticCacheSettings, raw: RawSettings): Problem[] {
   const { enabled, embedder_model, vector_store } = settings;
   if (!enabled) return [];
-  const missing = (place: string, variable: string, message: string): Problem => {
-    const path = `cache.semantic.${place}`;
-    return { path, variable, source: raw.origin(path.split('.')).source, message };
-  };
+  const missing = (place: string, variable: string, message: string) =>
+    raw.problem(`cache.semantic.${place}`, variable, message);
   const problems: Problem[] = [];
   if (embedder_model === undefined) {
     problems.push(missing('embedder_model', 'SEMANTIC_CACHE_EMBEDDER_MODEL', 'the semantic cache needs a model'));

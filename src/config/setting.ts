@@ -252,32 +252,19 @@ export function leavesOf(schema: z.core.$ZodType, path: readonly string[] = []):
 
 /** Whether the setting at `path`, or one around it, is a secret. */
 export function isSecretAt(schema: z.core.$ZodType, path: readonly string[]): boolean {
-  let node: z.core.$ZodType | undefined = schema;
-  for (const key of path) {
-    if (node !== undefined && settingFacts.get(node)?.secret) return true;
-    node = node && memberOf(node, key);
-  }
-  return node !== undefined && settingFacts.get(node)?.secret === true;
+  const around = [...path.keys(), path.length].map((depth) => factsAt(schema, path.slice(0, depth)));
+  return around.some((facts) => facts?.secret === true);
 }
 
-/** Whether the setting at `path` is declared to hold secrets among its parts. */
-export function holdsSecretsAt(schema: z.core.$ZodType, path: readonly string[]): boolean {
-  let node: z.core.$ZodType | undefined = schema;
-  for (const key of path) node = node && memberOf(node, key);
-  return node !== undefined && settingFacts.get(node)?.holdsSecrets === true;
-}
-
-/** How the value of the setting at `path` is shown, when parts of it may be secrets. */
-export function maskingAt(schema: z.core.$ZodType, path: readonly string[]): SettingFacts['masking'] {
-  let node: z.core.$ZodType | undefined = schema;
-  for (const key of path) node = node && memberOf(node, key);
-  return node && settingFacts.get(node)?.masking;
+/** Undefined for what is not declared as a setting. */
+export function factsAt(schema: z.core.$ZodType, path: readonly string[]): SettingFacts | undefined {
+  const node = nodeAt(schema, path);
+  return node && settingFacts.get(node);
 }
 
 /** The keys that the mapping at `path` may have. */
 export function keysAt(schema: z.core.$ZodType, path: readonly string[]): string[] {
-  let node: z.core.$ZodType | undefined = schema;
-  for (const key of path) node = node && memberOf(node, key);
+  const node = nodeAt(schema, path);
   const bare = node && unwrapped(node);
   return bare instanceof z.ZodObject ? Object.keys(bare.shape) : [];
 }
@@ -288,6 +275,10 @@ export function initialOf(schema: z.core.$ZodType): unknown {
   if (!(bare instanceof z.ZodObject)) return schema instanceof z.ZodPrefault ? schema.def.defaultValue : undefined;
   const members = Object.entries(bare.shape).map(([key, member]) => [key, initialOf(member)] as const);
   return Object.fromEntries(members.filter(([, initial]) => initial !== undefined));
+}
+
+function nodeAt(schema: z.core.$ZodType, path: readonly string[]): z.core.$ZodType | undefined {
+  return path.reduce<z.core.$ZodType | undefined>((node, key) => node && memberOf(node, key), schema);
 }
 
 function memberOf(schema: z.core.$ZodType, key: string): z.core.$ZodType | undefined {

@@ -3,7 +3,7 @@
  * (`SET_BUDGET_TEAM__ALPHA="daily=10,weekly=50"`).
  */
 
-import { isMapping, type RawSettings, type Source } from './problem.ts';
+import type { RawSettings, Source } from './problem.ts';
 import type { ProviderTypes } from './schema.ts';
 import type { Environment } from './sources.ts';
 
@@ -156,12 +156,7 @@ export function overlayLimits(raw: RawSettings, env: Environment, sourceOf: (var
       [by]: subject(variable.slice(prefix.length)),
       limits: limitsIn((env[variable] ?? '').trim(), limits),
     }));
-    const replaced = new Set(rows.map((row) => row[by]));
-    const input = raw.get([...path]);
-    const kept = (Array.isArray(input) ? input : []).filter(
-      (row) => !isMapping(row) || !replaced.has(subjectOf(row[by], by)),
-    );
-    raw.set([...path], [...kept, ...rows], { source: sourceOf(first), variable: first });
+    raw.addRows(path, rows, (row) => subjectOf(row[by], by), { source: sourceOf(first), variable: first });
   }
 }
 

@@ -83,93 +83,85 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   const registry = processMetrics ? Registry.merge([metricsOfProcess()]) : new Registry();
   const registers = [registry];
 
+  const counter = (name: string, help: string, labelNames: string[]) =>
+    new Counter({ name, help, labelNames, registers });
+  /** Its values are read at each scrape. */
+  type Add = (labels: Record<string, string>, count: number) => void;
+  const readCounter = (name: string, help: string, labelNames: string[], read: (add: Add) => void) =>
+    new Counter({
+      ...{ name, help, labelNames, registers },
+      collect() {
+        this.reset();
+        read((labels, count) => this.inc(labels, count));
+      },
+    });
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name, help, labelNames: ['provider', 'model', 'endpoint', 'stream'], buckets, registers });
+
   const tallies = new Map<string, Tally>();
-  new Counter({
-    name: 'gateway_requests_total',
-    help: 'Model requests by outcome',
-    labelNames: ['provider', 'model', 'endpoint', 'status_code', 'status_type', 'stream'],
-    registers,
-    collect() {
-      this.reset();
+  readCounter(
+    'gateway_requests_total',
+    'Model requests by outcome',
+    ['provider', 'model', 'endpoint', 'status_code', 'status_type', 'stream'],
+    (add) => {
       for (const { place, labels, byStatus } of tallies.values()) {
-        for (const [status, count] of byStatus) this.inc({ ...place, ...labels, ...statusLabels(status) }, count);
+        for (const [status, count] of byStatus) add({ ...place, ...labels, ...statusLabels(status) }, count);
       }
     },
+  );
+  const duration = histogram(
+    'gateway_request_duration_seconds',
+    'Time from the received request to the last byte of the answer',
+    SECONDS,
+  );
+  const firstByte = histogram(
+    'gateway_time_to_first_byte_seconds',
+    "Time from the received request to the first byte of the provider's answer",
+    FIRST_BYTE_SECONDS,
+  );
+  readCounter('gateway_tokens_total', 'Tokens reported by providers', ['provider', 'model', 'direction'], (add) => {
+    for (const { place, inputTokens, outputTokens } of tallies.values()) {
+      if (inputTokens > 0) add({ ...place, direction: 'input' }, inputTokens);
+      if (outputTokens > 0) add({ ...place, direction: 'output' }, outputTokens);
+    }
   });
-  const duration = new Histogram({
-    name: 'gateway_request_duration_seconds',
-    help: 'Time from the received request to the last byte of the answer',
-    labelNames: ['provider', 'model', 'endpoint', 'stream'],
-    buckets: SECONDS,
-    registers,
-  });
-  const firstByte = new Histogram({
-    name: 'gateway_time_to_first_byte_seconds',
-    help: "Time from the received request to the first byte of the provider's answer",
-    labelNames: ['provider', 'model', 'endpoint', 'stream'],
-    buckets: FIRST_BYTE_SECONDS,
-    registers,
-  });
-  new Counter({
-    name: 'gateway_tokens_total',
-    help: 'Tokens reported by providers',
-    labelNames: ['provider', 'model', 'direction'],
-    registers,
-    collect() {
-      this.reset();
-      for (const { place, inputTokens, outputTokens } of tallies.values()) {
-        if (inputTokens > 0) this.inc({ ...place, direction: 'input' }, inputTokens);
-        if (outputTokens > 0) this.inc({ ...place, direction: 'output' }, outputTokens);
-      }
-    },
-  });
-  const cacheLookups = new Counter({
-    name: 'gateway_cache_requests_total',
-    help: 'Requests that the response cache answered, by kind of entry, or did not answer (miss)',
-    labelNames: ['cache', 'endpoint'],
-    registers,
-  });
-  const cacheStores = new Counter({
-    name: 'gateway_cache_stored_total',
-    help: 'Answers of providers that the response cache keeps',
-    labelNames: ['endpoint'],
-    registers,
-  });
-  const semanticFailures = new Counter({
-    name: 'gateway_semantic_cache_failures_total',
-    help: 'Embeddings, searches and stored vectors of the semantic cache that failed',
-    labelNames: ['operation'],
-    registers,
-  });
-  const snapshotFailures = new Counter({
-    name: 'gateway_response_snapshot_store_failures_total',
-    help: 'Responses that could not be stored',
-    labelNames: ['provider', 'provider_name', 'operation'],
-    registers,
-  });
+  const cacheLookups = counter(
+    'gateway_cache_requests_total',
+    'Requests that the response cache answered, by kind of entry, or did not answer (miss)',
+    ['cache', 'endpoint'],
+  );
+  const cacheStores = counter('gateway_cache_stored_total', 'Answers of providers that the response cache keeps', [
+    'endpoint',
+  ]);
+  const semanticFailures = counter(
+    'gateway_semantic_cache_failures_total',
+    'Embeddings, searches and stored vectors of the semantic cache that failed',
+    ['operation'],
+  );
+  const snapshotFailures = counter(
+    'gateway_response_snapshot_store_failures_total',
+    'Responses that could not be stored',
+    ['provider', 'provider_name', 'operation'],
+  );
 
   const models = new Set<string>();
   const sources: MetricSources = {};
-  new Counter({
-    name: 'gateway_admission_refused_total',
-    help: 'Requests, and targets of requests, that budgets and rate limits refused',
-    labelNames: ['reason'],
-    registers,
-    collect() {
-      this.reset();
-      for (const [reason, count] of sources.refused?.() ?? []) this.inc({ reason }, count);
+  readCounter(
+    'gateway_admission_refused_total',
+    'Requests, and targets of requests, that budgets and rate limits refused',
+    ['reason'],
+    (add) => {
+      for (const [reason, count] of sources.refused?.() ?? []) add({ reason }, count);
     },
-  });
-  new Counter({
-    name: 'gateway_route_strategy_fallbacks_total',
-    help: 'Selections of a target by weighted round robin, because a route strategy selected none',
-    labelNames: ['strategy', 'reason'],
-    registers,
-    collect() {
-      this.reset();
-      for (const { strategy, reason, count } of sources.routeFallbacks?.() ?? []) this.inc({ strategy, reason }, count);
+  );
+  readCounter(
+    'gateway_route_strategy_fallbacks_total',
+    'Selections of a target by weighted round robin, because a route strategy selected none',
+    ['strategy', 'reason'],
+    (add) => {
+      for (const { strategy, reason, count } of sources.routeFallbacks?.() ?? []) add({ strategy, reason }, count);
     },
-  });
+  );
   declareGauges(registry, sources);
 
   function modelLabel(model: string | undefined): string {
@@ -217,15 +209,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       snapshotFailures.inc({ provider: provider?.type ?? '', provider_name: provider?.name ?? '', operation: 'store' });
     },
     count(name, help, value) {
-      new Counter({
-        name,
-        help,
-        registers,
-        collect() {
-          this.reset();
-          this.inc(value());
-        },
-      });
+      readCounter(name, help, [], (add) => add({}, value()));
     },
     semanticCacheFailed(operation) {
       semanticFailures.inc({ operation });
@@ -289,32 +273,29 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
 
   single('gateway_requests_in_flight', 'Model requests in progress', () => sources.inFlight?.());
   single('gateway_live_log_clients', 'Listeners of the live tail', () => sources.liveClients?.());
-  single('gateway_log_available', 'Whether the event log can be written', async () => {
-    const figures = await sources.log?.();
-    return figures === undefined ? undefined : Number(figures.available);
-  });
-  single('gateway_log_head_position', 'Position of the newest event', async () => {
-    const head = (await sources.log?.())?.head;
-    return head !== undefined && /^\d+$/.test(head) ? Number(head) : undefined;
-  });
-  single('gateway_log_unsynced_bytes', 'Bytes appended and not yet on disk', async () => {
-    return (await sources.log?.())?.unsyncedBytes;
-  });
-  single(
+  const ofLog = (name: string, help: string, value: (figures: LogFigures) => number | undefined) =>
+    single(name, help, async () => {
+      const figures = await sources.log?.();
+      return figures && value(figures);
+    });
+  ofLog('gateway_log_available', 'Whether the event log can be written', ({ available }) => Number(available));
+  ofLog('gateway_log_head_position', 'Position of the newest event', ({ head }) =>
+    head !== undefined && /^\d+$/.test(head) ? Number(head) : undefined,
+  );
+  ofLog('gateway_log_unsynced_bytes', 'Bytes appended and not yet on disk', ({ unsyncedBytes }) => unsyncedBytes);
+  ofLog(
     'gateway_log_degraded',
     'Whether full segments of the event log cannot be replaced or compressed',
-    async () => {
-      const figures = await sources.log?.();
-      return figures?.degraded === undefined ? undefined : Number(figures.degraded);
-    },
+    ({ degraded }) => (degraded === undefined ? undefined : Number(degraded)),
   );
-  single('gateway_log_rotation_failures', 'Failed attempts to replace or compress a full segment', async () => {
-    return (await sources.log?.())?.failedRotations;
-  });
-  single('gateway_log_sync_duration_seconds', 'Duration of the last sync to disk', async () => {
-    const ms = (await sources.log?.())?.syncMs;
-    return ms === undefined ? undefined : ms / 1000;
-  });
+  ofLog(
+    'gateway_log_rotation_failures',
+    'Failed attempts to replace or compress a full segment',
+    ({ failedRotations }) => failedRotations,
+  );
+  ofLog('gateway_log_sync_duration_seconds', 'Duration of the last sync to disk', ({ syncMs }) =>
+    syncMs === undefined ? undefined : syncMs / 1000,
+  );
   const engineGauge = (name: string, help: string, value: (engine: LogEngineStatus) => number | undefined) =>
     gauge(name, help, ['engine'], async (set) => {
       const engine = (await sources.log?.())?.engine;

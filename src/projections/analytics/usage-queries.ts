@@ -148,10 +148,12 @@ const saved = ['saved_cost', 'saved_priced'] as const;
  * Sums. Costs are those of providers' answers: answers from a cache cost nothing. `…priced` is the number of requests
  * with a known cost.
  */
-export type Sums = Readonly<Record<(typeof summed)[number] | (typeof ofCache)[number] | 'unpriced_requests', string>>;
-/** Of answers from the cache, in every mode. */
-const ofCache = [
+export type Sums = Readonly<Record<(typeof sumColumns)[number], string>>;
+export const sumColumns = [
+  ...summed,
+  // Of answers from the cache, in every mode.
   ...(['local_cached_input_tokens', 'local_cached_output_tokens', 'cache_hits', 'saved_cost', 'saved_priced'] as const),
+  'unpriced_requests' as const,
 ];
 const isCost = (column: string) => column.endsWith('_cost') || column.endsWith('priced');
 

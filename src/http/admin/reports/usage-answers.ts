@@ -1,17 +1,18 @@
 /** Rows of usage reports in answers. Costs in US dollars; null is unknown, and 0 is free. */
 import { z } from 'zod';
 import { parseExactly } from '../../../json/exact-json.ts';
-import type {
-  CorrectionRow,
-  DaySums,
-  KeySums,
-  LabelSums,
-  ModelSums,
-  SessionSums,
-  Sums,
-  ThroughputRow,
-  UsageRow,
-  UserPathSums,
+import {
+  type CorrectionRow,
+  type DaySums,
+  type KeySums,
+  type LabelSums,
+  type ModelSums,
+  type SessionSums,
+  type Sums,
+  sumColumns,
+  type ThroughputRow,
+  type UsageRow,
+  type UserPathSums,
 } from '../../../projections/analytics/usage-queries.ts';
 import { uncachedOf } from '../../../projections/usage-preview.ts';
 import { timeText } from '../../dates.ts';
@@ -54,32 +55,10 @@ export function savedCost(nano: bigint, priced: bigint, hits: bigint): number | 
 /** Usage by column name; all values are sums of whole numbers. */
 export type Figures = Readonly<Record<keyof Sums, bigint>>;
 
-const none: Figures = {
-  requests: 0n,
-  input_tokens: 0n,
-  output_tokens: 0n,
-  total_tokens: 0n,
-  cached_input_tokens: 0n,
-  cache_write_input_tokens: 0n,
-  input_cost: 0n,
-  output_cost: 0n,
-  total_cost: 0n,
-  input_priced: 0n,
-  output_priced: 0n,
-  priced: 0n,
-  local_cached_input_tokens: 0n,
-  local_cached_output_tokens: 0n,
-  cache_hits: 0n,
-  saved_cost: 0n,
-  saved_priced: 0n,
-  unpriced_requests: 0n,
-};
-const columns = Object.keys(none) as readonly (keyof Sums)[];
-
 /** The sum of the rows, exactly. */
 export function figuresOf(rows: readonly Sums[]): Figures {
   const sum = (column: keyof Sums) => rows.reduce((total, row) => total + BigInt(row[column]), 0n);
-  return Object.fromEntries(columns.map((column) => [column, sum(column)])) as Record<keyof Sums, bigint>;
+  return Object.fromEntries(sumColumns.map((column) => [column, sum(column)])) as Record<keyof Sums, bigint>;
 }
 
 export const usageSummary = z.object({

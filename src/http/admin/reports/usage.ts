@@ -125,29 +125,25 @@ const listPeriods = scopedAdmin('listUsagePeriods', 'List usage by day, week, mo
 });
 
 /** A report with a row for each of some kind. */
-const breakdown = (operationId: string, summary: string, row: z.ZodObject, description = mostFirst) =>
-  scopedAdmin(operationId, summary, {
-    querystring: usageQuery,
-    requestHeaders: reportHeaders,
-    response: { 200: reportAnswer(description, z.array(row)) },
-  });
+const breakdown =
+  (operationId: string, summary: string, description = mostFirst) =>
+  (row: z.ZodObject) =>
+    scopedAdmin(operationId, summary, {
+      querystring: usageQuery,
+      requestHeaders: reportHeaders,
+      response: { 200: reportAnswer(description, z.array(row)) },
+    });
 
-type Breakdown = ReturnType<typeof breakdown>;
-type BreakdownQuestion = (filter: UsageFilter, mode: CacheMode) => Question;
-
-const listModels = breakdown('listUsageByModel', 'List usage by model and provider', answers.usageOfModel);
-const listUserPaths = breakdown('listUsageByUserPath', 'List usage by user path', answers.usageOfUserPath);
-const listLabels = breakdown(
+const byModel = breakdown('listUsageByModel', 'List usage by model and provider');
+const byUserPath = breakdown('listUsageByUserPath', 'List usage by user path');
+const byLabel = breakdown(
   'listUsageByLabel',
   'List usage by label',
-  answers.usageOfLabel,
   `${mostFirst}. A request with several labels counts for each of them`,
 );
-
-const listKeys = breakdown(
+const byKey = breakdown(
   'listUsageByKey',
   'List usage by managed key',
-  answers.usageOfKey,
   `${mostFirst}. Requests without a managed key have rows of their own`,
 );
 
@@ -211,15 +207,14 @@ export function registerUsageReports(admin: Routes, { db, enabled, keys, now }: 
     return sendCsv(reply, { name: `usage-${interval}`, row: answers.usageOfPeriod, rows });
   });
 
-  interface BreakdownOf<Row> {
-    readonly name: string;
-    readonly route: Breakdown;
-    readonly row: z.ZodObject;
-    readonly question: BreakdownQuestion;
-    answer(row: Row, scope: UserPath | undefined): object;
-  }
-  function register<Row>({ name, route, row, question, answer }: BreakdownOf<Row>): void {
-    admin.get(`/usage/${name}`, route, async (request, reply) => {
+  function register<Row>(
+    name: string,
+    route: ReturnType<typeof breakdown>,
+    row: z.ZodObject,
+    question: (filter: UsageFilter, mode: CacheMode) => Question,
+    answer: (row: Row, scope: UserPath | undefined) => object,
+  ): void {
+    admin.get(`/usage/${name}`, route(row), async (request, reply) => {
       const context = reportContext(request, now());
       const { cache_mode, format } = request.query;
       const found = await ask<Row>(question(filterOf(request.query, context), cache_mode), untilGone(reply));
@@ -227,34 +222,12 @@ export function registerUsageReports(admin: Routes, { db, enabled, keys, now }: 
       return wantsCsv(request, format) ? sendCsv(reply, { name: `usage-${name}`, row, rows }) : rows;
     });
   }
-  register<queries.ModelSums>({
-    name: 'models',
-    route: listModels,
-    row: answers.usageOfModel,
-    question: queries.usageByModel,
-    answer: answers.modelOf,
-  });
-  register<queries.UserPathSums>({
-    name: 'user-paths',
-    route: listUserPaths,
-    row: answers.usageOfUserPath,
-    question: queries.usageByUserPath,
-    answer: answers.userPathOf,
-  });
-  register<queries.LabelSums>({
-    name: 'labels',
-    route: listLabels,
-    row: answers.usageOfLabel,
-    question: queries.usageByLabel,
-    answer: answers.labelOf,
-  });
-  register<queries.KeySums>({
-    name: 'keys',
-    route: listKeys,
-    row: answers.usageOfKey,
-    question: queries.usageByKey,
-    answer: (row, scope) => answers.keyOf(row, keys.nameOf(row.auth_key_id, scope)),
-  });
+  register('models', byModel, answers.usageOfModel, queries.usageByModel, answers.modelOf);
+  register('user-paths', byUserPath, answers.usageOfUserPath, queries.usageByUserPath, answers.userPathOf);
+  register('labels', byLabel, answers.usageOfLabel, queries.usageByLabel, answers.labelOf);
+  register<queries.KeySums>('keys', byKey, answers.usageOfKey, queries.usageByKey, (row, scope) =>
+    answers.keyOf(row, keys.nameOf(row.auth_key_id, scope)),
+  );
 
   admin.get('/usage/sessions', listSessions, async (request, reply) => {
     const filter = filterOf(request.query, reportContext(request, now()));
