@@ -9,11 +9,16 @@ import { ContentReads, registerContentReads } from '../../http/admin/audit/conte
 import { registerAuditChain, registerAuditDetail } from '../../http/admin/audit/detail.ts';
 import { registerAuditEvents, registerAuditProviderRequest } from '../../http/admin/audit/events.ts';
 import { registerAuditExport } from '../../http/admin/audit/export.ts';
-import { type AuditReports, registerAuditLog, registerAuditSql } from '../../http/admin/audit/list.ts';
+import { registerAuditLog, registerAuditSql } from '../../http/admin/audit/list.ts';
 import { registerAuditFacets, registerAuditHistogram, registerAuditStats } from '../../http/admin/audit/statistics.ts';
 import { registerCacheOverview } from '../../http/admin/reports/cache.ts';
 import { registerOverview } from '../../http/admin/reports/overview.ts';
-import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/reports/report-db.ts';
+import {
+  type AnalyticsState,
+  createReportDb,
+  createReportFiles,
+  type Reports,
+} from '../../http/admin/reports/report-db.ts';
 import { registerSql } from '../../http/admin/reports/sql.ts';
 import { registerUsageReports } from '../../http/admin/reports/usage.ts';
 import { summaryOf } from '../../http/admin/reports/usage-answers.ts';
@@ -27,8 +32,10 @@ import { createItemIndex } from '../../projections/responses.ts';
 /** The part of the other process that reports need. */
 export type AnalyticsQueries = Pick<AnalyticsProcess, 'address' | 'status'>;
 
-export interface AnalyticsWiring extends Pick<AuditReports, 'audit' | 'recorded' | 'keys'> {
+export interface AnalyticsWiring extends Pick<Reports, 'audit' | 'recorded'> {
   readonly config: Config;
+  /** The keys in force, for their names. */
+  readonly keys: { readonly byId: Parameters<typeof visibleKeys>[0] };
   /** Undefined while analytics is off. */
   readonly analytics: AnalyticsQueries | undefined;
 }
@@ -37,7 +44,8 @@ export type Analytics = ReturnType<typeof createAnalytics>;
 
 const now = Date.now;
 
-const auditRoutes = [
+const reportRoutes = [
+  ...[registerOverview, registerUsageReports, registerCacheOverview],
   ...[registerAuditLog, registerAuditStats, registerAuditHistogram, registerAuditFacets, registerAuditSql],
   ...[registerAuditChain, registerAuditExport],
 ];
@@ -47,17 +55,17 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
   const analyticsDb = createAnalyticsDb({ address: () => analytics?.address() });
   const state = () => stateOf(analytics);
   const db = createReportDb({ db: analyticsDb, state });
-  const enabled = config.usageEnabled;
-  const names = visibleKeys((id) => keys.byId(id));
   // Shared by all mounts.
   const contentReads = new ContentReads();
-  const reports: AuditReports = {
-    ...{ audit, recorded, keys, db, now },
+  const reports: Reports = {
+    ...{ audit, recorded, db, now },
     files: createReportFiles(analyticsDb),
     items: createItemIndex(recorded.log),
+    keys: visibleKeys((id) => keys.byId(id)),
     isKept: config.logging.enabled,
-    isOn: () => state() !== 'off',
-    storedPosition: () => analytics?.status().position,
+    usageEnabled: config.usageEnabled,
+    cacheEnabled: config.responseCache.enabled,
+    analytics: () => analytics?.status() ?? { health: 'off', lagEvents: undefined },
   };
   return {
     /** The database for reports. */
@@ -65,23 +73,13 @@ export function createAnalytics({ config, analytics, audit, recorded, keys }: An
     /** For `GET /v1/usage`. */
     usageFigures: createUsageFigures({
       db: createReportDb({ db: analyticsDb, state, waitMs: 0 }),
-      enabled,
+      enabled: config.usageEnabled,
       isAnalyticsOff: () => state() === 'off',
       now,
     }),
     /** Called once for each prefix of the admin API. */
     register(admin: Routes) {
-      registerOverview(admin, {
-        db,
-        isKept: config.logging.enabled,
-        usageEnabled: enabled,
-        keys: names,
-        analytics: () => analytics?.status() ?? { health: 'off', lagEvents: undefined },
-        now,
-      });
-      registerUsageReports(admin, { db, enabled, keys: names, now });
-      registerCacheOverview(admin, { db, enabled: enabled && config.responseCache.enabled, now });
-      for (const register of auditRoutes) register(admin, reports);
+      for (const register of reportRoutes) register(admin, reports);
       registerContentReads(admin, contentReads, (content) => {
         for (const register of contentRoutes) register(content, reports);
       });

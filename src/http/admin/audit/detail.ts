@@ -26,9 +26,8 @@ import { timeText } from '../../dates.ts';
 import { single } from '../../request-head.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, scopeOf } from '../admin-scope.ts';
-import { askFor } from '../reports/report-db.ts';
-import { auditEntry, conversationEntry, fullEntry, type RecordedContent } from './entry.ts';
-import type { AuditReports } from './list.ts';
+import { askFor, type Reports } from '../reports/report-db.ts';
+import { auditEntry, entry, type RecordedContent } from './entry.ts';
 
 /** One request with its bodies, as the admin API shows them: JSON as JSON, and the answer as the client received it. */
 interface RecordedRequest extends RecordedContent {
@@ -164,7 +163,7 @@ const getConversation = scopedAdmin(
 /** Total size of the bodies in a conversation. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
-export function registerAuditDetail(admin: Routes, deps: AuditReports): void {
+export function registerAuditDetail(admin: Routes, deps: Reports): void {
   const { audit, recorded } = deps;
 
   admin.get('/audit/detail', getDetail, async (request) => {
@@ -176,7 +175,7 @@ export function registerAuditDetail(admin: Routes, deps: AuditReports): void {
     await audit.stored('audit_entry', stream, callerOf(request), eventContextOf(request));
     const found = await recordedRequest(stream, recorded);
     if (found === undefined) throw unknownEntry(id);
-    return fullEntry(found.row, found, found);
+    return entry(found.row, found, found);
   });
 
   admin.get('/audit/conversation', getConversation, async (request) => {
@@ -192,7 +191,8 @@ export function registerAuditDetail(admin: Routes, deps: AuditReports): void {
     const entries = found
       .filter(({ row }) => isVisibleTo(request, row))
       .sort((one, other) => Number(one.row.at_us) - Number(other.row.at_us))
-      .map((one) => conversationEntry(one.row, one, one));
+      // Bodies and cost, without the attempts at providers.
+      .map((one) => entry({ ...one.row, attempts: [] }, one, one));
     return { anchor_id: id, entries, truncated };
   });
 }
@@ -204,7 +204,7 @@ export function registerAuditDetail(admin: Routes, deps: AuditReports): void {
 async function conversation(
   anchor: ExchangeRow,
   limit: number,
-  { db, recorded }: AuditReports,
+  { db, recorded }: Reports,
 ): Promise<{ readonly found: readonly RecordedRequest[]; readonly truncated: boolean }> {
   const found = new Map<string, RecordedRequest>();
   let bytes = 0;
@@ -322,7 +322,7 @@ const getChain = scopedAdmin('adminAuditChain', 'Get the requests that belong to
   errors: [404],
 });
 
-export function registerAuditChain(admin: Routes, { db, isKept, recorded }: AuditReports): void {
+export function registerAuditChain(admin: Routes, { db, isKept, recorded }: Reports): void {
   admin.get('/audit/chain', getChain, async (request, reply) => {
     const { log_id: id, limit } = request.query;
     if (!isKept) throw refusals.featureUnavailable('Requests are not kept for queries: LOGGING_ENABLED=false.');

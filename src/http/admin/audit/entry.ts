@@ -185,27 +185,14 @@ function slimEntry(row: ExchangeRow, other: OfRequest): Record<string, unknown> 
   };
 }
 
-/** The entry with everything recorded. */
-export function fullEntry(row: ExchangeRow, other: OfRequest, recorded: RecordedContent): Record<string, unknown> {
-  return entry(row, other, recorded);
-}
-
-/** The entry in a conversation: bodies and cost, without the attempts at providers. */
-export function conversationEntry(
-  row: ExchangeRow,
-  other: OfRequest,
-  recorded: RecordedContent,
-): Record<string, unknown> {
-  return entry({ ...row, attempts: [] }, other, recorded);
-}
-
 const conversations = new Set(['chat', 'responses', 'messages']);
 
 function holdsConversation({ capture, dialect }: ExchangeRow): boolean {
   return capture === 'full' && conversations.has(dialect);
 }
 
-function entry(
+/** @param recorded its content; undefined for an entry without it */
+export function entry(
   row: ExchangeRow,
   { usage, verdicts = [] }: OfRequest,
   recorded: RecordedContent | undefined,

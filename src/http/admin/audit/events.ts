@@ -25,8 +25,8 @@ import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts'
 import { timeText } from '../../dates.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, scopeOf } from '../admin-scope.ts';
+import type { Reports } from '../reports/report-db.ts';
 import { logId, streamOfEntry, unknownEntry } from './detail.ts';
-import type { AuditReports } from './list.ts';
 
 const PAGE = { usual: 200, most: 1000 };
 /** Longer bodies are cut in pages. */
@@ -116,7 +116,7 @@ const getEvents = scopedAdmin('adminAuditEvents', 'List the recorded events of o
   errors: [404],
 });
 
-export function registerAuditEvents(admin: Routes, deps: AuditReports): void {
+export function registerAuditEvents(admin: Routes, deps: Reports): void {
   const { audit, recorded } = deps;
   const { log } = recorded;
 
@@ -152,7 +152,7 @@ export function registerAuditEvents(admin: Routes, deps: AuditReports): void {
 async function visibleExchange(
   id: string,
   request: FastifyRequest,
-  { isKept, recorded }: AuditReports,
+  { isKept, recorded }: Reports,
 ): Promise<StreamName> {
   const stream = streamOfEntry(id);
   if (!isKept) throw refusals.featureUnavailable('Requests are not kept for queries: LOGGING_ENABLED=false.');
@@ -268,7 +268,7 @@ const getProviderRequest = scopedAdmin('adminAuditProviderRequest', 'Get the bod
   errors: [404],
 });
 
-export function registerAuditProviderRequest(admin: Routes, deps: AuditReports): void {
+export function registerAuditProviderRequest(admin: Routes, deps: Reports): void {
   const { audit, recorded } = deps;
 
   admin.get('/audit/provider-request', getProviderRequest, async (request) => {

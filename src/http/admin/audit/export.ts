@@ -17,10 +17,9 @@ import { type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { timeText } from '../../dates.ts';
 import { eventContextOf } from '../../server.ts';
 import { csvLine } from '../reports/report-csv.ts';
-import { reportContext, reportHeaders, untilGone } from '../reports/report-db.ts';
+import { type Reports, reportContext, reportHeaders, untilGone } from '../reports/report-db.ts';
 import { slimEntries } from './entry.ts';
 import { auditById, auditParameters, filterInAudit, requestedAudit } from './filter.ts';
-import type { AuditReports } from './list.ts';
 
 /** Larger exports need narrower filters, or a reader of the log itself. */
 const MOST_ROWS = 1_000_000;
@@ -58,14 +57,14 @@ const getExport = scopedAdmin('adminAuditExport', 'Export all requests that matc
   },
 });
 
-export function registerAuditExport(admin: Routes, reports: AuditReports): void {
-  const { db, items, audit, files, isKept, isOn, now } = reports;
+export function registerAuditExport(admin: Routes, reports: Reports): void {
+  const { db, items, audit, files, isKept, analytics, now } = reports;
   admin.get('/audit/export', getExport, async (request, reply) => {
     const requested = requestedAudit(request.query, reportContext(request, now()));
     const { format } = request.query;
     if (!isKept && format !== 'parquet') return send(reply, format, 0, nothing(format));
     // A file that only looks complete would be taken for the whole.
-    if (!isKept || !isOn()) throw refusals.featureUnavailable(whyNothing(format, isKept));
+    if (!isKept || analytics().health === 'off') throw refusals.featureUnavailable(whyNothing(format, isKept));
     const gone = untilGone(reply);
     const ask: Ask = (query, parameters) => db.rows(query, parameters, gone);
     const { filter } = await auditById(request.query, requested, ask, items);

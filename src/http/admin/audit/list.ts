@@ -3,10 +3,7 @@
  * request, and the same filter as a query.
  */
 import { z } from 'zod';
-import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
-import type { ReplayDependencies } from '../../../commands/exchange/record/replay-answer.ts';
-import { formatPosition, type UserPath } from '../../../events/event.ts';
-import type { AnalyticsDb, AnalyticsFiles } from '../../../projections/analytics/analytics-db.ts';
+import { formatPosition } from '../../../events/event.ts';
 import {
   auditPage,
   auditSql,
@@ -15,7 +12,6 @@ import {
   auditTotal,
   cursorOf,
 } from '../../../projections/analytics/audit-queries.ts';
-import type { ItemIndex } from '../../../projections/responses.ts';
 import {
   booleanParameter,
   parameterWithDefault,
@@ -26,30 +22,9 @@ import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts'
 import { timeText } from '../../dates.ts';
 import { auditCursorIn, auditCursorText } from '../../paging.ts';
 import { offsetPageAnswer, offsetPageParameters } from '../parameters.ts';
-import { askFor, reportContext, reportHeaders } from '../reports/report-db.ts';
+import { askFor, type Reports, reportContext, reportHeaders } from '../reports/report-db.ts';
 import { auditEntry, slimEntries } from './entry.ts';
 import { auditById, auditParameters, idKinds, requestedAudit } from './filter.ts';
-
-/** What the reports of requests read and record. */
-export interface AuditReports {
-  readonly db: AnalyticsDb;
-  readonly files: AnalyticsFiles;
-  readonly items: ItemIndex;
-  /** The keys in force, for their names. */
-  readonly keys: { byId(id: string): { readonly name: string; readonly userPath: UserPath | undefined } | undefined };
-  /** Records each read of content. */
-  readonly audit: ReadAudit;
-  /** Reads requests with their bodies. */
-  readonly recorded: ReplayDependencies;
-  /** Whether requests are kept for reading; otherwise the answers are empty. */
-  readonly isKept: boolean;
-  /** Whether analytics is on. */
-  isOn(): boolean;
-  /** Every event up to this position is in the database. */
-  storedPosition(): number | undefined;
-  /** Milliseconds since the epoch. */
-  now(): number;
-}
 
 const USD = 1e9;
 
@@ -111,8 +86,8 @@ const getSessions = scopedAdmin('adminAuditSessions', 'List sessions with their 
   },
 });
 
-export function registerAuditLog(admin: Routes, reports: AuditReports): void {
-  const { db, items, isKept, now, storedPosition } = reports;
+export function registerAuditLog(admin: Routes, reports: Reports): void {
+  const { db, items, isKept, analytics, now } = reports;
 
   admin.get('/audit/log', getLog, async (request, reply) => {
     const requested = requestedAudit(request.query, reportContext(request, now()));
@@ -120,7 +95,7 @@ export function registerAuditLog(admin: Routes, reports: AuditReports): void {
     if (!isKept) return { entries: [], total: isCounted ? 0 : undefined, limit, offset };
     const ask = askFor(reply, db);
     // Before the query: it returns at least what is stored now.
-    const stored = storedPosition();
+    const stored = analytics().position;
     const { filter, foundBy } = await auditById(request.query, requested, ask, items);
     const [rows, total] = await Promise.all([
       auditPage(ask, filter, { limit, offset, after }),
@@ -178,7 +153,7 @@ const getSql = scopedAdmin('adminAuditSql', 'Get the SQL query that is equivalen
   response: { 200: jsonAnswer('The query', z.object({ sql: z.string() })) },
 });
 
-export function registerAuditSql(admin: Routes, reports: AuditReports): void {
+export function registerAuditSql(admin: Routes, reports: Reports): void {
   const { db, items, isKept, now } = reports;
   admin.get('/audit/sql', getSql, async (request, reply) => {
     const requested = requestedAudit(request.query, reportContext(request, now()));

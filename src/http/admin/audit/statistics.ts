@@ -27,10 +27,8 @@ import {
   timeBuckets,
   timeText,
 } from '../../dates.ts';
-import { isWithin } from '../admin-scope.ts';
-import { askFor, reportContext, reportHeaders } from '../reports/report-db.ts';
+import { askFor, type Reports, reportContext, reportHeaders } from '../reports/report-db.ts';
 import { auditById, auditParameters, hasInstants, requestedAudit } from './filter.ts';
-import type { AuditReports } from './list.ts';
 
 const HOUR_MS = 3_600_000;
 /** Ranges of up to this many days have hourly buckets. */
@@ -61,7 +59,7 @@ const getStats = scopedAdmin('adminAuditStats', 'Count requests by outcome, by h
   response: { 200: jsonAnswer('The counts', stats) },
 });
 
-export function registerAuditStats(admin: Routes, reports: AuditReports): void {
+export function registerAuditStats(admin: Routes, reports: Reports): void {
   const { db, items, isKept, now } = reports;
   admin.get('/audit/stats', getStats, async (request, reply) => {
     const at = now();
@@ -148,7 +146,7 @@ const getHistogram = scopedAdmin('adminAuditHistogram', 'Count the requests of a
   response: { 200: jsonAnswer('The counts', histogram) },
 });
 
-export function registerAuditHistogram(admin: Routes, reports: AuditReports): void {
+export function registerAuditHistogram(admin: Routes, reports: Reports): void {
   const { db, items, isKept, now } = reports;
   admin.get('/audit/histogram', getHistogram, async (request, reply) => {
     const at = now();
@@ -199,7 +197,7 @@ const getFacets = scopedAdmin('adminAuditFacets', 'Count the most frequent value
   response: { 200: jsonAnswer('The counts', z.object({ facets: z.array(facet) })) },
 });
 
-export function registerAuditFacets(admin: Routes, reports: AuditReports): void {
+export function registerAuditFacets(admin: Routes, reports: Reports): void {
   const { db, items, keys, isKept, now } = reports;
   admin.get('/audit/facets', getFacets, async (request, reply) => {
     const context = reportContext(request, now());
@@ -215,7 +213,7 @@ export function registerAuditFacets(admin: Routes, reports: AuditReports): void 
         values: (counts.get(field) ?? []).map(({ value, requests }) => ({
           value,
           requests,
-          name: field === 'auth_key_id' ? nameOf(value) : undefined,
+          name: field === 'auth_key_id' ? keys.nameOf(value, scope) : undefined,
         })),
       })),
     };
@@ -223,12 +221,6 @@ export function registerAuditFacets(admin: Routes, reports: AuditReports): void 
     async function countsOf() {
       const { filter } = await auditById(query, requested, ask, items);
       return auditFacets(ask, { filter, scope, fields, most: MOST_VALUES });
-    }
-
-    /** Undefined for a key outside the caller's scope. */
-    function nameOf(keyId: string): string | undefined {
-      const key = keys.byId(keyId);
-      return key !== undefined && isWithin(scope, key.userPath) ? key.name : undefined;
     }
   });
 }

@@ -3,24 +3,15 @@ import { z } from 'zod';
 import type { PurgeSelection } from '../../../commands/exchange/caching/response-cache.ts';
 import { refusals } from '../../../commands/refusal.ts';
 import type { EventContext, UserPath } from '../../../events/event.ts';
-import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
 import { type CacheDay, type CacheFigure, cacheByDay } from '../../../projections/analytics/usage-queries.ts';
 import { queryOfParameters } from '../../api/parameters.ts';
 import { globalAdmin, jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { parseUserPath } from '../../request-head.ts';
 import { eventContextOf } from '../../server.ts';
 import { pathInScope, scopeOf } from '../admin-scope.ts';
-import { reportContext, reportHeaders, untilGone } from './report-db.ts';
+import { type Reports, reportContext, reportHeaders, untilGone } from './report-db.ts';
 import { filterOf, intervalParameter, usageParameters } from './usage.ts';
 import { costOf, type Interval, periodOf } from './usage-answers.ts';
-
-interface CacheOverviewOptions {
-  readonly db: AnalyticsDb;
-  /** Whether the gateway has a cache and records usage. */
-  readonly enabled: boolean;
-  /** Milliseconds since the epoch. */
-  now(): number;
-}
 
 const usd = z.number().nullable().describe('US dollars');
 const counts = { exact_hits: z.int(), semantic_hits: z.int() };
@@ -43,11 +34,11 @@ const getOverview = globalAdmin('getCacheOverview', "Get the hits of the gateway
   response: { 200: jsonAnswer('The sums, and the periods', overview) },
 });
 
-export function registerCacheOverview(admin: Routes, { db, enabled, now }: CacheOverviewOptions): void {
+export function registerCacheOverview(admin: Routes, { db, usageEnabled, cacheEnabled, now }: Reports): void {
   admin.get('/cache/overview', getOverview, async (request, reply) => {
     const context = reportContext(request, now());
     const filter = filterOf(request.query, context);
-    if (!enabled) throw refusals.featureUnavailable('The gateway does not cache answers.');
+    if (!usageEnabled || !cacheEnabled) throw refusals.featureUnavailable('The gateway does not cache answers.');
     const { sql, parameters } = cacheByDay(filter, context.timeZone);
     return overviewOf(await db.rows<CacheDay>(sql, parameters, untilGone(reply)), request.query.interval);
   });

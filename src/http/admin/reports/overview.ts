@@ -1,6 +1,5 @@
 /** `GET /admin/overview`: the figures of a first look at the gateway, in one answer. */
 import { z } from 'zod';
-import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
 import {
   mostActive,
   type RankedSums,
@@ -14,8 +13,8 @@ import type { Question } from '../../../projections/analytics/usage-queries.ts';
 import { queryOfParameters } from '../../api/parameters.ts';
 import { jsonAnswer, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { type BucketInterval, type ReportRange, timeBuckets, timeText } from '../../dates.ts';
-import { scopeOf, type VisibleKeys } from '../admin-scope.ts';
-import { reportContext, reportHeaders, untilGone } from './report-db.ts';
+import { scopeOf } from '../admin-scope.ts';
+import { type Reports, reportContext, reportHeaders, untilGone } from './report-db.ts';
 import { rangeParameters, requestedRange } from './usage.ts';
 import { costOf, savedCost } from './usage-answers.ts';
 
@@ -242,24 +241,6 @@ function rankedOf(row: RankedSums) {
   };
 }
 
-interface OverviewOptions {
-  readonly db: AnalyticsDb;
-  /** `LOGGING_ENABLED` and `USAGE_ENABLED`: what is off has no figures. */
-  readonly isKept: boolean;
-  readonly usageEnabled: boolean;
-  readonly keys: VisibleKeys;
-  analytics(): AnalyticsLag;
-  /** Milliseconds since the epoch. */
-  now(): number;
-}
-
-/** How current the figures are. */
-interface AnalyticsLag {
-  readonly health: 'ok' | 'behind' | 'down' | 'off';
-  readonly lagEvents: number | undefined;
-  readonly lagMs?: number | undefined;
-}
-
 const MOST_BUCKETS = 92;
 /** Without parts of a day that show little more than that nights are quiet. */
 const intervals: readonly BucketInterval[] = ['PT1M', 'PT5M', 'PT30M', 'PT1H', 'PT3H', 'P1D', 'P7D', 'P1M', 'P3M'];
@@ -274,8 +255,8 @@ const getOverview = scopedAdmin('getOverview', 'Get the figures of the overview'
   response: { 200: jsonAnswer('The figures; 0 while requests are not recorded or analytics is off', overview) },
 });
 
-export function registerOverview(admin: Routes, options: OverviewOptions): void {
-  const { db, isKept, usageEnabled, keys, analytics, now } = options;
+export function registerOverview(admin: Routes, reports: Reports): void {
+  const { db, isKept, usageEnabled, keys, analytics, now } = reports;
   admin.get('/overview', getOverview, async (request, reply) => {
     const at = now();
     const range = requestedRange(request.query, reportContext(request, at));

@@ -2,6 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
+import type { ReplayDependencies } from '../../../commands/exchange/record/replay-answer.ts';
 import { refusals } from '../../../commands/refusal.ts';
 import type { UserPath } from '../../../events/event.ts';
 import {
@@ -11,10 +13,11 @@ import {
   type Ask,
   QueryFailed,
 } from '../../../projections/analytics/analytics-db.ts';
+import type { ItemIndex } from '../../../projections/responses.ts';
 import { type QueryParameter, textParameter, type Values } from '../../api/parameters.ts';
 import { type ReportRange, reportRange, timeZoneOf } from '../../dates.ts';
 import { userPathFilter, wholeNumber } from '../../request-head.ts';
-import { pathInScope, scopeOf } from '../admin-scope.ts';
+import { pathInScope, scopeOf, type VisibleKeys } from '../admin-scope.ts';
 
 export type AnalyticsState = 'off' | 'starting' | 'there';
 
@@ -89,6 +92,36 @@ export function untilGone(reply: FastifyReply): AbortSignal {
     if (!reply.raw.writableFinished) gone.abort();
   });
   return gone.signal;
+}
+
+/** What reports read and record. */
+export interface Reports {
+  readonly db: AnalyticsDb;
+  readonly files: AnalyticsFiles;
+  readonly items: ItemIndex;
+  readonly keys: VisibleKeys;
+  /** Records each read of content. */
+  readonly audit: ReadAudit;
+  /** Reads requests with their bodies. */
+  readonly recorded: ReplayDependencies;
+  /** `LOGGING_ENABLED`: otherwise the reports show no requests. */
+  readonly isKept: boolean;
+  /** `USAGE_ENABLED`: otherwise they show no usage. Invalid queries are refused all the same. */
+  readonly usageEnabled: boolean;
+  /** Whether the gateway caches answers. */
+  readonly cacheEnabled: boolean;
+  analytics(): AnalyticsStatus;
+  /** Milliseconds since the epoch. */
+  now(): number;
+}
+
+/** How current the tables are. */
+export interface AnalyticsStatus {
+  readonly health: 'ok' | 'behind' | 'down' | 'off';
+  readonly lagEvents: number | undefined;
+  readonly lagMs?: number | undefined;
+  /** Every event up to this position is in the database. */
+  readonly position?: number | undefined;
 }
 
 /** Asks until the client disconnects. */

@@ -3,7 +3,6 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../../commands/refusal.ts';
 import type { UserPath } from '../../../events/event.ts';
-import type { AnalyticsDb } from '../../../projections/analytics/analytics-db.ts';
 import * as queries from '../../../projections/analytics/usage-queries.ts';
 import {
   type CacheMode,
@@ -26,12 +25,12 @@ import {
 } from '../../api/parameters.ts';
 import { globalAdmin, type Routes, scopedAdmin } from '../../api/route-schema.ts';
 import { oneOf } from '../../request-head.ts';
-import type { VisibleKeys } from '../admin-scope.ts';
 import { auditParameters, exactRange, hasInstants } from '../audit/filter.ts';
 import { offsetPageAnswer, offsetPageParameters } from '../parameters.ts';
 import { formatParameter, MOST_CSV_ROWS, reportAnswer, sendCsv, wantsCsv } from './report-csv.ts';
 import {
   type ReportContext,
+  type Reports,
   type RequestedReport,
   reportContext,
   reportHeaders,
@@ -96,15 +95,6 @@ export function filterOf(query: UsageQuery, context: ReportContext): UsageFilter
 export function requestedRange(query: Values<typeof rangeParameters>, context: ReportContext): RequestedReport {
   const report = requestedReport(query, context);
   return hasInstants(query) ? { ...report, ...exactRange(query, context) } : report;
-}
-
-interface UsageReportOptions {
-  readonly db: AnalyticsDb;
-  /** When false the reports show no usage; invalid queries are refused all the same. */
-  readonly enabled: boolean;
-  readonly keys: VisibleKeys;
-  /** Milliseconds since the epoch. */
-  now(): number;
 }
 
 /** Of the rows of a page. */
@@ -185,9 +175,9 @@ const getThroughput = globalAdmin('getThroughput', 'Get the tokens of the last s
   },
 });
 
-export function registerUsageReports(admin: Routes, { db, enabled, keys, now }: UsageReportOptions): void {
+export function registerUsageReports(admin: Routes, { db, usageEnabled, keys, now }: Reports): void {
   const ask = async <Row>({ sql, parameters }: Question, signal: AbortSignal): Promise<Row[]> =>
-    enabled ? db.rows<Row>(sql, parameters, signal) : [];
+    usageEnabled ? db.rows<Row>(sql, parameters, signal) : [];
 
   admin.get('/usage/summary', getSummary, async (request, reply) => {
     const filter = filterOf(request.query, reportContext(request, now()));
