@@ -252,8 +252,7 @@ export function leavesOf(schema: z.core.$ZodType, path: readonly string[] = []):
 
 /** Whether the setting at `path`, or one around it, is a secret. */
 export function isSecretAt(schema: z.core.$ZodType, path: readonly string[]): boolean {
-  const around = [...path.keys(), path.length].map((depth) => factsAt(schema, path.slice(0, depth)));
-  return around.some((facts) => facts?.secret === true);
+  return nodesAlong(schema, path).some((node) => settingFacts.get(node)?.secret === true);
 }
 
 /** Undefined for what is not declared as a setting. */
@@ -278,7 +277,19 @@ export function initialOf(schema: z.core.$ZodType): unknown {
 }
 
 function nodeAt(schema: z.core.$ZodType, path: readonly string[]): z.core.$ZodType | undefined {
-  return path.reduce<z.core.$ZodType | undefined>((node, key) => node && memberOf(node, key), schema);
+  return nodesAlong(schema, path)[path.length];
+}
+
+/** The schema and those of its members along the path, as far as they are declared. */
+function nodesAlong(schema: z.core.$ZodType, path: readonly string[]): z.core.$ZodType[] {
+  const nodes = [schema];
+  let node: z.core.$ZodType | undefined = schema;
+  for (const key of path) {
+    node = memberOf(node, key);
+    if (node === undefined) break;
+    nodes.push(node);
+  }
+  return nodes;
 }
 
 function memberOf(schema: z.core.$ZodType, key: string): z.core.$ZodType | undefined {

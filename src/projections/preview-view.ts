@@ -18,7 +18,7 @@ import type { InFlight, InFlightExchange } from './in-flight.ts';
 import type { LiveFold, LiveFrame, LiveView } from './live-frame.ts';
 import { isA } from './projection.ts';
 import * as preview from './request-preview.ts';
-import { AnswerText, nanoseconds, type PreviewOptions, type RequestSoFar, withApplied } from './request-preview.ts';
+import { AnswerText, type PreviewOptions, type RequestSoFar, withApplied } from './request-preview.ts';
 import { usagePreview } from './usage-preview.ts';
 import { verdictsOf } from './verdicts.ts';
 
@@ -269,19 +269,13 @@ const MAX_MESSAGE = 500;
 
 /** Later events do not change it. */
 function requestRow(id: string, request: RequestSoFar, options: PreviewOptions): object {
-  const { received, resolved, cached, guardrails, attempts, answer } = request;
+  const { received, cached, guardrails, attempts, answer } = request;
   const { data, context } = received;
   const { ending } = options;
   const made = attempts.length;
+  const head = preview.previewHead(id, request, ending);
   const row = (text: string) => ({
-    id,
-    request_id: context.requestId,
-    timestamp: new Date(received.at).toISOString(),
-    duration_ns: ending && nanoseconds(ending.durationMs),
-    requested_model: data.model,
-    resolved_model: resolved && `${resolved.provider}/${resolved.model}`,
-    provider: resolved?.providerType,
-    provider_name: resolved?.provider,
+    ...head,
     cache_type: cached?.type,
     outcome: ending?.outcome,
     status_code: ending?.status,
@@ -311,13 +305,7 @@ function requestRow(id: string, request: RequestSoFar, options: PreviewOptions):
 /** Of an open request, for a listener that has just connected. */
 function snapshotRow(exchange: InFlightExchange, liveState: string): object {
   return {
-    id: exchange.id,
-    request_id: exchange.requestId,
-    timestamp: new Date(exchange.at).toISOString(),
-    requested_model: exchange.requestedModel,
-    resolved_model: exchange.model === undefined ? undefined : `${exchange.provider}/${exchange.model}`,
-    provider: exchange.providerType,
-    provider_name: exchange.provider,
+    ...preview.snapshotHead(exchange),
     auth_key_id: managedKeyId(exchange.actor),
     auth_method: exchange.authMethod,
     method: exchange.method,

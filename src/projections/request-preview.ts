@@ -79,9 +79,36 @@ export interface PreviewOptions {
   readonly answer?: 'partial' | 'whole';
 }
 
+/** The first members of a preview and of its row. */
+export function previewHead(id: string, { received, resolved }: RequestSoFar, ending: Ending | undefined) {
+  return {
+    id,
+    request_id: received.context.requestId,
+    timestamp: new Date(received.at).toISOString(),
+    duration_ns: ending && nanoseconds(ending.durationMs),
+    requested_model: received.data.model,
+    resolved_model: resolved && `${resolved.provider}/${resolved.model}`,
+    provider: resolved?.providerType,
+    provider_name: resolved?.provider,
+  };
+}
+
+/** The same of an open request. */
+export function snapshotHead(exchange: InFlightExchange) {
+  return {
+    id: exchange.id,
+    request_id: exchange.requestId,
+    timestamp: new Date(exchange.at).toISOString(),
+    requested_model: exchange.requestedModel,
+    resolved_model: exchange.model === undefined ? undefined : `${exchange.provider}/${exchange.model}`,
+    provider: exchange.providerType,
+    provider_name: exchange.provider,
+  };
+}
+
 /** Later events do not change it. Its details are computed when it is serialised, except for a partial answer. */
 export function auditPreview(id: string, request: RequestSoFar, options: PreviewOptions): object {
-  const { received, resolved, answer, cached } = request;
+  const { received, answer, cached } = request;
   const { data, context } = received;
   const { ending } = options;
   const attempts = request.attempts.length === 0 ? undefined : [...request.attempts];
@@ -102,14 +129,7 @@ export function auditPreview(id: string, request: RequestSoFar, options: Preview
     ...(options.answer === undefined ? {} : answerBody(answer, options.answer, ending?.answer)),
   });
   return {
-    id,
-    request_id: context.requestId,
-    timestamp: new Date(received.at).toISOString(),
-    duration_ns: ending && nanoseconds(ending.durationMs),
-    requested_model: data.model,
-    resolved_model: resolved && `${resolved.provider}/${resolved.model}`,
-    provider: resolved?.providerType,
-    provider_name: resolved?.provider,
+    ...previewHead(id, request, ending),
     workflow_version_id: data.workflow?.id,
     cache_type: cached?.type,
     status_code: ending?.status,
@@ -149,13 +169,7 @@ export function weightOf(request: RequestSoFar, options: PreviewOptions): number
 export function snapshotPreview(exchange: InFlightExchange, liveState: string): object {
   const { attempt } = exchange;
   return {
-    id: exchange.id,
-    request_id: exchange.requestId,
-    timestamp: new Date(exchange.at).toISOString(),
-    requested_model: exchange.requestedModel,
-    resolved_model: exchange.model === undefined ? undefined : `${exchange.provider}/${exchange.model}`,
-    provider: exchange.providerType,
-    provider_name: exchange.provider,
+    ...snapshotHead(exchange),
     workflow_version_id: exchange.workflow?.id,
     auth_key_id: managedKeyId(exchange.actor),
     auth_method: exchange.authMethod,
