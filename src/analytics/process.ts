@@ -297,21 +297,17 @@ class Supervised implements AnalyticsProcess {
 
   status(): AnalyticsStatus {
     const report = this.#report;
-    const lagEvents = report?.lagEvents;
-    const lagMs = report?.lagMs;
-    const position = report?.position;
-    const error = report?.error;
     if (this.#off) return { health: 'off', lagEvents: undefined };
     // Another gateway writes into the server.
     if (!this.#isStarted && this.#options.config.analytics.clickhouse.url !== undefined) {
       return { health: 'ok', lagEvents: undefined };
     }
-    const silentMs = this.#watchdog?.silentMs ?? 0;
-    if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, lagMs, position, error };
-    if (report === undefined) return { health: 'ok', lagEvents, lagMs, position };
-    if (report.state === 'waiting' || report.state === 'stopped')
+    const { lagEvents, lagMs, position, error } = report ?? {};
+    const isSilent = this.#child === undefined || (this.#watchdog?.silentMs ?? 0) > SILENT_MS;
+    if (isSilent || report?.state === 'waiting' || report?.state === 'stopped') {
       return { health: 'down', lagEvents, lagMs, position, error };
-    return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents, lagMs, position };
+    }
+    return { health: (lagMs ?? 0) > BEHIND_MS ? 'behind' : 'ok', lagEvents, lagMs, position };
   }
 
   address(username: ClickHouseReader = 'gateway'): AnalyticsAddress | undefined {

@@ -74,8 +74,6 @@ async function problemOfLog(log: LogConfig, raw: RawSettings): Promise<Problem |
   return found === undefined ? undefined : problem(found.setting, found.reason);
 }
 
-// `chancery analytics setup`
-
 /** Exits with 1 when the account could not be created, or has forbidden rights. */
 export async function analyticsSetup(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
   const config = await configInForce(args, parts, terminal);

@@ -19,31 +19,51 @@ import { createEngine } from '../events/open-replicated-log.ts';
 import { viewsFile } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
 import { configInForce, folderFrom, logDirectoryOf, type ProgramParts } from './program-parts.ts';
-import { bytes, complain, count, progressOn, type Terminal, writeLine } from './terminal.ts';
+import { bytes, complain, count, type Progress, progressOn, type Terminal, writeLine } from './terminal.ts';
 
 export async function logBackup(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
   const folders = await foldersOf(args, parts, terminal);
   if (folders === undefined) return 1;
   const { source, target } = folders;
+  return transfer(args, terminal, {
+    work: (show) =>
+      backupLog(source, target, {
+        quick: args.switches.has('quick'),
+        signal: terminal.signal,
+        onProgress: (copied) => show(() => `${copied.segment}: ${bytes(copied.bytes)}`),
+      }),
+    json: (backup, seconds) => backupJson(source, target, backup, seconds),
+    lines: (backup, seconds) => backupLines(source, target, backup, seconds),
+    failed: (why) => `the backup in ${path.resolve(target)} is not complete: ${why}`,
+  });
+}
+
+interface Transfer<Result> {
+  work(show: Progress['show']): Promise<Result>;
+  json(result: Result, seconds: number): object;
+  lines(result: Result, seconds: number): readonly string[];
+  /** Why an interrupted transfer failed. */
+  readonly stopped?: string;
+  failed(why: string): string;
+}
+
+/** Shows the progress of the work, and then prints its result, with `--json` as JSON. */
+async function transfer<Result>(
+  { switches }: ParsedArguments,
+  terminal: Terminal,
+  { work, json, lines, stopped = 'stopped before the end', failed }: Transfer<Result>,
+): Promise<number> {
   const progress = progressOn(terminal);
   const began = performance.now();
   try {
-    const backup = await backupLog(source, target, {
-      quick: args.switches.has('quick'),
-      signal: terminal.signal,
-      onProgress: (copied) => progress.show(() => `${copied.segment}: ${bytes(copied.bytes)}`),
-    });
-    progress.clear();
+    const result = await work(progress.show).finally(progress.clear);
     const seconds = (performance.now() - began) / 1000;
-    if (args.switches.has('json'))
-      await writeLine(terminal, JSON.stringify(backupJson(source, target, backup, seconds)));
-    else await report(source, target, backup, seconds, terminal);
+    const shown = switches.has('json') ? [JSON.stringify(json(result, seconds))] : lines(result, seconds);
+    for (const line of shown) await writeLine(terminal, line);
     return 0;
   } catch (error) {
-    progress.clear();
     if (!(error instanceof Error)) throw error;
-    const why = terminal.signal.aborted ? 'stopped before the end' : error.message;
-    complain(terminal, `the backup in ${path.resolve(target)} is not complete: ${why}`);
+    complain(terminal, failed(terminal.signal.aborted ? stopped : error.message));
     return 1;
   }
 }
@@ -79,18 +99,19 @@ function backupJson(from: string, to: string, backup: LogBackup, seconds: number
   };
 }
 
-async function report(
+function backupLines(
   from: string,
   to: string,
   { last, before, segments, copiedSegments, copiedBytes, repaired }: LogBackup,
   seconds: number,
-  terminal: Terminal,
-): Promise<void> {
+): string[] {
   const since = before === undefined ? '' : `, ${formatPosition(before)} before`;
-  await writeLine(terminal, `backed up ${from} to ${to}: up to position ${formatPosition(last)}${since}`);
   const copied = `${count(copiedSegments, 'segment')} of ${segments.toLocaleString('en')}, ${bytes(copiedBytes)}`;
-  await writeLine(terminal, `copied ${copied} in ${seconds.toFixed(1)} s`);
-  for (const name of repaired) await writeLine(terminal, `was damaged in the backup and copied again: ${name}`);
+  return [
+    `backed up ${from} to ${to}: up to position ${formatPosition(last)}${since}`,
+    `copied ${copied} in ${seconds.toFixed(1)} s`,
+    ...repaired.map((name) => `was damaged in the backup and copied again: ${name}`),
+  ];
 }
 
 /** `chancery log restore`: exits with 0 when the log is in its place and on disk, 1 when nothing was restored. */
@@ -100,29 +121,25 @@ export async function logRestore(args: ParsedArguments, parts: ProgramParts, ter
   const source = folderFrom(from, parts);
   const place = to === undefined ? await configuredPlace(args, parts, terminal) : { log: folderFrom(to, parts) };
   if (place === undefined) return 1;
-  const progress = progressOn(terminal);
-  const began = performance.now();
-  try {
-    const restored = await restoreLog(source, place.log, {
-      signal: terminal.signal,
-      onCheck: (read) => progress.show(() => `checking ${read.segment}: ${count(read.events, 'event')}`),
-      onProgress: (copied) => progress.show(() => `copying ${copied.segment}: ${bytes(copied.bytes)}`),
-    });
-    progress.clear();
-    if (place.views !== undefined) removeViews(place.views);
-    const seconds = (performance.now() - began) / 1000;
-    const { last, ...rest } = restored;
-    const json = { from: source, to: place.log, ...rest, position: formatPosition(last), seconds };
-    if (args.switches.has('json')) await writeLine(terminal, JSON.stringify(json));
-    else await writeLine(terminal, restoredText(source, place.log, restored, seconds));
-    return 0;
-  } catch (error) {
-    progress.clear();
-    if (!(error instanceof Error)) throw error;
-    const why = terminal.signal.aborted ? 'stopped before the end' : error.message;
-    complain(terminal, `nothing was restored: ${why}`);
-    return 1;
-  }
+  const { log, views } = place;
+  return transfer(args, terminal, {
+    async work(show) {
+      const restored = await restoreLog(source, log, {
+        signal: terminal.signal,
+        onCheck: (read) => show(() => `checking ${read.segment}: ${count(read.events, 'event')}`),
+        onProgress: (copied) => show(() => `copying ${copied.segment}: ${bytes(copied.bytes)}`),
+      });
+      if (views !== undefined) removeViews(views);
+      return restored;
+    },
+    json: ({ last, ...rest }, seconds) => ({
+      ...{ from: source, to: log, ...rest },
+      position: formatPosition(last),
+      seconds,
+    }),
+    lines: (restored, seconds) => [restoredText(source, log, restored, seconds)],
+    failed: (why) => `nothing was restored: ${why}`,
+  });
 }
 
 interface RestorePlace {
@@ -171,30 +188,22 @@ export async function logCopy(args: ParsedArguments, parts: ProgramParts, termin
   const source = placeOf({ flag: '--from', typed: from, replica: fromReplica, prefix: 'LOG_FROM_' }, parts, terminal);
   const target = placeOf({ flag: '--to', typed: to, replica: toReplica, prefix: 'LOG_' }, parts, terminal);
   if (source === undefined || target === undefined) return 1;
-  const progress = progressOn(terminal);
-  const began = performance.now();
   let delayed = '';
-  try {
-    const copy = await copyLog(source.place, target.place, {
-      signal: terminal.signal,
-      onProgress: ({ step, position }) => progress.show(() => `${step}: position ${formatPosition(position)}`),
-      onDelay: (reason) => {
-        if (reason !== delayed) complain(terminal, `waiting: ${reason}`);
-        delayed = reason;
-      },
-    });
-    progress.clear();
-    const seconds = (performance.now() - began) / 1000;
-    if (args.switches.has('json')) await writeLine(terminal, copyJson(source.name, target.name, copy, seconds));
-    else await reportCopy(source.name, target.name, copy, seconds, terminal);
-    return 0;
-  } catch (error) {
-    progress.clear();
-    if (!(error instanceof Error)) throw error;
-    const why = terminal.signal.aborted ? 'stopped before the end; the same command continues it' : error.message;
-    complain(terminal, `the copy in ${target.name} is not complete: ${why}`);
-    return 1;
-  }
+  return transfer(args, terminal, {
+    work: (show) =>
+      copyLog(source.place, target.place, {
+        signal: terminal.signal,
+        onProgress: ({ step, position }) => show(() => `${step}: position ${formatPosition(position)}`),
+        onDelay: (reason) => {
+          if (reason !== delayed) complain(terminal, `waiting: ${reason}`);
+          delayed = reason;
+        },
+      }),
+    json: (copy, seconds) => copyJson(source.name, target.name, copy, seconds),
+    lines: (copy, seconds) => copyLines(source.name, target.name, copy, seconds),
+    stopped: 'stopped before the end; the same command continues it',
+    failed: (why) => `the copy in ${target.name} is not complete: ${why}`,
+  });
 }
 
 interface TypedPlace {
@@ -228,20 +237,16 @@ function placeOf(
   return { place: { engine: () => createEngine(access), replica: folder }, name: maskLogUrl(access.url) };
 }
 
-function copyJson(from: string, to: string, { last, before, sha256 }: LogCopy, seconds: number): string {
+function copyJson(from: string, to: string, { last, before, sha256 }: LogCopy, seconds: number): object {
   const position = formatPosition(last);
-  return JSON.stringify({ from, to, position, before: formatPosition(before), copied: last - before, sha256, seconds });
+  return { from, to, position, before: formatPosition(before), copied: last - before, sha256, seconds };
 }
 
-async function reportCopy(
-  from: string,
-  to: string,
-  { last, before, sha256 }: LogCopy,
-  seconds: number,
-  terminal: Terminal,
-): Promise<void> {
+function copyLines(from: string, to: string, { last, before, sha256 }: LogCopy, seconds: number): string[] {
   const since = before === 0 ? '' : `, ${formatPosition(before)} before`;
-  await writeLine(terminal, `copied ${from} to ${to}: up to position ${formatPosition(last)}${since}`);
-  await writeLine(terminal, `${count(last - before, 'event')} in ${seconds.toFixed(1)} s; read back and equal`);
-  await writeLine(terminal, `sha256 of all records: ${sha256}`);
+  return [
+    `copied ${from} to ${to}: up to position ${formatPosition(last)}${since}`,
+    `${count(last - before, 'event')} in ${seconds.toFixed(1)} s; read back and equal`,
+    `sha256 of all records: ${sha256}`,
+  ];
 }

@@ -49,7 +49,7 @@ export function printError(line: string, { stderr }: Pick<Terminal, 'stderr'> = 
   stderr.write(`${printable(line)}\n`);
 }
 
-interface Progress {
+export interface Progress {
   show(text: () => string): void;
   clear(): void;
 }

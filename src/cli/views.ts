@@ -128,8 +128,6 @@ function textOf(head: string, statuses: readonly ViewStatus[]): string {
   return twoColumns([['log', `ends at ${head}`], ...rows]);
 }
 
-// `chancery views rebuild <name>` and `chancery views skip <name>`: for when no gateway runs.
-
 /** Folds the log again beside the present snapshot, and replaces it when the new one is complete. */
 export async function viewsRebuild(
   args: ParsedArguments,

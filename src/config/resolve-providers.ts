@@ -197,8 +197,6 @@ function optionsOf(providerInput: ProviderInput, facts: ProviderTypeFacts): Reco
   return Object.fromEntries(found.flatMap(([option, value]) => (value === undefined ? [] : [[option, String(value)]])));
 }
 
-// How long to wait for a provider: its own settings, those for all, and longer defaults for local servers.
-
 /** A time, and the setting that it comes from: a variable, or a path in chancery.yaml. */
 interface TimeLimit {
   readonly ms: number;

@@ -75,8 +75,6 @@ export function refusalOfJson(body: Buffer, url: string, bounds: BodyBounds): Re
   return refusals.bodyTooComplex(problem.kind, `${bounds[problem.kind]} ${what}`, setting);
 }
 
-// Memory of concurrent request bodies: large ones share a limit.
-
 /** Smaller bodies are not counted: `MAX_CONCURRENT_REQUESTS` bounds them. */
 export const UNCOUNTED_BYTES = 256 * 1024;
 /** Bodies decoded at the same time. A decoder may fill the limit of its route before the size is known. */

@@ -64,9 +64,6 @@ export function instantOf(text: string, param: string): number {
   throw refusals.invalidRequest(`'${param}' must be a time with its zone, such as 2026-03-01T09:00:00.250Z.`, param);
 }
 
-// The one parser of ranges of days: `days`, `start_date` and `end_date` of queries and bodies, both dates inclusive and
-// in the form `2026-03-01`, in the time zone of `X-Gateway-Timezone`. Results are milliseconds since the epoch.
-
 /** Milliseconds since the epoch: `from` is inclusive, `until` exclusive. */
 interface DateRange {
   readonly from: number | undefined;
@@ -250,8 +247,6 @@ function clockIn(timeZone: string): Intl.DateTimeFormat {
   clocks.set(timeZone, clock);
   return clock;
 }
-
-// Buckets of a histogram of time: round intervals of the calendar in a time zone.
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;

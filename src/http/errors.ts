@@ -81,8 +81,6 @@ export function rawErrorAnswer(code: string | undefined): string {
   ].join('\r\n');
 }
 
-// Formats of errors and headers that depend on the client's dialect: OpenAI's or Anthropic's.
-
 export interface ClientErrorFormat {
   errorBody(refusal: Refusal, requestId: string | undefined): object;
   /** The headers of an answer, including `x-request-id`. */

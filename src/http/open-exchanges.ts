@@ -178,8 +178,6 @@ export class OpenExchanges {
   }
 }
 
-// The exchange's client on a hijacked Node response, without further layers between exchange and socket.
-
 const EVENT_STREAM_HEADERS = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
 const ONE_WRITE_BYTES = 8 * 1024;
@@ -302,8 +300,6 @@ export class ReplyClient implements Client {
     return this.#draining;
   }
 }
-
-// `Vary` of a forwarded answer.
 
 /**
  * Puts the gateway's own `Vary` before the provider's: the gateway's lists the headers that decide its CORS headers,

@@ -127,8 +127,6 @@ export function auditCursorText({ at, position }: AuditCursor): string {
   return `${at}-${position}`;
 }
 
-// Long lists, sent in pieces: memory stays bounded, and other requests are served in between.
-
 const PIECE_CHARACTERS = 64 * 1024;
 
 /**

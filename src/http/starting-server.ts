@@ -74,9 +74,6 @@ function stopListening(server: NetServer): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-// Answers in place of gateways that cannot serve requests yet, or at the moment: `GET /health` with 200, since the process is
-// alive; `GET /health/ready` with 503 and the reason; every other request with 503. A connection ends after one answer.
-
 interface UnreadyOptions {
   readonly maxHeaderBytes: number;
   /** The answer to every request that is not about health. */
@@ -156,8 +153,6 @@ function send(response: ServerResponse, status: number, headers: Record<string, 
   });
   response.end(text);
 }
-
-// Listening at an address, or at every address of `localhost`.
 
 export interface Address {
   readonly host: string;

@@ -89,8 +89,6 @@ function createLlamacpp(config: ProviderConfig, row: ProviderType): Provider {
   });
 }
 
-// Model metadata from a llama.cpp server.
-
 /**
  * The context window is the server's size per slot: `meta.n_ctx` of the entry, which older builds lack; then
  * `default_generation_settings.n_ctx` of `/props`; then the trained size, which is only an upper bound. Modalities that
@@ -112,8 +110,6 @@ function llamacppMetadata({ entry }: ListedEntry, props: unknown): ModelMetadata
     ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
   };
 }
-
-// Anthropic, through its own Messages API.
 
 /** The largest page that Anthropic returns. */
 const PAGE = 1000;
@@ -148,8 +144,6 @@ function createAnthropic(config: ProviderConfig, row: ProviderType): Provider {
   });
 }
 
-// Model metadata from Anthropic's listing.
-
 /** Anthropic's names of capabilities that other listings name differently. */
 const names: ReadonlyMap<string, string> = new Map([['image_input', 'vision']]);
 
@@ -171,8 +165,6 @@ function releasedAt({ entry }: ListedEntry): number {
   const at = typeof entry['created_at'] === 'string' ? Date.parse(entry['created_at']) : Number.NaN;
   return Number.isNaN(at) ? 0 : Math.max(0, Math.trunc(at / 1000));
 }
-
-// Ollama, through its own API.
 
 /** Each description takes a call, so only these first models are described, a few at a time. */
 const MAX_DESCRIBED = 64;

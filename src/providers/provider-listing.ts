@@ -219,8 +219,6 @@ function mergeMetadata(
   return { ...reported, ...alsoDeclared, ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }) };
 }
 
-// Reads `GET /models` of servers with OpenAI's format and its variants.
-
 /** One entry of the listing, with all of the server's members. */
 export interface ListedEntry {
   readonly id: string;

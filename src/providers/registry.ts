@@ -209,8 +209,6 @@ async function atMost(ms: number, done: Promise<unknown>): Promise<void> {
   clearTimeout(timer);
 }
 
-// Models by selector, computed once per change of a list so that a request costs one look-up.
-
 /** A model as in `GET /v1/models` and on the dashboard. */
 interface ListedModel {
   /** The selector `<provider>/<model>`. */

@@ -190,8 +190,6 @@ function errorWithoutData(text: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
-// Splits a stream of JSON lines into its lines without losing a byte.
-
 /** Each line is a frame with the line as data; an empty line has no data. */
 export function createLineSplitter(options: SplitterOptions = {}): FrameSplitter {
   const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;

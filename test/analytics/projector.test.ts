@@ -221,7 +221,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     });
     const statements = (await result.json<{ statement: string }>()).map(({ statement }) => statement);
     expect(statements).toContainEqual(expect.stringMatching(/^ALTER TABLE \S+\.admin_changes ADD COLUMN `subject`/));
-    const changes = tableChanges.filter(({ table }) => table === 'adminChanges').map(({ statement }) => statement);
+    const changes = tableChanges.filter(([table]) => table === 'adminChanges').map(([, statement]) => statement);
     const changing = statements.filter((statement) => /^ALTER.*(DROP|MODIFY|UPDATE)/.test(statement));
     const known = changes.map((statement) => statement.replace('$table', 'admin_changes'));
     expect(changing.toSorted()).toEqual(known.toSorted());

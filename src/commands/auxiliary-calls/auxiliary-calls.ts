@@ -262,8 +262,6 @@ function endReasonOf(reason: unknown): EndReason {
   return isEndReason(reason) ? reason : 'cancelled';
 }
 
-// The client of an exchange that the gateway itself runs: it keeps the answer in memory.
-
 /** The size of the answer is bounded by the exchange. */
 class CollectingClient implements Client {
   readonly #controller = new AbortController();

@@ -157,8 +157,6 @@ function conversationObject(id: string, state: ConversationState | OpenConversat
   return { id, object: 'conversation', created_at: state.createdAt, metadata: state.metadata };
 }
 
-// Request bodies that create and change conversations, checked and normalised.
-
 /** Maximum number of items in one request. */
 export const MAX_ITEMS_AT_ONCE = 20;
 

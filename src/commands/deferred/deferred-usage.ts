@@ -107,8 +107,6 @@ export class DeferredUsage {
   }
 }
 
-// The cost of a batch: per model, the sum of the usage that its provider reports in the result files.
-
 /** Reads a file line by line. @returns false when the file does not exist. @throws Refusal */
 type ReadLines = (file: ResultFile, onLine: (value: unknown) => void) => Promise<boolean>;
 
@@ -182,9 +180,6 @@ function estimated({ parts = [] }: OpenWork, model: string, answers: number): Wo
   return { model, usage: unknownUsage, answers, estimate: { inputTokens, outputTokens } };
 }
 
-// The end of work that continued after an answer: its cost is recorded once, by the first process that learns of its
-// end.
-
 /** The usage of one model. */
 type WorkSpent = Pick<PricedUsage, 'model' | 'usage' | 'answers' | 'estimate'>;
 
@@ -252,8 +247,6 @@ function spentUnknown({ model, parts }: OpenWork): readonly WorkSpent[] {
     estimate: { inputTokens, outputTokens },
   }));
 }
-
-// The cost of a response that its provider made in the background. Pure.
 
 /**
  * A failed response costs nothing, unless its provider reports a cost. A cancelled one may have been generated to its

@@ -34,8 +34,6 @@ export interface OpenWorks {
 const outcomes = ['completed', 'incomplete', 'failed', 'cancelled', 'expired', 'deleted', 'lost'] as const;
 export type WorkOutcome = (typeof outcomes)[number];
 
-// How a provider reports the end of work that it continued after its answer.
-
 /** End statuses of several providers. Any other status means that the work continues. */
 const ENDS: Readonly<Record<string, WorkOutcome>> = {
   completed: 'completed',

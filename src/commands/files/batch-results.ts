@@ -98,8 +98,6 @@ function failureOf(error: unknown, status: number | null, body: unknown): BatchR
   return { type: name, message: typeof message === 'string' ? message : 'The provider gave no reason.' };
 }
 
-// The lines of a batch's result files, each converted for the client, no faster than the client reads.
-
 /**
  * The first line is read before this resolves, so that a refusal still has its own HTTP status.
  * @param turn undefined for a line that the client does not get

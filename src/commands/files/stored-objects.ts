@@ -303,8 +303,6 @@ function nameProblem(object: Buffer | undefined): string | undefined {
   return problem?.kind === 'ambiguous' ? `some providers take '${problem.name}' for another member` : undefined;
 }
 
-// Whether a batch may be created: its input is checked against the caller's models, visible objects and budgets.
-
 /** Milliseconds allowed for reading a large file. */
 const READING_MS = 5 * 60_000;
 

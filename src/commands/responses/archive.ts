@@ -119,8 +119,6 @@ export interface FoundItem {
 /** Undefined when nothing that the caller may see contains such an item. */
 export type FindItem = (id: string) => Promise<FoundItem | undefined>;
 
-// References to items of earlier responses.
-
 /** The ids to look up before `resolveItemReferences`; empty for almost every request. */
 export function referencedItemIds(input: unknown): string[] {
   if (!Array.isArray(input)) return [];

@@ -171,8 +171,6 @@ export function itemWrites(itemIds: readonly string[], holder: HeldItem, by: Eve
     .map((itemId) => ({ stream: streamName('item', itemId), events: [event], expectedRevision: 'any' as const }));
 }
 
-// One page of the items of a response or a conversation, for a client.
-
 /**
  * @param holder id of the response or the conversation
  * @throws Refusal (404) when `after` is not in the list

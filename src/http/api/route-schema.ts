@@ -86,8 +86,6 @@ export function pathParameters<Name extends string>(
   return z.object(Object.fromEntries(members)) as never;
 }
 
-// The declaration of a route: access class, operation id, summary, and everything else that describes it.
-
 /** What a declaration consists of beside its access class, `operationId` (camel case, unique) and `summary`. */
 interface Declaration extends FastifySchema, Pick<FastifyContextConfig, 'etag' | 'ifMatch'> {
   /** Whether HEAD is answered too; default: yes for GET. */

@@ -152,8 +152,6 @@ function decompressed(request: IncomingMessage): Readable {
   return pipeline(request, stream, () => {});
 }
 
-// Reads the parts of a query that are needed before it is executed.
-
 /** The format in the query's final clause, as in `… FORMAT JSON`. Only for the writer's queries: it can be slow. */
 export function formatIn(sql: string): string | undefined {
   return /\bFORMAT\s+([A-Za-z]\w*)\s*(?:SETTINGS\s[^;]*)?;?\s*$/i.exec(sql)?.[1];

@@ -108,8 +108,6 @@ function textOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).slice(0, 2000);
 }
 
-// Configurations as the plugin's own schema reads them: with its defaults and transformations.
-
 /** Configurations that are kept in the form in which hooks get them. */
 const KEPT = 256;
 
@@ -139,8 +137,6 @@ class ConfigReader {
     return read.data;
   }
 }
-
-// The manifest that the gateway gets: everything about a plugin but its code.
 
 /** @throws Error when the module has no plugin */
 function pluginIn(module: unknown): Plugin {

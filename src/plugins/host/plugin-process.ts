@@ -19,8 +19,6 @@ import {
   WATCHDOG_FD,
 } from '../protocol/messages.ts';
 
-// The output of a plugin as lines for the gateway's own log.
-
 /** Bytes that are read in one second. A plugin that writes more waits, so that it cannot keep the gateway busy. */
 const BYTES_PER_SECOND = 32 * 1024;
 const MAX_LINE = 1000;

@@ -282,32 +282,26 @@ export async function usageOfRequests(
   const starts = rows.map(({ at_us }) => Number(at_us) / 1000);
   const ends = rows.map(({ at_us, duration_ms }) => Number(at_us) / 1000 + duration_ms);
   const { sql, parameters } = allOf([between('at', Math.min(...starts) - 1, Math.max(...ends) + AFTER_END_MS)]);
-  const found = await ask<Record<'id' | 'n' | 'r' | 'i' | 'c' | 'w' | 'o' | 't', string> & { cost: string | null }>(
-    `SELECT exchange_id AS id, countIf(kind = 'recorded') AS n,
-      countIf(kind = 'recorded' AND source = 'provider') AS r, sum(input_tokens) AS i, sum(cached_input_tokens) AS c,
-      sum(cache_write_input_tokens) AS w, sum(output_tokens) AS o, sum(total_tokens) AS t,
-      if(sum(priced) > 0, sum(total_cost), NULL) AS cost
+  type Row = Record<'id' | 'entries' | 'reported' | keyof RequestTokens, string> & { readonly cost: string | null };
+  const found = await ask<Row>(
+    `SELECT exchange_id AS id, countIf(kind = 'recorded') AS entries,
+      countIf(kind = 'recorded' AND source = 'provider') AS reported, sum(input_tokens) AS input,
+      sum(cached_input_tokens) AS cachedInput, sum(cache_write_input_tokens) AS cacheWriteInput,
+      sum(output_tokens) AS output, sum(total_tokens) AS total, if(sum(priced) > 0, sum(total_cost), NULL) AS cost
     FROM $db.usage WHERE ${sql} AND exchange_id IN {ids: Array(String)} GROUP BY exchange_id`,
     { ...parameters, ids: rows.map(({ id }) => id) },
   );
   return new Map(
-    found.map(({ id, n, r, i, c, w, o, t, cost }) => [
-      id,
-      {
-        entries: Number(n),
-        tokens:
-          Number(r) === 0
-            ? null
-            : {
-                input: Number(i),
-                cachedInput: Number(c),
-                cacheWriteInput: Number(w),
-                output: Number(o),
-                total: Number(t),
-              },
-        totalCost: cost,
-      },
-    ]),
+    found.map(({ id, entries, reported, cost, ...sums }) => {
+      const tokens = {
+        input: Number(sums.input),
+        cachedInput: Number(sums.cachedInput),
+        cacheWriteInput: Number(sums.cacheWriteInput),
+        output: Number(sums.output),
+        total: Number(sums.total),
+      };
+      return [id, { entries: Number(entries), tokens: Number(reported) === 0 ? null : tokens, totalCost: cost }];
+    }),
   );
 }
 

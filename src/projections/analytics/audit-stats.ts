@@ -12,8 +12,6 @@ import {
 } from './audit-filter.ts';
 import { allOf, inSubtree, oneOfTexts } from './conditions.ts';
 
-// The requests that a filter finds as one Parquet file, which ClickHouse writes.
-
 /** Most rows of one file. A file is held in memory before it is sent; clients fetch larger exports in parts. */
 export const MOST_PARQUET_ROWS = 200_000;
 

@@ -19,8 +19,6 @@ import type { TsvRows } from './tsv.ts';
 import type { UsageRowAccount } from './usage-rows.ts';
 import { type FencedTable, tableChanges, type View, views, WriterFence } from './writer-fence.ts';
 
-// The statements that create a table, and that add its missing parts. They never remove or change anything.
-
 /** The existing parts of a table, by name. */
 interface Existing {
   readonly columns: ReadonlySet<string>;
@@ -197,7 +195,7 @@ export function createBatchStore(client: ClickHouseClient, database: string, epo
   /** @param isNew the table needs none of the changes, now and later */
   async function applyChanges(key: TableKey, isNew: boolean): Promise<void> {
     const { name } = tables[key];
-    for (const { table, statement } of tableChanges) {
+    for (const [table, statement] of tableChanges) {
       if (table !== key) continue;
       // Recorded under this name for every database name: a rebuild renames the database.
       const change = statement.replace('$table', name);

@@ -251,8 +251,6 @@ export class Lateness {
   }
 }
 
-// When the next batch is stored after the catch-up: with less processor time the batches become larger.
-
 /** Of the time from one batch to the next, at most a quarter is spent on storing. */
 const REST_PER_WORK = 3;
 

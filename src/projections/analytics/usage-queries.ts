@@ -69,8 +69,6 @@ export function usageCorrections(rows: readonly UsageRow[]): Question {
   };
 }
 
-// The filter of usage reports, as SQL conditions on the table `usage` under the name `u`.
-
 /** Whether usage answered from a cache of the gateway is counted. */
 export const cacheModes = ['uncached', 'cached', 'all'] as const;
 export type CacheMode = (typeof cacheModes)[number];

@@ -147,13 +147,9 @@ async function rowsOf<Row>(client: ClickHouseClient, query: string): Promise<Row
 
 /**
  * Statements that convert tables of earlier versions to the present content of rows, each run once.
- * Columns that are only added need none (see batch-store.ts).
+ * Columns that are only added need none (see batch-store.ts). `$table` stands for the table with its database.
  */
-interface TableChange {
-  readonly table: TableKey;
-  /** `$table` stands for the table with its database. */
-  readonly statement: string;
-}
+type TableChange = readonly [table: TableKey, statement: string];
 
 /** Requests of callers without a user path were stored with an empty one. */
 const rootForEmpty = "ALTER TABLE $table UPDATE user_path = '/' WHERE user_path = ''";
@@ -172,16 +168,16 @@ const makeSums = 'ALTER TABLE $table MATERIALIZE PROJECTION sums_by_quarter_hour
 
 /** In the order in which they are run; only ever added to, at the end. */
 export const tableChanges: readonly TableChange[] = [
-  { table: 'exchanges', statement: rootForEmpty },
-  { table: 'usage', statement: rootForEmpty },
-  { table: 'guardrailVerdicts', statement: rootForEmpty },
-  { table: 'events', statement: nullable },
-  { table: 'events', statement: nullForEmpty },
-  { table: 'adminChanges', statement: nullable },
-  { table: 'adminChanges', statement: nullForEmpty },
-  { table: 'guardrailVerdicts', statement: dropReason },
-  { table: 'guardrailVerdicts', statement: dropData },
-  { table: 'guardrailVerdicts', statement: typeOfGuardrail },
-  { table: 'usage', statement: dropSums },
-  { table: 'usage', statement: makeSums },
+  ['exchanges', rootForEmpty],
+  ['usage', rootForEmpty],
+  ['guardrailVerdicts', rootForEmpty],
+  ['events', nullable],
+  ['events', nullForEmpty],
+  ['adminChanges', nullable],
+  ['adminChanges', nullForEmpty],
+  ['guardrailVerdicts', dropReason],
+  ['guardrailVerdicts', dropData],
+  ['guardrailVerdicts', typeOfGuardrail],
+  ['usage', dropSums],
+  ['usage', makeSums],
 ];

@@ -325,8 +325,6 @@ function given(members: Readonly<Record<string, unknown>>): Record<string, unkno
   );
 }
 
-// Rows of requests with what belongs to them in other tables.
-
 /** The entries of lists, in the order of the rows. @throws AnalyticsUnavailable */
 export async function slimEntries(ask: Ask, rows: readonly ExchangeRow[]): Promise<Record<string, unknown>[]> {
   const [usage, verdicts] = await Promise.all([usageOfRequests(ask, rows), verdictsOfRequests(ask, rows)]);

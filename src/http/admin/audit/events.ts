@@ -220,8 +220,6 @@ function linkOf({ relation, event }: RelatedEvent) {
   return { relation, id: idOf(event.stream), stream, type, revision: number, position, at };
 }
 
-// `GET /admin/audit/provider-request`: what a provider received for one request.
-
 const part = z.object({
   name: z.string(),
   filename: z.string().optional(),

@@ -141,8 +141,6 @@ export function filterInAudit({ from, to, ...query }: AuditQuery & object): Reco
   );
 }
 
-// Requests by any of their ids: of the exchange, the request, the response, an item, the session or the key.
-
 /** What kind of id found requests. */
 export const idKinds = ['exchange', 'request', 'response', 'item', 'session', 'key'] as const;
 type IdKind = (typeof idKinds)[number];

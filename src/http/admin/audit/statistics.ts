@@ -168,7 +168,6 @@ export function registerAuditHistogram(admin: Routes, reports: Reports): void {
   });
 }
 
-/** `GET /admin/audit/facets`: the most frequent values of each field, for choosing a filter. */
 /** Most values of a field. */
 const MOST_VALUES = 20;
 

@@ -76,8 +76,6 @@ function sumOf(days: readonly CacheDay[]) {
   };
 }
 
-// `POST /admin/cache/purge`: removes answers from the response cache.
-
 /** @returns how many answers were removed */
 export type Purge = (selection: PurgeSelection, context: EventContext) => Promise<number>;
 

@@ -41,8 +41,6 @@ import {
 import * as answers from './usage-answers.ts';
 import { type Granularity, granularities, type Interval, intervals } from './usage-answers.ts';
 
-// Query parameters of the usage reports.
-
 /** The parameters of a report's range: days, or instants as in the audit log. */
 export const rangeParameters = { ...reportParameters, from: auditParameters.from, to: auditParameters.to };
 
