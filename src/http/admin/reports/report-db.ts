@@ -110,13 +110,13 @@ export interface Reports {
   readonly usageEnabled: boolean;
   /** Whether the gateway caches answers. */
   readonly cacheEnabled: boolean;
-  analytics(): AnalyticsStatus;
+  analytics(): AnalyticsLag;
   /** Milliseconds since the epoch. */
   now(): number;
 }
 
 /** How current the tables are. */
-export interface AnalyticsStatus {
+export interface AnalyticsLag {
   readonly health: 'ok' | 'behind' | 'down' | 'off';
   readonly lagEvents: number | undefined;
   readonly lagMs?: number | undefined;
