@@ -2,9 +2,8 @@
  * Positions and times of the administrators' changes in the log. With it, the state at a past time is folded from its
  * own few events, and the log between them is not read.
  */
-import { z } from 'zod';
 import { formatPosition, type Position, parsePosition, type RecordedEvent } from '../events/event.ts';
-import type { Projection } from './projection.ts';
+import { type Projection, savedAsItIs } from './projection.ts';
 
 /** The changes of one family (`key`, `user`, `budget`, …), oldest first. Both lists are of one length. */
 interface Chapter {
@@ -29,13 +28,6 @@ export interface JournalEntry {
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
-
-/** The lists are long, and their elements are not checked. */
-const savedChapter = z.object({
-  family: z.string(),
-  places: z.custom<number[]>(Array.isArray),
-  times: z.custom<number[]>(Array.isArray),
-});
 
 export const adminJournal: Projection<AdminJournal> = {
   name: 'admin-journal',
@@ -76,23 +68,7 @@ export const adminJournal: Projection<AdminJournal> = {
     chapter.times.push(journal.newest);
     return journal;
   },
-  // Saved as differences, which are short numbers: there may be many.
-  save: ({ chapters }) =>
-    [...chapters].map(([family, { places, times }]) => ({
-      family,
-      places: differences(places),
-      times: differences(times),
-    })),
-  load(saved) {
-    const journal: AdminJournal = { chapters: new Map(), newest: 0 };
-    for (const { family, places, times } of z.array(savedChapter).parse(saved)) {
-      if (places.length !== times.length) throw new Error(`the chapter ${family} is torn`);
-      const chapter = { places: sums(places), times: sums(times).map(Number) };
-      journal.chapters.set(family, chapter);
-      journal.newest = Math.max(journal.newest, chapter.times.at(-1) ?? 0);
-    }
-    return journal;
-  },
+  ...savedAsItIs<AdminJournal>(),
 };
 
 /** `key` of `key.created`. */
@@ -187,16 +163,4 @@ function countWhile<T>(sorted: readonly T[], passes: (one: T) => boolean): numbe
     else high = middle;
   }
   return low;
-}
-
-function differences(values: readonly number[]): number[] {
-  return values.map((value, index) => value - (values[index - 1] ?? 0));
-}
-
-function sums(values: readonly number[]): number[] {
-  let sum = 0;
-  return values.map((value) => {
-    sum += value;
-    return sum;
-  });
 }

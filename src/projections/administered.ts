@@ -1,8 +1,7 @@
 /** The read model of objects that administrators save and remove by a key: one fold for all kinds. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { EventDefinition } from '../events/catalogue/define.ts';
-import { isObject } from '../json/is-object.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 /** An object as it was saved last. It is replaced, never changed. Times are milliseconds since the epoch. */
 export interface Saved<Value> {
@@ -31,17 +30,6 @@ interface AdministeredKind<Schema extends z.ZodObject> {
   readonly key: keyof z.infer<Schema> & string;
 }
 
-const savedForm = z.array(
-  z.object({
-    key: z.string(),
-    // Not parsed: an event of a newer build keeps the members that this one does not know.
-    value: z.custom<object>(isObject),
-    createdAt: z.number(),
-    updatedAt: z.number(),
-    revision: z.number(),
-  }),
-);
-
 export function administeredView<Schema extends z.ZodObject>({
   name,
   version,
@@ -64,10 +52,6 @@ export function administeredView<Schema extends z.ZodObject>({
       } else if (isA(event, removed) && state.byKey.delete(String(event.data[member]))) state.version += 1;
       return state;
     },
-    save: ({ byKey }) => Array.from(byKey, ([key, object]) => ({ key, ...object })),
-    load(given) {
-      const objects = savedForm.parse(given).map(({ key, ...object }) => [key, object] as const);
-      return { byKey: new Map(objects) as Map<string, Saved<z.infer<Schema>>>, version: objects.length };
-    },
+    ...savedAsItIs<SavedObjects<z.infer<Schema>>>(),
   };
 }

@@ -8,7 +8,7 @@
  * record tells what it cost, the reservation counts as spent: the provider may have served all of it. A reservation belongs
  * to no period: a new period, a reset and the end of a lease release nothing.
  */
-import { z } from 'zod';
+import type { z } from 'zod';
 import {
   costReserved,
   exchangeEnds,
@@ -66,20 +66,6 @@ export interface SharedSpendState {
 /** A request whose cost has no bound leaves this part of each budget free. */
 const UNBOUNDED_MARGIN = 0.1;
 
-const savedReservation = z.object({
-  stream: z.string().transform((stream) => stream as StreamName),
-  userPath: z.string(),
-  labels: z.array(z.string()).readonly().optional(),
-  amount: z.number(),
-  isDeferred: z.boolean().optional(),
-});
-
-const savedShared = z.object({
-  spend: z.unknown(),
-  open: z.array(savedReservation),
-  ended: savedReservation.extend({ isCharged: z.boolean() }).optional(),
-});
-
 export const sharedSpendView: Projection<SharedSpendState> = {
   name: 'shared-spend',
   version: 3,
@@ -112,18 +98,10 @@ export const sharedSpendView: Projection<SharedSpendState> = {
     }
     return state;
   },
-  save: ({ spend, open, ended }) => ({ spend: spendView.save?.(spend), open: [...open.values()], ended }),
-  load(saved) {
-    const { spend, open, ended } = savedShared.parse(saved);
-    const state: SharedSpendState = {
-      spend: spendView.load?.(spend) ?? spendView.initial(),
-      open: new Map(),
-      reserved: new Map(),
-      ended,
-      refused: undefined,
-    };
-    for (const one of open) replace(state, one);
-    return state;
+  save: ({ spend, ...saved }) => ({ ...saved, spend: spendView.save?.(spend) }),
+  load(given) {
+    const { spend, ...saved } = given as SharedSpendState;
+    return { ...saved, spend: spendView.load?.(spend) ?? spendView.initial() };
   },
 };
 

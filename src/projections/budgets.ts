@@ -1,8 +1,8 @@
 /** The budgets, and when their periods begin. Their spending is kept in `spend.ts`. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
 import { type LimitRules, limitKey, limitsView } from './limits.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 // Counts how much of one budget is used up. Times are milliseconds since the epoch.
 
@@ -166,10 +166,6 @@ export interface BudgetsState extends LimitRules<BudgetRule> {
 
 export const SETTINGS = 'settings';
 
-const savedSettings = z.object({
-  settings: budgetSettingsChanged.data.extend({ updatedAt: z.number().optional() }),
-});
-
 const rules = limitsView(
   'budgets',
   { set: budgetSet, removed: budgetRemoved, reset: budgetReset },
@@ -187,6 +183,5 @@ export const budgetsView: Projection<BudgetsState> = {
     } else rules.apply(state, event);
     return state;
   },
-  save: (state) => Object.assign({ settings: state.settings }, rules.save(state)),
-  load: (saved) => ({ ...rules.load(saved), settings: savedSettings.parse(saved).settings }),
+  ...savedAsItIs<BudgetsState>(),
 };

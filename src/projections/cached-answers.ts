@@ -1,5 +1,4 @@
 /** The index of the response cache: from the digest of a request to the exchange that answered it. */
-import { z } from 'zod';
 import { answerCached, cacheHit, cachePurged } from '../events/catalogue/cache.ts';
 import { responseDeleted } from '../events/catalogue/response.ts';
 import { idOf } from '../events/event.ts';
@@ -32,18 +31,6 @@ export interface CacheSelection {
   readonly provider?: string | undefined;
   readonly model?: string | undefined;
 }
-
-const row = z.tuple([
-  z.string(),
-  z.string(),
-  z.number(),
-  z.number(),
-  z.string(),
-  z.string(),
-  z.string(),
-  z.string().nullable(),
-]);
-const saved = z.object({ entries: z.array(row), purges: z.number() });
 
 /** @param maxEntries the entry that was not used for the longest time gives way to a new one */
 export function cachedAnswersView(maxEntries: number): Projection<CachedAnswersState> {
@@ -84,12 +71,11 @@ export function cachedAnswersView(maxEntries: number): Projection<CachedAnswersS
       }
       return state;
     },
-    save: ({ entries, purges }) => ({ entries: [...entries.values()].map(toRow), purges }),
-    load(given) {
-      const { entries, purges } = saved.parse(given);
+    save: (state) => state,
+    load(saved) {
+      const { entries, purges } = saved as CachedAnswersState;
       // The configuration may allow fewer than before.
-      const kept = entries.slice(-maxEntries);
-      return { entries: new Map(kept.map((one) => [one[0], fromRow(one)])), purges };
+      return { entries: new Map([...entries].slice(-maxEntries)), purges };
     },
   };
 }
@@ -115,14 +101,4 @@ function makeRoom(entries: Map<string, IndexedAnswer>, maxEntries: number, now: 
     if (entries.size <= maxEntries && entry.expiresAt > now) return;
     entries.delete(entry.digest);
   }
-}
-
-function toRow(entry: IndexedAnswer): z.infer<typeof row> {
-  const { digest, exchangeId, storedAt, expiresAt, userPath, provider, model, partition = null } = entry;
-  return [digest, exchangeId, storedAt, expiresAt, userPath, provider, model, partition];
-}
-
-function fromRow(given: z.infer<typeof row>): IndexedAnswer {
-  const [digest, exchangeId, storedAt, expiresAt, userPath, provider, model, partition] = given;
-  return { digest, exchangeId, storedAt, expiresAt, userPath, provider, model, partition: partition ?? undefined };
 }

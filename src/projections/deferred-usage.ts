@@ -2,45 +2,33 @@
  * Work that providers continue after their answer, and its reserved cost: responses in the background and batches
  * without a `usage.settled`. Memory: one entry for each, of a few hundred bytes.
  */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { usageDeferred, usageSettled } from '../events/catalogue/exchange.ts';
 import { type Actor, type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
-const savedWork = z.object({
+export interface OpenWork {
   /** Of the exchange that began it. */
-  exchangeId: z.string(),
-  kind: z.enum(['response', 'batch']),
+  readonly exchangeId: string;
+  readonly kind: 'response' | 'batch';
   /** The provider's id of the response or the batch. */
-  workId: z.string(),
-  provider: z.string(),
-  providerType: z.string(),
-  model: z.string(),
-  endpoint: z.string(),
-  labels: z.array(z.string()).readonly().optional(),
-  sessionId: z.string().optional(),
+  readonly workId: string;
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly endpoint: string;
+  readonly labels?: readonly string[] | undefined;
+  readonly sessionId?: string | undefined;
   /** The estimate for each model; undefined for a batch whose input was not read. */
-  parts: z
-    .array(
-      z
-        .object({ model: z.string(), answers: z.number(), inputTokens: z.number(), outputTokens: z.number() })
-        .readonly(),
-    )
-    .readonly()
-    .optional(),
+  readonly parts?: z.infer<typeof usageDeferred.data>['parts'];
   /** Nano-dollars; undefined when no budget counts it. */
-  reserved: z.number().optional(),
-  actor: z.string().transform((actor) => actor as Actor),
-  userPath: z
-    .string()
-    .transform((path) => path as UserPath)
-    .optional(),
-  requestId: z.string().optional(),
+  readonly reserved?: number | undefined;
+  readonly actor: Actor;
+  readonly userPath?: UserPath | undefined;
+  readonly requestId?: string | undefined;
   /** Milliseconds since the epoch. */
-  since: z.number(),
-});
-
-export type OpenWork = Readonly<z.infer<typeof savedWork>>;
+  readonly since: number;
+}
 
 export interface DeferredUsageState {
   readonly open: Map<StreamName, OpenWork>;
@@ -66,12 +54,7 @@ export const deferredUsageView: Projection<DeferredUsageState> = {
     }
     return state;
   },
-  save: ({ open }) => [...open.values()],
-  load(saved) {
-    const state: DeferredUsageState = { open: new Map(), byWork: new Map() };
-    for (const work of z.array(savedWork).parse(saved)) add(state, work);
-    return state;
-  },
+  ...savedAsItIs<DeferredUsageState>(),
 };
 
 function add({ open, byWork }: DeferredUsageState, work: OpenWork): void {

@@ -1,4 +1,5 @@
 /** One projection of a runner: its state, its snapshots, and what it does when it stops. */
+import { deserialize, serialize } from 'node:v8';
 import { type Position, type RecordedEvent, START } from '../events/event.ts';
 import { CompiledFilter, type EventFilter, type EventLog } from '../events/log.ts';
 import {
@@ -107,7 +108,7 @@ export function followProjection<State>(
       return;
     }
     try {
-      state = projection.load(JSON.parse(snapshot.state));
+      state = projection.load(deserialize(snapshot.state));
     } catch (error) {
       startedFrom = `the beginning: the snapshot does not read (${String(error)})`;
       state = projection.initial();
@@ -268,7 +269,7 @@ export function followProjection<State>(
       if (projection.save === undefined || views === undefined || views.isReadOnly === true) return undefined;
       changedSince = false;
       if (!changed) return { name, version, logId: basis, position };
-      return { name, version, logId: basis, position, state: JSON.stringify(projection.save(state)) ?? 'null' };
+      return { name, version, logId: basis, position, state: serialize(projection.save(state)) };
     },
     saved(snapshot) {
       checkpoint = snapshot.position;

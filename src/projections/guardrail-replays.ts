@@ -1,19 +1,18 @@
 /** The newest runs of draft workflows over recorded requests, for their list. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { replayFinished, replayStarted } from '../events/catalogue/guardrail.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
-const record = z.object({
-  id: z.string(),
+export interface ReplayRecord {
+  readonly id: string;
   /** Milliseconds since the epoch. */
-  startedAt: z.number(),
-  actor: z.string(),
+  readonly startedAt: number;
+  readonly actor: string;
   /** Which runs it. */
-  gateway: z.string().optional(),
+  readonly gateway?: string | undefined;
   /** Undefined until its end is recorded. */
-  outcome: replayFinished.data.shape.outcome.optional(),
-});
-export type ReplayRecord = z.infer<typeof record>;
+  readonly outcome?: z.infer<typeof replayFinished.data>['outcome'];
+}
 
 /** By id, the oldest first. */
 export type ReplayRecords = Map<string, ReplayRecord>;
@@ -37,12 +36,5 @@ export const guardrailReplaysView: Projection<ReplayRecords> = {
     }
     return runs;
   },
-  save: (runs) => [...runs.values()],
-  load: (saved) =>
-    new Map(
-      z
-        .array(record)
-        .parse(saved)
-        .map((one) => [one.id, one]),
-    ),
+  ...savedAsItIs<ReplayRecords>(),
 };

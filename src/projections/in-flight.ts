@@ -6,57 +6,54 @@
  * a gateway ends, its exchanges become those of its heir. A gateway that stops and knows no other one names none: its
  * exchanges become those of the oldest lease that lasts, or of the next one that is granted.
  */
-import { z } from 'zod';
+import { serialize } from 'node:v8';
+import type { z } from 'zod';
 import * as events from '../events/catalogue/exchange.ts';
 import { leaseEnded, leaseGranted } from '../events/catalogue/gateway.ts';
 import { idOf, type Position, type RecordedEvent, type StreamName, streamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 import { createProjectionRunner, type ProjectionRunner, type RunningProjection } from './runner.ts';
 import { logIdOf, saveBound } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
-const attemptPreview = z.object({
-  seq: z.number(),
-  kind: z.string(),
-  provider: z.string(),
-  providerType: z.string(),
-  model: z.string().optional(),
-});
-
-const inFlightExchange = z.object({
-  id: z.string(),
+export interface InFlightExchange {
+  readonly id: string;
   /** Whose exchange it is; undefined when its gateway has ended and no other one was there. */
-  gateway: z.string().optional(),
+  readonly gateway?: string | undefined;
   /** Whether that gateway has it from another one, whose lease has ended. */
-  isInherited: z.boolean().optional(),
-  requestId: z.string().optional(),
+  readonly isInherited?: boolean;
+  readonly requestId?: string | undefined;
   /** Milliseconds since the epoch: when it was received. */
-  at: z.number(),
-  method: z.string(),
-  path: z.string(),
-  dialect: z.string(),
-  streaming: z.boolean(),
+  readonly at: number;
+  readonly method: string;
+  readonly path: string;
+  readonly dialect: string;
+  readonly streaming: boolean;
   /** The selector in the client's spelling. */
-  requestedModel: z.string().optional(),
-  provider: z.string().optional(),
-  providerType: z.string().optional(),
-  model: z.string().optional(),
-  userPath: z.string().optional(),
-  actor: z.string(),
-  authMethod: z.string(),
-  clientIp: z.string().optional(),
-  userAgent: z.string().optional(),
-  /** As in `request.received`. Absent in state that an earlier version saved. */
-  workflow: events.requestReceived.data.shape.workflow,
-  attempts: z.number(),
-  attempt: attemptPreview.optional(),
-  lastEvent: z.string(),
+  readonly requestedModel?: string | undefined;
+  provider?: string;
+  providerType?: string;
+  model?: string;
+  readonly userPath?: string | undefined;
+  readonly actor: string;
+  readonly authMethod: string;
+  readonly clientIp?: string | undefined;
+  readonly userAgent?: string | undefined;
+  /** As in `request.received`. */
+  readonly workflow?: z.infer<typeof events.requestReceived.data>['workflow'];
+  attempts: number;
+  attempt?: {
+    readonly seq: number;
+    readonly kind: string;
+    readonly provider: string;
+    readonly providerType: string;
+    readonly model?: string | undefined;
+  };
+  lastEvent: string;
   /** Revision of `lastEvent`: chunks may follow it. */
-  revision: z.string(),
-});
-
-export type InFlightExchange = z.infer<typeof inFlightExchange>;
+  revision: string;
+}
 
 export interface InFlight {
   /** By id. */
@@ -64,8 +61,6 @@ export interface InFlight {
   /** The gateways whose leases last, in the order of their grants. */
   readonly leases: Set<string>;
 }
-
-const savedInFlight = z.object({ exchanges: z.array(inFlightExchange), leases: z.array(z.string()) });
 
 export const inFlight: Projection<InFlight> = {
   name: 'in-flight',
@@ -105,14 +100,7 @@ export const inFlight: Projection<InFlight> = {
     }
     return state;
   },
-  save: ({ exchanges, leases }) => ({ exchanges: [...exchanges.values()], leases: [...leases] }),
-  load(saved) {
-    const { exchanges, leases } = savedInFlight.parse(saved);
-    return {
-      exchanges: new Map(exchanges.map((exchange) => [exchange.id, exchange])),
-      leases: new Set(leases),
-    };
-  },
+  ...savedAsItIs<InFlight>(),
 };
 
 function beginExchange(
@@ -192,7 +180,7 @@ interface OpenExchangesViewOptions {
 }
 
 /** Without leases: in files there is one gateway at a time, and its start names it as the heir of the last one. */
-const nothingOpen = JSON.stringify(inFlight.save?.(inFlight.initial()));
+const nothingOpen = serialize(inFlight.initial());
 
 export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'> {
   readonly #options: OpenExchangesViewOptions;

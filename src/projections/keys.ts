@@ -4,16 +4,14 @@ import * as events from '../events/catalogue/access.ts';
 import { taggingChanged, userPolicyRemoved, userPolicySet } from '../events/catalogue/access.ts';
 import { idOf, type RecordedEvent, type UserPath } from '../events/event.ts';
 import { administeredView } from './administered.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 /** The administrators' rules by which request headers become labels. */
-const taggingState = z.object({
-  headers: taggingChanged.data.shape.headers,
+export interface TaggingState {
+  readonly headers: z.infer<typeof taggingChanged.data>['headers'];
   /** Of the newest event; undefined while nothing was set. */
-  revision: z.string().optional(),
-});
-
-export type TaggingState = z.infer<typeof taggingState>;
+  readonly revision?: string;
+}
 
 /** Each state is a new object: callers detect changes by comparing references. */
 export const taggingView: Projection<TaggingState> = {
@@ -23,8 +21,7 @@ export const taggingView: Projection<TaggingState> = {
   initial: () => ({ headers: [] }),
   apply: (state, event) =>
     isA(event, taggingChanged) ? { headers: event.data.headers, revision: String(event.revision) } : state,
-  save: (state) => state,
-  load: (saved) => taggingState.parse(saved),
+  ...savedAsItIs<TaggingState>(),
 };
 
 export const usersView = administeredView({

@@ -1,20 +1,19 @@
 /** The gateways on the log: those whose lease has not ended. */
-import { z } from 'zod';
 import { gatewayStarted, jobTaken, leaseEnded, leaseGranted, leaseRenewed } from '../events/catalogue/gateway.ts';
 import { idOf, type Position, parsePosition } from '../events/event.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 /** The latest event of each job that one gateway does at a time. */
-const job = z.object({
-  name: z.string(),
+interface Job {
+  readonly name: string;
   /** Undefined when it was released. */
-  gateway: z.string().optional(),
-  revision: z.string().transform(BigInt),
-  position: z.string().transform((text) => text as Position),
-});
+  readonly gateway: string | undefined;
+  readonly revision: bigint;
+  readonly position: Position;
+}
 
 /** By name. */
-export type JobsState = Map<string, z.infer<typeof job>>;
+export type JobsState = Map<string, Job>;
 
 export const jobsView: Projection<JobsState> = {
   name: 'jobs',
@@ -26,40 +25,34 @@ export const jobsView: Projection<JobsState> = {
     const gateway = isA(event, jobTaken) ? event.data.gateway : undefined;
     return state.set(name, { name, gateway, revision: event.revision, position: event.position });
   },
-  save: (state) => [...state.values()].map((one) => ({ ...one, revision: String(one.revision) })),
-  load: (saved) =>
-    new Map(
-      z
-        .array(job)
-        .parse(saved)
-        .map((one) => [one.name, one]),
-    ),
+  ...savedAsItIs<JobsState>(),
 };
 
-const lease = z.object({
-  gateway: z.string(),
-  folder: z.string(),
-  leaseMs: z.number().optional(),
-  secrets: z.object({ salt: z.string(), credentialsKey: z.string(), masterKey: z.string() }).optional(),
+export interface GrantedLease {
+  readonly gateway: string;
+  readonly folder: string;
+  readonly leaseMs?: number | undefined;
+  readonly secrets?: { readonly salt: string; readonly credentialsKey: string; readonly masterKey: string } | undefined;
   /** Milliseconds since the epoch: when it was granted. */
-  since: z.number(),
+  readonly since: number;
   /** Milliseconds since the epoch: when it last renewed its lease or stated a change as applied. */
-  renewedAt: z.number(),
-  grantedAt: z.string().transform((text) => text as Position),
+  renewedAt: number;
+  readonly grantedAt: Position;
   /** Number of events of the stream `gateway-<gateway>`. */
-  events: z.number(),
-  applied: z.string().transform((text) => text as Position),
+  events: number;
+  applied: Position;
   /** Up to where it had read the log when it last renewed its lease. */
-  read: z.string().transform((text) => text as Position),
+  read: Position;
   /** The events in the log that it had not read then. */
-  unread: z.number(),
+  unread: number;
   /** Undefined until it serves. */
-  process: z
-    .object({ startedAt: z.number(), version: z.string(), host: z.string().optional(), pid: z.number() })
-    .optional(),
-});
-
-export type GrantedLease = z.infer<typeof lease>;
+  process?: {
+    readonly startedAt: number;
+    readonly version: string;
+    readonly host?: string | undefined;
+    readonly pid: number;
+  };
+}
 /** By gateway. */
 export type Leases = Map<string, GrantedLease>;
 
@@ -100,12 +93,5 @@ export const leasesView: Projection<Leases> = {
     }
     return state;
   },
-  save: (state) => [...state.values()],
-  load: (saved) =>
-    new Map(
-      z
-        .array(lease)
-        .parse(saved)
-        .map((one) => [one.gateway, one]),
-    ),
+  ...savedAsItIs<Leases>(),
 };

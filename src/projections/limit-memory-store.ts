@@ -1,19 +1,11 @@
 /** Saves the counts of rate limits among the snapshots of the read models: they are derived from the log. */
-import { z } from 'zod';
+import { deserialize, serialize } from 'node:v8';
 import type { Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { logIdOf, saveBound } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
-const window = z.array(z.tuple([z.number(), z.number()]));
-const saved = z.object({
-  gauges: z.array(z.object({ key: z.string(), resetAt: z.number().optional(), requests: window, tokens: window })),
-  open: z.array(z.string()),
-});
-
-type Saved = z.infer<typeof saved>;
-
-/** The same, read-only. */
+/** What is saved of them. */
 export interface LimitCounts {
   readonly gauges: readonly {
     readonly key: string;
@@ -36,26 +28,29 @@ export interface LimitMemoryStoreOptions {
 }
 
 const NAME = 'rate-limit-windows';
-const VERSION = 1;
+const VERSION = 2;
 
 export class LimitMemoryStore {
   readonly #options: LimitMemoryStoreOptions;
   #timer: NodeJS.Timeout | undefined;
   #counts: (() => LimitCounts) | undefined;
-  #saved: { readonly state: string; readonly position: Position } | undefined;
+  #saved: { readonly state: Buffer; readonly position: Position } | undefined;
 
   constructor(options: LimitMemoryStoreOptions) {
     this.#options = options;
   }
 
   /** @returns undefined when there are no counts of this log */
-  async load(): Promise<(Saved & { readonly position: Position }) | undefined> {
+  async load(): Promise<(LimitCounts & { readonly position: Position }) | undefined> {
     const { log, views } = this.#options;
     const snapshot = views.load(NAME);
     if (snapshot === undefined || snapshot.version !== VERSION) return undefined;
     if (snapshot.logId !== (await logIdOf(log)) || snapshot.position > (await log.head())) return undefined;
-    const parsed = saved.safeParse(JSON.parse(snapshot.state));
-    return parsed.success ? { ...parsed.data, position: snapshot.position } : undefined;
+    try {
+      return { ...(deserialize(snapshot.state) as LimitCounts), position: snapshot.position };
+    } catch {
+      return undefined;
+    }
   }
 
   /** Begins to save the counts regularly, when there are any. */
@@ -79,8 +74,8 @@ export class LimitMemoryStore {
     if (counts === undefined) return;
     const before = this.#saved;
     if (before === undefined && counts.gauges.length === 0) return;
-    const state = JSON.stringify(counts);
-    const isSame = state === before?.state;
+    const state = serialize(counts);
+    const isSame = before !== undefined && state.equals(before.state);
     if (isSame && position === before?.position) return;
     const logId = await logIdOf(log);
     if (logId === undefined) return;

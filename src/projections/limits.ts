@@ -1,9 +1,8 @@
 /** The rules of budgets and of rate limits. What they count is kept in `spend.ts` and by the component that counts. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../events/catalogue/budget.ts';
 import type { EventDefinition } from '../events/catalogue/define.ts';
-import { isObject } from '../json/is-object.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 /** A user path, a label, a provider or a model. */
 export interface LimitSubject<Scope extends string = string> {
@@ -53,11 +52,6 @@ export function limitKey({ scope, subject, periodSeconds }: LimitName): string {
   return `${subjectKey(scope, subject)} ${periodSeconds}`;
 }
 
-const savedForm = z.object({
-  rules: z.array(z.custom<object>(isObject)),
-  revisions: z.array(z.tuple([z.string(), z.string()])),
-});
-
 /** @param ruleOf the rule that an event sets */
 export function limitsView<Data extends LimitData, Name extends LimitName, Rule extends LimitData>(
   name: string,
@@ -86,12 +80,7 @@ export function limitsView<Data extends LimitData, Name extends LimitName, Rule 
       state.changes += 1;
       return state;
     },
-    save: ({ rules, revisions }) => ({ rules: [...rules.values()], revisions: [...revisions] }),
-    load(saved) {
-      const { rules, revisions } = savedForm.parse(saved);
-      const known = rules as (Rule & LimitTimes)[];
-      return { rules: new Map(known.map((rule) => [limitKey(rule), rule])), revisions: new Map(revisions), changes: 0 };
-    },
+    ...savedAsItIs<LimitRules<Rule>>(),
   };
 }
 

@@ -15,10 +15,18 @@ export interface Projection<State> {
   initial(): State;
   /** May change `state` in place and return it. Must not throw: a projection that throws is stopped. */
   apply(state: State, event: RecordedEvent): State;
-  /** The state as a JSON value. Without `save` and `load` nothing is saved, and every start folds the whole log. */
+  /**
+   * What is saved of the state, by `v8.serialize`: maps, sets, lists and plain objects, nothing of a class. Without `save`
+   * and `load` nothing is saved, and every start folds the whole log.
+   */
   save?(state: State): unknown;
   /** The inverse of `save`. May throw on anything it does not recognise: the projection is then rebuilt. */
   load?(saved: unknown): State;
+}
+
+/** `save` and `load` of a projection whose state is saved as it is. */
+export function savedAsItIs<State>(): Required<Pick<Projection<State>, 'save' | 'load'>> {
+  return { save: (state) => state, load: (saved) => saved as State };
 }
 
 /** Folds a given list of events, without a runner. */

@@ -5,7 +5,7 @@ import * as events from '../events/catalogue/provider.ts';
 import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/provider.ts';
 import { idOf, type RecordedEvent } from '../events/event.ts';
 import { administeredView } from './administered.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 /** Prices of models that administrators set, by canonical selector. */
 export const priceOverridesView = administeredView({
@@ -58,24 +58,23 @@ export const providerCredentialsView: Projection<StoredCredentials> = {
     ),
 };
 
-const rememberedProvider = z.object({
-  name: z.string(),
+export interface RememberedProvider {
+  readonly name: string;
   /** The configuration last seen at a start; undefined when the provider is no longer configured. */
-  configuration: events.providerConfigured.data.optional(),
+  configuration?: Configuration | undefined;
   /** The last good model list, kept while the provider cannot be reached. */
-  models: events.providerModelsListed.data.shape.models.optional(),
+  models?: z.infer<typeof events.providerModelsListed.data>['models'] | undefined;
   /** Milliseconds since the epoch. */
-  modelsListedAt: z.number().optional(),
-  capabilities: z.partialRecord(events.providerCapabilityLearned.data.shape.capability, z.boolean()),
+  modelsListedAt?: number;
+  capabilities: Partial<Record<z.infer<typeof events.providerCapabilityLearned.data>['capability'], boolean>>;
   /** When the newest capability was learned. Milliseconds since the epoch. */
-  capabilitiesLearnedAt: z.number().optional(),
-  available: z.boolean(),
-  circuit: events.providerCircuitChanged.data.shape.state,
+  capabilitiesLearnedAt?: number;
+  available: boolean;
+  circuit: z.infer<typeof events.providerCircuitChanged.data>['state'];
   /** Revision of the newest event of its stream: what the next append expects. */
-  revision: z.string(),
-});
+  revision: string;
+}
 
-export type RememberedProvider = z.infer<typeof rememberedProvider>;
 export type ProviderMemory = Map<string, RememberedProvider>;
 
 export const providerMemory: Projection<ProviderMemory> = {
@@ -94,12 +93,7 @@ export const providerMemory: Projection<ProviderMemory> = {
     provider.revision = String(event.revision);
     return state;
   },
-  save: (state) => [...state.values()],
-  load(saved) {
-    const state: ProviderMemory = new Map();
-    for (const provider of z.array(rememberedProvider).parse(saved)) state.set(provider.name, provider);
-    return state;
-  },
+  ...savedAsItIs<ProviderMemory>(),
 };
 
 function learn(provider: RememberedProvider, event: RecordedEvent): void {

@@ -1,4 +1,5 @@
 /** The read models that keep snapshots between two runs of the gateway. */
+import { serialize } from 'node:v8';
 import { type Position, type RecordedEvent, START } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { adminJournal } from './admin-journal.ts';
@@ -84,7 +85,7 @@ function saved<State>(projection: Projection<State>, about: string): SavedView {
       signal.throwIfAborted();
       if (head > position) position = head;
       const basis = snapshotBasis(logId, request);
-      return { name, version, logId: basis, position, state: JSON.stringify(projection.save?.(state) ?? null) };
+      return { name, version, logId: basis, position, state: serialize(projection.save?.(state)) };
     },
   };
 }

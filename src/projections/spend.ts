@@ -7,7 +7,6 @@
  * buckets of 16 bytes. Beyond `MAX_ACCOUNTS`, spending of a new path counts at the nearest known path above.
  */
 import { LRUCache } from 'lru-cache';
-import { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
 import { usageRecalculated, usageRecorded } from '../events/catalogue/exchange.ts';
 import { pathsAbove, type RecordedEvent } from '../events/event.ts';
@@ -110,13 +109,8 @@ export interface SpendState {
   readonly chains: LRUCache<string, readonly Meter[]>;
 }
 
-const savedSpend = z.object({
-  budgets: z.unknown(),
-  paths: z.array(z.tuple([z.string(), z.array(z.number())])),
-  labels: z.array(z.tuple([z.string(), z.array(z.number())])),
-  day: z.number(),
-  meters: z.array(z.tuple([z.string(), z.number(), z.number(), z.number(), z.boolean()]).rest(z.number())),
-});
+/** The lists of meters stay those of `meters`: one object that is saved twice is one again. */
+type SavedSpend = Omit<SpendState, 'chains'>;
 
 export const spendView: Projection<SpendState> = {
   name: 'spend',
@@ -148,35 +142,8 @@ export const spendView: Projection<SpendState> = {
     }
     return state;
   },
-  save: ({ budgets, paths, labels, day, meters }) => ({
-    budgets: budgetsView.save?.(budgets),
-    paths: [...paths],
-    labels: [...labels],
-    day,
-    meters: [...meters.values()].map(({ key, start, end, spent, hasUsage, left }) => {
-      return [key, start, end, spent, hasUsage, ...(left === undefined ? [] : [left.start, left.end])];
-    }),
-  }),
-  load(saved) {
-    const { paths, labels, day, meters, ...parsed } = savedSpend.parse(saved);
-    const budgets = budgetsView.load?.(parsed.budgets) ?? budgetsView.initial();
-    const state: SpendState = {
-      budgets,
-      paths: new Map(paths),
-      labels: new Map(labels),
-      day,
-      meters: new Map(),
-      bySubject: new Map(),
-      chains: new LRUCache({ max: MAX_CHAINS }),
-    };
-    for (const [key, start, end, spent, hasUsage, leftStart, leftEnd] of meters) {
-      const rule = budgets.rules.get(key);
-      if (rule === undefined) throw new Error(`${key} has a meter but no budget`);
-      const left = leftStart === undefined || leftEnd === undefined ? undefined : { start: leftStart, end: leftEnd };
-      add(state, { ...meterOf(rule), start, end, spent, hasUsage, left });
-    }
-    return state;
-  },
+  save: ({ chains, ...saved }) => saved satisfies SavedSpend,
+  load: (saved) => ({ ...(saved as SavedSpend), chains: new LRUCache({ max: MAX_CHAINS }) }),
 };
 
 /** Every meter that usage of this path is charged to, root first. Usually from a cache. */

@@ -18,8 +18,8 @@ export interface Snapshot {
   readonly logId: string;
   /** Every event up to this position is in `state`. */
   readonly position: Position;
-  /** JSON text. */
-  readonly state: string;
+  /** As `v8.serialize` writes it. */
+  readonly state: Uint8Array;
 }
 
 /** A snapshot with the state that was last saved, or loaded, under its name: only its position is newer. */
@@ -68,15 +68,17 @@ export interface ViewStoreOptions {
   readonly onDiscarded?: (reason: Error) => void;
 }
 
+/** Earlier versions have their snapshots, of another form, in a table of another name, and make it again. */
 const schema = `
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = NORMAL;
-  CREATE TABLE IF NOT EXISTS snapshots (
+  DROP TABLE IF EXISTS snapshots;
+  CREATE TABLE IF NOT EXISTS states (
     name TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
     log_id TEXT NOT NULL,
     position TEXT NOT NULL,
-    state TEXT NOT NULL,
+    state BLOB NOT NULL,
     crc32 INTEGER NOT NULL,
     saved_at TEXT NOT NULL
   ) STRICT;
@@ -95,8 +97,8 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
     const opened = new DatabaseSync(path);
     try {
       opened.exec(schema);
-      // A file that is a database but has another `snapshots` table fails here, and not at the first save.
-      opened.prepare('SELECT name, version, log_id, position, state, crc32, saved_at FROM snapshots LIMIT 0').all();
+      // A file that is a database but has another `states` table fails here, and not at the first save.
+      opened.prepare('SELECT name, version, log_id, position, state, crc32, saved_at FROM states LIMIT 0').all();
       return opened;
     } catch (error) {
       opened.close();
@@ -149,9 +151,9 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
     db.exec('BEGIN IMMEDIATE');
     try {
       const upsert = db.prepare(
-        'INSERT OR REPLACE INTO snapshots (name, version, log_id, position, state, crc32, saved_at) VALUES (?,?,?,?,?,?,?)',
+        'INSERT OR REPLACE INTO states (name, version, log_id, position, state, crc32, saved_at) VALUES (?,?,?,?,?,?,?)',
       );
-      const move = db.prepare('UPDATE snapshots SET position = ?, crc32 = ?, saved_at = ? WHERE name = ?');
+      const move = db.prepare('UPDATE states SET position = ?, crc32 = ?, saved_at = ? WHERE name = ?');
       const savedAt = new Date().toISOString();
       for (const snapshot of snapshots) {
         const { name, version, logId, position, state } = snapshot;
@@ -228,14 +230,15 @@ export function readViewStore(path: string): ViewStore {
 
 /** Undefined when there is none, or its checksum is wrong. @throws what SQLite throws */
 function loadFrom(db: DatabaseSync, name: string): Snapshot | undefined {
-  const row = db.prepare('SELECT * FROM snapshots WHERE name = ?').get(name);
+  const row = db.prepare('SELECT * FROM states WHERE name = ?').get(name);
   if (row === undefined) return undefined;
+  if (!(row.state instanceof Uint8Array)) return undefined;
   const snapshot: Snapshot = {
     name,
     version: Number(row.version),
     logId: String(row.log_id),
     position: String(row.position) as Position,
-    state: String(row.state),
+    state: row.state,
   };
   return checksum(snapshot, crc32(snapshot.state)) === row.crc32 ? snapshot : undefined;
 }
@@ -287,7 +290,7 @@ export interface SavedSnapshot {
   readonly position: Position;
   /** ISO 8601, in UTC. */
   readonly savedAt: string;
-  /** Size of its state in characters. */
+  /** Size of its state in bytes. */
   readonly size: number;
 }
 
@@ -321,7 +324,9 @@ export function savedSnapshots(path: string): ReadonlyMap<string, SavedSnapshot>
   const db = new DatabaseSync(path, { readOnly: true });
   try {
     db.exec('PRAGMA busy_timeout = 1000');
-    const rows = db.prepare('SELECT name, version, position, saved_at, length(state) AS size FROM snapshots').all();
+    // a file of an earlier version
+    if (db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'states'").get() === undefined) return new Map();
+    const rows = db.prepare('SELECT name, version, position, saved_at, length(state) AS size FROM states').all();
     return new Map(
       rows.map(({ name, version, position, saved_at: savedAt, size }) => [
         String(name),

@@ -1,6 +1,5 @@
 /** Wiring of budgets and rate limits: spending, counters and admission. */
 
-import { z } from 'zod';
 import type { KeyDirectory } from '../commands/access/key-directory.ts';
 import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { CostForecaster, type LongestAnswers } from '../commands/admission/cost-forecast.ts';
@@ -30,7 +29,7 @@ import type { ReadToPresent } from '../http/server.ts';
 import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/usage.ts';
 import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
 import { limitKey, rateLimitsView } from '../projections/limits.ts';
-import { isA, type Projection } from '../projections/projection.ts';
+import { isA, type Projection, savedAsItIs } from '../projections/projection.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import type { ViewStore } from '../projections/view-store.ts';
 import { budgetKeeping, declareRateLimits, type GatewayDeferredUsage, sharedBudgetKeeping } from './budgets.ts';
@@ -201,23 +200,21 @@ const noRules = { changes: 0, rules: new Map() };
  * The open exchanges, as rate limits need them where several gateways use the log: whose they are, and whom they count
  * for. Memory: one small entry for each.
  */
-const savedExchange = z.object({
-  id: z.string(),
+interface LimitedExchange {
+  readonly id: string;
   /** Whose exchange it is; undefined when its gateway has ended and no other one was there. */
-  gateway: z.string().optional(),
+  readonly gateway: string | undefined;
   /** Whether that gateway has it from another one, and has not resumed it. */
-  isInherited: z.boolean(),
-  userPath: z.string(),
+  readonly isInherited: boolean;
+  readonly userPath: string;
   /** Whether a guardrail sent it, as part of another request. */
-  isAuxiliary: z.boolean(),
+  readonly isAuxiliary: boolean;
   /** Calls since it began, or was resumed. */
-  calls: z.number(),
+  readonly calls: number;
   /** Of the latest call. */
-  provider: z.string(),
-  model: z.string(),
-});
-
-type LimitedExchange = z.infer<typeof savedExchange>;
+  readonly provider: string;
+  readonly model: string;
+}
 
 interface LimitedExchanges {
   readonly open: Map<string, LimitedExchange>;
@@ -225,9 +222,7 @@ interface LimitedExchanges {
   ended: LimitedExchange | undefined;
 }
 
-const saved = z.object({ open: z.array(savedExchange), ended: savedExchange.optional() });
-
-const limitedExchangesView: Projection<LimitedExchanges> = {
+export const limitedExchangesView: Projection<LimitedExchanges> = {
   name: 'limited-exchanges',
   version: 1,
   filter: {
@@ -276,11 +271,7 @@ const limitedExchangesView: Projection<LimitedExchanges> = {
     }
     return state;
   },
-  save: ({ open, ended }) => ({ open: [...open.values()], ended }),
-  load(value) {
-    const { open, ended } = saved.parse(value);
-    return { open: new Map(open.map((one) => [one.id, one])), ended };
-  },
+  ...savedAsItIs<LimitedExchanges>(),
 };
 
 function inherit({ open }: LimitedExchanges, gateway: string | undefined, heir: string | undefined): void {

@@ -207,7 +207,7 @@ export class Simulation {
     for (const [stream, { account, bound, appended }] of gateway.running) {
       if (appended !== undefined) this.orphans.set(stream.slice(9), { account, cost: Math.floor(bound * share) });
     }
-    const saved: unknown = JSON.parse(JSON.stringify(sharedSpendView.save?.(gateway.state)));
+    const saved: unknown = structuredClone(sharedSpendView.save?.(gateway.state));
     const state = keepsSnapshot ? sharedSpendView.load?.(saved) : undefined;
     this.gateways[index] = this.#begin(state ?? sharedSpendView.initial(), state === undefined ? 0 : gateway.read);
   }

@@ -151,7 +151,7 @@ describe('when the clock is set back', () => {
     expect(spent(events, evening)).toMatchObject({ nano: 23, end: MONDAY + DAY_MS });
     expect(spent(events, MONDAY + DAY_MS)).toMatchObject({ nano: 0 });
     const saved = spendView.save?.(fold(spendView, events.slice(0, 3)));
-    const loaded = spendView.load?.(JSON.parse(JSON.stringify(saved)));
+    const loaded = spendView.load?.(structuredClone(saved));
     expect(loaded && spendView.save?.(loaded)).toEqual(saved);
     const meter = loaded?.meters.get(limitKey({ scope: 'user_path', subject: '/', periodSeconds: 86_400 }));
     expect(meter && readMeter(meter, defaultAnchors, MONDAY + 1).spent).toBe(12);
@@ -278,7 +278,7 @@ describe('any history', () => {
     fc.assert(
       fc.property(historyOf(step), fc.nat(60), (events, cut) => {
         const whole = fold(spendView, events);
-        const half = JSON.parse(JSON.stringify(facts(fold(spendView, events.slice(0, cut)))));
+        const half = structuredClone(facts(fold(spendView, events.slice(0, cut))));
         const loaded = spendView.load?.(half) ?? spendView.initial();
         expect(facts(fold(spendView, events.slice(cut), loaded))).toEqual(facts(whole));
       }),

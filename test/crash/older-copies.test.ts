@@ -9,6 +9,7 @@ import { execFile } from 'node:child_process';
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { deserialize, serialize } from 'node:v8';
 import { afterAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
@@ -198,9 +199,9 @@ async function expectSnapshotsOfTheLog(dataDir: string): Promise<void> {
       const saved = views.load(view.name);
       if (saved === undefined) continue;
       const folded = await view.fold(log, { signal: AbortSignal.timeout(60_000) });
-      expect({ view: view.name, state: JSON.parse(saved.state) }).toEqual({
+      expect({ view: view.name, state: deserialize(saved.state) }).toEqual({
         view: view.name,
-        state: JSON.parse(folded?.state ?? 'null'),
+        state: deserialize(folded?.state ?? serialize(null)),
       });
     }
   } finally {

@@ -142,7 +142,7 @@ describe('the list of pricing overrides', () => {
         const events = historyOf(commands);
         const whole = fold(priceOverridesView, events);
         const half = fold(priceOverridesView, events.slice(0, cut));
-        const loaded = priceOverridesView.load?.(JSON.parse(JSON.stringify(priceOverridesView.save?.(half))));
+        const loaded = priceOverridesView.load?.(structuredClone(priceOverridesView.save?.(half)));
         expect(fold(priceOverridesView, events.slice(cut), loaded).byKey).toEqual(whole.byKey);
         for (const which of ['/', 'openai/', 'small', 'openai/small']) {
           const own = events.filter(({ stream }) => stream === priceStream(which));

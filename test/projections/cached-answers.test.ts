@@ -30,7 +30,7 @@ const indexed = (...events: NewEvent[]): string[] => [...folded(events).entries.
 describe('the index of cached answers', () => {
   it('is the same after it was saved and loaded, with the newest entries when fewer are allowed', () => {
     const state = folded([stored('a'), stored('b'), purged({ userPath: '/elsewhere' }), stored('c')]);
-    const saved = JSON.parse(JSON.stringify(view.save?.(state)));
+    const saved = structuredClone(view.save?.(state));
     expect(view.load?.(saved)).toEqual(state);
     expect([...(cachedAnswersView(2).load?.(saved).entries.keys() ?? [])]).toEqual(['b', 'c']);
   });

@@ -62,7 +62,7 @@ function view<State>(projection: Projection<State>) {
       save(await foldAsOf(projection, log, journal, until)),
     /** Folded up to there, saved, loaded, and folded on. */
     resumed(events: RecordedEvent[], cut: number) {
-      const saved = JSON.parse(JSON.stringify(save(fold(projection, events.slice(0, cut)))));
+      const saved = structuredClone(save(fold(projection, events.slice(0, cut))));
       return save(fold(projection, events.slice(cut), projection.load?.(saved)));
     },
     live: (runner: ProjectionRunner) => {

@@ -115,7 +115,7 @@ describe('requests in flight', () => {
         const events = await history();
         const whole = fold(inFlight, events);
         const early = fold(inFlight, events.slice(0, at));
-        const saved: unknown = JSON.parse(JSON.stringify(inFlight.save?.(early)));
+        const saved: unknown = structuredClone(inFlight.save?.(early));
         const resumed = inFlight.load?.(saved);
         expect(fold(inFlight, events.slice(at), resumed)).toEqual(withoutUndefined(whole));
         await opened.discard();

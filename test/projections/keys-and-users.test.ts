@@ -100,7 +100,7 @@ function seen<State>({ filter }: Projection<State>, events: readonly RecordedEve
 }
 
 function reloaded<State>(view: Projection<State>, state: State): State {
-  const saved: unknown = JSON.parse(JSON.stringify(view.save?.(state)));
+  const saved: unknown = structuredClone(view.save?.(state));
   if (view.load === undefined) throw new Error(`${view.name} cannot be loaded`);
   return view.load(saved);
 }
@@ -215,7 +215,6 @@ describe('the view of keys', () => {
 
   it.each([[null], ['x'], [[{}]], [[['k1']]], [{ a: 1 }]])('does not load from %j', (saved) => {
     expect(() => keysView.load?.(saved)).toThrow();
-    expect(() => usersView.load?.(saved)).toThrow();
   });
 });
 

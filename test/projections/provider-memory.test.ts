@@ -108,9 +108,7 @@ test('it is the same from the beginning and from a snapshot anywhere with the re
         return { ...event, ...place, position: String(index) as RecordedEvent['position'] };
       });
       const whole = fold(providerMemory, events);
-      const saved: unknown = JSON.parse(
-        JSON.stringify(providerMemory.save?.(fold(providerMemory, events.slice(0, at)))),
-      );
+      const saved: unknown = structuredClone(providerMemory.save?.(fold(providerMemory, events.slice(0, at))));
       const resumed = fold(providerMemory, events.slice(at), providerMemory.load?.(saved));
       expect(plain(resumed)).toEqual(plain(whole));
     }),

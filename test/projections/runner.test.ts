@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as otherWork } from 'node:timers/promises';
+import { serialize } from 'node:v8';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { skipEvent } from '../../src/commands/views/change-views.ts';
@@ -127,7 +128,7 @@ describe('a projection', () => {
   test('is kept in files for their owner only, also where they were open to others', async () => {
     const modes = () => readdirSync(dir).map((name) => [name, (statSync(join(dir, name)).mode & 0o777).toString(8)]);
     const views = openViewStore(file());
-    views.save([{ name: 'a', version: 1, logId: 'x', position: await say(1), state: '{}' }]);
+    views.save([{ name: 'a', version: 1, logId: 'x', position: await say(1), state: serialize({}) }]);
     expect(modes()).toEqual([
       ['views.db', '600'],
       ['views.db-shm', '600'],
@@ -144,11 +145,11 @@ describe('a projection', () => {
     const views = openViewStore(file());
     const other = new DatabaseSync(file());
     other.exec('BEGIN IMMEDIATE');
-    const snapshot = { name: 'a', version: 1, logId: 'x', position: await say(1), state: '{}' };
+    const snapshot = { name: 'a', version: 1, logId: 'x', position: await say(1), state: serialize({}) };
     expect(() => views.save([snapshot])).toThrow(`${file()}: database is locked`);
     other.close();
     views.save([snapshot]);
-    expect(views.load('a')).toEqual(snapshot);
+    expect(views.load('a')).toEqual({ ...snapshot, state: new Uint8Array(snapshot.state) });
     views.close();
   });
 
@@ -243,7 +244,7 @@ describe('a snapshot is thrown away and the log folded again', () => {
     await say(3);
     await life(seen().projection);
     const db = new DatabaseSync(file());
-    db.exec(`UPDATE snapshots SET state = '{"positions":["forged"]}'`);
+    db.prepare('UPDATE states SET state = ?').run(serialize({ positions: ['forged'] }));
     db.close();
     const { projection, calls } = seen();
     const { state } = await life(projection);
@@ -260,7 +261,7 @@ describe('a snapshot is thrown away and the log folded again', () => {
 
     rmSync(file());
     const db = new DatabaseSync(file());
-    db.exec('CREATE TABLE snapshots (what TEXT)');
+    db.exec('CREATE TABLE states (what TEXT)');
     db.close();
     const second = await life(seen().projection);
     expect(second.discarded).toHaveLength(1);
@@ -374,7 +375,7 @@ test('an unchanged state is not saved again, however far the log moves on', asyn
     ]);
     await running.whenProcessed(position);
     await runner.save();
-    expect(views.load('seen')).toMatchObject({ position, state: JSON.stringify(running.state) });
+    expect(views.load('seen')).toMatchObject({ position, state: new Uint8Array(serialize(running.state)) });
   }
   expect(saves).toBe(1);
   await running.whenProcessed(await say(1));

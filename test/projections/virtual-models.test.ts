@@ -61,7 +61,7 @@ describe('the virtual models', () => {
         const history = recorded(events);
         const whole = fold(virtualModelsView, history);
         const half = fold(virtualModelsView, history.slice(0, cut));
-        const snapshot: unknown = JSON.parse(JSON.stringify(virtualModelsView.save?.(half)));
+        const snapshot: unknown = structuredClone(virtualModelsView.save?.(half));
         const loaded = virtualModelsView.load?.(snapshot);
         expect(asTold(fold(virtualModelsView, history.slice(cut), loaded))).toEqual(asTold(whole));
       }),
