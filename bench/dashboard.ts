@@ -182,8 +182,7 @@ async function live(browser: Browser, gateway: DashboardGateway): Promise<Row[]>
   await share();
   for (let round = 0; round < 3; round++) {
     alone.push(await share());
-    const opened = await openDashboard(browser, gateway.url, { keep: true });
-    await opened.visit('/live');
+    const opened = await openDashboard(browser, gateway.url, '/live', { keep: true });
     for (let tab = 1; tab < tabs; tab++) {
       const page = await opened.context.newPage();
       await page.goto(`${gateway.url}/admin/dashboard/live`);

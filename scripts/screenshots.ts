@@ -96,7 +96,7 @@ async function takeAll(browser: Browser, url: string, facts: HistoryFacts, optio
       );
       if (wanted.length === 0) continue;
       const key = wanted.every(({ locked }) => locked) ? null : undefined;
-      const opened = await openDashboard(browser, url, {
+      const opened = await openDashboard(browser, url, '/settings', {
         key,
         context: { viewport, colorScheme, reducedMotion: 'reduce' },
       });

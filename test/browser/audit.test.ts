@@ -31,9 +31,8 @@ describeInChromium('the Audit page', () => {
     count === 1 ? '1 request' : `${new Intl.NumberFormat('en-GB').format(count)} requests`;
 
   it('narrows the requests by a value beside the table, and the address has the filter', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d');
     const { page } = opened;
-    await opened.visit('/audit?range=30d');
     await choose(page, 'Outcome', 'refused');
     await choose(page, 'Error code', 'budget_exceeded');
     expect(queryOf(page).getAll('outcome')).toEqual(['refused']);
@@ -52,9 +51,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('counts the values of a group when it is opened, and keeps it open', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d');
     const { page } = opened;
-    await opened.visit('/audit?range=30d');
     await facet(page, 'Cache').getByText('Cache').click();
     await settled(page);
     await facet(page, 'Outcome').getByText('Outcome').click();
@@ -68,9 +66,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('loads further rows when the end comes into view, without holding all of them in the document', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d');
     const { page } = opened;
-    await opened.visit('/audit?range=30d');
     const region = page.getByRole('group', { name: 'Requests', exact: true });
     const seen = new Set<string>();
     for (let page_ = 0; page_ < 4; page_++) {
@@ -91,10 +88,9 @@ describeInChromium('the Audit page', () => {
     'finds requests outside the range by the id of their %s',
     async (kind) => {
       const column = { exchange: 'id', request: 'request_id', response: 'response_id', session: 'session_id' };
-      const opened = await dashboard.open();
+      const opened = await dashboard.open('/audit?range=1h');
       const { page } = opened;
       const id = kind === 'key' ? dashboard.facts.keys.finance.id : await oldest(column[kind]);
-      await opened.visit('/audit?range=1h');
       await page.keyboard.press('/');
       await page.keyboard.type(id);
       await page.keyboard.press('Enter');
@@ -116,9 +112,8 @@ describeInChromium('the Audit page', () => {
   }
 
   it('says when no request has an id, and offers to search for the text', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?id=00000000-0000-7000-8000-000000000000');
     const { page } = opened;
-    await opened.visit('/audit?id=00000000-0000-7000-8000-000000000000');
     await page.getByText('No request has this id.').waitFor();
     expect(await page.getByRole('link', { name: 'Search for the text' }).getAttribute('href')).toContain('search=');
     expectClean(opened);
@@ -126,9 +121,8 @@ describeInChromium('the Audit page', () => {
 
   describe('the chart of the time', () => {
     it('chooses a range by dragging', async () => {
-      const opened = await dashboard.open();
+      const opened = await dashboard.open('/audit?range=30d');
       const { page } = opened;
-      await opened.visit('/audit?range=30d');
       const before = (await total(page).textContent()) ?? '';
       const box = await page.locator('.brush-chart').boundingBox();
       if (box === null) throw new Error('the chart is not shown');
@@ -149,9 +143,8 @@ describeInChromium('the Audit page', () => {
     });
 
     it('chooses a range with the arrow keys, reads out the numbers, and has them as a table', async () => {
-      const opened = await dashboard.open();
+      const opened = await dashboard.open('/audit?range=30d');
       const { page } = opened;
-      await opened.visit('/audit?range=30d');
       await page.locator('.brush-chart').focus();
       await page.keyboard.press('ArrowLeft');
       await page.keyboard.press('Shift+ArrowLeft');
@@ -167,9 +160,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('keeps the chosen columns and saved views in the browser', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d&outcome=failed');
     const { page } = opened;
-    await opened.visit('/audit?range=30d&outcome=failed');
     await page.getByRole('button', { name: 'Columns' }).click();
     await page.getByRole('checkbox', { name: 'User agent' }).check();
     await page.getByRole('checkbox', { name: 'Tokens' }).uncheck();
@@ -193,9 +185,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it.each(['csv', 'ndjson'])('exports the filter, not the page, as %s', async (format) => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d&outcome=refused');
     const { page } = opened;
-    await opened.visit('/audit?range=30d&outcome=refused');
     await page.getByRole('button', { name: 'Export' }).click();
     const dialog = page.getByRole('dialog', { name: 'Export' });
     await dialog.getByLabel('Format').selectOption(format);
@@ -213,9 +204,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('shows SQL that finds the same requests', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d&guardrails_edited=true&user_path=/customers/web');
     const { page } = opened;
-    await opened.visit('/audit?range=30d&guardrails_edited=true&user_path=/customers/web');
     await page.getByRole('button', { name: 'SQL' }).click();
     const sql = await page.getByRole('group', { name: 'SQL query' }).textContent();
     const answer = await ask(dashboard.url, '/admin/sql', { json: { query: sql, format: 'JSON' } });
@@ -230,9 +220,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('moves with j and k, and opens the exchange with Enter', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d');
     const { page } = opened;
-    await opened.visit('/audit?range=30d');
     for (const key of ['j', 'j', 'j', 'k']) await page.keyboard.press(key);
     const current = page.locator('tr[aria-current=true]');
     expect(await current.getAttribute('aria-rowindex')).toBe('3');
@@ -243,9 +232,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('groups requests by session, and leads to the session', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d&has_session=true');
     const { page } = opened;
-    await opened.visit('/audit?range=30d&has_session=true');
     await page.getByRole('button', { name: 'Group by session' }).click();
     await settled(page);
     await page.getByRole('table', { name: 'Sessions' }).locator('tbody a').first().click();
@@ -255,9 +243,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('shows the error of the gateway in place of the rows', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?status_code=abc');
     const { page } = opened;
-    await opened.visit('/audit?status_code=abc');
     await page.getByRole('alert').filter({ hasText: "'status_code'" }).first().waitFor();
     await page.getByRole('button', { name: /Remove the filter Status/ }).click();
     await settled(page);
@@ -268,7 +255,7 @@ describeInChromium('the Audit page', () => {
   });
 
   it('shows how long a slow query takes, and stops it', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     // Held back on the way, as by a slow query.
     await page.route('**/admin/audit/log?*', () => {});
@@ -284,9 +271,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('shows an administrator of a subtree that subtree alone', async () => {
-    const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
+    const opened = await dashboard.open('/audit?range=30d', { key: dashboard.facts.keys.lead.value });
     const { page } = opened;
-    await opened.visit('/audit?range=30d');
     await page.getByText('You see').first().waitFor();
     const values = facet(page, 'User path').locator('.facet-text');
     await expect.poll(() => values.count()).toBeGreaterThan(1);
@@ -305,9 +291,8 @@ describeInChromium('the Audit page', () => {
     const refused = await ask(dashboard.url, '/v1/chat/completions', { json: body, headers });
     expect(refused.status).toBe(404);
     await expect.poll(() => counted("position(user_agent, 'cmd()') > 0")).toBe(1);
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=1h&user_agent=cmd()');
     const { page } = opened;
-    await opened.visit('/audit?range=1h&user_agent=cmd()');
     await page.getByRole('button', { name: 'Columns' }).click();
     for (const name of ['User agent', 'Session']) await page.getByRole('checkbox', { name }).check();
     await page.keyboard.press('Escape');
@@ -327,9 +312,8 @@ describeInChromium('the Audit page', () => {
   });
 
   it('has no violation of WCAG 2.2 AA in its dialogs, with filters, and in a narrow window', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit?range=30d&outcome=failed&label=x%E2%80%AEy');
     const { page } = opened;
-    await opened.visit('/audit?range=30d&outcome=failed&label=x%E2%80%AEy');
     expect(await accessibilityViolations(page)).toEqual([]);
     for (const name of ['More filters', 'Views', 'Export', 'SQL', 'Columns']) {
       await page.getByRole('button', { name, exact: true }).click();
@@ -363,9 +347,8 @@ describeInChromium('the Audit page of a new gateway', () => {
   const dashboard = withDashboard({ data: 'empty' });
 
   it('shows a request to send', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/audit');
     const { page } = opened;
-    await opened.visit('/audit');
     await page.getByText('No requests in this time range.').waitFor();
     const command = await page.getByRole('group', { name: 'Request with curl' }).textContent();
     expect(command).toContain(`curl ${dashboard.url}/v1/chat/completions`);
@@ -377,8 +360,7 @@ describeInChromium('the Audit page without analytics', () => {
   const dashboard = withDashboard({ data: 'empty', env: { ANALYTICS_ENABLED: 'false' } });
 
   it('says why it lists nothing', async () => {
-    const opened = await dashboard.open();
-    await opened.visit('/audit');
+    const opened = await dashboard.open('/audit');
     await opened.page.getByText('Analytics is off.').waitFor();
     await opened.visit('/sessions');
     await opened.page.getByText('Analytics is off.').waitFor();

@@ -23,8 +23,7 @@ describeInChromium('the page Budgets and limits', () => {
   const dialogOf = (page: Page): Locator => page.getByRole('dialog');
 
   async function openTab(tab?: string): Promise<OpenPage> {
-    const opened = await dashboard.open();
-    await opened.visit(tab === undefined ? '/budgets' : `/budgets?tab=${tab}`);
+    const opened = await dashboard.open(tab === undefined ? '/budgets' : `/budgets?tab=${tab}`);
     return opened;
   }
 
@@ -195,9 +194,8 @@ describeInChromium('the page Budgets and limits', () => {
 
   it('shows budgets of the subtree only, and no change of the whole gateway, to its administrator', async () => {
     await change('PUT', '/admin/budgets/%2Fcustomers/daily', { amount: 50 });
-    const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
+    const opened = await dashboard.open('/budgets', { key: dashboard.facts.keys.lead.value });
     const { page } = opened;
-    await opened.visit('/budgets');
     await rowOf(page, '/team/research').waitFor();
     expect(await shownText(page.getByRole('tabpanel'))).not.toContain('/customers');
     expect(await page.getByRole('button', { name: 'Reset all' }).count()).toBe(0);
@@ -225,8 +223,7 @@ describeInChromium('the page Budgets and limits without them', () => {
     ['limits', 'RATE_LIMITS_ENABLED=true'],
     ['settings', 'BUDGETS_ENABLED=true'],
   ])('names the setting that switches them on (%s)', async (tab, setting) => {
-    const opened = await dashboard.open();
-    await opened.visit(`/budgets?tab=${tab}`);
+    const opened = await dashboard.open(`/budgets?tab=${tab}`);
     expect(await shownText(opened.page.getByRole('tabpanel'))).toContain(setting);
     expectClean(opened);
   });

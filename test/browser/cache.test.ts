@@ -18,9 +18,8 @@ describeInChromium('the page Cache', () => {
   const read = async (path: string): Promise<Answered> => (await ask(dashboard.url, path)).json();
 
   it('shows hits and savings of the range', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/cache?range=90d');
     const { page } = opened;
-    await opened.visit('/cache?range=90d');
     const { summary } = await read('/admin/cache/overview?days=90');
     expect(summary.total_hits).toBeGreaterThan(0);
     const text = await shownText(page.locator('main'));
@@ -37,9 +36,8 @@ describeInChromium('the page Cache', () => {
     const again = await send();
     await again.text();
     expect(again.headers.get('x-cache')).toContain('HIT');
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/cache');
     const { page } = opened;
-    await opened.visit('/cache');
     await page.getByLabel('Provider', { exact: true }).fill('openai');
     await page.getByLabel('Model, by its id at the provider').fill('gpt-5-mini');
     await page.getByRole('button', { name: 'Remove these answers' }).click();
@@ -62,9 +60,8 @@ describeInChromium('the page Cache', () => {
   });
 
   it('lets an administrator of a subtree remove answers of its paths only', async () => {
-    const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
+    const opened = await dashboard.open('/cache', { key: dashboard.facts.keys.lead.value });
     const { page } = opened;
-    await opened.visit('/cache');
     expect(await page.getByLabel('User path, with all below it').inputValue()).toBe('/team');
     expect(await page.getByRole('button', { name: 'Remove all answers' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Remove these answers' }).click();
@@ -79,8 +76,7 @@ describeInChromium('the page Cache without a cache', () => {
   const dashboard = withDashboard({ data: 'empty' });
 
   it('names the setting that switches it on', async () => {
-    const opened = await dashboard.open();
-    await opened.visit('/cache');
+    const opened = await dashboard.open('/cache');
     expect(await shownText(opened.page.locator('main'))).toContain('RESPONSE_CACHE_ENABLED=true');
     expectClean(opened);
   });

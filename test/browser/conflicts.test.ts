@@ -12,9 +12,7 @@ describeInChromium('concurrent changes', () => {
 
   /** The same page in two browsers. */
   async function twice(path: string): Promise<[OpenPage, OpenPage]> {
-    const both: [OpenPage, OpenPage] = [await dashboard.open(), await dashboard.open()];
-    for (const opened of both) await opened.visit(path);
-    return both;
+    return [await dashboard.open(path), await dashboard.open(path)];
   }
 
   /** Opens a form and fills it without saving. */
@@ -152,8 +150,7 @@ describeInChromium('concurrent changes', () => {
   describe('of an action that asks first', () => {
     /** Opens the dialog of an action in one browser, lets another administrator change the object, and confirms. */
     async function confirmed(path: string, button: string, confirm: string, meanwhile: () => Promise<unknown>) {
-      const opened = await dashboard.open();
-      await opened.visit(path);
+      const opened = await dashboard.open(path);
       await opened.page.getByRole('button', { name: button }).first().click();
       const dialog = opened.page.getByRole('dialog');
       await dialog.getByRole('button', { name: confirm, exact: true }).waitFor();
@@ -230,8 +227,7 @@ describeInChromium('concurrent changes', () => {
     it('creates a budget again where an earlier one was removed', async () => {
       await budget('/again', 5);
       await admin.change('DELETE', '/admin/budgets', { user_path: '/again', budget_key: { period: 'daily' } });
-      const opened = await dashboard.open();
-      await opened.visit('/budgets');
+      const opened = await dashboard.open('/budgets');
       await opened.page.getByRole('button', { name: 'Create a budget' }).click();
       const dialog = opened.page.getByRole('dialog');
       await dialog.getByLabel('User path').fill('/again');

@@ -8,8 +8,7 @@ describeInChromium('recorded content', () => {
   const dashboard = withDashboard({ data: 'shared' });
 
   async function openTab(id: string, name: string): Promise<OpenPage> {
-    const opened = await dashboard.open();
-    await opened.visit(`/exchange/${id}`);
+    const opened = await dashboard.open(`/exchange/${id}`);
     await opened.page.getByRole('tab', { name, exact: true }).click();
     await settled(opened.page);
     return opened;

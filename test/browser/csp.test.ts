@@ -43,7 +43,7 @@ describeInChromium('the content security policy of the dashboard', () => {
 
   // Each of these is a way in which recorded text could become code; the browser must refuse all of them.
   it('refuses inline scripts, markup from strings and remote images', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const blocked: string[] = [];
     opened.page.on('requestfailed', (request) => blocked.push(`${request.url()} ${request.failure()?.errorText}`));
     const refused = await opened.page.evaluate(() => {
@@ -96,7 +96,7 @@ describeInChromium('the content security policy of the dashboard', () => {
   });
 
   it('is not violated by entering a key and opening each page', async () => {
-    const opened = await dashboard.open({ key: null });
+    const opened = await dashboard.open('/', { key: null });
     await keyField(opened.page).fill('wrong-key');
     await opened.page.keyboard.press('Enter');
     await opened.page.getByRole('alert').waitFor();

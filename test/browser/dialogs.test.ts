@@ -41,7 +41,7 @@ describeInChromium('the dialogs', () => {
       ...{ name: 'with-dialogs', type: 'string_replace' },
       config: { rules: 'a => b' },
     });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     const addresses = [
       ...['/keys', '/keys?path=/dialogs', '/keys?tab=keys', `/keys/${key.id}`, `/keys/${ended.id}`],
@@ -67,7 +67,7 @@ describeInChromium('the dialogs', () => {
         const title = await shownText(dialog.getByRole('heading').first());
         if (!titles.has(title)) {
           titles.add(title);
-          problems.push(...(await accessibilityViolations(page)).map((found) => ({ title, found })));
+          problems.push(...(await accessibilityViolations(page, '[role=dialog]')).map((found) => ({ title, found })));
         }
         await page.keyboard.press('Escape');
         await dialog.waitFor({ state: 'detached', timeout: 3000 }).catch(() => problems.push(`${title}: Escape`));

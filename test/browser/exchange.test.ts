@@ -27,9 +27,8 @@ describeInChromium('the exchange page with the seeded history', () => {
     ['budget', 'budget', 'A budget is used up.', 'budget_exceeded'],
     ['rateLimit', 'rate limit', 'A rate limit is reached.', 'rate_limit_exceeded'],
   ] as const)('shows at once why a request was refused: %s', async (shown, decidedBy, decision, code) => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown[shown]}`);
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown[shown]}`);
     await reason(page).waitFor();
     const text = await reason(page).textContent();
     expect(text).toContain(`decided by: ${decidedBy}`);
@@ -41,9 +40,8 @@ describeInChromium('the exchange page with the seeded history', () => {
   });
 
   it('lists the rules behind a refusal on request', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown.access}`);
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown.access}`);
     await page.getByRole('button', { name: 'Rules that apply to this model and caller' }).click();
     const rules = page.getByRole('table', { name: 'Rules in force now' });
     await rules.waitFor();
@@ -53,9 +51,8 @@ describeInChromium('the exchange page with the seeded history', () => {
   });
 
   it('draws each attempt of a failover, and opens its event', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown.failover}`);
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown.failover}`);
     const texts = await steps(page).allTextContents();
     expect(texts.filter((text) => /^Attempt \d/.test(text))).toHaveLength(2);
     await steps(page)
@@ -75,9 +72,8 @@ describeInChromium('the exchange page with the seeded history', () => {
   });
 
   it('shows what guardrails changed before the provider got the request', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown.anonymised}`);
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown.anonymised}`);
     await tab(page, 'Diff').click();
     await settled(page);
     await page.getByLabel('Compare').selectOption({ label: 'Before and after the guardrails' });
@@ -90,9 +86,8 @@ describeInChromium('the exchange page with the seeded history', () => {
   });
 
   it('replays a recorded stream at its own pace', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown.stream}?tab=replay`);
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown.stream}?tab=replay`);
     const position = page.getByRole('slider');
     await position.waitFor();
     const end = Number(await position.inputValue());
@@ -106,9 +101,8 @@ describeInChromium('the exchange page with the seeded history', () => {
   });
 
   it('has price, source and date of the cost', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown.stream}?tab=cost`);
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown.stream}?tab=cost`);
     const cost = page.getByRole('table', { name: 'Cost' });
     expect(await cost.textContent()).toMatch(/Source of the price(override|snapshot|config|provider)/);
     expect(await cost.textContent()).toContain('Recorded');
@@ -117,9 +111,8 @@ describeInChromium('the exchange page with the seeded history', () => {
   });
 
   it('links a cached answer to the request that a provider answered', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown.cacheHit}`);
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown.cacheHit}`);
     const hit = steps(page).filter({ hasText: 'Cache hit' });
     await hit.getByRole('link').last().click();
     await settled(page);
@@ -128,9 +121,10 @@ describeInChromium('the exchange page with the seeded history', () => {
   });
 
   it('shows an administrator of a subtree nothing outside of it', async () => {
-    const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
+    const opened = await dashboard.open(`/exchange/${dashboard.facts.shown.tuesday}`, {
+      key: dashboard.facts.keys.lead.value,
+    });
     const { page } = opened;
-    await opened.visit(`/exchange/${dashboard.facts.shown.tuesday}`);
     await page.getByRole('alert').waitFor();
     expect(await page.getByRole('alert').textContent()).toContain('Not found.');
     expect(await page.getByRole('tab').count()).toBe(0);
@@ -156,9 +150,8 @@ describeInChromium('the exchange page with running requests', () => {
     const answer = await ask(dashboard.url, path, { json: { model, messages } });
     await answer.text();
     const got = provider.requests.at(-1)?.bytes.toString() ?? '';
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${exchangeOf(answer)}`);
     const { page } = opened;
-    await opened.visit(`/exchange/${exchangeOf(answer)}`);
     const counted = countSteps(page);
     await counted.click(tab(page, 'Request'));
     await settled(page);
@@ -183,9 +176,8 @@ describeInChromium('the exchange page with running requests', () => {
   it('follows a request until it has ended', async () => {
     provider.control.next({ holdAfterChunks: 3 }, { path });
     const answer = await ask(dashboard.url, path, { json: { model, messages: user('Hello!'), stream: true } });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${exchangeOf(answer)}`);
     const { page } = opened;
-    await opened.visit(`/exchange/${exchangeOf(answer)}`);
     await page.getByText('in progress').first().waitFor();
     expect((await steps(page).allTextContents()).some((text) => text.includes('running'))).toBe(true);
     provider.control.release();
@@ -196,8 +188,7 @@ describeInChromium('the exchange page with running requests', () => {
   });
 
   it('names a request that does not exist', async () => {
-    const opened = await dashboard.open();
-    await opened.visit('/exchange/no-such-request');
+    const opened = await dashboard.open('/exchange/no-such-request');
     expect(await opened.page.getByRole('alert').textContent()).toContain('no-such-request');
   });
 });

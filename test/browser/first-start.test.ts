@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ask, type GatewayProcess, killAll, root, startProcess, temporaryFolder } from '../e2e/gateway-process.ts';
 import { launchChromium } from './support/chromium.ts';
-import { expectClean, openDashboard, settled, shownText } from './support/dashboard.ts';
+import { expectClean, logIn, openDashboard, settled, shownText } from './support/dashboard.ts';
 import { linkTo } from './support/rows.ts';
 import { describeInChromium } from './support/with-dashboard.ts';
 
@@ -45,7 +45,8 @@ describeInChromium('a first start', () => {
   it('prints the address of the dashboard, which opens with the printed key', async () => {
     const { address, key } = await printed();
     const url = address.replace('/admin/dashboard', '');
-    const opened = await openDashboard(browser, url, { key });
+    const opened = await openDashboard(browser, url, '/', { key: null });
+    await logIn(opened.page, key);
     await opened.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     expectClean(opened);
     await opened.close();
@@ -53,8 +54,7 @@ describeInChromium('a first start', () => {
 
   it('shows how to send the first request, as a command that works', async () => {
     const { address, key } = await printed();
-    const opened = await openDashboard(browser, address.replace('/admin/dashboard', ''), { key });
-    await opened.visit('/live');
+    const opened = await openDashboard(browser, address.replace('/admin/dashboard', ''), '/live', { key });
     const shown = opened.page.locator('main pre', { hasText: 'curl' }).first();
     await expect.poll(() => shownText(shown)).toContain('demo/simulated-small');
     const command = await shownText(shown);
@@ -69,8 +69,7 @@ describeInChromium('a first start', () => {
   it('shows a request in Live within a second of its end, and then in Audit', async () => {
     const { address, key } = await printed();
     const url = address.replace('/admin/dashboard', '');
-    const opened = await openDashboard(browser, url, { key });
-    await opened.visit('/live');
+    const opened = await openDashboard(browser, url, '/live', { key });
     const messages = [{ role: 'user', content: 'Hello!' }];
     const answer = await ask(url, '/v1/chat/completions', { key, json: { model: 'demo/simulated-small', messages } });
     expect(answer.status).toBe(200);

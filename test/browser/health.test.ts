@@ -12,7 +12,7 @@ describeInChromium('the dashboard', () => {
     [200, { storage: 'degraded', analytics: 'ok' }, 'full segments'],
     [200, { storage: 'ok', analytics: 'down' }, 'Analytics does not answer'],
   ])('states on every page that %s %j', async (status, components, text) => {
-    const { page, context, visit } = await dashboard.open();
+    const { page, context, visit } = await dashboard.open('/settings');
     await context.route('**/health/ready', (route) => route.fulfill({ status, json: { status: 'x', components } }));
     for (const path of ['/audit', '/usage', '/live']) {
       await visit(path);
@@ -21,7 +21,7 @@ describeInChromium('the dashboard', () => {
   });
 
   it('states nothing while all is well', async () => {
-    const { page, visit } = await dashboard.open();
+    const { page, visit } = await dashboard.open('/settings');
     const answered = page.waitForResponse('**/health/ready');
     await visit('/usage');
     await (await answered).finished();
@@ -29,7 +29,7 @@ describeInChromium('the dashboard', () => {
   });
 
   it('accepts no key that a header cannot contain, and uses none that is stored', async () => {
-    const { page } = await dashboard.open({ key: null });
+    const { page } = await dashboard.open('/', { key: null });
     await keyField(page).fill('sk-…');
     await page.getByText('A key has no spaces').waitFor();
     expect(await page.getByRole('button', { name: 'Open' }).isDisabled()).toBe(true);

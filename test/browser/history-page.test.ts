@@ -27,7 +27,7 @@ describeInChromium('the History page', () => {
     await change('PUT', '/admin/users', { ...policy, description: 'for tests' }, lead.value);
     await change('PUT', '/admin/users', { ...policy, description: 'for reports' }, lead.value);
     await change('PUT', `/admin/auth-keys/${support.id}/labels`, { labels: ['production'] });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'History' }).click();
     await settled(page);
@@ -54,9 +54,8 @@ describeInChromium('the History page', () => {
     const { support, lead } = dashboard.facts.keys;
     await change('PUT', '/admin/users', { user_path: '/team/by', allowed_models: ['assistant'] }, lead.value);
     await change('PUT', `/admin/auth-keys/${support.id}/labels`, { labels: ['by-master'] });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/history');
     const { page } = opened;
-    await opened.visit('/history');
     await page.getByLabel('By', { exact: true }).selectOption({ label: 'Lead of the teams' });
     await settled(page);
     await expect.poll(() => shownText(entries(page).first())).toContain('/team/by');
@@ -70,11 +69,10 @@ describeInChromium('the History page', () => {
   });
 
   it('shows the changes of one subject, chosen from suggestions', async () => {
-    const opened = await dashboard.open();
-    const { page } = opened;
     const { finance } = dashboard.facts.keys;
     await change('PUT', `/admin/auth-keys/${finance.id}/name`, { name: 'Billing batch, renamed' });
-    await opened.visit('/history');
+    const opened = await dashboard.open('/history');
+    const { page } = opened;
     await page.getByLabel('Changes of').selectOption('key');
     const suggestion = page.locator(`datalist option[value="${finance.id}"]`);
     await suggestion.waitFor({ state: 'attached' });
@@ -93,10 +91,9 @@ describeInChromium('the History page', () => {
   });
 
   it('goes to older changes and to a range of time', async () => {
-    const opened = await dashboard.open();
-    const { page } = opened;
     for (let n = 0; n < 26; n++) await change('PUT', '/admin/budgets/%2Fteam%2Fpages/daily', { amount: n + 1 });
-    await opened.visit('/history');
+    const opened = await dashboard.open('/history');
+    const { page } = opened;
     await expect.poll(() => entries(page).count()).toBe(25);
     const first = (await read('/admin/history?limit=25')).entries;
     await page.getByRole('button', { name: 'Older changes' }).click();
@@ -117,9 +114,8 @@ describeInChromium('the History page', () => {
   it('has the SQL queries and other reads of recorded content', async () => {
     const query = "SELECT 'a question of history'";
     await change('POST', '/admin/sql', { query });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/history');
     const { page } = opened;
-    await opened.visit('/history');
     await page.getByLabel('Changes of').selectOption('audit');
     await expect.poll(async () => (await titles(page))[0]).toBe('SQL query');
     await expect.poll(() => shownText(entries(page).first())).toContain(query);
@@ -128,9 +124,8 @@ describeInChromium('the History page', () => {
 
   it('lets an administrator of a subtree choose among its keys and paths', async () => {
     const { lead, research } = dashboard.facts.keys;
-    const opened = await dashboard.open({ key: lead.value });
+    const opened = await dashboard.open('/history', { key: lead.value });
     const { page } = opened;
-    await opened.visit('/history');
     await page.getByText('Choose a key or a path of your subtree.').waitFor();
     await page.getByRole('link', { name: 'Research notebooks' }).click();
     await expect.poll(() => titles(page)).toEqual(['Key created']);

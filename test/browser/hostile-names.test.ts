@@ -1,7 +1,7 @@
 /** Names and descriptions that attack the reader, in everything that administrators name. */
 import { beforeAll, expect, it } from 'vitest';
 import { ask } from '../e2e/gateway-process.ts';
-import { type OpenPage, settled } from './support/dashboard.ts';
+import type { OpenPage } from './support/dashboard.ts';
 import { ansi, bidi, everything, expectHarmless, handler, script } from './support/hostile-text.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
@@ -95,11 +95,10 @@ describeInChromium('hostile names', () => {
   });
 
   it.each([1440, 360])('run nothing, load nothing and break no page at %i px', { timeout: 180_000 }, async (width) => {
-    const opened = await dashboard.open({ context: { viewport: { width, height: 900 } } });
+    const opened = await dashboard.open('/', { context: { viewport: { width, height: 900 } } });
     const wide: string[] = [];
     for (const address of addresses()) {
       await opened.visit(address);
-      await settled(opened.page);
       if (await isTooWide(opened)) wide.push(address);
       await expectHarmless(opened, dashboard.url);
     }

@@ -20,9 +20,8 @@ describeInChromium('the page Users and keys', () => {
   }
 
   it('creates a key, shows its secret once, and keeps it out of the address and of a reload', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/keys?tab=keys');
     const { page } = opened;
-    await opened.visit('/keys?tab=keys');
     await page.getByRole('button', { name: 'Create a key' }).click();
     const dialog = page.getByRole('dialog', { name: 'Create a key' });
     await dialog.getByLabel('Name', { exact: true }).fill('From the dashboard');
@@ -51,9 +50,8 @@ describeInChromium('the page Users and keys', () => {
     const key = await admin.newKey({ name: 'First name', user_path: '/team/changes' });
     await admin.change('PUT', `/admin/auth-keys/${key.id}/name`, { name: 'Second name' });
     await admin.change('PUT', '/admin/users', { user_path: '/team/changes', allowed_models: [small] });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/keys/${key.id}`);
     const { page } = opened;
-    await opened.visit(`/keys/${key.id}`);
     await page.getByText('Changes of this key').click();
     const changes = page.getByRole('list', { name: 'Changes' });
     await expect.poll(() => shownText(changes)).toMatch(/First name[\s\S]*Second name/);
@@ -65,9 +63,8 @@ describeInChromium('the page Users and keys', () => {
 
   it('changes every property of a key', async () => {
     const key = await admin.newKey({ name: 'To change' });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/keys/${key.id}`);
     const { page } = opened;
-    await opened.visit(`/keys/${key.id}`);
     const dialog = page.getByRole('dialog');
     await edit(page, 'Edit the name', async () => {
       await dialog.getByLabel('Name').fill('Changed');
@@ -92,9 +89,8 @@ describeInChromium('the page Users and keys', () => {
 
   it('shows what the gateway refuses at the field', async () => {
     const key = await admin.newKey({ name: 'To refuse' });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/keys/${key.id}`);
     const { page } = opened;
-    await opened.visit(`/keys/${key.id}`);
     await page.getByRole('button', { name: 'Edit the allowed models' }).click();
     const dialog = page.getByRole('dialog');
     const field = dialog.getByLabel('Add a model or a provider');
@@ -109,9 +105,8 @@ describeInChromium('the page Users and keys', () => {
 
   it('rotates a secret with a grace period, and shows uses of an ended secret', async () => {
     const key = await admin.newKey({ name: 'To rotate' });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/keys/${key.id}`);
     const { page } = opened;
-    await opened.visit(`/keys/${key.id}`);
     const rotate = async (grace: string): Promise<string> => {
       await page.getByRole('button', { name: 'Rotate the secret' }).click();
       await page.getByRole('dialog').getByLabel('How long the current secret').selectOption(grace);
@@ -140,9 +135,8 @@ describeInChromium('the page Users and keys', () => {
 
   it('deactivates and reactivates a key', async () => {
     const key = await admin.newKey({ name: 'Off and on' });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/keys/${key.id}`);
     const { page } = opened;
-    await opened.visit(`/keys/${key.id}`);
     await page.getByRole('button', { name: 'Deactivate' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Deactivate the key' }).click();
     await page.getByRole('region', { name: 'This key works nowhere' }).waitFor();
@@ -157,9 +151,8 @@ describeInChromium('the page Users and keys', () => {
 
   it('finds keys by a pasted secret, which does not get into the address, and renames a label', async () => {
     const key = await admin.newKey({ name: 'To find', labels: ['old-label'] });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/keys?tab=keys');
     const { page } = opened;
-    await opened.visit('/keys?tab=keys');
     const keys = page.getByRole('table', { name: 'Keys' });
     await page.getByRole('searchbox', { name: 'Search' }).fill(key.value);
     await keys.getByRole('link', { name: 'To find' }).waitFor();
@@ -179,9 +172,8 @@ describeInChromium('the page Users and keys', () => {
   });
 
   it('sets, edits and removes the policy of a path, and shows the reason for each model', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/keys');
     const { page } = opened;
-    await opened.visit('/keys');
     await page.getByRole('button', { name: 'Set the policy of another path' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('User path').fill('/policy/below');
@@ -212,9 +204,8 @@ describeInChromium('the page Users and keys', () => {
   it('sets a policy again at a path whose policy was removed, without a conflict', async () => {
     await admin.change('PUT', '/admin/users', { user_path: '/again', allowed_models: [small] });
     await admin.change('DELETE', '/admin/users?user_path=/again');
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/keys');
     const { page } = opened;
-    await opened.visit('/keys');
     await page.getByRole('button', { name: 'Set the policy of another path' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('User path').fill('/again');
@@ -233,9 +224,8 @@ describeInChromium('the page Users and keys', () => {
     const then = entries[0].position;
     await admin.change('PUT', `/admin/auth-keys/${key.id}/name`, { name: 'Name now' });
     await admin.change('PUT', '/admin/users', { user_path: '/then', allowed_models: ['demo/simulated-large'] });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/keys/${key.id}?as_of=${then}`);
     const { page } = opened;
-    await opened.visit(`/keys/${key.id}?as_of=${then}`);
     await page.getByRole('heading', { level: 1, name: 'Name then' }).waitFor();
     expect(
       await page

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { ask, MASTER_KEY } from '../e2e/gateway-process.ts';
 import type { Answered } from '../support/answered.ts';
-import { expectClean, logIn, serveDashboard, settled, shownText } from './support/dashboard.ts';
+import { expectClean, logIn, openDashboard, serveDashboard, settled, shownText } from './support/dashboard.ts';
 import { freePort } from './support/free-port.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
@@ -67,9 +67,8 @@ describeInChromium('values and states', () => {
   });
 
   it('shows models that begin alike so that they can be told apart, in Live and in Audit', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     await page.locator('.live-status[data-connection="live"]').waitFor();
     for (const model of models) await page.locator(`tr[data-exchange="${await send(model)}"]`).waitFor();
     expect(await cutCells(page, '.live-table td[data-column="model"] .cell')).toEqual([]);
@@ -84,24 +83,22 @@ describeInChromium('values and states', () => {
   });
 
   it('shows dates and small amounts of budgets completely', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/budgets');
     const { page } = opened;
-    await opened.visit('/budgets');
     await page.getByText('0.000000123').first().waitFor();
     expect(await cutCells(page, '.data-table .cell')).toEqual([]);
     expectClean(opened);
   });
 
   it('lists tokens, cost, duration and the client of a session', async () => {
-    const opened = await dashboard.open();
-    const { page } = opened;
     await expect
       .poll(async () => {
         const { sessions } = (await (await ask(dashboard.url, '/admin/audit/sessions')).json()) as Answered;
         return sessions[0]?.request_count;
       })
       .toBeGreaterThanOrEqual(2);
-    await opened.visit('/sessions');
+    const opened = await dashboard.open('/sessions');
+    const { page } = opened;
     const titles = await page.getByRole('table', { name: 'Sessions' }).getByRole('columnheader').allTextContents();
     const cells = await page.getByRole('table', { name: 'Sessions' }).getByRole('cell').allTextContents();
     const shown = Object.fromEntries(titles.map((title, place) => [title, cells[place]]));
@@ -112,9 +109,8 @@ describeInChromium('values and states', () => {
   });
 
   it('aligns a recorded text by its own direction', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/exchange/${sent[0]}?tab=conversation`);
     const { page } = opened;
-    await opened.visit(`/exchange/${sent[0]}?tab=conversation`);
     await page.locator('.safe-text', { hasText: arabic }).first().waitFor();
     const directions = await page.evaluate(
       (text) =>
@@ -129,7 +125,7 @@ describeInChromium('values and states', () => {
   });
 
   it('has the name of the current page in sight in a narrow window', async () => {
-    const opened = await dashboard.open({ context: { viewport: { width: 390, height: 844 } } });
+    const opened = await dashboard.open('/settings', { context: { viewport: { width: 390, height: 844 } } });
     const { page } = opened;
     for (const path of ['/settings', '/workflows', '/']) {
       await opened.visit(path);
@@ -144,9 +140,8 @@ describeInChromium('values and states', () => {
   });
 
   it('darkens the whole window behind a dialog, the space of the scroll bar included', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/keys?tab=keys');
     const { page } = opened;
-    await opened.visit('/keys?tab=keys');
     const background = () =>
       page.evaluate(() => getComputedStyle(document.querySelector('html') as DomElement).backgroundColor);
     const before = await background();
@@ -157,7 +152,7 @@ describeInChromium('values and states', () => {
   });
 
   it('says that analytics is one event behind', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.route('**/admin/overview?*', async (route) => {
       const answer = await route.fetch();
@@ -175,7 +170,7 @@ describeInChromium('values and states', () => {
     const { id, value } = (await create.json()) as Answered;
     const access = { method: 'PUT', json: { dashboard_access: true } };
     expect((await ask(dashboard.url, `/admin/auth-keys/${id}/dashboard-access`, access)).status).toBe(200);
-    const opened = await dashboard.open({ key: value });
+    const opened = await dashboard.open('/settings', { key: value });
     const { page } = opened;
     await ask(dashboard.url, `/admin/auth-keys/${id}/deactivate`, { method: 'POST' });
     await page.getByRole('link', { name: 'Audit' }).click();
@@ -191,7 +186,8 @@ describeInChromium('values and states', () => {
     for (let n = 0; n < 7; n++) {
       await ask(dashboard.url, '/v1/chat/completions', { json: { model: 'nothing/at-all', messages: [] } });
     }
-    const opened = await dashboard.open();
+    // Files of the pages that other tests have opened are cached in their contexts.
+    const opened = await openDashboard(dashboard.browser, dashboard.url, '/settings');
     const { page } = opened;
     await dashboard.gateway.stop();
     await page.getByRole('link', { name: 'Budgets' }).click();
@@ -204,8 +200,7 @@ describeInChromium('values and states', () => {
       // The stop has recorded the refused requests that were counted together.
       const { entries } = (await (await ask(again.url, '/admin/audit/log?limit=50')).json()) as Answered;
       const entry = entries.find(({ requests }: Answered) => requests > 1);
-      const other = await dashboard.open();
-      await other.visit('/audit');
+      const other = await dashboard.open('/audit');
       const time = other.page.getByRole('table').getByRole('cell', { name: `×${entry.requests}` });
       await time.waitFor();
       expect(await cutCells(other.page, '.data-table td:first-child .cell')).toEqual([]);

@@ -44,8 +44,7 @@ describeInChromium('Live at 1,000 events per second', () => {
   it(
     'has no task over 50 ms, keeps its memory, and uses one stream for all tabs',
     async () => {
-      const opened = await dashboard.open({ keep: true });
-      await opened.visit('/live');
+      const opened = await dashboard.open('/live', { keep: true });
       await opened.page.locator('[data-connection=live][data-leader=true]').waitFor();
       const streams = new Set<string>();
       const others: Page[] = [];

@@ -55,9 +55,8 @@ describeInChromium('the page Live', () => {
   const dashboard = withDashboard(async () => ({ data: 'empty', env: { LLAMACPP_BASE_URL: providerUrl } }));
 
   it('shows how to send the first request, and that request within a second', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     const command = await page.getByRole('group', { name: 'Request with curl' }).textContent();
     expect(command).toContain(`curl ${dashboard.url}/v1/chat/completions`);
     const sent = send(dashboard.url);
@@ -69,9 +68,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('shows a stream from in flight over its growing text to its end', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     await isLive(page);
     const sent = send(dashboard.url, {
       ...{ stream: true, simulate: { holdAfterChunks: 4 } },
@@ -96,9 +94,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('holds the rows while paused, counts the new ones, and shows them afterwards', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     await isLive(page);
     const first = await send(dashboard.url);
     await rowOf(page, first).getByText('200 completed').waitFor();
@@ -117,9 +114,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('shows while paused that a running request has ended', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     await isLive(page);
     const sent = send(dashboard.url, {
       ...{ stream: true, simulate: { holdAfterChunks: 4 } },
@@ -138,9 +134,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('stops following when the user scrolls or selects a row, and opens it with the keyboard', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     await isLive(page);
     const ids = await sendMany(dashboard.url, 40);
     await rowOf(page, ids.at(-1) ?? '').waitFor();
@@ -164,9 +159,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('has its filters in the address, and the gateway evaluates them', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     await page.getByLabel('Show').selectOption('failed');
     await page.waitForURL('**/live?show=failed');
     const connected = page.waitForResponse(
@@ -194,9 +188,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('shows hostile content as text', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     await isLive(page);
     const hostile = '<img src=x onerror=alert(1)>\u202Egnp.exe\u001b[31mred';
     const id = await send(dashboard.url, {
@@ -211,9 +204,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('is accessible with rows, and fits a narrow window', async () => {
-    const opened = await dashboard.open({ context: { viewport: { width: 360, height: 740 } } });
+    const opened = await dashboard.open('/live', { context: { viewport: { width: 360, height: 740 } } });
     const { page } = opened;
-    await opened.visit('/live');
     await isLive(page);
     const [id = ''] = await sendMany(dashboard.url, 3);
     await rowOf(page, id).locator('[data-column="state"]').click();
@@ -223,9 +215,8 @@ describeInChromium('the page Live', () => {
   });
 
   it('reads one stream for all tabs; another tab goes on when the reading one is closed', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page, context } = opened;
-    await opened.visit('/live');
     await isLive(page);
     const before = await sendMany(dashboard.url, 2);
     const others = [await openTab(context, dashboard.url), await openTab(context, dashboard.url)];
@@ -252,8 +243,7 @@ describeInChromium('the page Live with live logs switched off', () => {
   const dashboard = withDashboard({ data: 'empty', env: { DASHBOARD_LIVE_LOGS_ENABLED: 'false' } });
 
   it('explains the setting', async () => {
-    const opened = await dashboard.open();
-    await opened.visit('/live');
+    const opened = await dashboard.open('/live');
     await opened.page.getByText('Live logs are switched off.').waitFor();
     await opened.page.getByText('DASHBOARD_LIVE_LOGS_ENABLED=true').waitFor();
     expect(opened.answers.filter(({ path }) => path.startsWith('/admin/live'))).toEqual([]);

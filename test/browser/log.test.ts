@@ -1,18 +1,24 @@
 /** The page Log and gateways, on a gateway with an empty log. */
 import type { Route } from 'playwright-core';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { ask } from '../e2e/gateway-process.ts';
 import type { Answered } from '../support/answered.ts';
-import { expectClean, settled } from './support/dashboard.ts';
+import { expectClean, openDashboard } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
+
+/** How often the page reads its figures again. */
+const REFRESH_MS = 5_000;
 
 describeInChromium('the page Log and gateways', () => {
   const dashboard = withDashboard({ data: 'empty' });
   const read = async (path: string): Promise<Answered> => JSON.parse(await (await ask(dashboard.url, path)).text());
-  const show = async (query = '') => {
-    const opened = await dashboard.open();
-    await opened.page.goto(`${dashboard.url}/admin/dashboard/log${query}`);
-    await settled(opened.page);
+  const show = (query = '') => dashboard.open(`/log${query}`);
+  /** Its timers follow `page.clock`, which stays with the context. */
+  const showWithClock = async (query = '') => {
+    const opened = await openDashboard(dashboard.browser, dashboard.url, '/settings');
+    onTestFinished(opened.close);
+    await opened.page.clock.install();
+    await opened.visit(`/log${query}`);
     return opened;
   };
 
@@ -73,24 +79,28 @@ describeInChromium('the page Log and gateways', () => {
   };
   it.each(Object.keys(failures))('marks the figures before as old, with their time, when a refresh %s', async (how) => {
     const { fail, says } = failures[how] ?? expect.fail(how);
-    const opened = await show();
+    const opened = await showWithClock();
     const { page } = opened;
     const writing = page.locator('[data-old]').getByText('possible');
     await writing.waitFor();
     const old = page.getByRole('status').filter({ hasText: /Not the present state\. As of .+, \d+ s ago\./ });
     expect(await old.count()).toBe(0);
     await page.route('**/admin/log', fail);
+    await page.clock.fastForward(REFRESH_MS);
     await old.waitFor();
     expect(await page.getByRole('alert').textContent()).toContain(says);
     expect(await page.locator('[data-old=true]').getByText('possible').count()).toBe(1);
     const at = await old.locator('time').getAttribute('datetime');
     expect(Math.abs(Date.now() - Date.parse(at ?? ''))).toBeLessThan(60_000);
     // Still so after the next refresh, with the same time.
-    await page.waitForRequest('**/admin/log');
+    const refreshed = page.waitForRequest('**/admin/log');
+    await page.clock.fastForward(REFRESH_MS);
+    await refreshed;
     await expect.poll(() => page.locator('[data-old=true]').count()).toBe(1);
     expect(await old.locator('time').getAttribute('datetime')).toBe(at);
     expect(await page.getByRole('alert').count()).toBe(1);
     await page.unroute('**/admin/log');
+    await page.clock.fastForward(REFRESH_MS);
     await page.locator('[data-old=false]').waitFor();
     expect(await page.getByRole('alert').count()).toBe(0);
     expect(await old.count()).toBe(0);
@@ -99,11 +109,12 @@ describeInChromium('the page Log and gateways', () => {
   });
 
   it('marks the figures as old when the answer to a refresh does not arrive', async () => {
-    const opened = await show('?tab=gateways');
+    const opened = await showWithClock('?tab=gateways');
     const { page } = opened;
     await page.locator('[data-old=false]').getByText('serving').waitFor();
     await page.route('**/admin/gateways', () => {});
-    await page.locator('[data-old=true]').getByText('serving').waitFor({ timeout: 25_000 });
+    await page.clock.fastForward(4 * REFRESH_MS);
+    await page.locator('[data-old=true]').getByText('serving').waitFor();
     await page
       .getByRole('status')
       .filter({ hasText: /As of .+, \d+ s ago/ })

@@ -49,8 +49,7 @@ describeInChromium('a change whose answer is lost', () => {
   const admin = adminChanges(dashboard);
 
   async function openForm(path: string, button: string): Promise<{ opened: OpenPage; dialog: Locator }> {
-    const opened = await dashboard.open();
-    await opened.visit(path);
+    const opened = await dashboard.open(path);
     await opened.page.getByRole('button', { name: button }).click();
     return { opened, dialog: opened.page.getByRole('dialog') };
   }
@@ -161,8 +160,7 @@ describeInChromium('a change whose answer is lost', () => {
   it('finds a removed virtual model, and keeps what was entered', async () => {
     const target = 'demo/simulated-small';
     await admin.change('PUT', '/admin/virtual-models', { source: 'removed-meanwhile', targets: [{ model: target }] });
-    const opened = await dashboard.open();
-    await opened.visit('/models?tab=virtual');
+    const opened = await dashboard.open('/models?tab=virtual');
     const row = opened.page.getByRole('row').filter({ hasText: 'removed-meanwhile' });
     await row.getByRole('button', { name: /Edit/ }).click();
     const dialog = opened.page.getByRole('dialog');

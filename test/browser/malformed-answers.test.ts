@@ -1,7 +1,6 @@
 /** Answers that no gateway sends: from a proxy, a login page of a network, or another version of the gateway. */
 import type { Route } from 'playwright-core';
 import { expect, it } from 'vitest';
-import { MASTER_KEY } from '../e2e/gateway-process.ts';
 import { dashboardPages } from './support/page-list.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
@@ -36,19 +35,10 @@ const shown = dashboardPages
   });
 
 describeInChromium('pages with malformed answers', () => {
-  const dashboard = withDashboard({
-    env: { GUARDRAILS_ENABLED: 'true', PLUGINS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' },
-  });
+  const dashboard = withDashboard({ data: 'shared' });
 
-  it.each(shown)('$name shows an error in place', { timeout: 60_000 }, async ({ address }) => {
-    const context = await dashboard.browser.newContext();
-    const page = await context.newPage();
-    const uncaught: string[] = [];
-    page.on('pageerror', (error) => uncaught.push(error.message));
-    await page.goto(`${dashboard.url}/admin/dashboard`);
-    await page.getByLabel('Key', { exact: true }).fill(MASTER_KEY);
-    await page.getByRole('button', { name: 'Open' }).click();
-    await page.getByRole('navigation').waitFor();
+  it.each(shown)('$name shows an error in place', async ({ address }) => {
+    const { page, findings } = await dashboard.open('/settings');
     let answer = answers[0]?.[1];
     await page.route(/\/admin\/(?!dashboard|static|access|runtime)/, (route) => route.fulfill(answer));
     const without: string[] = [];
@@ -58,7 +48,7 @@ describeInChromium('pages with malformed answers', () => {
       const alert = page.locator('main').getByRole('alert').first();
       await alert.waitFor({ timeout: 5000 }).catch(() => without.push(name));
     }
-    await context.close();
+    const uncaught = findings.filter(({ kind }) => kind === 'error');
     expect({ without, uncaught }).toEqual({ without: [], uncaught: [] });
   });
 });

@@ -36,9 +36,8 @@ describeInChromium('the page Models and providers', () => {
   }
 
   it('lists the models with filters in the address, and leads to the usage of one', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models');
     const { page } = opened;
-    await opened.visit('/models');
     const table = page.getByRole('table', { name: 'Models' });
     expect(await table.locator('tbody tr[aria-rowindex]').count()).toBe(3);
     await page.getByLabel('Category').selectOption('embedding');
@@ -60,9 +59,8 @@ describeInChromium('the page Models and providers', () => {
   });
 
   it('creates, edits and removes a virtual model', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models?tab=virtual');
     const { page } = opened;
-    await opened.visit('/models?tab=virtual');
     await page.getByRole('button', { name: 'New virtual model' }).click();
     const dialog = dialogOf(page);
     await dialog.getByLabel('Name').fill('fast');
@@ -111,9 +109,8 @@ describeInChromium('the page Models and providers', () => {
   });
 
   it('shows at its field what the gateway refuses', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models?tab=virtual&add=virtual');
     const { page } = opened;
-    await opened.visit('/models?tab=virtual&add=virtual');
     const dialog = dialogOf(page);
     await dialog.getByLabel('Name').fill('bad/');
     await dialog.getByRole('combobox', { name: 'Target 1' }).fill('llamacpp/qwen3-32b');
@@ -127,9 +124,8 @@ describeInChromium('the page Models and providers', () => {
   it('shows both versions when two administrators edit one virtual model, and overwrites only on request', async () => {
     const targets = [{ provider: 'llamacpp', model: 'qwen3-32b' }];
     expect((await put('/admin/virtual-models', { source: 'shared', targets, description: 'begin' })).status).toBe(200);
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models?tab=virtual&edit=shared');
     const { page } = opened;
-    await opened.visit('/models?tab=virtual&edit=shared');
     const dialog = dialogOf(page);
     await dialog.getByLabel('Description').fill('mine');
     expect((await put('/admin/virtual-models', { source: 'shared', targets, description: 'theirs' })).status).toBe(200);
@@ -151,9 +147,8 @@ describeInChromium('the page Models and providers', () => {
   });
 
   it('creates an access policy, which the list of models shows', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models?tab=virtual');
     const { page } = opened;
-    await opened.visit('/models?tab=virtual');
     await page.getByRole('button', { name: 'New access policy' }).click();
     await dialogOf(page).getByRole('combobox', { name: 'Models' }).fill('openai/gpt-5-mini');
     await dialogOf(page)
@@ -181,9 +176,8 @@ describeInChromium('the page Models and providers', () => {
     ] as const) {
       expect((await ask(dashboard.url, path, { method: 'DELETE', json })).status).toBe(204);
     }
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models?tab=virtual');
     const { page } = opened;
-    await opened.visit('/models?tab=virtual');
     expect(await page.getByRole('tabpanel').textContent()).not.toContain('former');
     await opened.visit(`/models?tab=virtual&as_of=${moment}`);
     expect(await shownText(page.getByRole('table', { name: 'Virtual models' }))).toContain('former');
@@ -199,10 +193,9 @@ describeInChromium('the page Models and providers', () => {
   it('sets a price, recalculates past costs with it, and removes it', async () => {
     const request = { model: 'llamacpp/qwen3-32b', messages: [{ role: 'user', content: 'Hi' }] };
     expect((await ask(dashboard.url, '/v1/chat/completions', { json: request })).status).toBe(200);
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models?tab=prices');
     const { page } = opened;
     const dialog = dialogOf(page);
-    await opened.visit('/models?tab=prices');
     await page.getByRole('button', { name: 'Set the price of llamacpp/qwen3-32b' }).click();
     await dialog.getByLabel(/^Input, USD/).fill('0.5');
     await dialog.getByLabel(/^Output, USD/).fill('2');
@@ -228,11 +221,10 @@ describeInChromium('the page Models and providers', () => {
   });
 
   it('adds a provider, replaces its credential without showing it, and removes it', async () => {
-    const opened = await dashboard.open();
+    const address = await added.listen();
+    const opened = await dashboard.open('/models?tab=providers');
     const { page } = opened;
     const dialog = dialogOf(page);
-    const address = await added.listen();
-    await opened.visit('/models?tab=providers');
     await page.getByRole('button', { name: 'Add a provider' }).click();
     expect(await dialog.getByLabel('Name').inputValue()).toBe('openai-2');
     await dialog.getByLabel('Key 1').fill('sk-wrong');
@@ -278,9 +270,8 @@ describeInChromium('the page Models and providers', () => {
   });
 
   it('reads the model lists again', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/models?tab=providers');
     const { page } = opened;
-    await opened.visit('/models?tab=providers');
     await page.getByRole('button', { name: 'Read the model lists again' }).click();
     await page.getByText('3 models of 2 providers.').waitFor();
     expectClean(opened);
@@ -291,9 +282,8 @@ describeInChromium('the page Models and providers', () => {
       json: { name: 'lead of a team', user_path: '/team', dashboard_access: true },
     });
     const { value } = await json(made);
-    const opened = await dashboard.open({ key: value });
+    const opened = await dashboard.open('/models?tab=providers', { key: value });
     const { page } = opened;
-    await opened.visit('/models?tab=providers');
     expect(await shownText(page.locator('main'))).toContain('belong to the whole gateway');
     const table = page.getByRole('table', { name: 'Models' });
     expect(await table.locator('tbody tr[aria-rowindex]').count()).toBe(3);

@@ -29,9 +29,8 @@ describeInChromium('the Overview', () => {
   };
 
   it('shows the figures of the range, with the change to the time before', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/?range=yesterday');
     const { page } = opened;
-    await opened.visit('/?range=yesterday');
     const { summary, previous_summary: before } = await read(`/admin/overview?${new URLSearchParams(yesterday())}`);
     expect(summary.requests).toBeGreaterThan(100);
     const requests = await figure(page, 'Requests').first().textContent();
@@ -45,9 +44,8 @@ describeInChromium('the Overview', () => {
   });
 
   it('every part of a bar leads to the requests that it counts', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/?range=yesterday');
     const { page } = opened;
-    await opened.visit('/?range=yesterday');
     const chart = page.getByRole('figure', { name: 'Requests by status' });
     await chart.getByRole('button', { name: 'Table' }).click();
     const { buckets } = await read(`/admin/overview?${new URLSearchParams(yesterday())}`);
@@ -78,9 +76,8 @@ describeInChromium('the Overview', () => {
   });
 
   it('a chart is one stop of the Tab key; arrow keys read its values, Enter follows', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/?range=yesterday');
     const { page } = opened;
-    await opened.visit('/?range=yesterday');
     const chart = page.getByRole('figure', { name: 'Requests by status' });
     expect(await chart.locator('svg a[tabindex="0"]').count()).toBe(1);
     await chart.locator('svg a[tabindex="0"]').focus();
@@ -98,9 +95,8 @@ describeInChromium('the Overview', () => {
   });
 
   it('the calendar has a square for each day, larger for more requests, and leads to the day', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/');
     const { page } = opened;
-    await opened.visit('/');
     const calendar = page.getByRole('figure', { name: /^Activity/ });
     const days = await read('/admin/usage/daily?days=371&cache_mode=all');
     const most = Math.max(...days.map(({ requests }: Answered) => requests));
@@ -115,9 +111,8 @@ describeInChromium('the Overview', () => {
   });
 
   it('nothing moves while the page loads', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/');
     const { page } = opened;
-    await opened.visit('/');
     const shift = await page.evaluate(
       () =>
         new Promise<number>((resolve) => {
@@ -134,9 +129,8 @@ describeInChromium('the Overview', () => {
 
   it('shows an administrator of a subtree only that subtree, and no providers', async () => {
     const { lead } = dashboard.facts.keys;
-    const opened = await dashboard.open({ key: lead.value });
+    const opened = await dashboard.open('/?range=7d', { key: lead.value });
     const { page } = opened;
-    await opened.visit('/?range=7d');
     await page.getByText(`You see ${lead.path} and paths below it.`).waitFor();
     expect(await page.getByRole('heading', { name: 'Providers' }).count()).toBe(0);
     expect(opened.answers.filter(({ status }) => status >= 400)).toEqual([]);

@@ -26,8 +26,7 @@ describeInChromium('dashboard pages', () => {
 
   describe.each(dashboardPages)('$name', ({ address }) => {
     it('has no error and no violation of WCAG 2.2 AA, light and dark', async () => {
-      const opened = await dashboard.open();
-      await opened.visit(address(dashboard.facts));
+      const opened = await dashboard.open(address(dashboard.facts));
       const violations: string[] = [];
       await inEachTab(opened.page, async (tab) => {
         violations.push(...(await accessibilityViolations(opened.page)).map((text) => `${tab} ${text}`));
@@ -37,8 +36,7 @@ describeInChromium('dashboard pages', () => {
     });
 
     it('does not scroll sideways in a window of 360 pixels', async () => {
-      const opened = await dashboard.open({ context: narrow });
-      await opened.visit(address(dashboard.facts));
+      const opened = await dashboard.open(address(dashboard.facts), { context: narrow });
       const wide: Record<string, number> = {};
       await inEachTab(opened.page, async (tab) => {
         const pixels = await overflowOf(opened.page);
@@ -49,16 +47,14 @@ describeInChromium('dashboard pages', () => {
     });
 
     it('reaches every control with the Tab key, with a visible focus', async () => {
-      const opened = await dashboard.open();
-      await opened.visit(address(dashboard.facts));
+      const opened = await dashboard.open(address(dashboard.facts));
       expect(await tabStops(opened.page)).toEqual({ missed: [], invisible: [] });
       expectClean(opened);
     });
 
     it('is the same after a reload', async () => {
-      const opened = await dashboard.open();
+      const opened = await dashboard.open(address(dashboard.facts));
       const { page } = opened;
-      await opened.visit(address(dashboard.facts));
       const heading = await page.locator('h1').textContent();
       const before = page.url();
       await page.reload();
@@ -70,7 +66,7 @@ describeInChromium('dashboard pages', () => {
   });
 
   it('are loaded without a new document, and back and forward show them again', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     let documents = 0;
     page.on('request', (request) => {
@@ -93,7 +89,7 @@ describeInChromium('dashboard pages', () => {
   });
 
   it('open with g and a letter, with the palette, and list their keys', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     const shows = (title: string) => page.getByRole('heading', { level: 1, name: title }).waitFor();
     for (const [letter, title] of [
@@ -120,8 +116,7 @@ describeInChromium('dashboard pages', () => {
   });
 
   it('keep the address and the key out of each other', async () => {
-    const opened = await dashboard.open();
-    await opened.visit('/audit');
+    const opened = await dashboard.open('/audit');
     expect(opened.page.url()).not.toMatch(/process-test-key/);
     for (const { path } of opened.answers) expect(path).not.toMatch(/process-test-key/);
     const second = await opened.context.newPage();

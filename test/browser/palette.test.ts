@@ -18,7 +18,7 @@ describeInChromium('palette', () => {
   const palette = (page: Page) => page.getByRole('dialog', { name: 'Go to' });
 
   it('goes to a page by a part of its name, and the focus is on its heading', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.keyboard.press('Control+k');
     await expect.poll(() => focused(page)).toContain('INPUT');
@@ -32,7 +32,7 @@ describeInChromium('palette', () => {
   });
 
   it('finds an exchange by its id, and lists it as recent afterwards', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     const id = dashboard.facts.shown.failover;
     await page.keyboard.press('Control+k');
@@ -44,7 +44,7 @@ describeInChromium('palette', () => {
     await page.keyboard.press('Enter');
     await page.waitForURL(`**/admin/dashboard/exchange/${id}`);
     await settled(page);
-    await opened.visit('/');
+    await opened.visit('/settings');
     await page.keyboard.press('Control+k');
     const recent = palette(page).getByRole('group', { name: 'Recent exchanges' });
     expect(await recent.getByRole('option').allTextContents()).toEqual([id]);
@@ -52,7 +52,7 @@ describeInChromium('palette', () => {
   });
 
   it('says when no request has an id, and searches for it in Audit', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.keyboard.press('Control+k');
     await page.keyboard.type('no-such-id-42');
@@ -64,7 +64,7 @@ describeInChromium('palette', () => {
   });
 
   it('changes theme and time zone', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     for (const text of ['theme dark', 'tokyo']) {
       await page.keyboard.press('Control+k');
@@ -78,7 +78,7 @@ describeInChromium('palette', () => {
   });
 
   it('returns the focus when it is closed', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     const link = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Usage' });
     await link.focus();
@@ -91,7 +91,7 @@ describeInChromium('palette', () => {
   });
 
   it('has no violation of WCAG 2.2 AA, nor has the list of keys, light and dark', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.keyboard.press('Control+k');
     await palette(page).waitFor();
@@ -105,10 +105,10 @@ describeInChromium('palette', () => {
 });
 
 describeInChromium('keys', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared' });
 
   it('g and a letter show a page; letters do nothing in a field', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.keyboard.press('g');
     await page.keyboard.press('s');
@@ -121,7 +121,7 @@ describeInChromium('keys', () => {
   });
 
   it('can be turned off, except those with Ctrl', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.keyboard.press('?');
     await page.getByRole('checkbox', { name: /act on the page/ }).uncheck();
@@ -129,7 +129,7 @@ describeInChromium('keys', () => {
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.keyboard.type('?gu');
     expect(await page.getByRole('dialog').count()).toBe(0);
-    expect(new URL(page.url()).pathname).toBe('/admin/dashboard');
+    expect(new URL(page.url()).pathname).toBe('/admin/dashboard/settings');
     await page.keyboard.press('Control+k');
     await page.getByRole('dialog', { name: 'Go to' }).waitFor();
     expectClean(opened);

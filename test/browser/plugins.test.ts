@@ -13,9 +13,8 @@ describeInChromium('the page Plugins', () => {
   it('lists every type with its hooks, settings, state and use', async () => {
     const answer = await ask(dashboard.url, '/admin/plugins');
     const plugins: Answered[] = JSON.parse(await answer.text());
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/plugins');
     const { page } = opened;
-    await opened.visit('/plugins');
     const names = await page.locator('.plugin-name').allInnerTexts();
     for (const { name, label } of plugins) expect(names.some((text) => text.includes(label || name))).toBe(true);
     const failed = plugins.find(({ health }) => health === 'failed');
@@ -39,8 +38,7 @@ describeInChromium('the page Plugins without plugins', () => {
   const dashboard = withDashboard({ data: 'empty' });
 
   it('names the settings that switch them on', async () => {
-    const opened = await dashboard.open();
-    await opened.visit('/plugins');
+    const opened = await dashboard.open('/plugins');
     expect(await shownText(opened.page.locator('main'))).toContain('PLUGINS_ENABLED=true');
     expectClean(opened);
   });

@@ -40,8 +40,7 @@ describeInChromium('the dashboard behind a proxy that removes a prefix', () => {
   });
 
   it('loads its assets, data and pages below the prefix, at any depth', async () => {
-    const opened = await openDashboard(dashboard.browser, published);
-    await opened.visit('/usage?days=7');
+    const opened = await openDashboard(dashboard.browser, published, '/usage?days=7');
     const { page } = opened;
     for (const title of ['Audit', 'Live', 'Overview']) {
       await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: title }).click();

@@ -30,9 +30,8 @@ describeInChromium('Live, when the gateway is killed and started again', () => {
   }
 
   it('loses no request, shows none twice, and states the lost connection', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/live');
     const { page } = opened;
-    await opened.visit('/live');
     const before = await send(5);
     for (const id of before) await linkTo(page, id).waitFor();
 

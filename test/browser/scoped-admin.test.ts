@@ -12,7 +12,7 @@ const MOST_CONTROLS = 60;
 
 describeInChromium('an administrator of /team', () => {
   const dashboard = withDashboard({ data: 'shared' });
-  const openAsLead = () => dashboard.open({ key: dashboard.facts.keys.lead.value });
+  const openAsLead = (path: string) => dashboard.open(path, { key: dashboard.facts.keys.lead.value });
 
   /** An exchange inside of the subtree. */
   async function ownExchange(): Promise<string> {
@@ -29,16 +29,14 @@ describeInChromium('an administrator of /team', () => {
     const path = async () => (name === 'exchange' ? `/exchange/${await ownExchange()}` : address(dashboard.facts));
 
     it('shows the scope', async () => {
-      const opened = await openAsLead();
-      await opened.visit(await path());
+      const opened = await openAsLead(await path());
       await expect.poll(() => shownText(opened.page.locator('main'))).toMatch(/You see\s+\/team\s/);
       expect(refusedIn(opened)).toEqual([]);
       expectClean(opened);
     });
 
     it('has no control whose request is refused', async () => {
-      const opened = await openAsLead();
-      await opened.visit(await path());
+      const opened = await openAsLead(await path());
       const used = await useEveryControl(opened, await path());
       expect(refusedIn(opened), `used: ${used.join(', ')}`).toEqual([]);
       expect(opened.findings).toEqual([]);
@@ -46,8 +44,7 @@ describeInChromium('an administrator of /team', () => {
   });
 
   it('finds only requests of the subtree', async () => {
-    const opened = await openAsLead();
-    await opened.visit('/audit');
+    const opened = await openAsLead('/audit');
     await expect.poll(() => shownExchanges(opened.page)).not.toEqual([]);
     const all = await shownText(opened.page.locator('main'));
     expect(all).toContain('/team');
@@ -56,8 +53,7 @@ describeInChromium('an administrator of /team', () => {
   });
 
   it('gets "not found" for an exchange outside, in the place of its data', async () => {
-    const opened = await openAsLead();
-    await opened.visit(`/exchange/${dashboard.facts.shown.tuesday}`);
+    const opened = await openAsLead(`/exchange/${dashboard.facts.shown.tuesday}`);
     await opened.page.getByRole('alert').first().waitFor();
     await expect.poll(() => shownText(opened.page.getByRole('alert').first())).toMatch(/not found/i);
     // The browser itself reports the 404 of the request on its console.
@@ -68,7 +64,7 @@ describeInChromium('an administrator of /team', () => {
   it('sees how to get access when its key has none', async () => {
     const { value } = dashboard.facts.keys.research;
     expect((await ask(dashboard.url, '/admin/access', { key: value })).status).toBe(403);
-    const opened = await dashboard.open({ key: null });
+    const opened = await dashboard.open('/', { key: null });
     await keyField(opened.page).fill(value);
     await opened.page.keyboard.press('Enter');
     await opened.page.getByRole('alert').waitFor();

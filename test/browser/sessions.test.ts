@@ -21,9 +21,8 @@ describeInChromium('the Sessions page', () => {
     (await requests(page).locator('a').evaluateAll(hrefs)).map((href) => href.split('/').at(-1) ?? '');
 
   it('lists sessions with their requests, and requests without a session on demand', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/sessions?range=30d');
     const { page } = opened;
-    await opened.visit('/sessions?range=30d');
     const { sessions } = await read('/admin/audit/sessions?days=30&has_session=true&limit=5');
     const rows = page.getByRole('table', { name: 'Sessions' }).locator('tbody tr[aria-rowindex]');
     for (const [place, { latest, request_count }] of sessions.entries()) {
@@ -38,7 +37,7 @@ describeInChromium('the Sessions page', () => {
   });
 
   it("shows this user's conversation of Tuesday in few steps", async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     const { tuesday, shown } = dashboard.facts;
     const steps = countSteps(page);
@@ -59,11 +58,10 @@ describeInChromium('the Sessions page', () => {
   });
 
   it('shows the requests of a session as a graph and as a list, with their relations as text', async () => {
-    const opened = await dashboard.open();
-    const { page } = opened;
     const id = dashboard.facts.shown.tuesday;
     const chain = await read(`/admin/audit/chain?log_id=${id}`);
-    await opened.visit(`/sessions/${id}`);
+    const opened = await dashboard.open(`/sessions/${id}`);
+    const { page } = opened;
     expect(await idsOf(page)).toEqual(chain.nodes.map((node: Answered) => node.id));
     expect(await page.locator('.chain path').count()).toBe(chain.edges.length);
     const related = chain.nodes.map(
@@ -86,9 +84,8 @@ describeInChromium('the Sessions page', () => {
   it('shows responses that continue others', async () => {
     const query = "SELECT id FROM exchanges WHERE history_items > 2 AND startsWith(endpoint, '/v1/responses') LIMIT 1";
     const { data } = await read('/admin/sql', { query, format: 'JSON' });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/sessions/${data[0].id}`);
     const { page } = opened;
-    await opened.visit(`/sessions/${data[0].id}`);
     const details = await requests(page).locator('.chain-details').allTextContents();
     expect(details.length).toBeGreaterThan(1);
     expect(details.some((text) => /continues the response of \d+|follows in the conversation on \d+/.test(text))).toBe(
@@ -99,10 +96,8 @@ describeInChromium('the Sessions page', () => {
   });
 
   it('moves between requests with j and k, and opens one with Enter', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open(`/sessions?exchange=${dashboard.facts.shown.tuesday}`);
     const { page } = opened;
-    const id = dashboard.facts.shown.tuesday;
-    await opened.visit(`/sessions?exchange=${id}`);
     const ids = await idsOf(page);
     for (const key of ['j', 'j', 'k', 'Enter']) await page.keyboard.press(key);
     await page.waitForURL((url) => url.pathname.endsWith(`/exchange/${ids[0]}`));
@@ -110,23 +105,23 @@ describeInChromium('the Sessions page', () => {
   });
 
   it('says that a request is unknown, also to an administrator of another subtree', async () => {
-    const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
+    const opened = await dashboard.open(`/sessions/${dashboard.facts.shown.tuesday}`, {
+      key: dashboard.facts.keys.lead.value,
+    });
     const { page } = opened;
-    await opened.visit(`/sessions/${dashboard.facts.shown.tuesday}`);
     await page.getByRole('alert').filter({ hasText: 'Not found.' }).waitFor();
     opened.expectFindings(({ text }) => text.includes('404'));
     expectClean(opened);
   });
 
   it('fits a narrow window, without a violation of WCAG 2.2 AA', async () => {
-    const opened = await dashboard.open({ context: { viewport: { width: 360, height: 740 } } });
-    const { page } = opened;
     for (const path of [`/sessions/${dashboard.facts.shown.tuesday}`, '/sessions?range=30d']) {
-      await opened.visit(path);
+      const opened = await dashboard.open(path, { context: { viewport: { width: 360, height: 740 } } });
+      const { page } = opened;
       expect(await overflowOf(page)).toBeLessThanOrEqual(0);
       expect(await accessibilityViolations(page)).toEqual([]);
+      expectClean(opened);
     }
-    expectClean(opened);
   });
 });
 

@@ -2,16 +2,13 @@
 import { expect, it } from 'vitest';
 import { ask } from '../e2e/gateway-process.ts';
 import type { Answered } from '../support/answered.ts';
-import { settled } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the page Settings and About', () => {
   const dashboard = withDashboard({ data: 'empty' });
   const read = async (path: string): Promise<Answered> => JSON.parse(await (await ask(dashboard.url, path)).text());
   const show = async (query = '') => {
-    const { page } = await dashboard.open();
-    await page.goto(`${dashboard.url}/admin/dashboard/settings${query}`);
-    await settled(page);
+    const { page } = await dashboard.open(`/settings${query}`);
     return page;
   };
 

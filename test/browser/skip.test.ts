@@ -32,9 +32,8 @@ describeInChromium('a stopped read model', () => {
 
   it('continues without the event only after the effect was named, and records the skip', async () => {
     expect(await view()).toMatchObject({ state: 'stopped', stopped_at: { position: '0000000000000001' } });
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/log?tab=projections');
     const { page } = opened;
-    await opened.visit('/log?tab=projections');
     const row = page
       .getByRole('listitem')
       .filter({ has: page.getByRole('heading', { name: 'guardrail-replays', exact: true }) });

@@ -29,7 +29,7 @@ describeInChromium('the SQL page', () => {
   }
 
   it('runs a question of the guide, as a table and as a chart', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/settings');
     const { page } = opened;
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'SQL' }).click();
     await page.getByRole('button', { name: 'How slow is each provider, by the hour?' }).click();
@@ -60,9 +60,8 @@ describeInChromium('the SQL page', () => {
   });
 
   it('completes names by keyboard and never traps the Tab key', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/sql');
     const { page } = opened;
-    await opened.visit('/sql');
     await editor(page).click();
     await page.keyboard.type('SELECT 1 FROM excha');
     const list = page.getByRole('listbox', { name: 'Names' });
@@ -105,9 +104,8 @@ describeInChromium('the SQL page', () => {
   });
 
   it('shows an error with its place in the query', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/sql');
     const { page } = opened;
-    await opened.visit('/sql');
     await run(page, 'SELECT count()\nFROM exchanges\nWHERE colour = 1');
     await expect.poll(() => shownText(page.getByRole('alert'))).toContain('colour');
     await page.getByRole('button', { name: 'Go to line 3, column 7' }).click();
@@ -124,9 +122,8 @@ describeInChromium('the SQL page', () => {
   });
 
   it('limits the rows, saves all of them, and ends a query', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/sql');
     const { page } = opened;
-    await opened.visit('/sql');
     const query = 'SELECT number, toString(number) AS text FROM numbers(2500) -- all';
     await run(page, query);
     await expect.poll(() => shownText(page.locator('.sql-result-head'))).toContain('The first 1,000 rows');
@@ -152,9 +149,8 @@ describeInChromium('the SQL page', () => {
   });
 
   it('has the query in the fragment of the address, which does not run by itself', async () => {
-    const opened = await dashboard.open({ keep: true });
+    const opened = await dashboard.open('/sql', { keep: true });
     const { page } = opened;
-    await opened.visit('/sql');
     const query = "SELECT 'in the address' AS text";
     await run(page, query);
     const address = page.url();
@@ -177,9 +173,8 @@ describeInChromium('the SQL page', () => {
   });
 
   it('lists the queries of this browser, and every query is on record', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/sql?tab=own');
     const { page } = opened;
-    await opened.visit('/sql?tab=own');
     await page.getByText('No query was run here yet.').waitFor();
     await run(page, "SELECT 'first of mine'");
     await run(page, "SELECT 'second of mine'");
@@ -198,9 +193,8 @@ describeInChromium('the SQL page', () => {
   });
 
   it('shows and saves no result that is not the one that the gateway has sent', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/sql');
     const { page } = opened;
-    await opened.visit('/sql');
     let change = (text: string) => text;
     await page.route(
       (url) => url.pathname === '/admin/sql',
@@ -232,8 +226,7 @@ describeInChromium('the SQL page', () => {
   });
 
   it('tells an administrator of a subtree where its requests are', async () => {
-    const opened = await dashboard.open({ key: dashboard.facts.keys.lead.value });
-    await opened.visit('/sql');
+    const opened = await dashboard.open('/sql', { key: dashboard.facts.keys.lead.value });
     await opened.page.getByText('SQL is for administrators of the whole gateway.').waitFor();
     expect(await editor(opened.page).count()).toBe(0);
     expectClean(opened);
@@ -244,8 +237,7 @@ describeInChromium('the SQL page without analytics', () => {
   const dashboard = withDashboard({ data: 'empty', env: { ANALYTICS_ENABLED: 'false' } });
 
   it('names the settings that switch it on', async () => {
-    const opened = await dashboard.open();
-    await opened.visit('/sql');
+    const opened = await dashboard.open('/sql');
     const text = await shownText(opened.page.locator('main'));
     expect(text).toContain('ANALYTICS_ENABLED=true');
     expect(text).toContain('analytics.enabled: true');

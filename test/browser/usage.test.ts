@@ -55,9 +55,8 @@ describeInChromium('the Usage page', () => {
   });
 
   it('has the rows of each report', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/usage?range=last-week&measure=tokens');
     const { page } = opened;
-    await opened.visit('/usage?range=last-week&measure=tokens');
     const tokens = (row: Answered) =>
       row.input_tokens - row.local_cached_input_tokens + row.output_tokens - row.local_cached_output_tokens;
     for (const [tab, path, nameOf] of [
@@ -91,9 +90,8 @@ describeInChromium('the Usage page', () => {
   });
 
   it('compares each day with that of the time before, also in words', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/usage?range=last-week&measure=tokens&by=day');
     const { page } = opened;
-    await opened.visit('/usage?range=last-week&measure=tokens&by=day');
     expect(await rowsOf(page, 'day').count()).toBe(7);
     const chart = page.getByRole('figure', { name: 'Tokens by day' });
     await chart.getByRole('button', { name: 'Table' }).click();
@@ -115,9 +113,8 @@ describeInChromium('the Usage page', () => {
   });
 
   it('a row leads to its days, and to its requests', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/usage?range=last-week&by=path&measure=tokens');
     const { page } = opened;
-    await opened.visit('/usage?range=last-week&by=path&measure=tokens');
     const [path = ''] = await namesOf(page, 'user path');
     await rowsOf(page, 'user path').first().getByRole('link', { name: 'by day' }).click();
     await page.getByRole('list', { name: 'Filters' }).getByText(path).waitFor();
@@ -145,9 +142,8 @@ describeInChromium('the Usage page', () => {
   });
 
   it('saves the shown report as CSV', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/usage?range=last-week&by=model');
     const { page } = opened;
-    await opened.visit('/usage?range=last-week&by=model');
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Save as CSV' }).click();
     const file = await download;

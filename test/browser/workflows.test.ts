@@ -32,9 +32,8 @@ describeInChromium('the page Workflows and guardrails', () => {
   const closed = (page: Page) => page.getByRole('dialog').waitFor({ state: 'detached' });
 
   it('creates a version with guardrails in another order, and shows its differences', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/workflows');
     const { page } = opened;
-    await opened.visit('/workflows');
     await page.getByRole('link', { name: '/customers/support' }).click();
     await page.getByRole('button', { name: 'New version from this' }).click();
     const dialog = page.getByRole('dialog');
@@ -61,9 +60,8 @@ describeInChromium('the page Workflows and guardrails', () => {
 
   it('does not replace a version that another administrator created meanwhile', async () => {
     await create('/conflict', [{ ref: 'personal-data' }], 'first');
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/workflows');
     const { page } = opened;
-    await opened.visit('/workflows');
     await page.getByRole('link', { name: '/conflict' }).click();
     await page.getByRole('button', { name: 'New version from this' }).click();
     await page.getByRole('dialog').getByLabel('Name').fill('mine');
@@ -82,9 +80,8 @@ describeInChromium('the page Workflows and guardrails', () => {
   it('deactivates a workflow after naming the one that applies then', async () => {
     await create('/above', [{ ref: 'personal-data' }], 'above');
     await create('/above/below', []);
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/workflows');
     const { page } = opened;
-    await opened.visit('/workflows');
     await page.getByRole('link', { name: '/above/below' }).click();
     await page.getByRole('button', { name: 'Deactivate' }).click();
     const dialog = page.getByRole('dialog');
@@ -100,9 +97,8 @@ describeInChromium('the page Workflows and guardrails', () => {
   });
 
   it('creates, changes and deletes a guardrail; one that is used stays', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/workflows?tab=guardrails');
     const { page } = opened;
-    await opened.visit('/workflows?tab=guardrails');
     await page.getByRole('button', { name: 'New guardrail' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Name').fill('words');
@@ -134,9 +130,8 @@ describeInChromium('the page Workflows and guardrails', () => {
   });
 
   it('tests one text and shows what the guardrail changed and found', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/workflows?tab=test&guardrail=personal-data');
     const { page } = opened;
-    await opened.visit('/workflows?tab=test&guardrail=personal-data');
     await page.getByLabel('Text', { exact: true }).fill('Write to jane@example.com today.');
     await page.getByRole('button', { name: 'Test', exact: true }).click();
     const panel = page.getByRole('tabpanel');
@@ -152,10 +147,9 @@ describeInChromium('the page Workflows and guardrails', () => {
 
   it('shows the workflows and guardrails of a past time without buttons that change them', async () => {
     await create('/new-today', []);
-    const opened = await dashboard.open();
-    const { page } = opened;
     const before = `${dashboard.facts.yesterday.date}T05:00:00Z`;
-    await opened.visit(`/workflows?as_of=${before}`);
+    const opened = await dashboard.open(`/workflows?as_of=${before}`);
+    const { page } = opened;
     await page.getByRole('link', { name: '/customers/support' }).waitFor();
     expect(await page.getByRole('link', { name: '/new-today' }).count()).toBe(0);
     expect(await page.getByRole('link', { name: '/customers/web' }).count()).toBe(0);
@@ -167,8 +161,6 @@ describeInChromium('the page Workflows and guardrails', () => {
   });
 
   it('has details, dialogs and results without violations of WCAG 2.2 AA in a window of 360 pixels', async () => {
-    const opened = await dashboard.open({ context: { viewport: { width: 360, height: 740 } } });
-    const { page } = opened;
     const found: string[] = [];
     const check = async (what: string) => {
       found.push(...(await accessibilityViolations(page)).map((text) => `${what}: ${text}`));
@@ -177,7 +169,9 @@ describeInChromium('the page Workflows and guardrails', () => {
     };
     await create('/narrow', [{ ref: 'personal-data' }, { ref: 'no-code-names', step: 1 }]);
     const { id } = await create('/narrow', [{ ref: 'personal-data' }, { ref: 'no-code-names', step: 1 }], 'second');
-    await opened.visit(`/workflows?workflow=${id}`);
+    const narrow = { viewport: { width: 360, height: 740 } };
+    const opened = await dashboard.open(`/workflows?workflow=${id}`, { context: narrow });
+    const { page } = opened;
     await check('workflow');
     for (const name of ['New version from this', 'Deactivate']) {
       await page.getByRole('button', { name }).click();
@@ -213,9 +207,8 @@ describeInChromium('the page Workflows and guardrails', () => {
   });
 
   it('replays a changed guardrail, and cancels a run', async () => {
-    const opened = await dashboard.open();
+    const opened = await dashboard.open('/workflows?tab=guardrails&guardrail=no-code-names');
     const { page } = opened;
-    await opened.visit('/workflows?tab=guardrails&guardrail=no-code-names');
     await page.getByRole('button', { name: 'Replay a change' }).click();
     await page.getByLabel('Runs in the workflow of').selectOption({ label: '/team/platform' });
     await page.getByLabel(/^Rules/).fill('Project Falcon\nSummarise');

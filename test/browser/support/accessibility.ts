@@ -4,6 +4,8 @@ import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
 
 const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** The rules whose result depends on the colours of the theme, which is all that a theme changes. */
+const rulesOfColours = ['color-contrast', 'link-in-text-block'];
 const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
 interface AxeResults {
@@ -14,14 +16,27 @@ interface AxeResults {
   }[];
 }
 
+interface AxeOptions {
+  readonly runOnly: { readonly type: 'tag' | 'rule'; readonly values: readonly string[] };
+  readonly rules?: Readonly<Record<string, { readonly enabled: boolean }>>;
+}
+const everyRule: AxeOptions = {
+  runOnly: { type: 'tag', values: tags },
+  rules: { 'landmark-unique': { enabled: true } },
+};
+
 declare const axe: { run(context: unknown, options: object): Promise<AxeResults> };
 declare const document: {
+  querySelector(selector: string): object | null;
   readonly documentElement: { readonly dataset: Record<string, string | undefined> };
   getAnimations(): readonly { readonly playState: string }[];
 };
 
-/** Each violation in one sentence: theme, rule, help and the first elements; empty when there are none. */
-export async function accessibilityViolations(page: Page): Promise<string[]> {
+/**
+ * Each violation in one sentence: theme, rule, help and the first elements; empty when there are none.
+ * @param within a selector of the part to check; default: the whole page
+ */
+export async function accessibilityViolations(page: Page, within = 'html'): Promise<string[]> {
   const found: string[] = [];
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
@@ -32,20 +47,21 @@ export async function accessibilityViolations(page: Page): Promise<string[]> {
         document.getAnimations().every(({ playState }) => playState !== 'running'),
       colorScheme,
     );
-    found.push(...(await violationsNow(page)).map((text) => `${colorScheme}: ${text}`));
+    const options =
+      colorScheme === 'light' ? everyRule : { runOnly: { type: 'rule', values: rulesOfColours } as const };
+    found.push(...(await violationsNow(page, within, options)).map((text) => `${colorScheme}: ${text}`));
   }
   await page.emulateMedia({ colorScheme: null, reducedMotion: null });
   return found;
 }
 
-async function violationsNow(page: Page): Promise<string[]> {
+async function violationsNow(page: Page, within: string, options: AxeOptions): Promise<string[]> {
   // In the debugger's name: the page's policy allows no inline script, and axe must not need an exception from it.
-  await page.evaluate(source);
-  const { violations } = await page.evaluate((options) => axe.run(document, options), {
-    runOnly: { type: 'tag', values: tags },
-    rules: { 'landmark-unique': { enabled: true } },
-    resultTypes: ['violations'],
-  });
+  if (!(await page.evaluate(() => typeof axe === 'object'))) await page.evaluate(source);
+  const { violations } = await page.evaluate(([selector, given]) => axe.run(document.querySelector(selector), given), [
+    within,
+    { ...options, resultTypes: ['violations'] },
+  ] as const);
   return violations.map(({ id, help, nodes }) => {
     const first = nodes.slice(0, 3).map(({ target, failureSummary }) => `${target.join(' ')}: ${failureSummary ?? ''}`);
     return `${id}: ${help} (${nodes.length} elements) ${first.join(' | ')}`;

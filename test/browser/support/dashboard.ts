@@ -42,19 +42,16 @@ export interface OpenPage extends WatchedPage {
 }
 
 export interface OpenOptions {
-  /** The key to log in with; the master key unless given; `null`: no login. */
+  /** The key of the tab; the master key unless given; `null`: the page asks for one. */
   readonly key?: string | null;
-  /** Keeps the key in the browser, so that further tabs have it. */
+  /** Enters the key in the dialog, to be kept in the browser, so that further tabs have it. */
   readonly keep?: boolean;
   readonly context?: BrowserContextOptions;
+  /** The context, instead of a new one: what it has stored is removed. */
+  readonly within?: BrowserContext;
 }
 
-/** A context of its own, logged in through the dialog, on the Overview. */
-export async function openDashboard(
-  browser: Browser,
-  url: string,
-  { key = MASTER_KEY, keep = false, context: given }: OpenOptions = {},
-): Promise<OpenPage> {
+export async function newContext(browser: Browser, given: BrowserContextOptions = {}): Promise<BrowserContext> {
   const context = await browser.newContext({
     viewport: { width: 1440, height: 900 },
     locale: 'en-GB',
@@ -63,22 +60,54 @@ export async function openDashboard(
   });
   context.setDefaultTimeout(PATIENCE_MS);
   watchRequests(context);
+  return context;
+}
+
+/** A page of the dashboard, such as `/audit`, in a context of its own; with a key, it shows its data. */
+export async function openDashboard(
+  browser: Browser,
+  url: string,
+  path = '/',
+  { key = MASTER_KEY, keep = false, context: given, within }: OpenOptions = {},
+): Promise<OpenPage> {
+  const context = within ?? (await newContext(browser, given));
   const watched = await watchedPage(context, new URL(url).origin);
-  await watched.page.goto(`${url}/admin/dashboard`);
-  if (keep) await watched.page.getByLabel('Keep the key in this browser').check();
-  if (key !== null) await logIn(watched.page, key);
+  const { page } = watched;
+  await page.addInitScript(beginTab, { origin: new URL(url).origin, key: keep ? null : key });
+  await page.goto(`${url}/admin/dashboard${path}`);
+  if (keep && key !== null) {
+    await page.getByLabel('Keep the key in this browser').check();
+    await logIn(page, key);
+  } else if (key !== null) await settled(page);
   return {
     ...watched,
     get findings() {
       return watched.findings;
     },
     context,
-    async visit(path) {
-      await watched.page.goto(`${url}/admin/dashboard${path}`);
-      await settled(watched.page);
+    async visit(to) {
+      await page.goto(`${url}/admin/dashboard${to}`);
+      await settled(page);
     },
     close: () => context.close(),
   };
+}
+
+interface StoredTexts {
+  getItem(name: string): string | null;
+  setItem(name: string, text: string): void;
+  clear(): void;
+}
+declare const location: { readonly origin: string };
+declare const localStorage: StoredTexts;
+declare const sessionStorage: StoredTexts;
+
+/** Run in the page, before each document: the first one of the tab begins with nothing stored but the key. */
+function beginTab({ origin, key }: { readonly origin: string; readonly key: string | null }): void {
+  if (location.origin !== origin || sessionStorage.getItem('test.began') !== null) return;
+  localStorage.clear();
+  sessionStorage.setItem('test.began', 'true');
+  if (key !== null) sessionStorage.setItem('chancery.key', JSON.stringify(key));
 }
 
 /** Enters a key in the dialog that asks for it. */

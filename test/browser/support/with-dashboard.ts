@@ -1,9 +1,16 @@
 /** A gateway with its dashboard, for the length of one test file, and the Chromium that all files of a process share. */
-import type { Browser } from 'playwright-core';
+import type { Browser, BrowserContext } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { killAll, type ServeOptions, temporaryFolder } from '../../e2e/gateway-process.ts';
 import { findChromium, type LaunchOptions, launchChromium, withoutChromium } from './chromium.ts';
-import { type DashboardGateway, type OpenOptions, type OpenPage, openDashboard, serveDashboard } from './dashboard.ts';
+import {
+  type DashboardGateway,
+  newContext,
+  type OpenOptions,
+  type OpenPage,
+  openDashboard,
+  serveDashboard,
+} from './dashboard.ts';
 import type { HistoryFacts } from './history/build-history.ts';
 import { type SeededFolder, seededFolder } from './history/seeded-history.ts';
 
@@ -20,8 +27,11 @@ export interface Dashboard {
   readonly dataDir: string;
   /** Of the seeded history. @throws Error for a gateway with an empty data folder */
   readonly facts: HistoryFacts;
-  /** Opens the dashboard in a context of its own, which is closed after the test. */
-  open(options?: OpenOptions): Promise<OpenPage>;
+  /**
+   * Opens a page of the dashboard, the Overview unless given, for the length of the test. No other page shares its
+   * context, which has nothing stored; files of the dashboard may be cached.
+   */
+  open(path?: string, options?: Omit<OpenOptions, 'within'>): Promise<OpenPage>;
 }
 
 export interface DashboardOptions extends Partial<ServeOptions> {
@@ -39,6 +49,18 @@ interface Reading {
   readonly seeded: SeededFolder;
 }
 
+/** Contexts without a page, by browser and options. A new one costs more than most pages. */
+const unused = new WeakMap<Browser, Map<string, BrowserContext[]>>();
+
+function unusedContexts(browser: Browser, options: OpenOptions['context']): BrowserContext[] {
+  const ofBrowser = unused.get(browser) ?? new Map<string, BrowserContext[]>();
+  unused.set(browser, ofBrowser);
+  const name = JSON.stringify(options ?? {});
+  const contexts = ofBrowser.get(name) ?? [];
+  ofBrowser.set(name, contexts);
+  return contexts;
+}
+
 let chromium: Promise<Browser> | undefined;
 let reading: Promise<Reading> | undefined;
 
@@ -52,11 +74,14 @@ function sharedReading(): Promise<Reading> {
   return reading;
 }
 
+/** So that every part of every page is shown. */
+const everyFeature = { GUARDRAILS_ENABLED: 'true', PLUGINS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' };
+
 /** Ends with this process. */
 async function startReading(): Promise<Reading> {
   const seeded = await seededFolder();
   process.once('exit', seeded.remove);
-  return { seeded, gateway: await serveDashboard({ dataDir: seeded.dataDir, shared: true }) };
+  return { seeded, gateway: await serveDashboard({ dataDir: seeded.dataDir, shared: true, env: everyFeature }) };
 }
 
 /** Call it within `describeInChromium`. */
@@ -66,7 +91,7 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
   let browser: Browser | undefined;
   let ownBrowser: Browser | undefined;
   let seeded: SeededFolder | undefined;
-  const opened: OpenPage[] = [];
+  const afterTest: (() => Promise<void>)[] = [];
   const folder = temporaryFolder();
   const started = <T>(value: T | undefined): T => {
     if (value === undefined) throw new Error('it runs only within tests');
@@ -84,7 +109,7 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
     browser = ownBrowser ?? (await sharedChromium());
   });
   afterEach(async () => {
-    for (const page of opened.splice(0)) await page.close();
+    for (const finish of afterTest.splice(0)) await finish();
   });
   afterAll(async () => {
     await ownBrowser?.close();
@@ -109,10 +134,15 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
     get facts() {
       return started(seeded).facts;
     },
-    async open(given) {
-      const page = await openDashboard(started(browser), started(gateway).url, given);
-      opened.push(page);
-      return page;
+    async open(path, { context: wanted, ...given } = {}) {
+      const contexts = unusedContexts(started(browser), wanted);
+      const within = contexts.pop() ?? (await newContext(started(browser), wanted));
+      afterTest.push(async () => {
+        await within.unrouteAll({ behavior: 'ignoreErrors' });
+        for (const page of within.pages()) await page.close();
+        contexts.push(within);
+      });
+      return openDashboard(started(browser), started(gateway).url, path, { ...given, within });
     },
   };
 }
