@@ -67,7 +67,7 @@ describeInChromium('the dialogs', () => {
         const title = await shownText(dialog.getByRole('heading').first());
         if (!titles.has(title)) {
           titles.add(title);
-          problems.push(...(await accessibilityViolations(page, '[role=dialog]')).map((found) => ({ title, found })));
+          problems.push(...(await accessibilityViolations(page)).map((found) => ({ title, found })));
         }
         await page.keyboard.press('Escape');
         await dialog.waitFor({ state: 'detached', timeout: 3000 }).catch(() => problems.push(`${title}: Escape`));
