@@ -210,8 +210,7 @@ async function main(): Promise<void> {
     dataDir,
     env: { LLAMACPP_BASE_URL: await provider.listen(), LOGGING_RETENTION_DAYS: '0', USAGE_RETENTION_DAYS: '0' },
   });
-  const debugging = options.keep ? { args: ['--remote-debugging-port=9222'] } : {};
-  const browser = await launchChromium(debugging);
+  const browser = await launchChromium(options.keep ? ['--remote-debugging-port=9222'] : []);
   try {
     await until('analytics is up to date', async () => {
       const metrics = await (await ask(gateway.url, '/metrics')).text();

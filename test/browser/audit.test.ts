@@ -344,7 +344,7 @@ function scrollToEnd(element: { scrollTop: number; readonly scrollHeight: number
 }
 
 describeInChromium('the Audit page of a new gateway', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'shared empty' });
 
   it('shows a request to send', async () => {
     const opened = await dashboard.open('/audit');

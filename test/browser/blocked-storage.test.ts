@@ -25,7 +25,7 @@ const changes: readonly (readonly [string, string])[] = [
 ];
 
 describeInChromium('a browser', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'shared empty' });
 
   it.each(changes)('that %s shows the dashboard', async (_name, script) => {
     const context = await dashboard.browser.newContext();

@@ -215,7 +215,7 @@ describeInChromium('the page Budgets and limits', () => {
 describeInChromium('the page Budgets and limits without them', () => {
   const dashboard = withDashboard({
     data: 'empty',
-    env: { BUDGETS_ENABLED: 'false', RATE_LIMITS_ENABLED: 'false' },
+    env: { BUDGETS_ENABLED: 'false', RATE_LIMITS_ENABLED: 'false', ANALYTICS_ENABLED: 'false' },
   });
 
   it.each([

@@ -73,7 +73,7 @@ describeInChromium('the page Cache', () => {
 });
 
 describeInChromium('the page Cache without a cache', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'shared empty' });
 
   it('names the setting that switches it on', async () => {
     const opened = await dashboard.open('/cache');

@@ -7,7 +7,7 @@ import { expectClean, type OpenPage, settled, shownText } from './support/dashbo
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('concurrent changes', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared changes' });
   const admin = adminChanges(dashboard);
 
   /** The same page in two browsers. */

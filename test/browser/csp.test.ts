@@ -13,7 +13,7 @@ declare const document: {
 declare const window: { readonly executed?: boolean };
 
 describeInChromium('the content security policy of the dashboard', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'shared empty' });
 
   it('is sent with the page and with every script', async () => {
     const page = await fetch(`${dashboard.url}/admin/dashboard/audit`);

@@ -9,7 +9,7 @@ import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 const model = 'demo/simulated-small';
 
 describeInChromium('the dialogs', () => {
-  const dashboard = withDashboard({ env: { GUARDRAILS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' } });
+  const dashboard = withDashboard({ data: 'shared changes' });
   const admin = adminChanges(dashboard);
 
   /** Names of buttons, one for each kind: `Edit the daily budget of /a` and `… of /b` are one kind. */

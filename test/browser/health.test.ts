@@ -5,7 +5,7 @@ import { keyField } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the dashboard', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'shared empty' });
 
   it.each([
     [503, { storage: 'down', analytics: 'ok' }, 'cannot write its log'],

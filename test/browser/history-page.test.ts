@@ -7,7 +7,7 @@ import { expectClean, settled, shownText } from './support/dashboard.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the History page', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared changes' });
 
   async function read(path: string): Promise<Answered> {
     const answer = await ask(dashboard.url, path);

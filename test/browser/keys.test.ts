@@ -8,7 +8,7 @@ import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 const small = 'demo/simulated-small';
 
 describeInChromium('the page Users and keys', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared changes' });
   const admin = adminChanges(dashboard);
 
   /** Opens a form of the key's page, and saves it. */

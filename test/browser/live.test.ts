@@ -52,7 +52,10 @@ async function openTab(context: BrowserContext, url: string): Promise<Page> {
 const isLive = (page: Page) => page.locator('.live-status[data-connection="live"]').waitFor();
 
 describeInChromium('the page Live', () => {
-  const dashboard = withDashboard(async () => ({ data: 'empty', env: { LLAMACPP_BASE_URL: providerUrl } }));
+  const dashboard = withDashboard(async () => ({
+    data: 'empty',
+    env: { LLAMACPP_BASE_URL: providerUrl, ANALYTICS_ENABLED: 'false' },
+  }));
 
   it('shows how to send the first request, and that request within a second', async () => {
     const opened = await dashboard.open('/live');
@@ -240,7 +243,10 @@ describeInChromium('the page Live', () => {
 });
 
 describeInChromium('the page Live with live logs switched off', () => {
-  const dashboard = withDashboard({ data: 'empty', env: { DASHBOARD_LIVE_LOGS_ENABLED: 'false' } });
+  const dashboard = withDashboard({
+    data: 'empty',
+    env: { DASHBOARD_LIVE_LOGS_ENABLED: 'false', ANALYTICS_ENABLED: 'false' },
+  });
 
   it('explains the setting', async () => {
     const opened = await dashboard.open('/live');

@@ -10,7 +10,7 @@ import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 const REFRESH_MS = 5_000;
 
 describeInChromium('the page Log and gateways', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'empty', env: { ANALYTICS_ENABLED: 'false' } });
   const read = async (path: string): Promise<Answered> => JSON.parse(await (await ask(dashboard.url, path)).text());
   const show = (query = '') => dashboard.open(`/log${query}`);
   /** Its timers follow `page.clock`, which stays with the context. */

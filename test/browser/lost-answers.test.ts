@@ -45,7 +45,7 @@ function expectOnlyFailures(opened: OpenPage): void {
 }
 
 describeInChromium('a change whose answer is lost', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared changes' });
   const admin = adminChanges(dashboard);
 
   async function openForm(path: string, button: string): Promise<{ opened: OpenPage; dialog: Locator }> {

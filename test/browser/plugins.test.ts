@@ -35,7 +35,7 @@ describeInChromium('the page Plugins', () => {
 });
 
 describeInChromium('the page Plugins without plugins', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'shared empty' });
 
   it('names the settings that switch them on', async () => {
     const opened = await dashboard.open('/plugins');

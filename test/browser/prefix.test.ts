@@ -8,7 +8,7 @@ import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 const PREFIX = '/tools/ai';
 
 describeInChromium('the dashboard behind a proxy that removes a prefix', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'shared empty' });
   let proxy: Server;
   let published: string;
   const elsewhere: string[] = [];

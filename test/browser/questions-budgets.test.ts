@@ -7,7 +7,7 @@ import { countSteps } from './support/steps.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('how the budgets looked on an earlier day', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared changes' });
 
   it('shows the limits of that time and the spending up to it: 2 clicks and the time', async () => {
     // The limit of today is another one.

@@ -9,7 +9,7 @@ import { countSteps } from './support/steps.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('questions about users and keys', () => {
-  const dashboard = withDashboard();
+  const dashboard = withDashboard({ data: 'shared changes' });
   const admin = adminChanges(dashboard);
 
   it('who gave /team/alpha this model and when: 3 clicks', async () => {

@@ -9,7 +9,7 @@ import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 const RUN_MS = 60_000;
 
 describeInChromium('a question about a draft', () => {
-  const dashboard = withDashboard({ env: { GUARDRAILS_ENABLED: 'true' } });
+  const dashboard = withDashboard({ data: 'shared changes' });
 
   it('what a draft guardrail would have done last week: 7 clicks and its rules', { timeout: 120_000 }, async () => {
     const opened = await dashboard.open();

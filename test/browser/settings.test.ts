@@ -5,7 +5,7 @@ import type { Answered } from '../support/answered.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the page Settings and About', () => {
-  const dashboard = withDashboard({ data: 'empty' });
+  const dashboard = withDashboard({ data: 'empty', env: { ANALYTICS_ENABLED: 'false' } });
   const read = async (path: string): Promise<Answered> => JSON.parse(await (await ask(dashboard.url, path)).text());
   const show = async (query = '') => {
     const { page } = await dashboard.open(`/settings${query}`);

@@ -8,7 +8,7 @@ import { expectClean, overflowOf, settled, shownText } from './support/dashboard
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
 describeInChromium('the page Workflows and guardrails', () => {
-  const dashboard = withDashboard({ env: { GUARDRAILS_ENABLED: 'true' } });
+  const dashboard = withDashboard({ data: 'shared changes' });
 
   async function read(path: string): Promise<Answered> {
     const answer = await ask(dashboard.url, path);

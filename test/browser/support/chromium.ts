@@ -27,13 +27,11 @@ function isExecutable(path: string): boolean {
 export const withoutChromium =
   'skipped: there is no Chromium. Install it (Debian: apt-get install chromium-headless-shell) or set CHROMIUM to its path.';
 
-export interface LaunchOptions {
-  /** Further command line arguments. */
-  readonly args?: readonly string[];
-}
-
-/** @throws Error without a Chromium */
-export async function launchChromium({ args = [] }: LaunchOptions = {}): Promise<Browser> {
+/**
+ * @param args further arguments of the command line
+ * @throws Error without a Chromium
+ */
+export async function launchChromium(args: readonly string[] = []): Promise<Browser> {
   const executablePath = findChromium();
   if (executablePath === undefined) throw new Error(withoutChromium);
   return chromium.launch({

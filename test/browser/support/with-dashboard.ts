@@ -2,7 +2,7 @@
 import type { Browser, BrowserContext } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { killAll, type ServeOptions, temporaryFolder } from '../../e2e/gateway-process.ts';
-import { findChromium, type LaunchOptions, launchChromium, withoutChromium } from './chromium.ts';
+import { findChromium, launchChromium, withoutChromium } from './chromium.ts';
 import {
   type DashboardGateway,
   newContext,
@@ -36,52 +36,49 @@ export interface Dashboard {
 
 export interface DashboardOptions extends Partial<ServeOptions> {
   /**
-   * The data: a copy of the seeded history, an empty folder, or the gateway with the seeded history that is shared with
-   * other files. Tests with a shared one change nothing, and start no other requests than reads.
+   * A gateway of this file with a copy of the seeded history (default) or an empty folder, or one of the gateways that
+   * the files of a process share:
+   * - `shared`: the seeded history with every feature. Tests only read it.
+   * - `shared changes`: the same. Each test changes objects of its own.
+   * - `shared empty`: no request and no change, without features. Tests only read it.
    */
-  readonly data?: 'seeded' | 'empty' | 'shared';
-  /** A Chromium of its own. */
-  readonly browser?: LaunchOptions;
+  readonly data?: 'seeded' | 'empty' | SharedName;
 }
 
-interface Reading {
+type SharedName = 'shared' | 'shared changes' | 'shared empty';
+
+interface ServedData {
   readonly gateway: DashboardGateway;
-  readonly seeded: SeededFolder;
+  readonly seeded: SeededFolder | undefined;
 }
 
-/** Contexts without a page, by browser and options. A new one costs more than most pages. */
-const unused = new WeakMap<Browser, Map<string, BrowserContext[]>>();
+const everyFeature = { GUARDRAILS_ENABLED: 'true', PLUGINS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' };
 
-function unusedContexts(browser: Browser, options: OpenOptions['context']): BrowserContext[] {
-  const ofBrowser = unused.get(browser) ?? new Map<string, BrowserContext[]>();
-  unused.set(browser, ofBrowser);
-  const name = JSON.stringify(options ?? {});
-  const contexts = ofBrowser.get(name) ?? [];
-  ofBrowser.set(name, contexts);
-  return contexts;
+/** They end with this process. */
+const sharedGateways = new Map<SharedName, Promise<ServedData>>();
+
+async function startShared(name: SharedName): Promise<ServedData> {
+  const seeded = name === 'shared empty' ? undefined : await seededFolder();
+  const folder = seeded === undefined ? temporaryFolder() : undefined;
+  process.once('exit', () => (seeded ?? folder)?.remove());
+  const dataDir = seeded?.dataDir ?? folder?.path ?? '';
+  const env = seeded === undefined ? {} : everyFeature;
+  return { seeded, gateway: await serveDashboard({ dataDir, shared: true, env }) };
+}
+
+function sharedGateway(name: SharedName): Promise<ServedData> {
+  const started = sharedGateways.get(name) ?? startShared(name);
+  sharedGateways.set(name, started);
+  return started;
 }
 
 let chromium: Promise<Browser> | undefined;
-let reading: Promise<Reading> | undefined;
+/** Contexts without a page, by their options. A new one costs more than most pages. */
+const unusedContexts = new Map<string, BrowserContext[]>();
 
 function sharedChromium(): Promise<Browser> {
   chromium ??= launchChromium();
   return chromium;
-}
-
-function sharedReading(): Promise<Reading> {
-  reading ??= startReading();
-  return reading;
-}
-
-/** So that every part of every page is shown. */
-const everyFeature = { GUARDRAILS_ENABLED: 'true', PLUGINS_ENABLED: 'true', RESPONSE_CACHE_ENABLED: 'true' };
-
-/** Ends with this process. */
-async function startReading(): Promise<Reading> {
-  const seeded = await seededFolder();
-  process.once('exit', seeded.remove);
-  return { seeded, gateway: await serveDashboard({ dataDir: seeded.dataDir, shared: true, env: everyFeature }) };
 }
 
 /** Call it within `describeInChromium`. */
@@ -89,7 +86,6 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
   let gateway: DashboardGateway | undefined;
   let own: DashboardGateway | undefined;
   let browser: Browser | undefined;
-  let ownBrowser: Browser | undefined;
   let seeded: SeededFolder | undefined;
   const afterTest: (() => Promise<void>)[] = [];
   const folder = temporaryFolder();
@@ -98,21 +94,18 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
     return value;
   };
   beforeAll(async () => {
-    const { data = 'seeded', browser: launch, ...serve } = typeof options === 'function' ? await options() : options;
-    if (data === 'shared') ({ gateway, seeded } = await sharedReading());
-    else {
+    const { data = 'seeded', ...serve } = typeof options === 'function' ? await options() : options;
+    if (data === 'seeded' || data === 'empty') {
       if (data === 'seeded') seeded = await seededFolder();
       own = await serveDashboard({ dataDir: seeded?.dataDir ?? folder.path, ...serve });
       gateway = own;
-    }
-    if (launch !== undefined) ownBrowser = await launchChromium(launch);
-    browser = ownBrowser ?? (await sharedChromium());
+    } else ({ gateway, seeded } = await sharedGateway(data));
+    browser = await sharedChromium();
   });
   afterEach(async () => {
     for (const finish of afterTest.splice(0)) await finish();
   });
   afterAll(async () => {
-    await ownBrowser?.close();
     await own?.stop();
     killAll();
     if (own !== undefined) seeded?.remove();
@@ -135,12 +128,14 @@ export function withDashboard(options: DashboardOptions | (() => Promise<Dashboa
       return started(seeded).facts;
     },
     async open(path, { context: wanted, ...given } = {}) {
-      const contexts = unusedContexts(started(browser), wanted);
-      const within = contexts.pop() ?? (await newContext(started(browser), wanted));
+      const name = JSON.stringify(wanted ?? {});
+      const unused = unusedContexts.get(name) ?? [];
+      unusedContexts.set(name, unused);
+      const within = unused.pop() ?? (await newContext(started(browser), wanted));
       afterTest.push(async () => {
         await within.unrouteAll({ behavior: 'ignoreErrors' });
         for (const page of within.pages()) await page.close();
-        contexts.push(within);
+        unused.push(within);
       });
       return openDashboard(started(browser), started(gateway).url, path, { ...given, within });
     },
