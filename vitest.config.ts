@@ -51,8 +51,7 @@ export default defineConfig({
           exclude: measuring,
           // The files share Chromium, and those that only read a gateway (`with-dashboard.ts`).
           isolate: false,
-          // After all others and one at a time: Chromium needs a whole processor.
-          maxWorkers: 1,
+          // After all others, which would keep the processors busy.
           testTimeout: 60_000,
           // The first file of a day builds the seeded history.
           hookTimeout: 180_000,
@@ -64,6 +63,7 @@ export default defineConfig({
         test: {
           name: 'measuring',
           include: measuring,
+          // One at a time, and nothing beside them.
           maxWorkers: 1,
           testTimeout: 60_000,
           hookTimeout: 180_000,

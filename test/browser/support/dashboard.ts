@@ -7,7 +7,7 @@ import { until } from './until.ts';
 import { type WatchedPage, watchedPage } from './watched-page.ts';
 
 /** How long a page may take for anything, also beside other tests. */
-const PATIENCE_MS = 12_000;
+const PATIENCE_MS = 20_000;
 
 export interface DashboardGateway {
   readonly url: string;
