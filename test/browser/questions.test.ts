@@ -104,7 +104,7 @@ describeInChromium('five questions', () => {
     await steps.fill(page.getByRole('searchbox'), userPath);
     await steps.press('Enter');
     const date = new Date(dashboard.facts.tuesday.date);
-    const tuesday = date.toLocaleDateString('en-US', { month: 'short', day: 'numeric', timeZone: 'UTC' });
+    const tuesday = date.toLocaleDateString('en-GB', { month: 'short', day: 'numeric', timeZone: 'UTC' });
     await steps.click(
       page
         .getByRole('row')
