@@ -91,13 +91,11 @@ export class PgvectorStore implements VectorStore {
     this.#pool ??= this.#connect();
     const pool = await this.#pool;
     if (pool.waitingCount >= MAX_WAITING) throw new Error(`${MAX_WAITING} statements wait for a connection already`);
-    this.#ready ??= this.#create(pool);
-    try {
-      await this.#ready;
-    } catch (error) {
+    this.#ready ??= this.#create(pool).catch((error: unknown) => {
       this.#ready = undefined;
       throw error;
-    }
+    });
+    await this.#ready;
     return (await pool.query<Result>(text, [...values])).rows;
   }
 

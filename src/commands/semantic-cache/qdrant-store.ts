@@ -99,14 +99,12 @@ export class QdrantStore implements VectorStore {
     await this.#send('POST', '/points/delete?wait=true', which, [404]);
   }
 
-  async #created(size: number): Promise<void> {
-    this.#ready ??= this.#create(size);
-    try {
-      await this.#ready;
-    } catch (error) {
+  #created(size: number): Promise<void> {
+    this.#ready ??= this.#create(size).catch((error: unknown) => {
       this.#ready = undefined;
       throw error;
-    }
+    });
+    return this.#ready;
   }
 
   async #create(size: number): Promise<void> {
