@@ -1,7 +1,7 @@
 /**
  * `node scripts/run.mjs scripts/request-path.ts`: how many files and functions of `src` one request enters, by V8's precise
- * coverage: a chat request, and a Responses stream. Of five requests the one that enters the fewest counts: timers of the
- * gateway may fall into one. `--list` names the files, `--functions` the functions, too.
+ * coverage: a chat request, a Responses stream, and one that is translated. Of five requests the one that enters the fewest
+ * counts: timers of the gateway may fall into one. `--list` names the files, `--functions` the functions, too.
  */
 import type { Profiler } from 'node:inspector';
 import { Session } from 'node:inspector/promises';
@@ -12,7 +12,13 @@ import { startTestGateway } from '../test/support/gateway.ts';
 const model = 'llamacpp/simulated-small';
 const requests = [
   { name: 'chat', path: '/v1/chat/completions', body: { model, messages: [{ role: 'user', content: 'Hi.' }] } },
-  { name: 'translated Responses stream', path: '/v1/responses', body: { model, input: 'Hi.', stream: true } },
+  { name: 'Responses stream', path: '/v1/responses', body: { model, input: 'Hi.', stream: true } },
+  {
+    name: 'translated Responses stream',
+    path: '/v1/responses',
+    body: { model, input: 'Hi.', stream: true },
+    simulated: { responses: 'absent' as const },
+  },
 ];
 const src = pathToFileURL(join(import.meta.dirname, '../src/')).href;
 /** So that nothing that happens only once counts. */
@@ -21,11 +27,11 @@ const MEASURED = 5;
 const showFunctions = process.argv.includes('--functions');
 const showFiles = process.argv.includes('--list');
 
-const gateway = await startTestGateway();
 const session = new Session();
 session.connect();
 await session.post('Profiler.enable');
-for (const { name, path, body } of requests) {
+for (const { name, path, body, simulated } of requests) {
+  const gateway = await startTestGateway({ simulated });
   const ask = async () => (await gateway.fetch(path, { method: 'POST', json: body })).text();
   for (let count = 0; count < WARM; count++) await ask();
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
@@ -49,6 +55,7 @@ for (const { name, path, body } of requests) {
         `    ${functions.map(({ functionName, ranges }) => `${functionName} (${ranges[0]?.count})`).join(', ')}`,
       );
   }
+  await gateway.close();
 }
 session.disconnect();
 
@@ -61,4 +68,3 @@ function enteredIn(result: readonly Profiler.ScriptCoverage[]) {
     }))
     .filter(({ functions }) => functions.length > 0);
 }
-await gateway.close();

@@ -125,10 +125,13 @@ export class OpenExchanges {
     try {
       await answer(client);
     } finally {
-      client.whenSent(() => {
+      const over = () => {
         this.#clients.delete(client);
         this.#over(client);
-      });
+      };
+      // When the operating system has accepted all bytes, or the connection is closed.
+      if (reply.raw.writableFinished || reply.raw.destroyed) over();
+      else reply.raw.once('close', over);
     }
   }
 
@@ -214,13 +217,6 @@ export class ReplyClient implements Client {
 
   get isKeptOpen(): boolean {
     return this.#keptOpen !== undefined;
-  }
-
-  /** Calls back once, when the operating system has accepted all bytes, or the connection is closed. */
-  whenSent(sent: () => void): void {
-    const response = this.#response;
-    if (response.writableFinished || response.destroyed) sent();
-    else response.once('close', sent);
   }
 
   endEarly(reason: EndReason): void {

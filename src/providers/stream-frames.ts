@@ -152,17 +152,13 @@ function readFrame(raw: Buffer, lines: number, first: boolean): Frame {
   // Nearly every event is a single data line: one comparison, one decoding.
   if (lines === 1 && raw.compare(DATA, 0, DATA.length, 0, Math.min(DATA.length, raw.length)) === 0) {
     const from = raw[DATA.length] === SPACE ? DATA.length + 1 : DATA.length;
-    return { raw, data: raw.toString('utf8', from, contentEnd(raw)) };
+    let end = raw.length;
+    while (raw[end - 1] === LF || raw[end - 1] === CR) end -= 1;
+    return { raw, data: raw.toString('utf8', from, end) };
   }
   if (lines === 0) return { raw, data: undefined };
   const hasBom = first && raw.length >= 3 && raw.compare(BOM, 0, 3, 0, 3) === 0;
   return readLines(raw, raw.toString('utf8', hasBom ? 3 : 0));
-}
-
-function contentEnd(raw: Buffer): number {
-  let end = raw.length;
-  while (raw[end - 1] === LF || raw[end - 1] === CR) end -= 1;
-  return end;
 }
 
 function readLines(raw: Buffer, text: string): Frame {

@@ -131,30 +131,26 @@ export class PublishedBatch implements LiveBatch {
   }
 
   type(index: number): string {
-    return this.#records.typeOf(this.#buffer, this.#offset(index));
+    return this.#records.typeOf(this.#buffer, this.#offsets[index] ?? 0);
   }
 
   stream(index: number): string {
-    return recordStream(this.#buffer, this.#offset(index));
+    return recordStream(this.#buffer, this.#offsets[index] ?? 0);
   }
 
   bytes(index: number): number {
-    const offset = this.#offset(index);
+    const offset = this.#offsets[index] ?? 0;
     return recordEnd(this.#buffer, offset) - offset;
   }
 
   event(index: number): RecordedEvent {
     let event = this.#events[index];
     if (event === undefined) {
-      event = this.#records.read(this.#buffer, this.#offset(index), this.first + index);
+      event = this.#records.read(this.#buffer, this.#offsets[index] ?? 0, this.first + index);
       this.#events[index] = event;
     }
     if (event === undefined) throw new RangeError(`no event ${index} in this batch`);
     return event;
-  }
-
-  #offset(index: number): number {
-    return this.#offsets[index] ?? 0;
   }
 }
 

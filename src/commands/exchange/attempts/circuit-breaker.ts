@@ -215,17 +215,16 @@ export class CircuitBreaker {
         isOver = true;
         if (generation !== this.#generation) return;
         if (verdict !== 'neutral') this.#note(verdict === 'failed', call);
-        if (isOther) this.#endedOther(verdict, call);
-        else this.#ended(verdict, call);
+        if (isOther) {
+          this.#endedOther(verdict, call);
+          return;
+        }
+        // In half-open state there is one permit at a time, so this is the end of the probe.
+        this.#probe = undefined;
+        if (verdict === 'failed') this.#countFailure(call);
+        else if (verdict === 'succeeded') this.#countSuccess();
       },
     };
-  }
-
-  /** In half-open state there is one permit at a time, so this is the end of the probe. */
-  #ended(verdict: Verdict, call: CalledBy): void {
-    this.#probe = undefined;
-    if (verdict === 'failed') this.#countFailure(call);
-    else if (verdict === 'succeeded') this.#countSuccess();
   }
 
   #endedOther(verdict: Verdict, { caller, body }: CalledBy): void {

@@ -59,6 +59,7 @@ export interface PassedAnswer extends AttemptOptions, Answered {
 export async function passStream(options: PassedAnswer, closesAfterEnd: boolean): Promise<StreamEnd> {
   const { reply, answer, record, client, attempt, received, keepBodies } = options;
   const provider = options.target.provider.name;
+  const clientEnded = client.ended;
   const format = streamFormatOf(reply.headers) ?? 'events';
   const splitter = createSplitter(format, { provider });
   const rest: Buffer[] = [];
@@ -156,7 +157,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       waiting -= bytes.length;
       // Parallel calls may bring the first bytes of one together with the failure of another.
       const hasFailed = refusal !== undefined || (failure !== undefined && !terminal);
-      if (hasFailed && options.plan.calls !== undefined && !begun && !client.ended.aborted) return;
+      if (hasFailed && options.plan.calls !== undefined && !begun && !clientEnded.aborted) return;
       if (!isGone()) await passOn(bytes);
     } catch (error) {
       lost ??= error;
@@ -165,7 +166,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
   };
 
   /** A client whose answer the gateway ends is still connected: it gets the pieces before that end. */
-  const isGone = (): boolean => client.ended.reason === 'client_gone';
+  const isGone = (): boolean => clientEnded.reason === 'client_gone';
 
   /** Sends in the order of the calls. Before the first byte it waits for `beforeFirstByte`. */
   const passOn = (bytes: Buffer): Promise<void> | undefined => {
@@ -240,8 +241,8 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       return endedBy(guardrail, false);
     }
     // A provider that has sent its terminal event has answered, whether or not the client stayed to receive it.
-    if (client.ended.aborted && !(terminal && refusal === undefined)) {
-      const last = answer.abandon(earlyEnd(client.ended.reason));
+    if (clientEnded.aborted && !(terminal && refusal === undefined)) {
+      const last = answer.abandon(earlyEnd(clientEnded.reason));
       return { kind: 'abandoned', rest: last === undefined ? [] : [last] };
     }
     if (failure !== undefined && !terminal) {

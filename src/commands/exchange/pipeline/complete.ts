@@ -74,7 +74,7 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
       recordUsage(outcome, target, exchange, { isWhole: true, estimate });
       const appended = await record.flush('durable');
       cached?.(appended);
-      const headers = answerHeaders(exchange, target, reply);
+      const headers = client.begun ? {} : answerHeaders(exchange, target, reply);
       if (outcome.kind === 'whole') client.answer(reply.status, headers, outcome.bytes);
       else finishStream(client, reply.status, headers, outcome.rest);
       return reply.status;

@@ -306,13 +306,14 @@ function cutOff(item: Item): Item {
 function setPart(item: Item, event: Record<string, unknown>, part: Record<string, unknown>): void {
   const list = 'summary_index' in event ? 'summary' : 'content';
   const index = list === 'summary' ? event.summary_index : event.content_index;
-  if (typeof index === 'number') partsOf(item, list).set(index, { ...part });
+  if (typeof index === 'number') keepPart(partsOf(item, list), index, { ...part });
 }
 
 function addDelta(item: Item, event: Record<string, unknown>, delta: string): void {
   const member = MEMBER_DELTAS.get(event.type);
   if (member !== undefined) {
-    item[member] = textIn(item, member) + delta;
+    const text = item[member];
+    item[member] = typeof text === 'string' ? text + delta : delta;
     return;
   }
   const place = PART_DELTAS.get(event.type);
@@ -320,36 +321,33 @@ function addDelta(item: Item, event: Record<string, unknown>, delta: string): vo
   const parts = partsOf(item, place.list);
   const index = event[place.index];
   if (typeof index !== 'number') return;
-  const part = parts.get(index) ?? parts.set(index, { type: place.type, [place.member]: '' });
-  part[place.member] = textIn(part, place.member) + delta;
+  const part = parts[index];
+  if (!isObject(part)) {
+    keepPart(parts, index, { type: place.type, [place.member]: delta });
+    return;
+  }
+  const text = part[place.member];
+  part[place.member] = typeof text === 'string' ? text + delta : delta;
 }
 
 function addAnnotation(item: Item, event: Record<string, unknown>): void {
   if (typeof event.content_index !== 'number') return;
-  const part = partsOf(item, 'content').get(event.content_index);
-  if (Array.isArray(part?.annotations)) part.annotations.push(event.annotation);
+  const part = partsOf(item, 'content')[event.content_index];
+  if (isObject(part) && Array.isArray(part.annotations)) part.annotations.push(event.annotation);
 }
 
-/** The list of parts of an item. A part with too high an index is appended. */
-function partsOf(item: Item, list: 'content' | 'summary') {
+/** The list of parts of an item. */
+function partsOf(item: Item, list: 'content' | 'summary'): unknown[] {
   const known: unknown = item[list];
-  const parts: unknown[] = Array.isArray(known) ? known : [];
-  if (parts !== known) item[list] = parts;
-  return {
-    get(index: number): Item | undefined {
-      const part = parts[index];
-      return isObject(part) ? part : undefined;
-    },
-    set(index: number, part: Item): Item {
-      parts[Math.min(index, parts.length)] = part;
-      return part;
-    },
-  };
+  if (Array.isArray(known)) return known;
+  const parts: unknown[] = [];
+  item[list] = parts;
+  return parts;
 }
 
-function textIn(holder: Item, member: string): string {
-  const text = holder[member];
-  return typeof text === 'string' ? text : '';
+/** A part with too high an index is appended. */
+function keepPart(parts: unknown[], index: number, part: Item): void {
+  parts[Math.min(index, parts.length)] = part;
 }
 
 /** @throws Refusal when a whole answer is not a response */

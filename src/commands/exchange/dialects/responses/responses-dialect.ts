@@ -206,7 +206,8 @@ async function nativeChanges(
   const isChanged = input !== parsedRequest.json.input || merged !== undefined;
   const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
   const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
-  await checkNamedItems(sent, planned, find);
+  const isChecked = target.provider.capabilities.responseLifecycle === 'yes' && !seesEverything(planned.sight);
+  if (isChecked && Array.isArray(sent)) await checkNamedItems(sent, target, find);
   if (sent !== parsedRequest.json.input) changes.input = JSON.stringify(sent);
   if (turns !== undefined) changes.previous_response_id = undefined;
   if (conversationIn(parsedRequest.json) !== undefined) changes.conversation = undefined;
@@ -228,11 +229,9 @@ function isKnownTo({ parsedRequest, target, sight }: PlanInput, found: FoundItem
  * caller may see.
  * @throws Refusal (404)
  */
-async function checkNamedItems(input: unknown, { target, sight }: PlanInput, find: FindItem): Promise<void> {
-  if (!Array.isArray(input) || seesEverything(sight)) return;
-  if (target.provider.capabilities.responseLifecycle !== 'yes') return;
+async function checkNamedItems(input: readonly unknown[], { provider }: Target, find: FindItem): Promise<void> {
   for (const { id } of input.filter(isNamedOnly)) {
-    if ((await find(id))?.provider !== target.provider.name) throw refusals.itemNotFound(id);
+    if ((await find(id))?.provider !== provider.name) throw refusals.itemNotFound(id);
   }
 }
 
