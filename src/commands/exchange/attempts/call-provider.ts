@@ -223,7 +223,7 @@ async function forwardedAnswer(
   return { ...answered, kind: 'open', reply, deliver: passing.deliver };
 }
 
-function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: ProviderReply): AttemptEnd {
+function endOf(end: ForwardedEnd, answered: Answered, reply: ProviderReply): AttemptEnd {
   switch (end.kind) {
     case 'whole':
     case 'streamed':
@@ -307,17 +307,8 @@ const MAX_WHOLE_BYTES = 1024 * 1024;
 type ForwardedAnswer = PassedAnswer & { readonly plan: ForwardPlan };
 
 type ForwardedEnd =
+  | StreamEnd
   | { readonly kind: 'whole'; readonly bytes: Buffer }
-  | { readonly kind: 'streamed'; readonly rest: Buffer[] }
-  | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut: boolean }
-  | { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut: true }
-  | { readonly kind: 'blocked'; readonly refusal: Refusal; readonly isWhole: boolean }
-  | {
-      readonly kind: 'failed';
-      readonly refusal: Refusal;
-      readonly failure?: ProviderFailure;
-      readonly malformed?: boolean;
-    }
   /** The body is an error, whatever the status. */
   | { readonly kind: 'error_body'; readonly bytes: Buffer }
   /** The body lacks what the answer must contain. */

@@ -29,8 +29,8 @@ const NOTHING_MORE: FrameResult = { terminal: true };
 export type StreamEnd =
   /** The answer is whole; `rest` is sent to the client once everything is on disk. */
   | { readonly kind: 'streamed'; readonly rest: Buffer[] }
-  /** The stream broke after bytes had been sent to the client. */
-  | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] }
+  /** The stream broke after bytes had been sent to the client. `cut`: as of `AttemptEnd`. */
+  | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut?: boolean }
   /** The stream failed before any byte was sent to the client: the attempt failed, and another may be made. */
   | {
       readonly kind: 'failed';
@@ -42,7 +42,7 @@ export type StreamEnd =
   /** A guardrail ended the answer before any byte was sent to the client. */
   | { readonly kind: 'blocked'; readonly refusal: Refusal; readonly isWhole: boolean }
   /** The client left, or the gateway stops. */
-  | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
+  | { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut?: boolean };
 
 /** An answer that is passed on: of which attempt, and how its head is sent. */
 export interface PassedAnswer extends AttemptOptions, Answered {
