@@ -5,7 +5,6 @@ import {
   formatPosition,
   type NewEvent,
   type Position,
-  parsePosition,
   type RecordedEvent,
   type StreamName,
   streamName,
@@ -14,7 +13,6 @@ import {
   type Appended,
   type AppendOptions,
   type CaughtUp,
-  CompiledFilter,
   type EventLog,
   type LogCapabilities,
   type LogStatus,
@@ -25,7 +23,7 @@ import {
   type SubscribeOptions,
 } from '../log.ts';
 import { haveIds, recordedBefore } from '../recent-appends.ts';
-import { ReaderIteration, SubscriptionHub } from '../subscription.ts';
+import { SubscriptionHub } from '../subscription.ts';
 import { InlineArchivist } from './archive/archive-segment.ts';
 import { ClosedSegments } from './archive/closed-segments.ts';
 import { indexedSegments } from './archive/index-file.ts';
@@ -38,8 +36,8 @@ import { ThreadedFinder } from './find/threaded-finder.ts';
 import { GroupCommit, type GroupCommitOptions, type RecordsAppend } from './group-commit.ts';
 import { InOrderWriter } from './in-order-writer.ts';
 import type { SeenElsewhere } from './inspect-segments.ts';
-import { IndexIsWrong, LogMoved, LogTakenOver, type MissingPart } from './log-errors.ts';
-import { LogReader } from './log-reader.ts';
+import { LogMoved, LogTakenOver, type MissingPart } from './log-errors.ts';
+import { LogReader, readAllOf } from './log-reader.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import {
   findLoss,
@@ -52,7 +50,7 @@ import {
 import { LogSegments, type Segment } from './segment.ts';
 import type { ReadableSegment, ReadableSegments } from './segment-blocks.ts';
 import { RotationHealth, SegmentWriter } from './segment-writer.ts';
-import { readStreamParts, visiblePart } from './stream-reader.ts';
+import { readStreamOf, visiblePart } from './stream-reader.ts';
 import type { Watermark } from './watermark.ts';
 import { checkFolderUse, lockForWriting, type WriterLock, writerOf } from './writer-lock.ts';
 
@@ -370,38 +368,20 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     return haveIds(writes) ? appended.catch((error: unknown) => recordedBefore(this, writes, error)) : appended;
   }
 
-  async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
-    let read = 0;
-    try {
-      for await (const event of this.#readParts(stream, options)) {
-        read++;
-        yield event;
-      }
-    } catch (error) {
-      if (!(error instanceof IndexIsWrong)) throw error;
-      await this.#closedSegments.repair(error);
-      let skip = read;
-      for await (const event of this.#readParts(stream, options)) if (skip-- <= 0) yield event;
-    }
-  }
-
-  async *#readParts(stream: StreamName, options: ReadStreamOptions): AsyncIterable<RecordedEvent> {
-    const active = visiblePart(this.#writer.active, stream);
-    const parts = await this.#closedSegments.parts(stream);
-    // the active one may have become full, and may have been entered in the index, in the meantime
-    if (active !== undefined && !parts.some(({ segment }) => segment.first === active.segment.first))
-      parts.push(active);
-    yield* readStreamParts(this, stream, parts, options);
+  readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
+    return readStreamOf(this, stream, options, async (wrong) => {
+      if (wrong !== undefined) await this.#closedSegments.repair(wrong);
+      const active = visiblePart(this.#writer.active, stream);
+      const parts = await this.#closedSegments.parts(stream);
+      // the active one may have become full, and may have been entered in the index, in the meantime
+      if (active !== undefined && !parts.some(({ segment }) => segment.first === active.segment.first))
+        parts.push(active);
+      return parts;
+    });
   }
 
   readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
-    const after = options.after === undefined ? 0 : parsePosition(options.after);
-    const filter = new CompiledFilter(options.filter);
-    return new ReaderIteration(
-      () => new LogReader(this, after, filter, this.visible()),
-      options.maxCount,
-      options.signal,
-    );
+    return readAllOf(this, options);
   }
 
   subscribe(options: SubscribeOptions = {}): AsyncIterable<RecordedEvent | CaughtUp> {

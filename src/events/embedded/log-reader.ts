@@ -1,7 +1,7 @@
 /** Reads a log's segments from a position to the last visible event, and checks every frame. */
-import type { RecordedEvent } from '../event.ts';
-import type { CompiledFilter } from '../log.ts';
-import type { EventReader } from '../subscription.ts';
+import { parsePosition, type RecordedEvent } from '../event.ts';
+import { CompiledFilter, type ReadAllOptions } from '../log.ts';
+import { type EventReader, ReaderIteration } from '../subscription.ts';
 
 import { recordEnd } from './event-record.ts';
 import { readFrame, readFrameHeader } from './frame.ts';
@@ -16,6 +16,13 @@ import {
 
 /** Two blocks of this size are in memory for each reader that has not reached the end. */
 const blockBytes = 128 * 1024;
+
+/** What is visible now. */
+export function readAllOf(log: ReadableSegments, options: ReadAllOptions): AsyncIterable<RecordedEvent> {
+  const after = options.after === undefined ? 0 : parsePosition(options.after);
+  const filter = new CompiledFilter(options.filter);
+  return new ReaderIteration(() => new LogReader(log, after, filter, log.visible()), options.maxCount, options.signal);
+}
 
 export class LogReader implements EventReader {
   readonly #log: ReadableSegments;

@@ -18,19 +18,16 @@ import {
   type ReadStreamOptions,
   type SubscribeOptions,
 } from '../log.ts';
-import { ReaderIteration } from '../subscription.ts';
 import { lookIntoIndex } from './archive/index-file.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { readIdentity } from './identity.ts';
-import { IndexIsWrong } from './log-errors.ts';
-import { LogReader } from './log-reader.ts';
-import { lossesFile, noLosses, readLosses } from './losses.ts';
+import { LogReader, readAllOf } from './log-reader.ts';
 import { readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
-import { LogSegments, Segment, segmentsIn } from './segment.ts';
+import { LogSegments, listSegments } from './segment.ts';
 import type { ReadableSegment, ReadableSegments } from './segment-blocks.ts';
-import { checkContinues, findStreamPart, indexedPart, readStreamParts, type StreamPart } from './stream-reader.ts';
+import { checkContinues, findStreamPart, indexedPart, readStreamOf, type StreamPart } from './stream-reader.ts';
 import { Watermark } from './watermark.ts';
 import { hasWriter } from './writer-lock.ts';
 
@@ -106,10 +103,7 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
   }
 
   #list(): void {
-    const files = this.disk.list(this.dir);
-    const segments = [...segmentsIn(files).keys()].map((first) => new Segment(first));
-    const losses = files.includes(lossesFile) ? readLosses(this.disk, this.dir) : noLosses;
-    this.#segments = new LogSegments(segments, losses);
+    this.#segments = listSegments(this);
   }
 
   /** Finds the position up to which the log may be read now. */
@@ -155,26 +149,7 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
 
   async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
     await this.#look(true);
-    let read = 0;
-    try {
-      for await (const event of this.#readParts(stream, options, await this.#partsOf(stream, true))) {
-        read++;
-        yield event;
-      }
-    } catch (error) {
-      if (!(error instanceof IndexIsWrong)) throw error;
-      let skip = read;
-      const parts = await this.#partsOf(stream, false);
-      for await (const event of this.#readParts(stream, options, parts)) if (skip-- <= 0) yield event;
-    }
-  }
-
-  #readParts(
-    stream: StreamName,
-    options: ReadStreamOptions,
-    parts: readonly StreamPart[],
-  ): AsyncIterable<RecordedEvent> {
-    return readStreamParts(this, stream, parts, options);
+    yield* readStreamOf(this, stream, options, (wrong) => this.#partsOf(stream, wrong === undefined));
   }
 
   /**
@@ -202,11 +177,8 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
   }
 
   async *readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
-    const after = options.after === undefined ? 0 : parsePosition(options.after);
-    const filter = new CompiledFilter(options.filter);
     await this.#look(true);
-    const until = this.#visible;
-    yield* new ReaderIteration(() => new LogReader(this, after, filter, until), options.maxCount, options.signal);
+    yield* readAllOf(this, options);
   }
 
   async *subscribe(options: SubscribeOptions = {}): AsyncIterable<RecordedEvent | CaughtUp> {

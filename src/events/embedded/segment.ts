@@ -4,7 +4,7 @@ import { categoryOf, type StreamName } from '../event.ts';
 import type { Disk } from './disk.ts';
 import { recordEnd, recordRevision, recordStream, sameStream } from './event-record.ts';
 import type { BatchFrame, FrameRun } from './frame.ts';
-import { type Losses, noLosses } from './losses.ts';
+import { type Losses, lossesFile, noLosses, readLosses } from './losses.ts';
 
 /** Frames are found by scanning from a place at most this far before them; also the size of a compressed block. */
 export const placeEveryBytes = 256 * 1024;
@@ -202,6 +202,16 @@ export function categoriesOf(streams: SegmentStreams): StreamCategories {
     }
   }
   return categories;
+}
+
+/** The segments in the folder of a log; those that are known stay the same objects. */
+export function listSegments(
+  { disk, dir }: Pick<LogFiles, 'disk' | 'dir'>,
+  known: ReadonlyMap<number, Segment> = new Map(),
+): LogSegments {
+  const files = disk.list(dir);
+  const segments = [...segmentsIn(files).keys()].map((first) => known.get(first) ?? new Segment(first));
+  return new LogSegments(segments, files.includes(lossesFile) ? readLosses(disk, dir) : noLosses);
 }
 
 /** The segments of a log in the order of positions. */

@@ -77,10 +77,30 @@ function* framePlaces(parts: readonly StreamPart[]): Generator<FramePlace> {
 }
 
 /**
- * @param parts the stream's visible parts, ascending
+ * @param parts the stream's visible parts, ascending; called again with the error when the index turns out to be wrong: reading
+ *   then goes on behind what was yielded
  * @throws LogCorrupted
  */
-export async function* readStreamParts(
+export async function* readStreamOf(
+  log: ReadableSegments,
+  stream: StreamName,
+  options: ReadStreamOptions,
+  parts: (wrong: IndexIsWrong | undefined) => Promise<readonly StreamPart[]>,
+): AsyncGenerator<RecordedEvent> {
+  let read = 0;
+  try {
+    for await (const event of readStreamParts(log, stream, await parts(undefined), options)) {
+      read++;
+      yield event;
+    }
+  } catch (error) {
+    if (!(error instanceof IndexIsWrong)) throw error;
+    let skip = read;
+    for await (const event of readStreamParts(log, stream, await parts(error), options)) if (skip-- <= 0) yield event;
+  }
+}
+
+async function* readStreamParts(
   log: ReadableSegments,
   stream: StreamName,
   parts: readonly StreamPart[],

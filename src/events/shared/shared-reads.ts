@@ -6,30 +6,28 @@ import { type Disk, isMissing } from '../embedded/disk.ts';
 import type { VisibleEnd } from '../embedded/embedded-log.ts';
 import { RecordReader } from '../embedded/event-record.ts';
 import { readFrame } from '../embedded/frame.ts';
-import { IndexIsWrong, LogCorrupted } from '../embedded/log-errors.ts';
-import { LogReader } from '../embedded/log-reader.ts';
-import { lossesFile, noLosses, readLosses } from '../embedded/losses.ts';
+import { LogCorrupted } from '../embedded/log-errors.ts';
+import { LogReader, readAllOf } from '../embedded/log-reader.ts';
 import {
   type LogFiles,
   LogSegments,
-  Segment,
+  listSegments,
+  type Segment,
   SegmentStreams,
   segmentFile,
   segmentName,
-  segmentsIn,
 } from '../embedded/segment.ts';
 import { openBlocks, type ReadableSegment, type ReadableSegments, walkBlocks } from '../embedded/segment-blocks.ts';
-import { checkContinues, indexedPart, readStreamParts, type StreamPart } from '../embedded/stream-reader.ts';
-import { parsePosition, type RecordedEvent, type StreamName } from '../event.ts';
+import { checkContinues, indexedPart, readStreamOf, type StreamPart } from '../embedded/stream-reader.ts';
+import type { RecordedEvent, StreamName } from '../event.ts';
 import {
   type CaughtUp,
-  CompiledFilter,
   LogUnavailable,
   type ReadAllOptions,
   type ReadStreamOptions,
   type SubscribeOptions,
 } from '../log.ts';
-import { type LiveBatch, ReaderIteration, SubscriptionHub } from '../subscription.ts';
+import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
 
 export class SharedReads implements ReadableSegments {
   readonly dir: string;
@@ -117,46 +115,27 @@ export class SharedReads implements ReadableSegments {
   #forget(): void {
     this.#frames.close();
     this.#places.clear();
-    this.#segments = this.#list(new Map());
+    this.#segments = listSegments(this);
   }
 
   #rotated(): void {
     const known = new Map(this.#segments.all.map((segment) => [segment.first, segment]));
-    this.#segments = this.#list(known);
+    this.#segments = listSegments(this, known);
     this.#places.rotated();
   }
 
-  #list(known: ReadonlyMap<number, Segment>): LogSegments {
-    const files = this.disk.list(this.dir);
-    const segments = [...segmentsIn(files).keys()].map((first) => known.get(first) ?? new Segment(first));
-    return new LogSegments(segments, files.includes(lossesFile) ? readLosses(this.disk, this.dir) : noLosses);
-  }
-
   async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
-    let read = 0;
     try {
-      for await (const event of readStreamParts(this, stream, await this.#places.parts(stream, true), options)) {
-        read++;
-        yield event;
-      }
+      yield* readStreamOf(this, stream, options, (wrong) => this.#places.parts(stream, wrong === undefined));
     } catch (error) {
       if (error instanceof LogCorrupted && isMissing(error.cause))
         throw new LogUnavailable(`files of the log are missing in ${this.dir}`, 'none', error);
-      if (!(error instanceof IndexIsWrong)) throw error;
-      let skip = read;
-      const parts = await this.#places.parts(stream, false);
-      for await (const event of readStreamParts(this, stream, parts, options)) if (skip-- <= 0) yield event;
+      throw error;
     }
   }
 
   readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
-    const after = options.after === undefined ? 0 : parsePosition(options.after);
-    const filter = new CompiledFilter(options.filter);
-    return new ReaderIteration(
-      () => new LogReader(this, after, filter, this.visible()),
-      options.maxCount,
-      options.signal,
-    );
+    return readAllOf(this, options);
   }
 
   subscribe(options: SubscribeOptions = {}): AsyncIterable<RecordedEvent | CaughtUp> {
