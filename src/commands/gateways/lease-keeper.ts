@@ -39,7 +39,7 @@ const PATIENCE = 1.2;
 const CHECKS = 10;
 /** A gateway that was not heard of for so long has missed a renewal, and is not waited for. */
 const MISSED = 0.5;
-/** How long each gateway in the line of heirs waits for the one before it: a check, and the way of an append. */
+/** How long each gateway in the takeover order waits for the one before it: a check, and the way of an append. */
 const TURN = 1.5 / CHECKS;
 /** How long a change waits for gateways that renew their leases without applying it. */
 const LEASES_TO_APPLY = 3;
@@ -253,7 +253,7 @@ export class LeaseKeeper {
     const silent = new Set(this.#silentFor(MISSED, at).map(({ gateway }) => gateway));
     const alive = [...leases.granted.keys()].filter((gateway) => !silent.has(gateway));
     const mine = expired.filter((one) => {
-      const waiting = PATIENCE + placeInLine(one, lease.gateway, alive) * TURN;
+      const waiting = PATIENCE + placeInTakeoverOrder(one, lease.gateway, alive) * TURN;
       return this.#isSilentFor(waiting, one, at);
     });
     return mine.map((one) => ({ ...one }));
@@ -296,11 +296,15 @@ function afterMs(ms: number, work: () => void): () => void {
 const LAST_PLACE = 4;
 
 /**
- * The place of a gateway in the line for a lease, from 0 on. Each lease has its own first heir, so many leases that expire
+ * The place of a gateway in the takeover order of a lease, from 0 on. Each lease has its own first one, so many that expire
  * together are divided among all gateways.
  * @param alive the gateways that may end it, in the order in which all of them know each other
  */
-export function placeInLine(expired: Pick<KnownLease, 'grantedAt'>, own: string, alive: readonly string[]): number {
+export function placeInTakeoverOrder(
+  expired: Pick<KnownLease, 'grantedAt'>,
+  own: string,
+  alive: readonly string[],
+): number {
   const place = alive.indexOf(own);
   if (place === -1) return LAST_PLACE;
   const first = parsePosition(expired.grantedAt) % alive.length;
