@@ -21,7 +21,7 @@ function run(workflows: number): number {
     }),
   );
   const stored = { active, places: new Map(), version: 1 };
-  const guardrails = { version: 1, prepared: () => ({ problem: 'none' }) };
+  const guardrails = { inForce: { version: 1 }, prepared: () => ({ problem: 'none' }) };
   const directory = new WorkflowDirectory({ stored: () => stored, guardrails, switches: on });
   const policies = new WeakMap<object, ReturnType<typeof policyOfWorkflow>>();
   let bytes = 0;

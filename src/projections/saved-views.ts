@@ -6,7 +6,6 @@ import { adminJournal } from './admin-journal.ts';
 import { sharedSpendView } from './budget-reservations.ts';
 import { deferredUsageView } from './deferred-usage.ts';
 import { guardrailReplaysView } from './guardrail-replays.ts';
-import { guardrailsView } from './guardrails.ts';
 import { keysView, taggingView, usersView } from './keys.ts';
 import { rateLimitsView } from './limits.ts';
 import type { Projection } from './projection.ts';
@@ -21,7 +20,7 @@ import {
 } from './snapshot-basis.ts';
 import { spendView } from './spend.ts';
 import type { Snapshot } from './view-store.ts';
-import { virtualModelsView, workflowsView } from './workflows.ts';
+import { guardrailsView, virtualModelsView, workflowsView } from './workflows.ts';
 
 export interface SavedView {
   readonly name: string;

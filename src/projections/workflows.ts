@@ -1,5 +1,6 @@
-/** The active workflows, and where the log has every version. */
+/** Virtual models, guardrails, and the active workflows, with where the log has every version. */
 import { z } from 'zod';
+import { guardrailRemoved, guardrailSaved } from '../events/catalogue/guardrail.ts';
 import {
   virtualModelRemoved,
   virtualModelSaved,
@@ -8,62 +9,24 @@ import {
 } from '../events/catalogue/workflow.ts';
 import { idOf } from '../events/event.ts';
 import { isObject } from '../json/is-object.ts';
+import { administeredView } from './administered.ts';
 import { isA, type Projection } from './projection.ts';
 
-// The virtual models that administrators created.
-
-/** It is replaced, never changed. */
-interface VirtualModelRecord {
-  readonly model: z.infer<typeof virtualModelSaved.data>;
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  /** Of the newest event of its stream. */
-  readonly revision: number;
-}
-
-export interface VirtualModelsState {
-  readonly bySource: Map<string, VirtualModelRecord>;
-  /** Changes with each change of the virtual models. */
-  version: number;
-}
-
-export const virtualModelsView: Projection<VirtualModelsState> = {
+export const virtualModelsView = administeredView({
   name: 'virtual-models',
-  version: 1,
-  filter: { types: ['virtual_model.'] },
-  initial: () => ({ bySource: new Map(), version: 0 }),
-  apply(state, event) {
-    if (isA(event, virtualModelSaved)) {
-      const { source } = event.data;
-      const updatedAt = Math.floor(event.at);
-      const createdAt = state.bySource.get(source)?.createdAt ?? updatedAt;
-      state.bySource.set(source, { model: event.data, createdAt, updatedAt, revision: Number(event.revision) });
-      state.version += 1;
-    } else if (isA(event, virtualModelRemoved)) {
-      if (state.bySource.delete(event.data.source)) state.version += 1;
-    }
-    return state;
-  },
-  save: ({ bySource }) => [...bySource.values()],
-  load(saved) {
-    const state = virtualModelsView.initial();
-    if (!Array.isArray(saved)) throw new Error('it is not a list of virtual models');
-    for (const record of saved) {
-      if (!isRecord(record)) throw new Error('a saved virtual model has an unknown format');
-      state.bySource.set(record.model.source, record);
-    }
-    state.version = state.bySource.size;
-    return state;
-  },
-};
+  version: 2,
+  saved: virtualModelSaved,
+  removed: virtualModelRemoved,
+  key: 'source',
+});
 
-function isRecord(value: unknown): value is VirtualModelRecord {
-  if (typeof value !== 'object' || value === null || !('model' in value)) return false;
-  const { model } = value;
-  if (typeof model !== 'object' || model === null) return false;
-  return 'source' in model && typeof model.source === 'string' && 'targets' in model && Array.isArray(model.targets);
-}
+export const guardrailsView = administeredView({
+  name: 'guardrails',
+  version: 2,
+  saved: guardrailSaved,
+  removed: guardrailRemoved,
+  key: 'name',
+});
 
 /** The active version of a scope. It is replaced, never changed. */
 const record = z.object({

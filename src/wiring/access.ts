@@ -8,13 +8,14 @@ import { RefusedAccess } from '../commands/access/refused-access.ts';
 import { ObjectsInForce } from '../commands/administered.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
 import { declaredPolicies, type UserPolicies, type UserPolicy, userLists } from '../commands/users/user-policy.ts';
-import { type DeclaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
+import { VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import { registerAccess } from '../http/admin/admin-scope.ts';
 import type { AsOf, Moment } from '../http/admin/as-of.ts';
 import { registerAuthKeys } from '../http/admin/keys/auth-keys.ts';
 import { registerUsers } from '../http/admin/keys/users.ts';
+import type { RowFacts } from '../http/admin/models/virtual-models.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { createAuthenticator } from '../http/auth.ts';
 import { parseUserPath } from '../http/request-head.ts';
@@ -136,7 +137,7 @@ interface PoliciesAsOfOptions {
   readonly asOf: AsOf;
   readonly registry: Pick<Registry, 'list'>;
   readonly control: Pick<AccessControl, 'policiesOf'>;
-  readonly declaredVirtualModels: DeclaredVirtualModels;
+  readonly declaredVirtualModels: RowFacts['declared'];
   readonly enabledByDefault: boolean;
 }
 

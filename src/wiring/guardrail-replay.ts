@@ -70,7 +70,7 @@ export function createGuardrailReplay(parts: GuardrailReplayParts): GuardrailRep
     sealers,
     prepare,
     inForce: guardrails,
-    guardrail: (name: string) => guardrails.get(name),
+    guardrail: (name: string) => guardrails.inForce.get(name),
   };
   return {
     register(admin) {

@@ -15,8 +15,7 @@ import {
   replayOptions,
   resultRowOf,
 } from '../http/admin/guardrails/replay.ts';
-import { guardrailsView } from '../projections/guardrails.ts';
-import { workflowsView } from '../projections/workflows.ts';
+import { guardrailsView, workflowsView } from '../projections/workflows.ts';
 import { credentialsKey } from './credentials-key.ts';
 import { modelDialects } from './dialects.ts';
 import { guardrailTypes as types } from './guardrail-types.ts';
@@ -87,7 +86,7 @@ async function inForce(config: Config, log: EventLog, signal: AbortSignal) {
     targets: targetsOf(config),
     types,
     sealers: { toSeal: noSealer },
-    guardrail: (name) => directory.get(name),
+    guardrail: (name) => directory.inForce.get(name),
     inForce: directory,
     prepare,
   };

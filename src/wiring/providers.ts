@@ -4,15 +4,17 @@
  */
 import type { Logger } from 'pino';
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import type { Credential } from '../commands/credentials/credential.ts';
 import { openCredential, type SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import { type ProviderJournal, ProviderRoster, type RosterConfig } from '../commands/providers/provider-roster.ts';
 import type { Config } from '../config/config.ts';
-import type { ProviderMemory, StoredCredentials } from '../projections/provider-memory.ts';
+import type { SavedObjects } from '../projections/administered.ts';
+import type { ProviderMemory } from '../projections/provider-memory.ts';
 import { createRegistry } from '../providers/registry.ts';
 
 export interface GatewayProvidersOptions {
   readonly config: Config;
-  readonly stored: { readonly state: StoredCredentials };
+  readonly stored: { readonly state: SavedObjects<Credential> };
   readonly remembered: { readonly state: ProviderMemory };
   readonly sealers: SealerSource;
   readonly journal: ProviderJournal;
@@ -60,7 +62,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
 
   async function configured(unusable: Map<string, string>): Promise<RosterConfig[]> {
     const settings: RosterConfig[] = [];
-    for (const credential of stored.state.values()) {
+    for (const { value: credential } of stored.state.byKey.values()) {
       if (!credential.enabled || managed.has(credential.name)) continue;
       try {
         const opened = openCredential(credential, sealers, config.registry.modelsMode);
@@ -71,7 +73,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
       }
     }
     // Stored providers that are disabled or cannot be opened do not start the demonstration.
-    isDemo = config.providers.length === 0 && stored.state.size === 0;
+    isDemo = config.providers.length === 0 && stored.state.byKey.size === 0;
     if (!isDemo) return [...config.providers, ...settings];
     demo ??= await startDemo();
     return [
@@ -79,18 +81,18 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     ];
   }
 
-  let inForce: StoredCredentials | undefined;
+  let inForce: Pick<SavedObjects<Credential>, 'byKey' | 'version'> | undefined;
   async function follow(): Promise<void> {
     // A problem may have been solved outside of the log.
-    if (inForce === stored.state && problems.size === 0) return;
-    const following = stored.state;
+    const { byKey, version } = stored.state;
+    if (inForce?.byKey === byKey && inForce.version === version && problems.size === 0) return;
     const unusable = new Map<string, string>();
     for (const [name, why] of roster.follow(await configured(unusable))) unusable.set(name, why);
     for (const [name, why] of unusable) {
       if (problems.get(name) !== why) logger.error(`provider ${name} is not in force: ${why}`);
     }
     problems = unusable;
-    inForce = following;
+    inForce = { byKey, version };
   }
 
   await follow();

@@ -2,30 +2,25 @@
 import type { ModelAccess, VisibleModels } from '../commands/access/model-access.ts';
 import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import { VirtualModelChanges } from '../commands/virtual-models/decider.ts';
-import {
-  type DeclaredVirtualModels,
-  declaredVirtualModels,
-  problemAround,
-  VirtualModelDirectory,
-} from '../commands/virtual-models/directory.ts';
+import { declaredVirtualModels, problemAround, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
 import { type Entry, withVirtualModels } from '../commands/virtual-models/expand.ts';
 import { RouteFallbacks } from '../commands/virtual-models/route-fallbacks.ts';
 import { createRouter, defaultPhrases, type RouterOptions } from '../commands/virtual-models/router.ts';
-import { cheapestHealthy, RouteStrategies } from '../commands/virtual-models/virtual-model.ts';
+import { cheapestHealthy, RouteStrategies, type VirtualModel } from '../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { type RowFacts, registerVirtualModels } from '../http/admin/models/virtual-models.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { parseUserPath } from '../http/request-head.ts';
+import type { SavedObjects } from '../projections/administered.ts';
 import type { RunningProjection } from '../projections/runner.ts';
-import type { VirtualModelsState } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
 
 export interface VirtualModelsOptions {
   readonly config: Config;
   readonly log: EventLog;
-  readonly view: RunningProjection<VirtualModelsState>;
+  readonly view: RunningProjection<SavedObjects<VirtualModel>>;
   readonly registry: Registry;
   readonly routeStrategies: RouteStrategies;
   readonly warn: (message: string) => void;
@@ -115,7 +110,7 @@ export function createVirtualModels({ config, log, view, registry, routeStrategi
  * Refuses cycles that the configuration's virtual models form with those that administrators saved.
  * @throws Error that names the virtual models of the cycle
  */
-function refuseCycles({ all }: VirtualModelDirectory, declared: DeclaredVirtualModels): void {
+function refuseCycles({ all }: VirtualModelDirectory, declared: ReadonlyMap<string, VirtualModel>): void {
   for (const source of declared.keys()) {
     const problem = problemAround(source, all);
     if (problem?.kind !== 'cycle') continue;

@@ -34,9 +34,9 @@ import { type PluginRow, registerPlugins, whilePluginsAreOn } from '../http/admi
 import { registerWorkflows } from '../http/admin/guardrails/workflows.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { optionalUserPath } from '../http/request-head.ts';
-import { type GuardrailsState, guardrailsView } from '../projections/guardrails.ts';
+import type { SavedObjects } from '../projections/administered.ts';
 import type { RunningProjection } from '../projections/runner.ts';
-import { type WorkflowsState, workflowsView } from '../projections/workflows.ts';
+import { guardrailsView, type WorkflowsState, workflowsView } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
 
 export interface WorkflowsOptions {
@@ -54,7 +54,7 @@ export interface WorkflowsOptions {
   >;
   readonly log: EventLog;
   readonly workflows: RunningProjection<WorkflowsState>;
-  readonly guardrails: RunningProjection<GuardrailsState>;
+  readonly guardrails: RunningProjection<SavedObjects<Guardrail>>;
   readonly types: GuardrailTypes;
   /** Whether a plugin could not be loaded, so that types may be missing. */
   readonly pluginsFailed: boolean;
@@ -111,7 +111,7 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
   const prepareAsIs = (guardrail: Guardrail) => prepare(guardrail);
   const rules = declaredGuardrails(rulesOf(config), types, prepareAsIs, options.pluginsFailed);
   for (const [name, guardrail] of rules.guardrails) declared.set(name, guardrail);
-  const over = (stored: { guardrails(): GuardrailsState; workflows(): WorkflowsState }): InForceWorkflows => {
+  const over = (stored: { guardrails(): SavedObjects<Guardrail>; workflows(): WorkflowsState }): InForceWorkflows => {
     const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared, prepare: prepareAsIs });
     const directory = new WorkflowDirectory({ stored: stored.workflows, guardrails, switches });
     return { directory, guardrails };

@@ -34,7 +34,7 @@ describe('a guardrail', () => {
   it('is stored with the defaults of its type', async () => {
     const { save, guardrails, log } = await open();
     await save(' a ', 'watch');
-    expect(guardrails.get('a')).toEqual({
+    expect(guardrails.inForce.get('a')).toEqual({
       name: 'a',
       type: 'watch',
       config: { limit: 0 },
@@ -77,7 +77,7 @@ describe('a guardrail', () => {
     expect(token()).toEqual({ url: 'http://one', token: 'a secret token' });
     await save('a', 'vault', { url: 'http://two', token: '********' });
     expect(token()).toEqual({ url: 'http://two', token: 'a secret token' });
-    const sealed = guardrails.get('a')?.secrets?.['token'] ?? '';
+    const sealed = guardrails.inForce.get('a')?.secrets?.['token'] ?? '';
     expect(sealer.open(sealingPlace('a'), 'token', sealed)).toBe('a secret token');
     expect(() => sealer.open(sealingPlace('b'), 'token', sealed)).toThrow();
     await save('a', 'vault', { url: 'http://two', token: '' });
@@ -98,7 +98,7 @@ describe('a guardrail', () => {
     const { save, remove, guardrails } = await open();
     await save('a');
     await remove('a');
-    expect(guardrails.get('a')).toBeUndefined();
+    expect(guardrails.inForce.get('a')).toBeUndefined();
     expect(await refused(remove('a'))).toMatchObject({ status: 404, type: 'not_found_error' });
   });
 
@@ -158,8 +158,8 @@ describe('a guardrail', () => {
       ['a', { name: 'a', type: 'watch', config: { limit: 7 }, failMode: 'closed' as const, timeoutMs: 0 }],
     ]);
     const { save, remove, guardrails } = await open({ declared });
-    expect(guardrails.get('a')?.config).toEqual({ limit: 7 });
-    expect(guardrails.all.map(({ name }) => name)).toEqual(['a']);
+    expect(guardrails.inForce.get('a')?.config).toEqual({ limit: 7 });
+    expect(guardrails.inForce.keys).toEqual(['a']);
     expect(await refused(save('a'))).toMatchObject({ status: 409, code: 'guardrail_managed' });
     expect(await refused(remove('a'))).toMatchObject({ status: 409, code: 'guardrail_managed' });
   });

@@ -6,13 +6,12 @@ import type { EventLog } from '../../src/events/log.ts';
 import { foldAsOf } from '../../src/projections/admin-history.ts';
 import { type AdminJournal, adminJournal } from '../../src/projections/admin-journal.ts';
 import { budgetsView } from '../../src/projections/budgets.ts';
-import { guardrailsView } from '../../src/projections/guardrails.ts';
 import { keysView, taggingView, usersView } from '../../src/projections/keys.ts';
 import { rateLimitsView } from '../../src/projections/limits.ts';
 import { fold, type Projection } from '../../src/projections/projection.ts';
 import { priceOverridesView, providerCredentialsView } from '../../src/projections/provider-memory.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
-import { virtualModelsView, workflowsView } from '../../src/projections/workflows.ts';
+import { guardrailsView, virtualModelsView, workflowsView } from '../../src/projections/workflows.ts';
 import { admin, credentialSaved, history, keyMade, noise, policySet, type Written, write } from './admin-events.ts';
 import { engines, openTestLog } from './log-engines.ts';
 

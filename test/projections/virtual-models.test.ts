@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { VirtualModelDirectory } from '../../src/commands/virtual-models/directory.ts';
 import { virtualModelRemoved, virtualModelSaved } from '../../src/events/catalogue/workflow.ts';
 import { formatPosition, type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
+import type { SavedObjects } from '../../src/projections/administered.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { type VirtualModelsState, virtualModelsView } from '../../src/projections/workflows.ts';
+import { virtualModelsView } from '../../src/projections/workflows.ts';
 import { policy, redirect } from '../virtual-models/virtual-model-fixtures.ts';
 
 const context = { actor: 'master' as const };
@@ -30,7 +31,7 @@ function recorded(events: readonly (NewEvent & { readonly data: { readonly sourc
   });
 }
 
-const asTold = ({ bySource }: VirtualModelsState) => Object.fromEntries([...bySource].sort());
+const asTold = ({ byKey }: SavedObjects<unknown>) => Object.fromEntries([...byKey].sort());
 
 describe('the virtual models', () => {
   test('are those that were saved last and not removed, with their times', () => {
@@ -39,10 +40,10 @@ describe('the virtual models', () => {
       recorded([saved('a', 'x'), saved('b'), saved('a', 'y'), removed('b'), saved('c'), removed('c'), saved('c', 'z')]),
     );
     expect(asTold(state)).toMatchObject({
-      a: { model: { targets: [{ model: 'y' }] }, createdAt: 1_000_000, updatedAt: 1_000_002, revision: 1 },
-      c: { model: { targets: [{ model: 'z' }] }, createdAt: 1_000_006, updatedAt: 1_000_006, revision: 2 },
+      a: { value: { targets: [{ model: 'y' }] }, createdAt: 1_000_000, updatedAt: 1_000_002, revision: 1 },
+      c: { value: { targets: [{ model: 'z' }] }, createdAt: 1_000_006, updatedAt: 1_000_006, revision: 2 },
     });
-    expect([...state.bySource.keys()].sort()).toEqual(['a', 'c']);
+    expect([...state.byKey.keys()].sort()).toEqual(['a', 'c']);
   });
 
   const changes = fc.array(
@@ -78,12 +79,16 @@ describe('the virtual models', () => {
     expect(seen.size).toBe(5);
   });
 
-  test.each([[{}], [[{}]], [[{ model: null }]], [[{ model: { source: 7, targets: [] } }]], [['a']], [null]])(
-    'are not read from a snapshot such as %j',
-    (snapshot) => {
-      expect(() => virtualModelsView.load?.(snapshot)).toThrow();
-    },
-  );
+  test.each([
+    [{}],
+    [[{}]],
+    [[{ key: 'a', value: null, createdAt: 1, updatedAt: 1, revision: 0 }]],
+    [[{ key: 7, value: {} }]],
+    [['a']],
+    [null],
+  ])('are not read from a snapshot such as %j', (snapshot) => {
+    expect(() => virtualModelsView.load?.(snapshot)).toThrow();
+  });
 });
 
 describe('the virtual models in force', () => {
@@ -94,9 +99,9 @@ describe('the virtual models in force', () => {
     const directory = new VirtualModelDirectory({ stored: () => state, declared, enabledByDefault: true });
     expect([...directory.all.keys()].sort()).toEqual(['fast', 'slow']);
     expect(directory.redirects.get('fast')?.targets).toEqual([{ provider: 'groq', model: 'declared' }]);
-    expect(directory.isManaged('fast')).toBe(true);
-    expect(directory.storedAs('fast')).toBeUndefined();
-    expect(directory.storedAs('slow')).toMatchObject({ revision: 0 });
+    expect(directory.inForce.isDeclared('fast')).toBe(true);
+    expect(directory.inForce.savedAs('fast')).toBeUndefined();
+    expect(directory.inForce.savedAs('slow')).toMatchObject({ revision: 0 });
   });
 
   test('follow each change, and are the same object without one', () => {

@@ -91,7 +91,7 @@ describe('a virtual model', () => {
   });
 
   test('of the configuration can neither be changed nor removed, nor its name given to another', () => {
-    const managed = around([fast], { isManaged: (source) => source === 'fast' });
+    const managed = around([fast], { isDeclared: (source) => source === 'fast' });
     spec
       .given()
       .when(save(redirect('fast', ['groq/large']), managed))

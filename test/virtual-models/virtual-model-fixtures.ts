@@ -37,7 +37,7 @@ export function mapOf(models: readonly VirtualModel[]): ReadonlyMap<string, Virt
 }
 
 export function around(models: readonly VirtualModel[], more: Partial<VirtualModelContext> = {}): VirtualModelContext {
-  return { models: mapOf(models), isManaged: () => false, serves: () => true, enabledByDefault: true, ...more };
+  return { models: mapOf(models), isDeclared: () => false, serves: () => true, enabledByDefault: true, ...more };
 }
 
 const providers = new Map<string, Target['provider']>();

@@ -2,8 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { readVersion } from '../../src/commands/workflows/changes.ts';
 import type { WorkflowStep } from '../../src/commands/workflows/workflow.ts';
 import { foldAsOf } from '../../src/projections/admin-history.ts';
-import { guardrailsView } from '../../src/projections/guardrails.ts';
-import { workflowsView } from '../../src/projections/workflows.ts';
+import { guardrailsView, workflowsView } from '../../src/projections/workflows.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
 import { admin, allOn, draft, eventsOf, guardrail, openWorkflows, refused, steps } from './made.ts';
 
@@ -147,7 +146,7 @@ describe.each(engines)('workflows on a log in %s', (engine) => {
     const then = await log.head();
     const before = {
       active: [...states.workflows.state.active.keys()],
-      guardrails: [...states.guardrails.state.byName.keys()],
+      guardrails: [...states.guardrails.state.byKey.keys()],
     };
     await changes.create(draft({ userPath: '/team', payload: steps('a') }), admin);
     await guardrailChanges.save(guardrail('b'), { context: admin });
@@ -155,7 +154,7 @@ describe.each(engines)('workflows on a log in %s', (engine) => {
     const journal = states.journal.state;
     const workflows = await foldAsOf(workflowsView, log, journal, then);
     const guardrails = await foldAsOf(guardrailsView, log, journal, then);
-    expect({ active: [...workflows.active.keys()], guardrails: [...guardrails.byName.keys()] }).toEqual(before);
+    expect({ active: [...workflows.active.keys()], guardrails: [...guardrails.byKey.keys()] }).toEqual(before);
     expect(before).toEqual({ active: ['global'], guardrails: ['a'] });
     const now = await foldAsOf(workflowsView, log, journal, await log.head());
     expect([...now.active.keys()]).toEqual(['global', 'path:/team']);

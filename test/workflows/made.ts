@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { createSealer } from '../../src/commands/credentials/credential.ts';
 import { GuardrailChanges } from '../../src/commands/guardrails/changes.ts';
-import { type DeclaredGuardrails, GuardrailDirectory } from '../../src/commands/guardrails/directory.ts';
+import { GuardrailDirectory } from '../../src/commands/guardrails/directory.ts';
 import {
   type Guardrail,
   type GuardrailInput,
@@ -23,9 +23,8 @@ import type { RecordedEvent, UserPath } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { adminJournal } from '../../src/projections/admin-journal.ts';
-import { guardrailsView } from '../../src/projections/guardrails.ts';
 import { createProjectionRunner } from '../../src/projections/runner.ts';
-import { workflowsView } from '../../src/projections/workflows.ts';
+import { guardrailsView, workflowsView } from '../../src/projections/workflows.ts';
 
 export const admin = { actor: 'master' } as const;
 export const allOn: WorkflowFeatures = {
@@ -119,7 +118,10 @@ export const sealer = createSealer('0123456789abcdef0123456789abcdef');
 /** Everything around workflows, on this log. */
 export async function openWorkflows(
   log: EventLog,
-  { switches = allOn, declared = new Map() }: { switches?: WorkflowFeatures; declared?: DeclaredGuardrails } = {},
+  {
+    switches = allOn,
+    declared = new Map(),
+  }: { switches?: WorkflowFeatures; declared?: ReadonlyMap<string, Guardrail> } = {},
 ) {
   const runner = createProjectionRunner(log);
   const workflows = runner.run(workflowsView);

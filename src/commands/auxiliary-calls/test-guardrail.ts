@@ -55,7 +55,7 @@ export interface GuardrailTestResult extends EvaluatedText {
 }
 
 export interface GuardrailTestParts {
-  readonly directory: Pick<GuardrailDirectory, 'get'>;
+  readonly directory: Pick<GuardrailDirectory, 'inForce'>;
   readonly log: Pick<EventLog, 'readStream'>;
   /** The definition that `PUT` would save. @throws Refusal 400 */
   draft(input: GuardrailInput): Guardrail;
@@ -107,7 +107,7 @@ export async function testGuardrail(test: GuardrailTest, parts: GuardrailTestPar
 
 function definitionOf(given: string | GuardrailInput, { directory, draft }: GuardrailTestParts): Guardrail {
   if (typeof given !== 'string') return draft(given);
-  const found = directory.get(given);
+  const found = directory.inForce.get(given);
   if (found === undefined) throw refusals.notFound('guardrail', given);
   return found;
 }

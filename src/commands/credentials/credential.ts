@@ -4,7 +4,8 @@ import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync } fr
 import type { z } from 'zod';
 import { providerCredentialRemoved, providerCredentialSaved } from '../../events/catalogue/provider.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
-import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { evolveSaved } from '../administered.ts';
+import type { Decider } from '../handle-command.ts';
 import { Refusal, refusals } from '../refusal.ts';
 
 /** All facts about the provider, as stated by its newest event. */
@@ -49,7 +50,7 @@ export const credentialDecider: Decider<Credential | undefined, CredentialComman
   initial: undefined,
   dependsOn: 'its stream',
   decide,
-  evolve,
+  evolve: evolveSaved(providerCredentialSaved, providerCredentialRemoved),
 };
 
 function decide(command: CredentialCommand, state: Credential | undefined): readonly NewEvent[] | Refusal {
@@ -61,11 +62,6 @@ function decide(command: CredentialCommand, state: Credential | undefined): read
   const saved = merged(command.input, state, command.keyId);
   if (saved instanceof Refusal) return saved;
   return isSame(saved, state) ? [] : [providerCredentialSaved.create(saved, context)];
-}
-
-function evolve(state: Credential | undefined, event: DecidedEvent): Credential | undefined {
-  if (event.type === providerCredentialSaved.type) return providerCredentialSaved.data.parse(event.data);
-  return event.type === providerCredentialRemoved.type ? undefined : state;
 }
 
 function merged(input: CredentialInput, state: Credential | undefined, keyId: string): Credential | Refusal {

@@ -3,9 +3,10 @@
 import { guardrailRemoved, guardrailSaved } from '../../events/catalogue/guardrail.ts';
 import type { EventContext, NewEvent, Position } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
+import { evolveSaved } from '../administered.ts';
 import { canonicalJson } from '../canonical-json.ts';
 import type { SealerSource } from '../credentials/sealed-credentials.ts';
-import { type DecidedEvent, type Decider, executeCommand, type Guard } from '../handle-command.ts';
+import { type Decider, executeCommand, type Guard } from '../handle-command.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { GuardrailDirectory } from './directory.ts';
 import {
@@ -22,7 +23,7 @@ import {
 
 interface GuardrailChangesOptions {
   readonly log: EventLog;
-  readonly directory: Pick<GuardrailDirectory, 'isManaged' | 'prepare' | 'storedAs'>;
+  readonly directory: Pick<GuardrailDirectory, 'inForce' | 'prepare'>;
   readonly types: GuardrailTypes;
   readonly uses: WorkflowUses;
   readonly sealers: Pick<SealerSource, 'toSeal'>;
@@ -61,7 +62,7 @@ export class GuardrailChanges {
     return guard.run(change.context, async (conditions) => {
       const guardrail = this.draft(input);
       const { name } = guardrail;
-      const facts = { isManaged: directory.isManaged(name), uses, context: change.context };
+      const facts = { isDeclared: directory.inForce.isDeclared(name), uses, context: change.context };
       const prepared = directory.prepare(guardrail);
       return this.#execute(name, { kind: 'save', guardrail, prepared, ...facts }, { ...change, conditions });
     });
@@ -84,7 +85,7 @@ export class GuardrailChanges {
   /** The definition that `save` would store. Its configuration is not checked yet. @throws Refusal 400 */
   draft(input: GuardrailInput): Guardrail {
     const { directory, types, sealers } = this.#options;
-    return accepted(guardrailFrom(input, types, directory.storedAs(input.name.trim())?.guardrail, sealers));
+    return accepted(guardrailFrom(input, types, directory.inForce.savedAs(input.name.trim())?.value, sealers));
   }
 
   /** @throws Refusal: 404 for an unknown name, 400 while an active workflow uses it */
@@ -92,7 +93,7 @@ export class GuardrailChanges {
     const { guard, directory, uses } = this.#options;
     return guard.run(change.context, async (conditions) => {
       const name = accepted(guardrailName(written));
-      const facts = { isManaged: directory.isManaged(name), uses, context: change.context };
+      const facts = { isDeclared: directory.inForce.isDeclared(name), uses, context: change.context };
       return this.#execute(name, { kind: 'remove', name, ...facts }, { ...change, conditions });
     });
   }
@@ -103,9 +104,8 @@ export class GuardrailChanges {
     { ifRevision, conditions }: GuardrailChange & { readonly conditions: readonly StreamWrite[] },
   ): Promise<ChangedGuardrail> {
     const { log, whenProcessed } = this.#options;
-    const options = { log, stream: guardrailStream(name), ifRevision, conditions };
-    const { state, revision, position } = await executeCommand(guardrailDecider, command, options);
-    if (position !== undefined) await whenProcessed(position);
+    const options = { log, stream: guardrailStream(name), ifRevision, conditions, whenProcessed };
+    const { state, revision } = await executeCommand(guardrailDecider, command, options);
     return { guardrail: state, revision };
   }
 }
@@ -134,7 +134,7 @@ export interface WorkflowUses {
 
 type GuardrailCommand = {
   /** Whether the configuration declares it. */
-  readonly isManaged: boolean;
+  readonly isDeclared: boolean;
   readonly uses: WorkflowUses;
   readonly context: EventContext;
 } & (
@@ -150,14 +150,14 @@ const guardrailDecider: Decider<Guardrail | undefined, GuardrailCommand> = {
   initial: undefined,
   dependsOn: 'other streams',
   decide,
-  evolve,
+  evolve: evolveSaved(guardrailSaved, guardrailRemoved),
 };
 
 function decide(command: GuardrailCommand, state: Guardrail | undefined): readonly NewEvent[] | Refusal {
-  const { isManaged, uses, context } = command;
+  const { isDeclared, uses, context } = command;
   if (command.kind === 'remove') {
     const { name } = command;
-    if (isManaged) return refusals.guardrailManaged(name);
+    if (isDeclared) return refusals.guardrailManaged(name);
     if (state === undefined) return refusals.notFound('guardrail', name);
     const scopes = uses.scopesUsing(name);
     if (scopes.length > 0) {
@@ -167,7 +167,7 @@ function decide(command: GuardrailCommand, state: Guardrail | undefined): readon
   }
   const { guardrail, prepared } = command;
   const { name } = guardrail;
-  if (isManaged) return refusals.guardrailManaged(name);
+  if (isDeclared) return refusals.guardrailManaged(name);
   if (!isPrepared(prepared)) {
     const { problem, param = 'config' } = prepared;
     return refusals.invalidRequest(`The configuration of '${name}' is invalid: ${problem}.`, param);
@@ -187,9 +187,4 @@ const MAX_LISTED = 10;
 function listed(names: readonly string[]): string {
   const more = names.length - MAX_LISTED;
   return more > 0 ? `${names.slice(0, MAX_LISTED).join(', ')} and ${more} more` : names.join(', ');
-}
-
-function evolve(state: Guardrail | undefined, { type, data }: DecidedEvent): Guardrail | undefined {
-  if (type === guardrailSaved.type) return guardrailSaved.data.parse(data);
-  return type === guardrailRemoved.type ? undefined : state;
 }

@@ -1,6 +1,8 @@
 /** The guardrails in force: those of administrators, and over them those that the configuration declares. */
 
 import type { UserPath } from '../../events/event.ts';
+import type { SavedObjects } from '../../projections/administered.ts';
+import { ObjectsInForce } from '../administered.ts';
 import { Refusal } from '../refusal.ts';
 import {
   type Guardrail,
@@ -12,74 +14,26 @@ import {
 } from './guardrail.ts';
 import type { GuardrailPhase } from './guardrail-type.ts';
 
-/** A guardrail that an administrator defined. Times are milliseconds since the epoch. */
-interface StoredGuardrail {
-  readonly guardrail: Guardrail;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly revision: number;
-}
-
-interface StoredGuardrails {
-  readonly byName: ReadonlyMap<string, StoredGuardrail>;
-  /** Changes with each change of a guardrail. */
-  readonly version: number;
-}
-
-export type DeclaredGuardrails = ReadonlyMap<string, Guardrail>;
-
 interface GuardrailDirectoryOptions {
-  stored(): StoredGuardrails;
-  readonly declared: DeclaredGuardrails;
+  stored(): SavedObjects<Guardrail>;
+  readonly declared: ReadonlyMap<string, Guardrail>;
   prepare(guardrail: Guardrail): PreparedGuardrail | GuardrailProblem;
 }
 
 /** A definition is compiled when it is first needed, once: it is replaced when it changes, never altered. */
 export class GuardrailDirectory {
-  readonly #options: GuardrailDirectoryOptions;
+  readonly inForce: ObjectsInForce<Guardrail>;
+  readonly #prepare: GuardrailDirectoryOptions['prepare'];
   readonly #prepared = new WeakMap<Guardrail, PreparedGuardrail | GuardrailProblem>();
 
-  #seen: StoredGuardrails | undefined;
-  #seenVersion = -1;
-  #version = 0;
-
-  constructor(options: GuardrailDirectoryOptions) {
-    this.#options = options;
-  }
-
-  /** Differs after each change. */
-  get version(): number {
-    const stored = this.#options.stored();
-    if (stored !== this.#seen || stored.version !== this.#seenVersion) {
-      this.#seen = stored;
-      this.#seenVersion = stored.version;
-      this.#version += 1;
-    }
-    return this.#version;
-  }
-
-  get(name: string): Guardrail | undefined {
-    return this.#options.declared.get(name) ?? this.#options.stored().byName.get(name)?.guardrail;
-  }
-
-  /** Sorted by name. */
-  get all(): readonly Guardrail[] {
-    const names = new Set([...this.#options.declared.keys(), ...this.#options.stored().byName.keys()]);
-    return [...names].sort().flatMap((name) => this.get(name) ?? []);
-  }
-
-  isManaged(name: string): boolean {
-    return this.#options.declared.has(name);
-  }
-
-  /** Undefined for a declared one. */
-  storedAs(name: string): StoredGuardrail | undefined {
-    return this.isManaged(name) ? undefined : this.#options.stored().byName.get(name);
+  constructor({ stored, declared, prepare }: GuardrailDirectoryOptions) {
+    this.inForce = new ObjectsInForce(stored, declared);
+    this.#prepare = prepare;
   }
 
   /** Ready to run, or the reason why it cannot. */
   prepared(name: string): PreparedGuardrail | GuardrailProblem {
-    const guardrail = this.get(name);
+    const guardrail = this.inForce.get(name);
     return guardrail === undefined ? { problem: `there is no guardrail '${name}'` } : this.prepare(guardrail);
   }
 
@@ -87,7 +41,7 @@ export class GuardrailDirectory {
   prepare(guardrail: Guardrail): PreparedGuardrail | GuardrailProblem {
     let found = this.#prepared.get(guardrail);
     if (found === undefined) {
-      found = this.#options.prepare(guardrail);
+      found = this.#prepare(guardrail);
       this.#prepared.set(guardrail, found);
     }
     return found;
@@ -111,7 +65,7 @@ export interface GuardrailRule {
 }
 
 interface DeclaredRules {
-  readonly guardrails: DeclaredGuardrails;
+  readonly guardrails: ReadonlyMap<string, Guardrail>;
   /** Of the default workflow. */
   readonly steps: readonly { readonly ref: string; readonly phase: GuardrailPhase; readonly step: number }[];
 }

@@ -2,7 +2,8 @@
 import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/workflow.ts';
 import { type EventContext, type NewEvent, type Position, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { type DecidedEvent, type Decider, executeCommand, Guard, type HandleOptions } from '../handle-command.ts';
+import { evolveSaved } from '../administered.ts';
+import { type Decider, executeCommand, Guard, type HandleOptions } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type ChainProblem, hasEffect, problemAround, usersOf, type VirtualModelDirectory } from './directory.ts';
 import { isRedirect, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
@@ -11,8 +12,7 @@ import { isRedirect, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
 export interface VirtualModelContext {
   /** All virtual models in force, including this one if it exists. */
   readonly models: ReadonlyMap<string, VirtualModel>;
-  /** Whether it is declared in the configuration. */
-  isManaged(source: string): boolean;
+  isDeclared(source: string): boolean;
   readonly enabledByDefault: boolean;
   /** Whether a provider serves a model of this name now. */
   serves(model: string): boolean;
@@ -36,8 +36,15 @@ export const virtualModelDecider: Decider<VirtualModel | undefined, VirtualModel
   initial: undefined,
   dependsOn: 'other streams',
   decide,
-  evolve,
+  evolve(state, event) {
+    const next = evolveModel(state, event);
+    if (next === undefined) return undefined;
+    const { renamedFrom: _history, ...model } = next;
+    return model;
+  },
 };
+
+const evolveModel = evolveSaved(virtualModelSaved, virtualModelRemoved);
 
 export function virtualModelStream(source: string): StreamName {
   return streamName('virtual-model', source);
@@ -45,7 +52,7 @@ export function virtualModelStream(source: string): StreamName {
 
 function decide(command: VirtualModelCommand, state: VirtualModel | undefined): readonly NewEvent[] | Refusal {
   const { source, around, context } = command;
-  if (around.isManaged(source)) return refusals.virtualModelManaged(source);
+  if (around.isDeclared(source)) return refusals.virtualModelManaged(source);
   if (command.kind === 'remove') {
     if (state === undefined) return refusals.notFound('virtual model', source);
     return inUse(source, around) ?? [virtualModelRemoved.create({ source }, context)];
@@ -101,7 +108,7 @@ function notRenamed(
   state: VirtualModel | undefined,
   around: VirtualModelContext,
 ): Refusal | undefined {
-  if (around.isManaged(renames)) return refusals.virtualModelManaged(renames);
+  if (around.isDeclared(renames)) return refusals.virtualModelManaged(renames);
   if (!around.models.has(renames)) return refusals.notFound('virtual model', renames);
   if (state !== undefined) return refusals.virtualModelExists(source);
   return inUse(renames, around);
@@ -128,14 +135,6 @@ function messageOfProblem(problem: ChainProblem): string {
 
 function codeOf({ kind }: ChainProblem): string {
   return kind === 'cycle' ? 'virtual_model_cycle' : 'virtual_model_too_deep';
-}
-
-function evolve(state: VirtualModel | undefined, { type, data }: DecidedEvent): VirtualModel | undefined {
-  if (type === virtualModelSaved.type) {
-    const { renamedFrom: _history, ...model } = virtualModelSaved.data.parse(data);
-    return model;
-  }
-  return type === virtualModelRemoved.type ? undefined : state;
 }
 
 function isSame(one: VirtualModel, other: VirtualModel | undefined): boolean {
@@ -211,7 +210,7 @@ export class VirtualModelChanges {
     source: string,
     { context, ifRevision }: ChangeContext,
   ): Pick<HandleOptions<VirtualModel | undefined>, 'alsoWrite'> {
-    const stored = this.#options.directory.storedAs(old);
+    const stored = this.#options.directory.inForce.savedAs(old);
     const stream = virtualModelStream(old);
     const revision = stored === undefined ? ('noStream' as const) : BigInt(stored.revision);
     if (ifRevision !== undefined && ifRevision !== revision) throw refusals.revisionMismatch(stream, revision);
@@ -225,19 +224,17 @@ export class VirtualModelChanges {
   ): Promise<Changed> {
     const { log, whenProcessed } = this.#options;
     const stream = virtualModelStream(command.source);
-    const { state, revision, position } = await executeCommand(virtualModelDecider, command, {
-      log,
-      stream,
+    const { state, revision } = await executeCommand(virtualModelDecider, command, {
+      ...{ log, stream, whenProcessed },
       ...options,
     });
-    if (position !== undefined) await whenProcessed(position);
     return { model: state, revision };
   }
 
   #around(): VirtualModelContext {
     const { directory } = this.#options;
-    const { all, enabledByDefault } = directory;
+    const { all, enabledByDefault, inForce } = directory;
     const { serves } = this.#options;
-    return { models: all, enabledByDefault, isManaged: (source) => directory.isManaged(source), serves };
+    return { models: all, enabledByDefault, isDeclared: (source) => inForce.isDeclared(source), serves };
   }
 }

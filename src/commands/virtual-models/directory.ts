@@ -1,26 +1,12 @@
 /** The virtual models in force: those of administrators, and over them those of the configuration. */
 import type { UserPath } from '../../events/event.ts';
+import type { SavedObjects } from '../../projections/administered.ts';
 import type { ModelPolicies } from '../access/model-access.ts';
 import { parseSelector, type Selector } from '../access/selector.ts';
+import { ObjectsInForce } from '../administered.ts';
 import { Refusal } from '../refusal.ts';
 import { chainedName, isFor, isRedirect, type KnownStrategies, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
 import { type KnownProviders, type VirtualModelInput, virtualModelFrom } from './virtual-model-input.ts';
-
-/** A virtual model that an administrator created. Times are milliseconds since the epoch. */
-interface StoredVirtualModel {
-  readonly model: VirtualModel;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly revision: number;
-}
-
-export interface StoredVirtualModels {
-  readonly bySource: ReadonlyMap<string, StoredVirtualModel>;
-  /** Changes with each change of a virtual model. */
-  readonly version: number;
-}
-
-export type DeclaredVirtualModels = ReadonlyMap<string, VirtualModel>;
 
 /**
  * @param warn called for each declaration that cannot work now
@@ -31,7 +17,7 @@ export function declaredVirtualModels(
   providers: KnownProviders,
   routeStrategies: KnownStrategies,
   warn: (message: string) => void,
-): DeclaredVirtualModels {
+): ReadonlyMap<string, VirtualModel> {
   // The plugin that has a strategy may be loaded later.
   const loadable: KnownStrategies = {
     has: (name) => routeStrategies.has(name),
@@ -75,25 +61,28 @@ interface InForce {
 }
 
 interface DirectoryOptions {
-  stored(): StoredVirtualModels;
-  readonly declared: DeclaredVirtualModels;
+  stored(): SavedObjects<VirtualModel>;
+  readonly declared: ReadonlyMap<string, VirtualModel>;
   /** Whether a model without a policy may be used. */
   readonly enabledByDefault: boolean;
 }
 
 /** Recomputed only after a change, so a request finds everything prepared. */
 export class VirtualModelDirectory {
+  readonly inForce: ObjectsInForce<VirtualModel>;
   readonly enabledByDefault: boolean;
-  readonly #declared: DeclaredVirtualModels;
-  readonly #stored: () => StoredVirtualModels;
-  #seen: StoredVirtualModels | undefined;
-  #seenVersion = -1;
-  #inForce: InForce = { all: new Map(), redirects: new Map(), policies: new AccessPolicies([], true) };
+  readonly policies: ModelPolicies;
+  readonly #current: () => InForce;
 
   constructor({ stored, declared, enabledByDefault }: DirectoryOptions) {
-    this.#stored = stored;
-    this.#declared = declared;
+    this.inForce = new ObjectsInForce(stored, declared);
     this.enabledByDefault = enabledByDefault;
+    this.#current = this.inForce.derive((all) => ({
+      all,
+      redirects: new Map([...all].filter(([, model]) => isRedirect(model) && model.enabled)),
+      policies: new AccessPolicies(all.values(), enabledByDefault),
+    }));
+    this.policies = policiesOf(() => this.#current().policies);
   }
 
   /** All virtual models, including policies. */
@@ -106,40 +95,11 @@ export class VirtualModelDirectory {
     return this.#current().redirects;
   }
 
-  isManaged(source: string): boolean {
-    return this.#declared.has(source);
-  }
-
-  /** Undefined for a declared one. */
-  storedAs(source: string): StoredVirtualModel | undefined {
-    return this.#declared.has(source) ? undefined : this.#stored().bySource.get(source);
-  }
-
   /** The policy that decides about a model; undefined when the default does. */
   policyOf(provider: string, model: string): VirtualModel | undefined {
     const source = this.policies.deciding(provider, model);
     return source === undefined ? undefined : this.all.get(source);
   }
-
-  readonly policies: ModelPolicies = policiesOf(() => this.#current().policies);
-
-  #current(): InForce {
-    const stored = this.#stored();
-    if (stored !== this.#seen || stored.version !== this.#seenVersion) {
-      this.#seen = stored;
-      this.#seenVersion = stored.version;
-      this.#inForce = inForce(stored, this.#declared, this.enabledByDefault);
-    }
-    return this.#inForce;
-  }
-}
-
-function inForce(stored: StoredVirtualModels, declared: DeclaredVirtualModels, enabledByDefault: boolean): InForce {
-  const all = new Map<string, VirtualModel>();
-  for (const [source, { model }] of stored.bySource) all.set(source, model);
-  for (const [source, model] of declared) all.set(source, model);
-  const redirects = new Map([...all].filter(([, model]) => isRedirect(model) && model.enabled));
-  return { all, redirects, policies: new AccessPolicies(all.values(), enabledByDefault) };
 }
 
 function policiesOf(current: () => AccessPolicies): ModelPolicies {

@@ -174,7 +174,7 @@ export interface Entry {
 }
 
 interface ListingOptions {
-  readonly virtualModels: Pick<VirtualModelDirectory, 'redirects' | 'storedAs'>;
+  readonly virtualModels: Pick<VirtualModelDirectory, 'redirects' | 'inForce'>;
   readonly access: ModelAccess;
   resolve(model: string, provider: string | undefined): Target | undefined;
   /** Whether provider models are left out of the list. They can still be called. */
@@ -200,7 +200,7 @@ export function withVirtualModels(models: VisibleModels<Entry>, options: Listing
     });
     const [first, ...others] = candidates;
     if (first === undefined) return undefined;
-    const stored = virtualModels.storedAs(model.source);
+    const stored = virtualModels.inForce.savedAs(model.source);
     const created = stored === undefined ? options.declaredAt : Math.floor(stored.createdAt / 1000);
     const entry = { id: model.source, created, ownedBy: OWNER };
     // With several candidates, the one that will answer is not known in advance.

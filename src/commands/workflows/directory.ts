@@ -42,7 +42,7 @@ interface StoredWorkflows {
 
 interface WorkflowDirectoryOptions {
   stored(): StoredWorkflows;
-  readonly guardrails: GuardrailCatalogue & { readonly version: number };
+  readonly guardrails: GuardrailCatalogue & { readonly inForce: { readonly version: number } };
   /** What the configuration of the process allows. */
   readonly switches: WorkflowFeatures;
 }
@@ -100,12 +100,13 @@ export class WorkflowDirectory {
   #current(): InForce {
     const { stored, guardrails } = this.#options;
     const now = stored();
-    const areSame = guardrails.version === this.#seenGuardrails;
+    const { version } = guardrails.inForce;
+    const areSame = version === this.#seenGuardrails;
     if (now !== this.#seen || now.version !== this.#seenVersion || !areSame) {
       this.#inForce = this.#compiled(now, areSame);
       this.#seen = now;
       this.#seenVersion = now.version;
-      this.#seenGuardrails = guardrails.version;
+      this.#seenGuardrails = version;
     }
     return this.#inForce;
   }

@@ -27,7 +27,7 @@ import { asOfParameter } from './parameters.ts';
 export interface PoliciesAt {
   readonly keys: Pick<KeysState, 'byId'>;
   readonly lists: UserLists;
-  readonly virtualModels: Pick<VirtualModelDirectory, 'policies' | 'redirects' | 'isManaged'>;
+  readonly virtualModels: Pick<VirtualModelDirectory, 'policies' | 'redirects' | 'inForce'>;
 }
 
 export interface ExplainOptions {
@@ -210,7 +210,7 @@ function setter(
     case 'model policy':
     case 'virtual model':
       if (check === 'model policy' && subject === 'default') return 'default';
-      return models.isManaged(subject)
+      return models.inForce.isDeclared(subject)
         ? 'config'
         : { stream: virtualModelStream(subject), types: ['virtual_model.saved'] };
   }

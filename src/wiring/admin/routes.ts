@@ -1,8 +1,9 @@
 /** The admin API under all its prefixes: each component registers its own routes. */
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import type { Credential } from '../../commands/credentials/credential.ts';
 import { addressesCheck, publicUrl } from '../../commands/credentials/credential-fields.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
-import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
+import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import type { RouteStrategies } from '../../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../../config/config.ts';
 import { gatewayVersion } from '../../config/gateway-version.ts';
@@ -21,6 +22,7 @@ import { type LogFacts, registerLog } from '../../http/admin/log.ts';
 import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/models/models.ts';
 import { registerProviderCredentials } from '../../http/admin/models/provider-credentials.ts';
 import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/models/providers-status.ts';
+import type { RowFacts } from '../../http/admin/models/virtual-models.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
 import { type Purge, registerCachePurge } from '../../http/admin/reports/cache.ts';
 import {
@@ -36,9 +38,10 @@ import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import type { ReadToPresent } from '../../http/server.ts';
 import type { AdminJournal } from '../../projections/admin-journal.ts';
+import type { SavedObjects } from '../../projections/administered.ts';
 import type { OpenExchangesView } from '../../projections/in-flight.ts';
 import type { TaggingState } from '../../projections/keys.ts';
-import type { ProviderMemory, StoredCredentials } from '../../projections/provider-memory.ts';
+import type { ProviderMemory } from '../../projections/provider-memory.ts';
 import type { ProjectionRunner, RunningProjection } from '../../projections/runner.ts';
 import { aboutUnsavedViews, savedViews } from '../../projections/saved-views.ts';
 import type { Registry } from '../../providers/registry.ts';
@@ -154,7 +157,7 @@ interface AdminHistoryOptions {
   readonly known: Pick<KnownAccess, 'keys'>;
   readonly control: Pick<AccessControl, 'lists' | 'policies' | 'policiesOf'>;
   readonly workflows: Pick<Workflows, 'at'>;
-  readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: DeclaredVirtualModels };
+  readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: RowFacts['declared'] };
 }
 
 function adminHistory(options: AdminHistoryOptions) {
@@ -196,7 +199,7 @@ interface GatewayAdminOptions {
   readonly config: Config;
   readonly log: EventLog;
   readonly providers: GatewayProviders;
-  readonly stored: RunningProjection<StoredCredentials>;
+  readonly stored: RunningProjection<SavedObjects<Credential>>;
   readonly remembered: RunningProjection<ProviderMemory>;
   readonly tagging: RunningProjection<TaggingState>;
   readonly sealers: SealerSource;
@@ -245,7 +248,7 @@ function providerFacts({ providers, stored, remembered }: GatewayAdminOptions): 
     problem: undefined,
   }));
   const broken = [...providers.problems()].map(([name, problem]) => {
-    const { type = '', models = [] } = stored.state.get(name) ?? {};
+    const { type = '', models = [] } = stored.state.byKey.get(name)?.value ?? {};
     const unknown = { baseUrl: undefined, apiVersion: undefined, resilience: undefined, listing: undefined };
     return {
       name,

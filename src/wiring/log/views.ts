@@ -8,13 +8,12 @@ import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import { adminJournal } from '../../projections/admin-journal.ts';
 import { guardrailReplaysView } from '../../projections/guardrail-replays.ts';
-import { guardrailsView } from '../../projections/guardrails.ts';
 import { taggingView } from '../../projections/keys.ts';
 import { providerCredentialsView, providerMemory } from '../../projections/provider-memory.ts';
 import { createItemIndex, createResponseRecords, createTrackedRecords } from '../../projections/responses.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { openViewStore, readViewStore, viewsFile } from '../../projections/view-store.ts';
-import { virtualModelsView, workflowsView } from '../../projections/workflows.ts';
+import { guardrailsView, virtualModelsView, workflowsView } from '../../projections/workflows.ts';
 
 export interface GatewayViewsOptions {
   readonly config: Config;

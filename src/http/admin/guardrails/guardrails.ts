@@ -12,14 +12,12 @@ import {
   secretFields,
   type UsableType,
 } from '../../../commands/guardrails/guardrail.ts';
-import { refusals } from '../../../commands/refusal.ts';
 import { queryOfParameters } from '../../api/parameters.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
-import { timeText } from '../../dates.ts';
 import { optionalUserPath } from '../../request-head.ts';
-import { eventContextOf } from '../../server.ts';
-import { ifMatch, sendETag } from '../conditional.ts';
+import { sendETag } from '../conditional.ts';
 import { asOfParameter } from '../parameters.ts';
+import { changeIn, savedMembers, sendObject } from '../resource.ts';
 
 /** Guardrails and their types as the admin API returns them. */
 const phases = z.array(z.enum(['prompt', 'response', 'stream'])).readonly();
@@ -97,49 +95,41 @@ export function guardrailTypeRows(types: GuardrailTypes): z.infer<typeof guardra
 
 /** Sorted by name. */
 export function guardrailRows(directory: GuardrailDirectory, types: GuardrailTypes): z.infer<typeof guardrailRow>[] {
-  return directory.all.map((guardrail) => guardrailRowOf(guardrail, directory, types));
+  return directory.inForce.keys.flatMap((name) => guardrailRowOf(directory.inForce.get(name), directory, types) ?? []);
 }
 
 function guardrailRowOf(
-  guardrail: Guardrail,
+  guardrail: Guardrail | undefined,
   directory: GuardrailDirectory,
   types: GuardrailTypes,
-): z.infer<typeof guardrailRow> {
+): z.infer<typeof guardrailRow> | undefined {
+  if (guardrail === undefined) return undefined;
   const { name, type, description, userPath, failMode, timeoutMs } = guardrail;
-  const stored = directory.storedAs(name);
   const prepared = directory.prepare(guardrail);
-  const times =
-    stored === undefined
-      ? {}
-      : {
-          created_at: timeText(stored.createdAt),
-          updated_at: timeText(stored.updatedAt),
-          revision: String(stored.revision),
-        };
   return {
     name,
     type,
-    ...(description === undefined ? {} : { description }),
-    ...(userPath === undefined ? {} : { user_path: userPath }),
+    description,
+    user_path: userPath,
     config: maskedConfig(guardrail, types.get(type)),
     fail_mode: failMode,
     timeout_ms: timeoutMs,
     guardrail: types.get(type)?.isGuardrail ?? true,
-    managed: directory.isManaged(name),
+    managed: directory.inForce.isDeclared(name),
     ...(isPrepared(prepared)
       ? { phases: usablePhases(prepared), summary: prepared.config.summary }
       : { phases: types.get(type)?.phases ?? [], problem: prepared.problem }),
-    ...times,
+    ...savedMembers(directory.inForce.savedAs(name)),
   };
 }
 
 /** Those that cannot run are left out. */
 export function workflowGuardrailRows(directory: GuardrailDirectory): z.infer<typeof workflowGuardrailRow>[] {
-  return directory.all.flatMap((guardrail) => {
-    const prepared = directory.prepare(guardrail);
+  return directory.inForce.keys.flatMap((name) => {
+    const prepared = directory.prepared(name);
     if (!isPrepared(prepared)) return [];
     const { type, config } = prepared;
-    return [{ name: guardrail.name, type: type.type, phases: usablePhases(prepared), summary: config.summary }];
+    return [{ name, type: type.type, phases: usablePhases(prepared), summary: config.summary }];
   });
 }
 
@@ -247,24 +237,18 @@ export function registerGuardrails(admin: Routes, options: GuardrailRoutesOption
   admin.get('/guardrails/:name', getGuardrail, async (request, reply) => {
     const { name } = request.params;
     const then = await at(request.query.as_of);
-    const guardrail = then.get(name);
-    if (guardrail === undefined) throw refusals.notFound('guardrail', name);
-    const row = guardrailRowOf(guardrail, then, types);
-    if (row.revision !== undefined) sendETag(reply, row.revision);
-    return row;
+    return sendObject(reply, guardrailRowOf(then.inForce.get(name), then, types), 'guardrail', name);
   });
 
   admin.put('/guardrails', saveGuardrail, async (request, reply) => {
     const input = guardrailInput(request.body);
-    const by = { context: eventContextOf(request), ifRevision: ifMatch(request) };
-    const { guardrail, revision } = await changes.save(input, by);
-    if (guardrail === undefined) throw refusals.notFound('guardrail', input.name);
+    const { guardrail, revision } = await changes.save(input, changeIn(request));
     sendETag(reply, revision);
     return guardrailRowOf(guardrail, directory, types);
   });
 
   admin.delete('/guardrails', removeGuardrail, async (request, reply) => {
-    await changes.remove(request.body.name, { context: eventContextOf(request), ifRevision: ifMatch(request) });
+    await changes.remove(request.body.name, changeIn(request));
     return reply.status(204).send();
   });
 

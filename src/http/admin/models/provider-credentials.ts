@@ -20,12 +20,12 @@ import { type SealerSource, saveCommand } from '../../../commands/credentials/se
 import { executeCommand } from '../../../commands/handle-command.ts';
 import { refusals } from '../../../commands/refusal.ts';
 import type { EventLog } from '../../../events/log.ts';
-import type { StoredCredential, StoredCredentials } from '../../../projections/provider-memory.ts';
+import type { Saved, SavedObjects } from '../../../projections/administered.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
-import { timeText } from '../../dates.ts';
 import { eventContextOf } from '../../server.ts';
 import { ifMatch, sendETag } from '../conditional.ts';
+import { savedMembers, sendObject } from '../resource.ts';
 
 // Stored provider credentials as rows of the admin API: their settings, with every secret masked.
 
@@ -61,24 +61,22 @@ const credentialRow = z
   .catchall(z.string());
 
 /** @param problem why an enabled credential is not in force */
-function storedRow(stored: StoredCredential, problem: string | undefined) {
-  const { name, type, apiKeys, baseUrl, proxyUrl, models, modelsMode, options, enabled } = stored;
+function storedRow(saved: Saved<Credential>, problem: string | undefined) {
+  const { name, type, apiKeys, baseUrl, proxyUrl, models, modelsMode, options, enabled } = saved.value;
   return {
     name,
     type,
-    ...masked(apiKeys),
-    ...(baseUrl === undefined ? {} : { base_url: baseUrl }),
+    api_keys: masked(apiKeys),
+    base_url: baseUrl,
     ...options,
-    ...(proxyUrl === undefined ? {} : { proxy_url: proxyUrl }),
-    ...listed(models),
-    ...(modelsMode === undefined ? {} : { models_mode: modelsMode }),
+    proxy_url: proxyUrl,
+    models: listed(models),
+    models_mode: modelsMode,
     session_sticky_keys: false,
     enabled,
     managed: false,
-    ...(problem === undefined ? {} : { problem }),
-    created_at: timeText(stored.createdAt),
-    updated_at: timeText(stored.updatedAt),
-    revision: stored.revision,
+    problem,
+    ...savedMembers(saved),
   };
 }
 
@@ -86,23 +84,24 @@ function managedRow({ name, type, apiKeys, baseUrl, models, modelsMode, options 
   return {
     name,
     type,
-    ...masked(apiKeys),
+    api_keys: masked(apiKeys),
     base_url: readUrl(baseUrl)?.shown ?? MASK,
     ...ownSettings(type, options),
-    ...listed(models.map(({ id }) => id)),
+    models: listed(models.map(({ id }) => id)),
     models_mode: modelsMode,
     session_sticky_keys: false,
     enabled: true,
     managed: true,
+    revision: undefined,
   };
 }
 
-function masked(keys: readonly string[]) {
-  return keys.length === 0 ? {} : { api_keys: keys.map(() => MASK) };
+function masked(keys: readonly string[]): readonly string[] | undefined {
+  return listed(keys.map(() => MASK));
 }
 
-function listed(models: readonly string[]) {
-  return models.length === 0 ? {} : { models };
+function listed(list: readonly string[]): readonly string[] | undefined {
+  return list.length === 0 ? undefined : list;
 }
 
 /** Options under the names of their fields. */
@@ -117,7 +116,7 @@ function ownSettings(type: string, options: Readonly<Record<string, string>>): R
 
 interface ProviderCredentialsOptions {
   readonly log: EventLog;
-  readonly stored: Pick<RunningProjection<StoredCredentials>, 'state' | 'whenProcessed'>;
+  readonly stored: Pick<RunningProjection<SavedObjects<Credential>>, 'state' | 'whenProcessed'>;
   readonly sealers: SealerSource;
   /** Refuses addresses at which no provider is allowed. @throws Refusal 400 */
   readonly checkAddresses: CheckAddresses;
@@ -178,21 +177,14 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
   const rowOf = (name: string) => {
     const declared = managed.get(name);
     if (declared !== undefined) return managedRow(declared);
-    const credential = stored.state.get(name);
-    return credential === undefined ? undefined : storedRow(credential, problems().get(name));
+    const saved = stored.state.byKey.get(name);
+    return saved && storedRow(saved, problems().get(name));
   };
 
-  const execute = async (name: string, command: CredentialCommand, request: FastifyRequest) => {
-    const stream = credentialStream(name);
-    const ifRevision = ifMatch(request);
-    const handled = await executeCommand<Credential | undefined, CredentialCommand>(credentialDecider, command, {
-      log,
-      stream,
-      ifRevision,
-    });
-    if (handled.position !== undefined) await stored.whenProcessed(handled.position);
-    await options.follow();
-    return handled;
+  const execute = (name: string, command: CredentialCommand, request: FastifyRequest) => {
+    const { whenProcessed } = stored;
+    const options = { log, stream: credentialStream(name), ifRevision: ifMatch(request), whenProcessed };
+    return executeCommand<Credential | undefined, CredentialCommand>(credentialDecider, command, options);
   };
 
   const refuseManaged = (name: string): void => {
@@ -202,7 +194,7 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
   };
 
   admin.get('/provider-credentials', listCredentials, () => {
-    const names = [...new Set([...managed.keys(), ...stored.state.keys()])].sort();
+    const names = [...new Set([...managed.keys(), ...stored.state.byKey.keys()])].sort();
     return names.map(rowOf);
   });
 
@@ -210,10 +202,7 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
 
   admin.get('/provider-credentials/:name', getCredential, (request, reply) => {
     const { name } = request.params;
-    const row = rowOf(name);
-    if (row === undefined) throw refusals.notFound('provider', name);
-    if ('revision' in row) sendETag(reply, row.revision);
-    return row;
+    return sendObject(reply, rowOf(name), 'provider', name);
   });
 
   admin.put('/provider-credentials', saveCredential, async (request, reply) => {
@@ -222,6 +211,7 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
     const command = saveCommand(body, sealers, eventContextOf(request));
     await checkAddresses(body);
     const { revision } = await execute(body.name, command, request);
+    await options.follow();
     sendETag(reply, revision);
     return rowOf(body.name);
   });
@@ -230,6 +220,7 @@ export function registerProviderCredentials(admin: Routes, options: ProviderCred
     const { name } = request.params;
     refuseManaged(name);
     await execute(name, { kind: 'remove', name, context: eventContextOf(request) }, request);
+    await options.follow();
     return reply.code(204).send();
   });
 }

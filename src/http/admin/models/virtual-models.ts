@@ -4,11 +4,7 @@ import { parseSelector, type Selector } from '../../../commands/access/selector.
 import type { Target } from '../../../commands/model-request/routing-types.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import type { VirtualModelChanges } from '../../../commands/virtual-models/decider.ts';
-import {
-  type DeclaredVirtualModels,
-  type StoredVirtualModels,
-  VirtualModelDirectory,
-} from '../../../commands/virtual-models/directory.ts';
+import { VirtualModelDirectory } from '../../../commands/virtual-models/directory.ts';
 import { expand } from '../../../commands/virtual-models/expand.ts';
 import {
   isRedirect,
@@ -18,21 +14,21 @@ import {
   type VirtualModel,
 } from '../../../commands/virtual-models/virtual-model.ts';
 import { type KnownProviders, virtualModelFrom } from '../../../commands/virtual-models/virtual-model-input.ts';
+import type { SavedObjects } from '../../../projections/administered.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
-import { type VirtualModelsState, virtualModelsView } from '../../../projections/workflows.ts';
+import { virtualModelsView } from '../../../projections/workflows.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
-import { timeText } from '../../dates.ts';
 import { parseUserPath } from '../../request-head.ts';
-import { eventContextOf } from '../../server.ts';
 import type { AsOf } from '../as-of.ts';
-import { ifMatch, sendETag } from '../conditional.ts';
+import { sendETag } from '../conditional.ts';
 import { asOfQuery, oneAsOf } from '../parameters.ts';
+import { changeIn, savedMembers, sendObject } from '../resource.ts';
 
 // Virtual models and access policies as rows of the admin API.
 
 /** Inputs of the rows beside the stored virtual models. */
 export interface RowFacts {
-  readonly declared: DeclaredVirtualModels;
+  readonly declared: ReadonlyMap<string, VirtualModel>;
   readonly enabledByDefault: boolean;
   /** The provider that serves a model now. */
   resolve(model: string, provider: string | undefined): Target | undefined;
@@ -78,33 +74,25 @@ const virtualModelRow = z.object({
   revision: z.string().optional(),
 });
 
-type VirtualModelRow = ReturnType<typeof rowOf>;
-
-/** Sorted by name. @param stored current, or of an `as_of`; the available models are always the current ones */
-function virtualModelRows(stored: StoredVirtualModels, facts: RowFacts): VirtualModelRow[] {
-  const directory = new VirtualModelDirectory({ ...facts, stored: () => stored });
-  const models = [...directory.all.values()].sort((a, b) => (a.source < b.source ? -1 : 1));
-  return models.map((model) => rowOf(model, directory, facts));
+/** @param stored current, or of an `as_of`; the available models are always the current ones */
+function directoryOf(stored: SavedObjects<VirtualModel>, facts: RowFacts): VirtualModelDirectory {
+  return new VirtualModelDirectory({ ...facts, stored: () => stored });
 }
 
-function rowOf(model: VirtualModel, directory: VirtualModelDirectory, facts: RowFacts) {
-  const { source, userPaths, description, enabled } = model;
-  const stored = directory.storedAs(source);
-  return {
-    source,
-    ...(isRedirect(model) ? redirectMembers(model, directory, facts) : policyMembers(source, facts)),
-    user_paths: userPaths,
-    ...(description === undefined ? {} : { description }),
-    enabled,
-    managed: directory.isManaged(source),
-    ...(stored === undefined
-      ? {}
-      : {
-          created_at: timeText(stored.createdAt),
-          updated_at: timeText(stored.updatedAt),
-          revision: String(stored.revision),
-        }),
-  };
+/** Undefined when there is no such virtual model. */
+function rowOf(source: string, directory: VirtualModelDirectory, facts: RowFacts) {
+  const model = directory.inForce.get(source);
+  return (
+    model && {
+      source,
+      ...(isRedirect(model) ? redirectMembers(model, directory, facts) : policyMembers(source, facts)),
+      user_paths: model.userPaths,
+      description: model.description,
+      enabled: model.enabled,
+      managed: directory.inForce.isDeclared(source),
+      ...savedMembers(directory.inForce.savedAs(source)),
+    }
+  );
 }
 
 function redirectMembers(
@@ -112,28 +100,22 @@ function redirectMembers(
   { redirects }: VirtualModelDirectory,
   { resolve, strategyProblem }: RowFacts,
 ) {
+  const { targets, strategy, plugin, sessionAffinity } = model;
   const { enabled, ...rules } = model.failover;
-  const [first] = expand(model, { redirect: (name) => redirects.get(name), resolve }).candidates;
+  const first = expand(model, { redirect: (name) => redirects.get(name), resolve }).candidates[0]?.target;
   return {
     kind: 'redirect',
-    targets: model.targets,
-    strategy: model.strategy,
-    ...(model.plugin === undefined ? {} : pluginMembers(model.plugin, strategyProblem(model.plugin))),
-    session_affinity: model.sessionAffinity,
+    targets,
+    strategy,
+    strategy_plugin: plugin?.name,
+    strategy_config: plugin?.config,
+    strategy_problem: plugin && strategyProblem(plugin),
+    session_affinity: sessionAffinity,
     failover: rules.statuses === undefined && rules.phrases === undefined ? enabled : { enabled, ...rules },
-    ...(first === undefined
-      ? {}
-      : {
-          resolved_model: `${first.target.provider.name}/${first.target.model}`,
-          provider_type: first.target.provider.type,
-        }),
+    resolved_model: first && `${first.provider.name}/${first.model}`,
+    provider_type: first?.provider.type,
     valid: first !== undefined,
   };
-}
-
-function pluginMembers({ name, config }: StrategyPlugin, problem: string | undefined) {
-  const members = { strategy_plugin: name, strategy_config: config };
-  return problem === undefined ? members : { ...members, strategy_problem: problem };
 }
 
 const scopeKinds = { everything: 'global', provider: 'provider', model: 'model', exact: 'provider_model' } as const;
@@ -154,7 +136,7 @@ function policyMembers(source: string, { isProvider }: RowFacts) {
 }
 
 interface VirtualModelRoutesOptions {
-  readonly view: Pick<RunningProjection<VirtualModelsState>, 'state'>;
+  readonly view: Pick<RunningProjection<SavedObjects<VirtualModel>>, 'state'>;
   readonly changes: VirtualModelChanges;
   readonly providers: KnownProviders;
   readonly routeStrategies: KnownStrategies;
@@ -242,37 +224,32 @@ const removeVirtualModel = globalAdmin('removeVirtualModel', 'Delete a virtual m
 export function registerVirtualModels(admin: Routes, options: VirtualModelRoutesOptions): void {
   const { view, changes, providers, routeStrategies, facts, asOf } = options;
 
+  const directoryAt = async (given: string | undefined) =>
+    directoryOf(await asOf.state(given, virtualModelsView, view), facts);
+
   admin.get('/virtual-models', listVirtualModels, async (request) => {
-    const moment = await asOf.moment(request.query.as_of);
-    return virtualModelRows(moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment), facts);
+    const directory = await directoryAt(request.query.as_of);
+    return directory.inForce.keys.map((source) => rowOf(source, directory, facts));
   });
 
   admin.get('/virtual-models/:source', getVirtualModel, async (request, reply) => {
-    const name = nameOf(request.params.source);
-    const moment = await asOf.moment(request.query.as_of);
-    const stored = moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment);
-    const row = virtualModelRows(stored, facts).find(({ source }) => source === name);
-    if (row === undefined) throw refusals.notFound('virtual model', name);
-    if (row.revision !== undefined) sendETag(reply, row.revision);
-    return row;
+    const source = nameOf(request.params.source);
+    const directory = await directoryAt(request.query.as_of);
+    return sendObject(reply, rowOf(source, directory, facts), 'virtual model', source);
   });
 
   admin.put('/virtual-models', saveVirtualModel, async (request, reply) => {
     const model = virtualModelOf(request.body, providers, routeStrategies);
     const old = nameOf(request.body.old_source ?? '') || undefined;
     const renames = old === model.source ? undefined : old;
-    const by = { context: eventContextOf(request), ifRevision: ifMatch(request) };
-    const { model: saved, revision } = await changes.save(model, renames, by);
+    const { model: saved, revision } = await changes.save(model, renames, changeIn(request));
     if (saved === undefined) return reply.status(204).send();
     sendETag(reply, revision);
-    return virtualModelRows(view.state, facts).find(({ source }) => source === saved.source);
+    return rowOf(saved.source, directoryOf(view.state, facts), facts);
   });
 
   admin.delete('/virtual-models', removeVirtualModel, async (request, reply) => {
-    await changes.remove(nameOf(request.body.source), {
-      context: eventContextOf(request),
-      ifRevision: ifMatch(request),
-    });
+    await changes.remove(nameOf(request.body.source), changeIn(request));
     return reply.status(204).send();
   });
 }
