@@ -4,8 +4,11 @@
  */
 import type { z } from 'zod';
 import type { EventDefinition } from '../events/catalogue/define.ts';
-import type { Saved, SavedObjects } from '../projections/administered.ts';
-import type { DecidedEvent } from './handle-command.ts';
+import type { EventContext } from '../events/event.ts';
+import type { AdministeredKind, Saved, SavedObjects } from '../projections/administered.ts';
+import { canonicalJson } from './canonical-json.ts';
+import type { DecidedEvent, Decider } from './handle-command.ts';
+import { refusals } from './refusal.ts';
 
 /** The `evolve` of an object whose newest event is its whole value. Undefined: there is none. */
 export function evolveSaved<Schema extends z.ZodObject>(
@@ -15,6 +18,34 @@ export function evolveSaved<Schema extends z.ZodObject>(
   return (state: z.infer<Schema> | undefined, { type, data }: DecidedEvent): z.infer<Schema> | undefined => {
     if (type === saved.type) return saved.data.parse(data);
     return type === removed.type ? undefined : state;
+  };
+}
+
+/** The command on an object that depends on nothing else. */
+export type ObjectCommand<Value> = {
+  readonly key: string;
+  readonly context: EventContext;
+  /** Whether the caller may know this object. */
+  isVisible(value: Value): boolean;
+} & ({ readonly kind: 'save'; readonly value: Value } | { readonly kind: 'remove' });
+
+/** @param noun of the kind, in errors */
+export function objectDecider<Schema extends z.ZodObject>(
+  { saved, removed, key: member }: AdministeredKind<Schema>,
+  noun: string,
+): Decider<z.infer<Schema> | undefined, ObjectCommand<z.infer<Schema>>> {
+  return {
+    initial: undefined,
+    dependsOn: 'its stream',
+    decide({ key, context, isVisible, ...command }, state) {
+      if (state === undefined ? command.kind === 'remove' : !isVisible(state)) return refusals.notFound(noun, key);
+      if (command.kind === 'save') {
+        const isSame = state !== undefined && canonicalJson(state) === canonicalJson(command.value);
+        return isSame ? [] : [saved.create(command.value, context)];
+      }
+      return [removed.create({ [member]: key }, context)];
+    },
+    evolve: evolveSaved(saved, removed),
   };
 }
 

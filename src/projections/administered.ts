@@ -19,7 +19,8 @@ export interface SavedObjects<Value> {
   version: number;
 }
 
-interface AdministeredKind<Schema extends z.ZodObject> {
+/** A kind of object that is saved as a whole. */
+export interface AdministeredKind<Schema extends z.ZodObject> {
   /** Of the read model. */
   readonly name: string;
   readonly version: number;

@@ -8,13 +8,15 @@ import { administeredView } from './administered.ts';
 import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 /** Prices of models that administrators set, by canonical selector. */
-export const priceOverridesView = administeredView({
+export const priceOverrides = {
   name: 'price-overrides',
   version: 2,
   saved: priceOverrideSet,
   removed: priceOverrideRemoved,
   key: 'selector',
-});
+} as const;
+
+export const priceOverridesView = administeredView(priceOverrides);
 
 /** The providers that administrators created. Secrets in it are encrypted, as in the log. */
 export const providerCredentialsView = administeredView({

@@ -59,7 +59,7 @@ export function gatewayPricing({ config, log, projections, typeOf }: PricingWiri
         jobs.once('price-recalculation', (held) => work(held.log), otherwise),
       );
       const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
-      registerPricingOverrides(admin, { log, overrides, asOf, isProvider });
+      registerPricingOverrides(admin, { log, view: overrides, asOf, isProvider });
       const known = { knows: registry.knows, find: registry.find, behind: behindAlias(virtualModels) };
       registerRecalculation(admin, {
         enabled: config.pricingRecalculationEnabled,

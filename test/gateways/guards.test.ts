@@ -206,7 +206,7 @@ const rules: Readonly<Record<string, string | undefined>> = {
   guardrailDecider: 'guard-workflows: active workflows name guardrails that exist and fit',
   keyDecider: 'the key of the administrator is unchanged: no key exceeds the one that made it',
   limitDecider: undefined,
-  priceOverrideDecider: undefined,
+  objectDecider: undefined,
   taggingDecider: undefined,
   userPolicyDecider: undefined,
   virtualModelDecider: 'guard-virtual-models: no cycle, bounded depth, no missing name',

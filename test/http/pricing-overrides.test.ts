@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { priceStream } from '../../src/commands/pricing/model-pricing.ts';
 import { priceOverrideSet } from '../../src/events/catalogue/budget.ts';
+import { streamName } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { exchangeOf as exchangeEvents } from '../projections/exchange-history.ts';
 import type { Answered } from '../support/answered.ts';
@@ -184,7 +184,7 @@ describe('prices and a restart', () => {
       left.context,
     );
     await log.append([
-      { stream: priceStream('tiny'), events: [said], expectedRevision: 'noStream' },
+      { stream: streamName('price', 'tiny'), events: [said], expectedRevision: 'noStream' },
       {
         stream: left.stream,
         events: [left.received, left.resolved, left.attempt(), left.json(answer)],

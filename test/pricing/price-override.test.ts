@@ -1,23 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  type ModelPricing,
-  type PriceOverride,
-  type PriceOverrideCommand,
-  priceOverrideDecider,
-  priceStream,
-  pricingSchema,
-} from '../../src/commands/pricing/model-pricing.ts';
+import { type ObjectCommand, objectDecider } from '../../src/commands/administered.ts';
+import { type ModelPricing, type PriceOverride, pricingSchema } from '../../src/commands/pricing/model-pricing.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { priceOverrideRemoved, priceOverrideSet } from '../../src/events/catalogue/budget.ts';
 import { upcast } from '../../src/events/catalogue/catalogue.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import { type EventContext, type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { priceOverridesView } from '../../src/projections/provider-memory.ts';
+import { priceOverrides, priceOverridesView } from '../../src/projections/provider-memory.ts';
 import { specify } from '../support/decider-spec.ts';
 
 const context: EventContext = { actor: 'master' };
+const priceOverrideDecider = objectDecider(priceOverrides, 'pricing override');
+const priceStream = (selector: string) => streamName('price', selector);
+const by = { context, isVisible: () => true };
 const selector = 'openai/small';
 const cheap: ModelPricing = { input_per_mtok: 1, output_per_mtok: 2 };
 const dear: ModelPricing = { input_per_mtok: 10, tiers: [{ up_to_tokens: 5, input_per_mtok: 9 }] };
@@ -25,33 +22,44 @@ const set = (pricing: ModelPricing) => priceOverrideSet.create({ selector, prici
 const removed = priceOverrideRemoved.create({ selector }, context);
 
 describe('a pricing override', () => {
-  const given = specify(priceOverrideDecider).given;
+  const { given } = specify(priceOverrideDecider);
 
   it('is set', () => {
     given()
-      .when({ kind: 'set', selector, pricing: cheap, context })
+      .when({ ...by, kind: 'save', key: selector, value: { selector, pricing: cheap } })
       .then([set(cheap)]);
   });
 
   it('is replaced as a whole', () => {
     given(set(cheap))
-      .when({ kind: 'set', selector, pricing: dear, context })
+      .when({ ...by, kind: 'save', key: selector, value: { selector, pricing: dear } })
       .then([set(dear)]);
   });
 
   it('gives no event when nothing changes', () => {
     given(set(dear))
-      .when({ kind: 'set', selector, pricing: { tiers: dear.tiers, input_per_mtok: 10, per_page: undefined }, context })
+      .when({
+        ...by,
+        kind: 'save',
+        key: selector,
+        value: { selector, pricing: { tiers: dear.tiers, input_per_mtok: 10, per_page: undefined } },
+      })
       .then([]);
   });
 
   it('is removed', () => {
-    given(set(cheap)).when({ kind: 'remove', selector, context }).then([removed]);
+    given(set(cheap))
+      .when({ ...by, kind: 'remove', key: selector })
+      .then([removed]);
   });
 
   it('is not found when it does not exist', () => {
-    given().when({ kind: 'remove', selector, context }).then({ status: 404 });
-    given(set(cheap), removed).when({ kind: 'remove', selector, context }).then({ status: 404 });
+    given()
+      .when({ ...by, kind: 'remove', key: selector })
+      .then({ status: 404 });
+    given(set(cheap), removed)
+      .when({ ...by, kind: 'remove', key: selector })
+      .then({ status: 404 });
   });
 });
 
@@ -113,10 +121,10 @@ describe('the list of pricing overrides', () => {
     const events: RecordedEvent[] = [];
     for (const { selector: which, amount: price } of commands) {
       const { state, revision } = states.get(which) ?? { state: undefined, revision: -1n };
-      const wanted: PriceOverrideCommand =
+      const wanted: ObjectCommand<PriceOverride> =
         price === undefined
-          ? { kind: 'remove', selector: which, context }
-          : { kind: 'set', selector: which, pricing: { input_per_mtok: price }, context };
+          ? { ...by, kind: 'remove', key: which }
+          : { ...by, kind: 'save', key: which, value: { selector: which, pricing: { input_per_mtok: price } } };
       const decided = priceOverrideDecider.decide(wanted, state);
       if (decided instanceof Refusal) continue;
       for (const event of decided) {

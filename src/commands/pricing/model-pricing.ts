@@ -1,12 +1,7 @@
 /** Prices of models: as written by an administrator or in the configuration, and prepared for calculation. */
-import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { type modelPricing, priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/budget.ts';
-import { type EventContext, type StreamName, streamName } from '../../events/event.ts';
+import type { modelPricing, priceOverrideSet } from '../../events/catalogue/budget.ts';
 import type { ConfiguredModel } from '../../providers/provider.ts';
-import { evolveSaved } from '../administered.ts';
-import type { Decider } from '../handle-command.ts';
-import { refusals } from '../refusal.ts';
 
 /** Trusted: it has passed `pricingSchema`, or comes from the record. */
 export type ModelPricing = z.infer<typeof modelPricing>;
@@ -102,15 +97,6 @@ export const pricingSchema = z
 function limitOf(one: Pick<PricingTier, 'up_to_tokens' | 'up_to_mtok'> | undefined): number {
   if (one?.up_to_tokens !== undefined) return one.up_to_tokens;
   return one?.up_to_mtok === undefined ? Number.POSITIVE_INFINITY : Math.round(one.up_to_mtok * 1_000_000);
-}
-
-function isSamePricing(one: ModelPricing | undefined, other: ModelPricing): boolean {
-  return isDeepStrictEqual(one === undefined ? undefined : present(one), present(other));
-}
-
-/** Without members that are undefined. */
-function present(pricing: ModelPricing): object {
-  return JSON.parse(JSON.stringify(pricing));
 }
 
 // A price prepared for calculation: the rates of several sources, merged, in whole numbers.
@@ -219,33 +205,7 @@ function picoDollars(name: RateName, dollars: number): bigint {
   return BigInt(Math.round(dollars * (name.endsWith('_per_mtok') ? 1e6 : 1e12)));
 }
 
-// Commands and events of a pricing override. Pure.
-
 export type PriceOverride = z.infer<typeof priceOverrideSet.data>;
-
-export type PriceOverrideCommand = { readonly selector: string; readonly context: EventContext } & (
-  | { readonly kind: 'set'; readonly pricing: ModelPricing }
-  | { readonly kind: 'remove' }
-);
-
-/** @param selector canonical */
-export function priceStream(selector: string): StreamName {
-  return streamName('price', selector);
-}
-
-export const priceOverrideDecider: Decider<PriceOverride | undefined, PriceOverrideCommand> = {
-  initial: undefined,
-  dependsOn: 'its stream',
-  decide({ selector, context, ...command }, state) {
-    if (command.kind === 'remove') {
-      if (state === undefined) return refusals.notFound('pricing override', selector);
-      return [priceOverrideRemoved.create({ selector }, context)];
-    }
-    const { pricing } = command;
-    return isSamePricing(state?.pricing, pricing) ? [] : [priceOverrideSet.create({ selector, pricing }, context)];
-  },
-  evolve: evolveSaved(priceOverrideSet, priceOverrideRemoved),
-};
 
 /** The prices that a provider's configuration declares: `models[].metadata.pricing`. */
 interface ConfiguredProvider {

@@ -4,35 +4,19 @@
  */
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../../commands/access/selector.ts';
-import {
-  type PriceOverride,
-  priceOverrideDecider,
-  priceStream,
-  pricingSchema,
-} from '../../../commands/pricing/model-pricing.ts';
+import { type PriceOverride, pricingSchema } from '../../../commands/pricing/model-pricing.ts';
 import type { Recalculated, Recalculation } from '../../../commands/pricing/recalculate.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
-import type { EventLog } from '../../../events/log.ts';
-import type { Saved, SavedObjects } from '../../../projections/administered.ts';
-import { priceOverridesView } from '../../../projections/provider-memory.ts';
-import type { RunningProjection } from '../../../projections/runner.ts';
+import type { SavedObjects } from '../../../projections/administered.ts';
+import { priceOverrides } from '../../../projections/provider-memory.ts';
 import { queryOfParameters, textParameter } from '../../api/parameters.ts';
 import { emptyAnswer, globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
 import { dateRange, timeZoneOf } from '../../dates.ts';
-import { sendRows } from '../../paging.ts';
 import { parseUserPath } from '../../request-head.ts';
 import { eventContextOf } from '../../server.ts';
-import type { AsOf } from '../as-of.ts';
 import { asOfQuery, oneAsOf } from '../parameters.ts';
-import { executeChange, savedAnswer, savedMembers, sendObject } from '../resource.ts';
+import { type ResourceParts, registerResource, savedAnswer } from '../resource.ts';
 import { selectorMembers } from './virtual-models.ts';
-
-interface PricingOverridesOptions {
-  readonly log: EventLog;
-  readonly overrides: Pick<RunningProjection<SavedObjects<PriceOverride>>, 'state' | 'whenProcessed'>;
-  readonly asOf: AsOf;
-  isProvider(name: string): boolean;
-}
 
 const MAX_SELECTOR_LENGTH = 256;
 const MAX_OVERRIDES = 10_000;
@@ -81,49 +65,34 @@ const deleteOverride = globalAdmin('deletePricingOverride', 'Delete a price over
   errors: [404],
 });
 
-export function registerPricingOverrides(admin: Routes, { log, overrides, asOf, isProvider }: PricingOverridesOptions) {
-  const { whenProcessed } = overrides;
-  const overridesAt = (given: string | undefined) => asOf.state(given, priceOverridesView, overrides);
+interface PricingOverridesOptions extends ResourceParts<PriceOverride> {
+  isProvider(name: string): boolean;
+}
 
-  admin.get('/model-pricing-overrides', listOverrides, async (request, reply) => {
-    const { byKey } = await overridesAt(request.query.as_of);
-    return sendRows(reply, overrideRows(byKey));
-  });
-
-  admin.get('/model-pricing-overrides/:selector', getOverride, async (request, reply) => {
-    const selector = canonical(request.params.selector, () => true);
-    const { byKey } = await overridesAt(request.query.as_of);
-    return sendObject(reply, overrideRow(byKey.get(selector)), 'pricing override', selector);
-  });
-
-  admin.put('/model-pricing-overrides', setOverride, async (request, reply) => {
-    const { pricing } = request.body;
-    const selector = canonical(request.body.selector, isProvider);
-    const { byKey } = overrides.state;
-    if (byKey.size >= MAX_OVERRIDES && !byKey.has(selector)) {
+export function registerPricingOverrides(admin: Routes, { isProvider, ...parts }: PricingOverridesOptions): void {
+  const pricingOverrides = {
+    kind: priceOverrides,
+    category: 'price',
+    noun: 'pricing override',
+    path: '/model-pricing-overrides',
+    routes: { list: listOverrides, get: getOverride, save: setOverride, remove: deleteOverride },
+    // An override for a provider that no longer exists can still be read and removed.
+    keyOf: (given: string) => canonical(given, () => true),
+    valueOf(body: PriceOverride, { byKey }: SavedObjects<PriceOverride>) {
+      const selector = canonical(body.selector, isProvider);
+      if (byKey.size < MAX_OVERRIDES || byKey.has(selector)) return { selector, pricing: body.pricing };
       throw refusals.invalidRequest(
         `The maximum of ${MAX_OVERRIDES} pricing overrides is reached; remove one first.`,
         null,
       );
-    }
-    const command = { kind: 'set', selector, pricing, context: eventContextOf(request) } as const;
-    const options = { log, stream: priceStream(selector), whenProcessed };
-    await executeChange(priceOverrideDecider, command, options, { request, reply });
-    const row = overrideRow(overrides.state.byKey.get(selector));
-    if (row === undefined) throw refusals.changedMeanwhile(selector);
-    return row;
-  });
-
-  admin.delete('/model-pricing-overrides', deleteOverride, async (request, reply) => {
-    const given = request.body?.selector ?? request.query.selector;
-    if (given === undefined) throw refusals.missingParameter('selector');
-    // An override for a provider that no longer exists can still be removed.
-    const selector = canonical(given, () => true);
-    const command = { kind: 'remove', selector, context: eventContextOf(request) } as const;
-    const options = { log, stream: priceStream(selector), whenProcessed };
-    await executeChange(priceOverrideDecider, command, options, { request, reply });
-    return reply.status(204).send();
-  });
+    },
+    rowOf: ({ selector, pricing }: PriceOverride) => ({
+      selector,
+      ...selectorMembers(parseSelector(selector)),
+      pricing,
+    }),
+  };
+  registerResource(admin, pricingOverrides, parts);
 }
 
 /** @throws Refusal 400 */
@@ -131,19 +100,6 @@ function canonical(given: string, isProvider: (name: string) => boolean): string
   const selector = canonicalSelector(given, isProvider, 'selector');
   if (selector instanceof Refusal) throw selector;
   return selector;
-}
-
-function* overrideRows(overrides: ReadonlyMap<string, Saved<PriceOverride>>): Generator<object> {
-  for (const selector of [...overrides.keys()].sort()) {
-    const row = overrideRow(overrides.get(selector));
-    if (row !== undefined) yield row;
-  }
-}
-
-function overrideRow(saved: Saved<PriceOverride> | undefined) {
-  if (saved === undefined) return undefined;
-  const { selector, pricing } = saved.value;
-  return { selector, ...selectorMembers(parseSelector(selector)), pricing, ...savedMembers(saved) };
 }
 
 /** `POST /admin/usage/recalculate-pricing`: prices recorded usage again at today's prices. */
