@@ -15,7 +15,6 @@ import { registerAccess } from '../http/admin/admin-scope.ts';
 import type { AsOf, Moment } from '../http/admin/as-of.ts';
 import { registerAuthKeys } from '../http/admin/keys/auth-keys.ts';
 import { registerUsers } from '../http/admin/keys/users.ts';
-import type { RowFacts } from '../http/admin/models/virtual-models.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { createAuthenticator } from '../http/auth.ts';
 import { parseUserPath } from '../http/request-head.ts';
@@ -24,6 +23,7 @@ import { type KeysState, keysView, usersView } from '../projections/keys.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import { virtualModelsView } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
+import type { VirtualModels } from './virtual-models.ts';
 
 export interface AccessControlOptions {
   readonly config: Config;
@@ -137,15 +137,13 @@ interface PoliciesAsOfOptions {
   readonly asOf: AsOf;
   readonly registry: Pick<Registry, 'list'>;
   readonly control: Pick<AccessControl, 'policiesOf'>;
-  readonly declaredVirtualModels: RowFacts['declared'];
-  readonly enabledByDefault: boolean;
+  readonly virtualModels: Pick<VirtualModels, 'facts'>;
 }
 
 /** Resolves with undefined without an `as_of`. @throws Refusal 400, as `AsOf.moment` does */
 type ReadPoliciesAsOf = (asOf: string | undefined) => Promise<PoliciesAsOf | undefined>;
 
-export function createPoliciesAsOf(options: PoliciesAsOfOptions): ReadPoliciesAsOf {
-  const { asOf, registry, control, declaredVirtualModels, enabledByDefault } = options;
+export function createPoliciesAsOf({ asOf, registry, control, virtualModels }: PoliciesAsOfOptions): ReadPoliciesAsOf {
   return async (given) => {
     const moment = await asOf.moment(given);
     if (moment === undefined) return undefined;
@@ -156,12 +154,8 @@ export function createPoliciesAsOf(options: PoliciesAsOfOptions): ReadPoliciesAs
     ]);
     const policies = control.policiesOf(() => users);
     const lists = userLists(policies);
-    const virtualModels = new VirtualModelDirectory({
-      stored: () => stored,
-      declared: declaredVirtualModels,
-      enabledByDefault,
-    });
-    const effective = new EffectiveModels(registry.list(), { users: lists, models: virtualModels.policies });
-    return { moment, keys, policies, lists, virtualModels, effective };
+    const models = new VirtualModelDirectory({ ...virtualModels.facts, stored: () => stored });
+    const effective = new EffectiveModels(registry.list(), { users: lists, models: models.policies });
+    return { moment, keys, policies, lists, virtualModels: models, effective };
   };
 }

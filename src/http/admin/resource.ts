@@ -79,7 +79,7 @@ interface ResourceRoutes<Schema extends z.ZodObject, Body> {
   /** The key in its stored form. @throws Refusal 400 */
   keyOf(given: string): string;
   /** @param scope of the caller. @throws Refusal 400 for a value that cannot be saved */
-  valueOf(body: Body, saved: SavedObjects<z.infer<Schema>>, scope: UserPath | undefined): z.infer<Schema>;
+  parseValue(body: Body, saved: SavedObjects<z.infer<Schema>>, scope: UserPath | undefined): z.infer<Schema>;
   /** The row without `savedMembers`. Default: the value. */
   rowOf?(value: z.infer<Schema>): object;
   /** The user path that the object is for: an administrator of a subtree has only the objects within it. */
@@ -98,7 +98,7 @@ export interface ResourceParts<Value> {
  */
 export function registerResource<Schema extends z.ZodObject, Body>(
   admin: Routes,
-  { kind, category, noun, path, routes, keyOf, valueOf, ...more }: ResourceRoutes<Schema, Body>,
+  { kind, category, noun, path, routes, keyOf, parseValue, ...more }: ResourceRoutes<Schema, Body>,
   { log, asOf, view }: ResourceParts<z.infer<Schema>>,
 ): void {
   type Value = z.infer<Schema>;
@@ -145,7 +145,7 @@ export function registerResource<Schema extends z.ZodObject, Body>(
 
   admin.put(path, routes.save, async (request, reply) => {
     const scope = scopeOf(request);
-    const value = valueOf(request.body as Body, view.state, scope);
+    const value = parseValue(request.body as Body, view.state, scope);
     if (scope !== undefined && !isVisible(value, scope)) {
       throw refusals.userPathOutOfScope(pathOf?.(value) ?? '/', scope, 'user_path');
     }

@@ -1,9 +1,7 @@
 /** The admin API under all its prefixes: each component registers its own routes. */
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { Credential } from '../../commands/credentials/credential.ts';
 import { addressesCheck, publicUrl } from '../../commands/credentials/credential-fields.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
-import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import type { RouteStrategies } from '../../commands/virtual-models/virtual-model.ts';
 import type { Config } from '../../config/config.ts';
 import { gatewayVersion } from '../../config/gateway-version.ts';
@@ -19,32 +17,20 @@ import { type GatewaysListed, registerGateways } from '../../http/admin/gateways
 import { registerHistory } from '../../http/admin/history.ts';
 import { createLiveLogs } from '../../http/admin/live/logs.ts';
 import { type LogFacts, registerLog } from '../../http/admin/log.ts';
-import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/models/models.ts';
+import { registerAdminModels } from '../../http/admin/models/models.ts';
 import { registerProviderCredentials } from '../../http/admin/models/provider-credentials.ts';
 import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/models/providers-status.ts';
-import type { RowFacts } from '../../http/admin/models/virtual-models.ts';
 import { mountAdmin } from '../../http/admin/mount.ts';
 import { type Purge, registerCachePurge } from '../../http/admin/reports/cache.ts';
-import {
-  createRefresh,
-  type RefreshPlan,
-  type RuntimeOptions,
-  registerRuntime,
-  type StepOutcome,
-} from '../../http/admin/runtime.ts';
+import { createRefresh, type RefreshPlan, registerRuntime, type StepOutcome } from '../../http/admin/runtime.ts';
 import { registerTagging } from '../../http/admin/tagging.ts';
 import { type AnalyticsFacts, registerViews } from '../../http/admin/views.ts';
 import type { Routes } from '../../http/api/route-schema.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import type { ReadToPresent } from '../../http/server.ts';
-import type { AdminJournal } from '../../projections/admin-journal.ts';
-import type { SavedObjects } from '../../projections/administered.ts';
 import type { OpenExchangesView } from '../../projections/in-flight.ts';
-import type { TaggingState } from '../../projections/keys.ts';
-import type { ProviderMemory } from '../../projections/provider-memory.ts';
-import type { ProjectionRunner, RunningProjection } from '../../projections/runner.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
 import { aboutUnsavedViews, savedViews } from '../../projections/saved-views.ts';
-import type { Registry } from '../../providers/registry.ts';
 import { type AccessControl, createPoliciesAsOf, type KnownAccess, registerAccessRoutes } from '../access.ts';
 import type { Analytics, AnalyticsQueries } from '../analytics/reports.ts';
 import type { GuardrailReplayWiring } from '../guardrail-replay.ts';
@@ -84,7 +70,7 @@ export interface AdminRoutes {
 
 /** Does nothing while the admin API is off. */
 export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
-  const { config, log, views, knownKeys, control, virtualModels, pricing, limits, reports } = routes;
+  const { config, log, knownKeys, control, virtualModels, pricing, limits, reports } = routes;
   if (!config.admin.endpointsEnabled) return;
   const { registry } = routes.providers;
   const live = createLiveLogs({
@@ -96,40 +82,9 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
     heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     replayLimit: config.liveLogs.replayLimit,
   });
-  const history = adminHistory({
-    log,
-    journal: views.adminJournal,
-    registry,
-    known: knownKeys,
-    control,
-    workflows: routes.workflows,
-    virtualModels: { inForce: virtualModels.directory, declared: virtualModels.facts.declared },
-  });
-  const registerGateway = gatewayAdmin({
-    config,
-    log,
-    providers: routes.providers,
-    stored: views.credentials,
-    remembered: views.providerMemory,
-    tagging: views.tagging,
-    sealers: routes.sealers,
-    models: {
-      enabledByDefault: config.models.enabledByDefault,
-      allows: (asker, provider, model) => control.access.allows(asker, provider, model),
-      policy: (provider, model) => virtualModels.directory.policyOf(provider, model),
-      price: (provider, model) => pricing.prices.shown(provider, model),
-    },
-    flags: () => switches(config, virtualModels.routeStrategies),
-    views: [
-      ...[views.virtualModels, views.providerMemory, views.credentials, views.tagging],
-      ...[knownKeys.keys, knownKeys.users],
-    ],
-  });
-  const registerLogAndViews = logAdmin({
-    ...{ config, log },
-    projections: views.projections,
-    analytics: routes.analytics,
-  });
+  const history = adminHistory(routes);
+  const registerGateway = gatewayAdmin(routes);
+  const registerLogAndViews = logAdmin(routes);
   const register = (admin: Routes) => {
     live.register(admin);
     registerGateway(admin);
@@ -150,27 +105,18 @@ export function registerAdminRoutes(app: Routes, routes: AdminRoutes): void {
 }
 
 /** The admin routes that read earlier states: history, lists at another time (`as_of`), and the explanation of a decision. */
-interface AdminHistoryOptions {
-  readonly log: EventLog;
-  readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
-  readonly registry: Pick<Registry, 'list' | 'resolve'>;
-  readonly known: Pick<KnownAccess, 'keys'>;
-  readonly control: Pick<AccessControl, 'lists' | 'policies' | 'policiesOf'>;
-  readonly workflows: Pick<Workflows, 'at'>;
-  readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: RowFacts['declared'] };
-}
-
-function adminHistory(options: AdminHistoryOptions) {
-  const { log, journal, registry, known, control } = options;
-  const { inForce, declared } = options.virtualModels;
+function adminHistory({
+  log,
+  views,
+  providers: { registry },
+  knownKeys,
+  control,
+  workflows,
+  virtualModels,
+}: AdminRoutes) {
+  const journal = views.adminJournal;
   const asOf = createAsOf({ log, journal, now: Date.now });
-  const policies = createPoliciesAsOf({
-    asOf,
-    registry,
-    control,
-    declaredVirtualModels: declared,
-    enabledByDefault: inForce.enabledByDefault,
-  });
+  const policies = createPoliciesAsOf({ asOf, registry, control, virtualModels });
   return {
     asOf,
     policies,
@@ -180,13 +126,13 @@ function adminHistory(options: AdminHistoryOptions) {
         log,
         now: {
           get keys() {
-            return known.keys.state;
+            return knownKeys.keys.state;
           },
           lists: control.lists,
-          virtualModels: inForce,
+          virtualModels: virtualModels.directory,
         },
         asOf: policies,
-        workflowsAt: async (given) => (await options.workflows.at(given, asOf)).directory,
+        workflowsAt: async (given) => (await workflows.at(given, asOf)).directory,
         policies: control.policies,
         resolve: (model, provider) => registry.resolve(model, provider),
       });
@@ -194,45 +140,40 @@ function adminHistory(options: AdminHistoryOptions) {
   };
 }
 
-/** The admin routes for the gateway itself: its providers, models, settings and tags. */
-interface GatewayAdminOptions {
-  readonly config: Config;
-  readonly log: EventLog;
-  readonly providers: GatewayProviders;
-  readonly stored: RunningProjection<SavedObjects<Credential>>;
-  readonly remembered: RunningProjection<ProviderMemory>;
-  readonly tagging: RunningProjection<TaggingState>;
-  readonly sealers: SealerSource;
-  readonly models: Omit<AdminModelsOptions, 'list'>;
-  readonly flags: RuntimeOptions['flags'];
-  /** Views that a refresh checks, in addition to the providers' lists. */
-  readonly views: readonly RunningProjection<unknown>[];
-}
-
-/** @returns a function that registers the routes; called once for each prefix of the API */
-function gatewayAdmin(options: GatewayAdminOptions): (admin: Routes) => void {
-  const { config, log, providers, stored, tagging, sealers, models, flags } = options;
+/**
+ * The admin routes for the gateway itself: its providers, models, settings and tags.
+ * @returns a function that registers the routes; called once for each prefix of the API
+ */
+function gatewayAdmin(routes: AdminRoutes): (admin: Routes) => void {
+  const { config, log, providers, views, sealers, control, virtualModels, pricing } = routes;
   const { registry } = providers;
   // One refresh at a time, across all prefixes of the API.
-  const refresh = createRefresh(refreshPlan(options));
+  const refresh = createRefresh(refreshPlan(routes));
   return (admin) => {
-    registerProvidersStatus(admin, () => providerFacts(options));
+    registerProvidersStatus(admin, () => providerFacts(routes));
     registerProviderCredentials(admin, {
       log,
-      stored,
+      stored: views.credentials,
       sealers,
       checkAddresses: config.registry.allowLocalProviders ? async () => {} : addressesCheck(),
       managed: config.providers,
       follow: () => providers.follow(),
       problems: () => providers.problems(),
     });
-    registerAdminModels(admin, { ...models, list: () => registry.list() });
+    registerAdminModels(admin, {
+      enabledByDefault: config.models.enabledByDefault,
+      allows: (asker, provider, model) => control.access.allows(asker, provider, model),
+      policy: (provider, model) => virtualModels.directory.policyOf(provider, model),
+      price: (provider, model) => pricing.prices.shown(provider, model),
+      list: () => registry.list(),
+    });
+    const flags = () => switches(config, virtualModels.routeStrategies);
     registerRuntime(admin, { flags, refresh, version: gatewayVersion, logFormat: formatVersion });
-    registerTagging(admin, { log, set: tagging, managed: config.tagging });
+    registerTagging(admin, { log, set: views.tagging, managed: config.tagging });
   };
 }
 
-function providerFacts({ providers, stored, remembered }: GatewayAdminOptions): ProviderFacts[] {
+function providerFacts({ providers, views }: AdminRoutes): ProviderFacts[] {
   const { roster, registry } = providers;
   const listings = new Map(registry.status().map((status) => [status.name, status]));
   const inForce = roster.configs.map(({ name, type, baseUrl, options, models, resilience }) => ({
@@ -244,11 +185,11 @@ function providerFacts({ providers, stored, remembered }: GatewayAdminOptions): 
     resilience,
     listing: listings.get(name),
     circuit: roster.resilience.get(name)?.breakers.state,
-    rememberedListedAt: remembered.state.get(name)?.modelsListedAt,
+    rememberedListedAt: views.providerMemory.state.get(name)?.modelsListedAt,
     problem: undefined,
   }));
   const broken = [...providers.problems()].map(([name, problem]) => {
-    const { type = '', models = [] } = stored.state.byKey.get(name)?.value ?? {};
+    const { type = '', models = [] } = views.credentials.state.byKey.get(name)?.value ?? {};
     const unknown = { baseUrl: undefined, apiVersion: undefined, resilience: undefined, listing: undefined };
     return {
       name,
@@ -263,8 +204,12 @@ function providerFacts({ providers, stored, remembered }: GatewayAdminOptions): 
   return [...inForce, ...broken];
 }
 
-function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
+function refreshPlan({ providers, views, knownKeys }: AdminRoutes): RefreshPlan {
   const { registry } = providers;
+  const checked: readonly RunningProjection<unknown>[] = [
+    ...[views.virtualModels, views.providerMemory, views.credentials, views.tagging],
+    ...[knownKeys.keys, knownKeys.users],
+  ];
   // A view follows the log by itself; a refresh only checks that it has not stopped.
   const fromLog = async (view: RunningProjection<unknown>): Promise<StepOutcome> => {
     const { phase, error } = view.status();
@@ -273,7 +218,7 @@ function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
   };
   return {
     steps: [
-      ...views.map((view) => ({ name: view.name.replaceAll('-', '_'), run: () => fromLog(view) })),
+      ...checked.map((view) => ({ name: view.name.replaceAll('-', '_'), run: () => fromLog(view) })),
       {
         name: 'providers',
         async run() {
@@ -321,17 +266,11 @@ function switches(
   };
 }
 
-/** The admin routes for the event log and the read models. */
-interface LogAdminOptions {
-  readonly config: Pick<Config, 'log'>;
-  readonly log: EventLog;
-  readonly projections: ProjectionRunner;
-  /** Undefined while it is off. */
-  readonly analytics: AnalyticsQueries | undefined;
-}
-
-/** @returns a function that registers the routes; called once for each prefix of the API */
-function logAdmin({ config, log, projections, analytics }: LogAdminOptions): (admin: Routes) => void {
+/**
+ * The admin routes for the event log and the read models.
+ * @returns a function that registers the routes; called once for each prefix of the API
+ */
+function logAdmin({ config, log, views: { projections }, analytics }: AdminRoutes): (admin: Routes) => void {
   const engine = engineOf(config.log.url);
   const facts: LogFacts = {
     log,

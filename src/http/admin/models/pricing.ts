@@ -78,7 +78,7 @@ export function registerPricingOverrides(admin: Routes, { isProvider, ...parts }
     routes: { list: listOverrides, get: getOverride, save: setOverride, remove: deleteOverride },
     // An override for a provider that no longer exists can still be read and removed.
     keyOf: (given: string) => canonical(given, () => true),
-    valueOf(body: PriceOverride, { byKey }: SavedObjects<PriceOverride>) {
+    parseValue(body: PriceOverride, { byKey }: SavedObjects<PriceOverride>) {
       const selector = canonical(body.selector, isProvider);
       if (byKey.size < MAX_OVERRIDES || byKey.has(selector)) return { selector, pricing: body.pricing };
       throw refusals.invalidRequest(
