@@ -18,8 +18,8 @@ import { CompiledFilter, type EventLog } from '../events/log.ts';
 import { isObject } from '../json/is-object.ts';
 import {
   type AdminJournal,
-  adminJournal,
   familyOf,
+  historySubjects,
   type JournalPageQuery,
   journalPage,
   positionsUntil,
@@ -44,7 +44,7 @@ export async function foldAsOf<State>(
   const families = new Set((projection.filter.types ?? []).map((type) => familyOf({ type })));
   const wanted = new CompiledFilter(projection.filter);
   let state = projection.initial();
-  for await (const event of eventsAt(log, positionsUntil(journal, [...families], until), families)) {
+  for await (const event of eventsAt(log, journal, positionsUntil(journal, [...families], until), families)) {
     if (wanted.acceptsType(event.type)) state = projection.apply(state, event);
   }
   return state;
@@ -57,10 +57,11 @@ export async function foldAsOf<State>(
  */
 async function* eventsAt(
   log: Pick<EventLog, 'readAll'>,
+  journal: AdminJournal,
   positions: readonly Position[],
   families?: ReadonlySet<string>,
 ): AsyncGenerator<RecordedEvent> {
-  const types = adminJournal.filter.types?.filter((type) => families?.has(familyOf({ type })) !== false);
+  const types = journal.types.filter((type) => families?.has(familyOf({ type })) !== false);
   for (const { first, last } of runs(positions)) {
     for await (const event of log.readAll({ after: positionBefore(first), filter: { types } })) {
       yield event;
@@ -137,7 +138,7 @@ export async function knownOf(log: HistorySource, subject: Subject): Promise<Val
 export async function allHistory(log: HistorySource, journal: AdminJournal, query: HistoryQuery): Promise<HistoryPage> {
   const { positions, hasMore } = await positionsOf(log, journal, query);
   const wanted = new Map<StreamName, Map<bigint, Position>>();
-  for await (const { stream, revision, position } of eventsAt(log, positions.toReversed())) {
+  for await (const { stream, revision, position } of eventsAt(log, journal, positions.toReversed())) {
     const ofStream = wanted.get(stream) ?? new Map<bigint, Position>();
     wanted.set(stream, ofStream.set(revision, position));
   }
@@ -164,7 +165,7 @@ async function positionsOf(log: Pick<EventLog, 'readAll'>, journal: AdminJournal
   for (let hasMore = true; hasMore && found.length <= limit; ) {
     const page = journalPage(journal, { ...query, before, after, limit: SCANNED });
     const by = new Set<Position>();
-    for await (const event of eventsAt(log, page.positions.toReversed())) {
+    for await (const event of eventsAt(log, journal, page.positions.toReversed())) {
       if (event.context.actor === actor) by.add(event.position);
     }
     const matching = page.positions.filter((position) => by.has(position));
@@ -201,31 +202,14 @@ function isInRange({ position, at, context }: RecordedEvent, query: HistoryQuery
 
 // Names of the subjects in the admin history: `key:<id>`, `user:<path>`, …
 
-/** The kinds of subjects, each with the category of its streams. */
-const categories = {
-  key: 'key',
-  user: 'user',
-  'virtual-model': 'virtual-model',
-  workflow: 'workflow',
-  guardrail: 'guardrail',
-  price: 'price',
-  budget: 'budget',
-  'rate-limit': 'rate-limit',
-  credential: 'credential',
-  settings: 'settings',
-  provider: 'provider',
-  view: 'views',
-  audit: 'audit',
-} as const;
-
-type SubjectKind = keyof typeof categories;
+type SubjectKind = keyof typeof historySubjects;
 
 export interface Subject {
   readonly kind: SubjectKind;
   readonly id: string;
 }
 
-export const subjectKinds = Object.keys(categories) as readonly SubjectKind[];
+export const subjectKinds = Object.keys(historySubjects) as readonly SubjectKind[];
 
 /** Undefined when it names no subject. */
 export function parseSubject(text: string): Subject | undefined {
@@ -240,13 +224,13 @@ export function subjectText({ kind, id }: Subject): string {
 }
 
 export function streamOf({ kind, id }: Subject): StreamName {
-  return streamName(categories[kind], id);
+  return streamName(historySubjects[kind].category, id);
 }
 
 /** The inverse of `streamOf`. Undefined for streams that no administrator changes. */
 export function subjectOf(stream: StreamName): Subject | undefined {
   for (const kind of subjectKinds) {
-    const prefix = `${categories[kind]}-`;
+    const prefix = `${historySubjects[kind].category}-`;
     if (stream.startsWith(prefix)) return { kind, id: stream.slice(prefix.length) };
   }
   return undefined;

@@ -3,7 +3,7 @@
  * own few events, and the log between them is not read.
  */
 import { formatPosition, type Position, parsePosition, type RecordedEvent } from '../events/event.ts';
-import { type Projection, savedAsItIs } from './projection.ts';
+import type { Projection } from './projection.ts';
 
 /** The changes of one family (`key`, `user`, `budget`, …), oldest first. Both lists are of one length. */
 interface Chapter {
@@ -17,6 +17,8 @@ interface Chapter {
 }
 
 export interface AdminJournal {
+  /** Of the changes that it has. */
+  readonly types: readonly string[];
   readonly chapters: Map<string, Chapter>;
   /** Of the newest change of all. */
   newest: number;
@@ -29,47 +31,57 @@ export interface JournalEntry {
   readonly at: number;
 }
 
-export const adminJournal: Projection<AdminJournal> = {
-  name: 'admin-journal',
-  version: 2,
-  filter: {
-    types: [
-      'key.',
-      'user.',
-      'virtual_model.',
-      'workflow.',
-      // Only definitions: verdicts about requests are no changes by administrators.
-      'guardrail.saved',
-      'guardrail.removed',
-      'price.',
-      'budget.',
-      'budget_settings.',
-      'rate_limit.',
-      'provider_credential.',
-      'tagging.',
-      // Of a provider only its configuration: failures and recoveries are not changes by administrators.
-      'provider.configured',
-      'provider.removed',
-      // Of the response cache only removals: the others are of requests.
-      'cache.purged',
-      'view.',
-    ],
-  },
-  initial: () => ({ chapters: new Map(), newest: 0 }),
-  apply(journal, event) {
-    const family = familyOf(event);
-    let chapter = journal.chapters.get(family);
-    if (chapter === undefined) {
-      chapter = { places: [], times: [] };
-      journal.chapters.set(family, chapter);
-    }
-    journal.newest = Math.max(journal.newest, Math.floor(event.at));
-    chapter.places.push(parsePosition(event.position));
-    chapter.times.push(journal.newest);
-    return journal;
-  },
-  ...savedAsItIs<AdminJournal>(),
-};
+/** A kind of subject in the history: the category of its streams, and the types of the changes by administrators. */
+interface SubjectKindFacts {
+  readonly category: string;
+  readonly types: readonly string[];
+}
+
+export const historySubjects = {
+  key: { category: 'key', types: ['key.'] },
+  user: { category: 'user', types: ['user.'] },
+  'virtual-model': { category: 'virtual-model', types: ['virtual_model.'] },
+  workflow: { category: 'workflow', types: ['workflow.'] },
+  // Only definitions: verdicts about requests are no changes by administrators.
+  guardrail: { category: 'guardrail', types: ['guardrail.saved', 'guardrail.removed'] },
+  price: { category: 'price', types: ['price.'] },
+  budget: { category: 'budget', types: ['budget.'] },
+  'rate-limit': { category: 'rate-limit', types: ['rate_limit.'] },
+  credential: { category: 'credential', types: ['provider_credential.'] },
+  // Of the response cache only removals: the others are of requests.
+  settings: { category: 'settings', types: ['budget_settings.', 'tagging.', 'cache.purged'] },
+  // Of a provider only its configuration: failures and recoveries are not changes by administrators.
+  provider: { category: 'provider', types: ['provider.configured', 'provider.removed'] },
+  view: { category: 'views', types: ['view.'] },
+  audit: { category: 'audit', types: [] },
+} satisfies Record<string, SubjectKindFacts>;
+
+export const adminJournal = journalOf(Object.values(historySubjects));
+
+/** The journal of the changes of these subjects. */
+export function journalOf(subjects: readonly Pick<SubjectKindFacts, 'types'>[]): Projection<AdminJournal> {
+  const types = subjects.flatMap((subject) => subject.types);
+  return {
+    name: 'admin-journal',
+    version: 2,
+    filter: { types },
+    initial: () => ({ types, chapters: new Map(), newest: 0 }),
+    apply(journal, event) {
+      const family = familyOf(event);
+      let chapter = journal.chapters.get(family);
+      if (chapter === undefined) {
+        chapter = { places: [], times: [] };
+        journal.chapters.set(family, chapter);
+      }
+      journal.newest = Math.max(journal.newest, Math.floor(event.at));
+      chapter.places.push(parsePosition(event.position));
+      chapter.times.push(journal.newest);
+      return journal;
+    },
+    save: ({ chapters, newest }) => ({ chapters, newest }),
+    load: (saved) => ({ ...(saved as AdminJournal), types }),
+  };
+}
 
 /** `key` of `key.created`. */
 export function familyOf({ type }: Pick<RecordedEvent, 'type'>): string {

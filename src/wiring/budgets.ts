@@ -37,7 +37,7 @@ import { metersOn, metersUnder, type SpendState, spendView } from '../projection
 
 export interface BudgetKeepingOptions {
   readonly config: Pick<Config, 'budgets'>;
-  /** Whether the budgets of the configuration are recorded. Default: yes. */
+  /** Whether the limits of the configuration are recorded. Default: yes. */
   readonly declares?: boolean | undefined;
   readonly log: EventLog;
   readonly projections: ProjectionRunner;

@@ -20,7 +20,6 @@ import {
 } from '../events/catalogue/exchange.ts';
 import { leaseEnded, leaseGranted } from '../events/catalogue/gateway.ts';
 import { idOf } from '../events/event.ts';
-import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { registerBudgets } from '../http/admin/limits/budgets.ts';
 import { type RateLimitView, registerRateLimits } from '../http/admin/limits/rate-limits.ts';
@@ -30,26 +29,19 @@ import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/
 import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
 import { limitKey, rateLimitsView } from '../projections/limits.ts';
 import { isA, type Projection, savedAsItIs } from '../projections/projection.ts';
-import type { ProjectionRunner } from '../projections/runner.ts';
 import type { ViewStore } from '../projections/view-store.ts';
-import { budgetKeeping, declareRateLimits, type GatewayDeferredUsage, sharedBudgetKeeping } from './budgets.ts';
+import { type BudgetKeepingOptions, budgetKeeping, declareRateLimits, sharedBudgetKeeping } from './budgets.ts';
 
-export interface LimitsOptions {
+export interface LimitsOptions extends BudgetKeepingOptions {
   readonly config: Pick<Config, 'budgets' | 'rateLimits'>;
-  /** Whether the budgets and limits of the configuration are recorded. Default: yes. */
-  readonly declares?: boolean | undefined;
-  readonly log: EventLog;
   /** Whether several gateways use the log. */
   readonly isShared: boolean;
   /** Id of this gateway, once it has its lease. */
   readonly gateway: () => string;
   readonly views: ViewStore;
-  readonly projections: ProjectionRunner;
   readonly pricing: Pricing;
   /** The output limit and the context window of a model. Default: unknown. */
   readonly longestAnswer?: LongestAnswers['of'];
-  /** Work with unknown cost: its reservation is kept over a restart. */
-  readonly deferred: Pick<GatewayDeferredUsage, 'open' | 'caughtUp'>;
   readonly onError: (error: unknown) => void;
 }
 

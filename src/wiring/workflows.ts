@@ -40,18 +40,7 @@ import { guardrailsView, type WorkflowsState, workflowsView } from '../projectio
 import type { Registry } from '../providers/registry.ts';
 
 export interface WorkflowsOptions {
-  readonly config: Pick<
-    Config,
-    | 'logging'
-    | 'usageEnabled'
-    | 'pluginsEnabled'
-    | 'budgets'
-    | 'guardrails'
-    | 'guardrailsEnabled'
-    | 'failover'
-    | 'responseCache'
-    | 'registry'
-  >;
+  readonly config: Config;
   readonly log: EventLog;
   readonly workflows: RunningProjection<WorkflowsState>;
   readonly guardrails: RunningProjection<SavedObjects<Guardrail>>;
