@@ -5,16 +5,23 @@ import type { EventLog } from '../events/log.ts';
 import { logIdOf, saveBound } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
-/** What is saved of them. */
+export interface SavedGauge {
+  readonly key: string;
+  /** The last reset of the rule when the counts were saved. */
+  readonly resetAt?: number | undefined;
+  readonly requests: readonly (readonly [number, number])[];
+  readonly tokens: readonly (readonly [number, number])[];
+}
+
 export interface LimitCounts {
-  readonly gauges: readonly {
-    readonly key: string;
-    readonly resetAt?: number | undefined;
-    readonly requests: readonly (readonly [number, number])[];
-    readonly tokens: readonly (readonly [number, number])[];
-  }[];
-  /** Exchanges under way. */
+  readonly gauges: readonly SavedGauge[];
+  /** Exchanges that were running: their requests are counted, their tokens are not yet. */
   readonly open: readonly string[];
+}
+
+/** The counts up to a position in the log. */
+export interface LimitMemory extends LimitCounts {
+  readonly position: Position;
 }
 
 export interface LimitMemoryStoreOptions {
@@ -41,7 +48,7 @@ export class LimitMemoryStore {
   }
 
   /** @returns undefined when there are no counts of this log */
-  async load(): Promise<(LimitCounts & { readonly position: Position }) | undefined> {
+  async load(): Promise<LimitMemory | undefined> {
     const { log, views } = this.#options;
     const snapshot = views.load(NAME);
     if (snapshot === undefined || snapshot.version !== VERSION) return undefined;

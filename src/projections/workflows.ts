@@ -35,10 +35,11 @@ const record = z.object({
   createdAt: z.number().describe('milliseconds since the epoch'),
   revision: z.number().describe('of its event'),
 });
-type WorkflowRecord = z.infer<typeof record>;
+export type WorkflowRecord = Readonly<z.infer<typeof record>>;
 
-/** Where the log has a version: the key of its scope, and the revision of its event. */
-interface VersionPlaceRecord {
+/** Where the log has a version: versions that are not active are read when they are needed. */
+export interface VersionPlace {
+  /** Of its scope. */
   readonly key: string;
   readonly revision: number;
 }
@@ -47,7 +48,7 @@ export interface WorkflowsState {
   /** By the key of the scope. */
   readonly active: Map<string, WorkflowRecord>;
   /** By the id of the version. */
-  readonly places: Map<string, VersionPlaceRecord>;
+  readonly places: Map<string, VersionPlace>;
   /** Changes with each change of a workflow. */
   version: number;
 }

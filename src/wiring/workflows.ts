@@ -65,23 +65,10 @@ export interface InForceWorkflows {
   readonly guardrails: GuardrailDirectory;
 }
 
-export interface Workflows extends InForceWorkflows, Pick<ExchangeDependencies, 'policyOf' | 'policyAgain'> {
-  readonly changes: WorkflowChanges;
-  readonly guardrailChanges: GuardrailChanges;
-  readonly targets: ScopeTargets;
-  /** Checks and compiles a definition that need not be in force. */
-  readonly prepare: DraftParts['prepare'];
-  /** What the configuration of the process allows. */
-  readonly switches: WorkflowFeatures;
-  /** Creates the default workflow when there is no global one. @throws Refusal 503 when the log cannot be written */
-  begin(): Promise<void>;
-  /** Those at the moment `given` of a query; those in force without one. @throws Refusal 400 */
-  at(given: string | undefined, asOf: AsOf): Promise<InForceWorkflows>;
-  register(admin: Routes, asOf: AsOf): void;
-}
+export type Workflows = ReturnType<typeof createWorkflows>;
 
 /** @throws Error when the configuration declares an invalid guardrail */
-export function createWorkflows(options: WorkflowsOptions): Workflows {
+export function createWorkflows(options: WorkflowsOptions) {
   const { config, log, types, sealers, registry } = options;
   const guard = new Guard({
     log,
@@ -154,25 +141,29 @@ export function createWorkflows(options: WorkflowsOptions): Workflows {
     changes,
     guardrails,
     guardrailChanges,
+    /** Checks and compiles a definition that need not be in force. */
     prepare,
+    /** What the configuration of the process allows. */
     switches,
     targets,
-    policyOf({ caller: { userPath, origin } }, first) {
+    policyOf: (({ caller: { userPath, origin } }, first) => {
       // A guardrail's own call names its model.
       if (origin === 'plugin') return unguarded(directory.select(userPath, first?.provider.name, first?.model));
       const provider = first?.provider.name;
       // Without a known model, the request may call any model of the provider.
       const guarded = first?.model === '' ? guardedModelOf(first.provider.name, userPath, directory) : undefined;
       return policy(guarded ?? directory.select(userPath, provider, first?.model));
-    },
-    async policyAgain(id) {
+    }) satisfies ExchangeDependencies['policyOf'],
+    async policyAgain(id: string) {
       const place = directory.placeOf(id);
       const found = place === undefined ? undefined : await readVersion(place, log);
       return found === undefined ? undefined : policy(directory.compile(found.workflow));
     },
+    /** Creates the default workflow when there is no global one. @throws Refusal 503 when the log cannot be written */
     begin: () => changes.manageDefault(rules.steps),
+    /** Those at the moment `given` of a query; those in force without one. @throws Refusal 400 */
     at,
-    register(admin, asOf) {
+    register(admin: Routes, asOf: AsOf) {
       registerWorkflows(admin, {
         ...{ log, directory, changes, targets },
         at: async (given) => (await at(given, asOf)).directory,

@@ -1,12 +1,13 @@
 /** The counts of rate limits, over a restart. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
-import { type LimitMemory, restoreLimits } from '../../src/commands/admission/requests-elsewhere.ts';
+import { restoreLimits } from '../../src/commands/admission/requests-elsewhere.ts';
 import type { RateLimitRule } from '../../src/commands/admission/sliding-window.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import { type NewEvent, type Position, START } from '../../src/events/event.ts';
 import { positionAtTime } from '../../src/events/log.ts';
+import type { LimitMemory } from '../../src/projections/limit-memory-store.ts';
 import { append, exchangeOf } from '../projections/exchange-history.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
 

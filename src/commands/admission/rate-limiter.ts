@@ -5,12 +5,13 @@
  */
 import { LRUCache } from 'lru-cache';
 import { pathsAbove } from '../../events/event.ts';
+import type { SavedGauge } from '../../projections/limit-memory-store.ts';
 import { rateLimitPeriodLabel } from '../limits/period.ts';
 import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
-import { Gauge, type RateLimitRule, type SavedGauge } from './sliding-window.ts';
+import { Gauge, type RateLimitRule } from './sliding-window.ts';
 
 /** The rules in force. */
 export interface RateLimitRules {

@@ -7,17 +7,9 @@ import { attemptStarted, exchangeEnds, requestRefused, usageRecorded } from '../
 import { leaseEnded, leaseGranted } from '../../events/catalogue/gateway.ts';
 import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
 import { type EventLog, positionAtTime } from '../../events/log.ts';
+import type { LimitMemory } from '../../projections/limit-memory-store.ts';
 import { countedTokens } from '../model-request/usage.ts';
 import type { RateLimiter, RateLimitRules, RequestGauges } from './rate-limiter.ts';
-import type { SavedGauge } from './sliding-window.ts';
-
-/** The counts up to a position in the log. */
-export interface LimitMemory {
-  readonly position: Position;
-  readonly gauges: readonly SavedGauge[];
-  /** Exchanges that were running: their requests are counted, their tokens are not yet. */
-  readonly open: readonly string[];
-}
 
 interface RestoreOptions {
   readonly log: EventLog;

@@ -4,6 +4,8 @@
  * a 60th of the window too late. Times are milliseconds since the epoch.
  */
 
+import type { SavedGauge } from '../../projections/limit-memory-store.ts';
+
 const PARTS = 60;
 /** The current part is incomplete, so one more part is needed to cover the whole length. */
 const RING = PARTS + 1;
@@ -122,14 +124,6 @@ export interface RateLimitRule {
   readonly maxRequests: number | null;
   readonly maxTokens: number | null;
   readonly lastResetAt?: number | undefined;
-}
-
-export interface SavedGauge {
-  readonly key: string;
-  /** The last reset of the rule when the counts were saved. */
-  readonly resetAt?: number | undefined;
-  readonly requests: SavedWindow;
-  readonly tokens: SavedWindow;
 }
 
 export class Gauge {

@@ -1,8 +1,8 @@
-/** Policies of user paths: their commands and events, those in force, and the tree of users. */
+/** Policies of user paths: their commands and events, and those in force. */
 import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/access.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import { type Authority, bindingValue, type ValuesByAdministrator, withValue } from '../access/authority.ts';
-import { type CurrentUserLists, type EffectiveModels, pathAndAbove } from '../access/authorizer.ts';
+import type { CurrentUserLists } from '../access/authorizer.ts';
 import { canonicalSelectors, covers } from '../access/selector.ts';
 import type { ObjectsInForce } from '../administered.ts';
 import { isSameList } from '../canonical-json.ts';
@@ -117,72 +117,6 @@ export function userLists(policies: UserPolicies): CurrentUserLists {
     },
     get version() {
       return policies.version;
-    },
-  };
-}
-
-/** Every known user path, with the policy in force there. Pure. */
-export interface UserNode {
-  readonly user_path: UserPath;
-  readonly allowed_models: readonly string[];
-  readonly description?: string | undefined;
-  /** Whether a policy is set here; if not, the path is known by a key or by a path below it. */
-  readonly configured: boolean;
-  /** Keys bound to exactly this path, active or not. */
-  readonly key_count: number;
-  /** Root first. */
-  readonly inherited_from: readonly UserPath[];
-  readonly restricted: boolean;
-  readonly effective_models: readonly string[];
-  readonly created_at?: string | undefined;
-  readonly updated_at?: string | undefined;
-  /** For `If-Match`. */
-  readonly revision?: string | undefined;
-  /** Whether it is declared in the configuration and cannot be changed here. */
-  readonly managed: boolean;
-}
-
-interface UserTreeInput {
-  readonly policies: UserPolicies;
-  readonly keys: Iterable<{ readonly userPath: UserPath | undefined }>;
-  readonly effective: EffectiveModels;
-}
-
-export interface UserTree {
-  /** Every known path, sorted. */
-  readonly paths: readonly UserPath[];
-  /** Computed on demand. */
-  node(path: UserPath): UserNode;
-}
-
-export function userTree({ policies, keys, effective }: UserTreeInput): UserTree {
-  const keyCounts = new Map<UserPath, number>();
-  for (const { userPath } of keys) {
-    if (userPath !== undefined) keyCounts.set(userPath, (keyCounts.get(userPath) ?? 0) + 1);
-  }
-  const paths = new Set<UserPath>(['/' as UserPath]);
-  for (const known of [policies.keys as UserPath[], keyCounts.keys()]) {
-    for (const path of known) for (const one of pathAndAbove(path)) paths.add(one);
-  }
-  return {
-    paths: [...paths].sort(),
-    node(path) {
-      const policy = policies.get(path);
-      const saved = policies.savedAs(path);
-      return {
-        user_path: path,
-        allowed_models: policy?.allowedModels ?? [],
-        description: policy?.description,
-        configured: policy !== undefined,
-        key_count: keyCounts.get(path) ?? 0,
-        inherited_from: effective.inheritedFrom(path),
-        restricted: effective.restricts(path),
-        effective_models: effective.of(path),
-        created_at: saved && new Date(saved.createdAt).toISOString(),
-        updated_at: saved && new Date(saved.updatedAt).toISOString(),
-        revision: saved && String(saved.revision),
-        managed: policies.isDeclared(path),
-      };
     },
   };
 }

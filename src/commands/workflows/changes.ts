@@ -5,11 +5,12 @@
 import { workflowCreated, workflowDeactivated } from '../../events/catalogue/workflow.ts';
 import { type EventContext, type NewEvent, type Position, streamName } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
+import type { VersionPlace, WorkflowRecord } from '../../projections/workflows.ts';
 import { canonicalSha256 } from '../canonical-json.ts';
 import { type DecidedEvent, type Decider, executeCommand, type Guard } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type GuardrailCatalogue, stepProblem } from './chains.ts';
-import type { VersionPlace, WorkflowDirectory } from './directory.ts';
+import type { WorkflowDirectory } from './directory.ts';
 import {
   payloadJson,
   scopeKey,
@@ -108,11 +109,7 @@ export class WorkflowChanges {
 }
 
 /** A version as its event has it. */
-export interface RecordedVersion {
-  readonly workflow: WorkflowVersion;
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
-}
+export type RecordedVersion = Omit<WorkflowRecord, 'revision'>;
 
 /** The versions of a scope, the newest first, at most `limit` of them. */
 export async function readVersions(

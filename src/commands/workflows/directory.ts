@@ -1,5 +1,6 @@
 /** The workflows in force, compiled. A request finds its own by a few lookups in memory. */
 
+import type { VersionPlace, WorkflowRecord, WorkflowsState } from '../../projections/workflows.ts';
 import type { BrokenUse, WorkflowUses } from '../guardrails/changes.ts';
 import { isPrepared, type PreparedGuardrail } from '../guardrails/guardrail.ts';
 import { type CompiledWorkflow, compileWorkflow, type GuardrailCatalogue, stepProblem } from './chains.ts';
@@ -15,33 +16,8 @@ import {
   type WorkflowVersion,
 } from './workflow.ts';
 
-/** The active version of a scope. */
-interface StoredWorkflow {
-  readonly workflow: WorkflowVersion;
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
-  /** Of its event. */
-  readonly revision: number;
-}
-
-/** Where the log has a version: versions that are not active are read when they are needed. */
-export interface VersionPlace {
-  /** Of its scope. */
-  readonly key: string;
-  readonly revision: number;
-}
-
-interface StoredWorkflows {
-  /** The active versions by the key of their scope. */
-  readonly active: ReadonlyMap<string, StoredWorkflow>;
-  /** All versions by their id. */
-  readonly places: ReadonlyMap<string, VersionPlace>;
-  /** Changes with each change of a workflow. */
-  readonly version: number;
-}
-
 interface WorkflowDirectoryOptions {
-  stored(): StoredWorkflows;
+  stored(): WorkflowsState;
   readonly guardrails: GuardrailCatalogue & { readonly inForce: { readonly version: number } };
   /** What the configuration of the process allows. */
   readonly switches: WorkflowFeatures;
@@ -55,7 +31,7 @@ interface InForce {
 /** A version is compiled once, and again after a change of the guardrails. */
 export class WorkflowDirectory {
   readonly #options: WorkflowDirectoryOptions;
-  #seen: StoredWorkflows | undefined;
+  #seen: WorkflowsState | undefined;
   #seenVersion = -1;
   #seenGuardrails = -1;
   #inForce: InForce = { byId: new Map(), index: new WorkflowIndex([]) };
@@ -83,7 +59,7 @@ export class WorkflowDirectory {
     return this.#current().byId.get(id);
   }
 
-  storedAs(key: string): StoredWorkflow | undefined {
+  storedAs(key: string): WorkflowRecord | undefined {
     return this.#options.stored().active.get(key);
   }
 
@@ -112,7 +88,7 @@ export class WorkflowDirectory {
   }
 
   /** @param areSame whether the guardrails are those of the last time, so that compiled versions are still valid */
-  #compiled({ active }: StoredWorkflows, areSame: boolean): InForce {
+  #compiled({ active }: WorkflowsState, areSame: boolean): InForce {
     const { guardrails, switches } = this.#options;
     const known = this.#inForce.byId;
     const compiled = [...active.values()].map(({ workflow }) => {

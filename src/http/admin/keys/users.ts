@@ -2,17 +2,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt } from '../../../commands/access/authority.ts';
-import type { EffectiveModels } from '../../../commands/access/authorizer.ts';
+import { type EffectiveModels, pathAndAbove } from '../../../commands/access/authorizer.ts';
 import { canonicalSelectors } from '../../../commands/access/selector.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import {
-  type UserNode,
   type UserPolicies,
   type UserPolicyCommand,
-  type UserTree,
   userPolicyDecider,
   userStream,
-  userTree,
 } from '../../../commands/users/user-policy.ts';
 import type { UserPath } from '../../../events/event.ts';
 import { type EventLog, newestEvent } from '../../../events/log.ts';
@@ -26,7 +23,7 @@ import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, pathInScope, scopeOf } from '../admin-scope.ts';
 import { sendETag } from '../conditional.ts';
 import { asOfParameter, type ListPage, listPageParameters, oneAsOf, pageOf } from '../parameters.ts';
-import { executeChange } from '../resource.ts';
+import { executeChange, savedMembers } from '../resource.ts';
 
 /** The policies at a moment, and the effective access they result in. */
 interface UsersAt {
@@ -100,8 +97,6 @@ export function registerUsers(admin: Routes, options: UsersOptions): void {
   const { log, users, keys, policies } = options;
 
   const now = (): UsersAt => ({ policies, keys: keys.state, effective: options.effective() });
-  const treeOf = ({ policies, keys, effective }: UsersAt): UserTree =>
-    userTree({ policies, keys: keys.byId.values(), effective });
 
   /** All paths in the caller's scope, or the requested page of them. */
   function sendTree(request: FastifyRequest, reply: FastifyReply, page: ListPage = {}, state = now()): FastifyReply {
@@ -168,6 +163,38 @@ function userPathIn(request: FastifyRequest, given: string | undefined): UserPat
   return path;
 }
 
-function* nodesAt({ node }: UserTree, paths: readonly UserPath[]): Generator<UserNode> {
+/** Every known user path, with the policy in force there. */
+function treeOf({ policies, keys, effective }: UsersAt) {
+  const keyCounts = new Map<UserPath, number>();
+  for (const { userPath } of keys.byId.values()) {
+    if (userPath !== undefined) keyCounts.set(userPath, (keyCounts.get(userPath) ?? 0) + 1);
+  }
+  const paths = new Set<UserPath>(['/' as UserPath]);
+  for (const known of [policies.keys as UserPath[], keyCounts.keys()]) {
+    for (const path of known) for (const one of pathAndAbove(path)) paths.add(one);
+  }
+  return {
+    /** Sorted. */
+    paths: [...paths].sort(),
+    /** Computed on demand. */
+    node(path: UserPath) {
+      const policy = policies.get(path);
+      return {
+        user_path: path,
+        allowed_models: policy?.allowedModels ?? [],
+        description: policy?.description,
+        configured: policy !== undefined,
+        key_count: keyCounts.get(path) ?? 0,
+        inherited_from: effective.inheritedFrom(path),
+        restricted: effective.restricts(path),
+        effective_models: effective.of(path),
+        ...savedMembers(policies.savedAs(path)),
+        managed: policies.isDeclared(path),
+      };
+    },
+  };
+}
+
+function* nodesAt({ node }: ReturnType<typeof treeOf>, paths: readonly UserPath[]): Generator<object> {
   for (const path of paths) yield node(path);
 }
