@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
-import { BudgetGate, type BudgetHold } from '../../src/commands/admission/budget-gate.ts';
+import { BudgetGate, type BudgetReservation } from '../../src/commands/admission/budget-gate.ts';
 import type { CostForecast } from '../../src/commands/admission/cost-forecast.ts';
 import { SharedBudgetGate } from '../../src/commands/admission/shared-budget-gate.ts';
 import type { Charge } from '../../src/commands/model-request/admission.ts';
@@ -17,9 +17,9 @@ function charge(totalCost: number | null, isFailed = false): Charge {
 }
 
 /** The end of an exchange with or without a cost. */
-function end(hold: BudgetHold, cost?: number): void {
-  if (cost !== undefined) hold.charge(charge(cost));
-  hold.settle(true);
+function end(reservation: BudgetReservation, cost?: number): void {
+  if (cost !== undefined) reservation.charge(charge(cost));
+  reservation.settle(true);
 }
 
 /** A ledger with one budget for everything, and a gate before it. */
@@ -33,15 +33,15 @@ function gateOf(amount: number, more: Partial<BudgetMeter> = {}) {
     meter: spending,
     admit(forecast: Partial<CostForecast> = {}) {
       const exchangeId = String(exchanges++);
-      const hold = gate.admit(requestFor({ exchangeId }), () => ({
+      const reservation = gate.admit(requestFor({ exchangeId }), () => ({
         least: 0,
         likely: 0,
         most: undefined,
         learned: true,
         ...forecast,
       }));
-      if (hold === undefined) throw new Error('the budget does not concern it');
-      return { hold, exchangeId };
+      if (reservation === undefined) throw new Error('the budget does not concern it');
+      return { reservation, exchangeId };
     },
     /** The ledger reads the record of an exchange. */
     count(exchangeId: string, cost: number) {
@@ -87,9 +87,9 @@ describe('a request', () => {
 
   test('is let through on an estimate when it is alone, and not when others have reserved', () => {
     const one = gateOf(100);
-    const { hold } = one.admit({ likely: 500, learned: false });
+    const { reservation } = one.admit({ likely: 500, learned: false });
     expect(refusalOf(() => one.admit({ likely: 1, learned: false })).message).toContain('reserved');
-    end(hold);
+    end(reservation);
     expect(() => one.admit({ likely: 500, learned: false })).not.toThrow();
   });
 
@@ -101,11 +101,11 @@ describe('a request', () => {
 
   test('reserves the longest answer that it allows, and is refused beside others when that does not fit', () => {
     const one = gateOf(100);
-    const { hold } = one.admit({ likely: 5, most: 60 });
+    const { reservation } = one.admit({ likely: 5, most: 60 });
     expect(one.reserved).toBe(60);
     expect(refusalOf(() => one.admit({ likely: 5, most: 60 })).code).toBe('budget_exceeded');
     expect(() => one.admit({ likely: 5, most: 40 })).not.toThrow();
-    end(hold);
+    end(reservation);
   });
 
   test('is let through alone when it is likely to fit, although the longest answer would not', () => {
@@ -117,10 +117,10 @@ describe('a request', () => {
     const first = one.admit({ likely: 5, most: 60 });
     const second = one.admit({ likely: 5, most: 10 });
     const more = { least: 0, likely: 30, most: 50, learned: true };
-    expect(refusalOf(() => second.hold.expect(more)).code).toBe('budget_exceeded');
+    expect(refusalOf(() => second.reservation.expect(more)).code).toBe('budget_exceeded');
     expect(one.reserved).toBe(60);
-    end(first.hold);
-    second.hold.expect(more);
+    end(first.reservation);
+    second.reservation.expect(more);
     expect(one.reserved).toBe(50);
   });
 
@@ -171,9 +171,9 @@ describe('a request', () => {
 describe('a reservation', () => {
   test('becomes the actual cost at the end, and nothing once the ledger has counted it', () => {
     const one = gateOf(100);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
     expect(one.reserved).toBe(30);
-    end(hold, 40);
+    end(reservation, 40);
     expect(one.reserved).toBe(40);
     one.count(exchangeId, 40);
     expect(one.reserved).toBe(0);
@@ -181,23 +181,23 @@ describe('a reservation', () => {
 
   test('is given back at once when the ledger counts before the end', () => {
     const one = gateOf(100);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
-    hold.charge(charge(40));
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
+    reservation.charge(charge(40));
     one.count(exchangeId, 40);
     expect(one.reserved).toBe(0);
-    hold.settle(true);
+    reservation.settle(true);
     expect(one.reserved).toBe(0);
   });
 
   test('stays for the next attempt after a failed one, beside the cost of that', () => {
     const one = gateOf(1000);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
-    hold.charge(charge(25, true));
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
+    reservation.charge(charge(25, true));
     expect(one.reserved).toBe(55);
     one.count(exchangeId, 25);
     expect(one.reserved).toBe(30);
-    hold.charge(charge(40));
-    hold.settle(true);
+    reservation.charge(charge(40));
+    reservation.settle(true);
     expect(one.reserved).toBe(40);
     one.count(exchangeId, 40);
     expect(one.reserved).toBe(0);
@@ -205,10 +205,10 @@ describe('a reservation', () => {
 
   test('is the cost of failed attempts, when there was no answer in the end and the ledger is slow', () => {
     const one = gateOf(1000);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
-    hold.charge(charge(25, true));
-    hold.charge(charge(7, true));
-    hold.settle(true);
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
+    reservation.charge(charge(25, true));
+    reservation.charge(charge(7, true));
+    reservation.settle(true);
     expect(one.reserved).toBe(32);
     one.count(exchangeId, 25);
     expect(one.reserved).toBe(7);
@@ -218,9 +218,9 @@ describe('a reservation', () => {
 
   test('is given back when the charge is not on record', () => {
     const one = gateOf(1000);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
-    hold.charge(charge(25));
-    hold.settle(false);
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
+    reservation.charge(charge(25));
+    reservation.settle(false);
     expect(one.reserved).toBe(0);
     one.count(exchangeId, 25);
     expect(one.reserved).toBe(0);
@@ -228,39 +228,39 @@ describe('a reservation', () => {
 
   test('is given back when nothing was spent', () => {
     const one = gateOf(100);
-    end(one.admit({ likely: 30 }).hold);
+    end(one.admit({ likely: 30 }).reservation);
     expect(one.reserved).toBe(0);
   });
 
   test('is nothing once the ledger has counted the exchange, also when it counted another amount', () => {
     const one = gateOf(1000);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
-    end(hold, 40);
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
+    end(reservation, 40);
     one.count(exchangeId, 33);
     expect(one.reserved).toBe(0);
   });
 
   test('of deferred work stays after the end of the exchange until it is released', () => {
     const one = gateOf(1000);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
     const other = one.admit({ likely: 8 });
-    expect(hold.defer()).toBe(30);
-    hold.settle(true);
+    expect(reservation.defer()).toBe(30);
+    reservation.settle(true);
     expect(one.reserved).toBe(38);
     one.gate.releaseDeferred(streamName('exchange', exchangeId));
     one.gate.releaseDeferred(streamName('exchange', exchangeId));
     expect(one.reserved).toBe(8);
-    end(other.hold);
+    end(other.reservation);
     expect(one.reserved).toBe(0);
   });
 
   test('of deferred work that is released before its exchange ends is given back at the end', () => {
     const one = gateOf(1000);
-    const { hold, exchangeId } = one.admit({ likely: 30 });
-    hold.defer();
+    const { reservation, exchangeId } = one.admit({ likely: 30 });
+    reservation.defer();
     one.gate.releaseDeferred(streamName('exchange', exchangeId));
     expect(one.reserved).toBe(30);
-    hold.settle(true);
+    reservation.settle(true);
     expect(one.reserved).toBe(0);
   });
 
@@ -305,15 +305,15 @@ describe('in any order of beginnings, ends and countings', () => {
     fc.assert(
       fc.property(moves, (steps) => {
         const one = gateOf(1000);
-        const open = new Map<string, { hold: BudgetHold; cost: number }>();
+        const open = new Map<string, { reservation: BudgetReservation; cost: number }>();
         const ended = new Map<string, number>();
         for (const [move, choice, cost] of steps) {
           const [id, running] = [...open][choice % Math.max(1, open.size)] ?? [];
           const [endedId, endedCost] = [...ended][choice % Math.max(1, ended.size)] ?? [];
           if (move === 'admit') {
             try {
-              const { hold, exchangeId } = one.admit({ likely: cost });
-              open.set(exchangeId, { hold, cost });
+              const { reservation, exchangeId } = one.admit({ likely: cost });
+              open.set(exchangeId, { reservation, cost });
             } catch (error) {
               if (!(error instanceof Refusal)) throw error;
             }
@@ -321,14 +321,14 @@ describe('in any order of beginnings, ends and countings', () => {
             one.count(endedId, endedCost);
             ended.delete(endedId);
           } else if (id !== undefined && running !== undefined) {
-            end(running.hold, move === 'free' ? undefined : running.cost);
+            end(running.reservation, move === 'free' ? undefined : running.cost);
             open.delete(id);
             if (move !== 'free') ended.set(id, running.cost);
           }
           const expected = sumOf([...open.values()].map((each) => each.cost)) + sumOf(ended.values());
           expect(one.reserved).toBe(expected);
         }
-        for (const { hold } of open.values()) end(hold);
+        for (const { reservation } of open.values()) end(reservation);
         for (const [id, cost] of ended) one.count(id, cost);
         expect(one.reserved).toBe(0);
       }),
@@ -339,7 +339,7 @@ describe('in any order of beginnings, ends and countings', () => {
     fc.assert(
       fc.property(moves, fc.integer({ min: 1, max: 300 }), (steps, amount) => {
         const one = gateOf(amount);
-        const open: { hold: BudgetHold; exchangeId: string; cost: number }[] = [];
+        const open: { reservation: BudgetReservation; exchangeId: string; cost: number }[] = [];
         let due = 0;
         for (const [move, choice, cost] of steps) {
           if (move === 'admit') {
@@ -354,10 +354,10 @@ describe('in any order of beginnings, ends and countings', () => {
           if (next === undefined) continue;
           const actual = Math.floor(next.cost * ((choice % 10) / 10));
           due += actual;
-          next.hold.charge(charge(actual));
+          next.reservation.charge(charge(actual));
           // The ledger may be faster than the end of the exchange, or slower.
           if (choice % 2 === 0) one.count(next.exchangeId, actual);
-          next.hold.settle(true);
+          next.reservation.settle(true);
           if (choice % 2 === 1) one.count(next.exchangeId, actual);
         }
         expect(one.meter.spent).toBe(due);
@@ -418,6 +418,6 @@ describe.each(['one gateway', 'several gateways'])('with %s', (kind) => {
     expect(refusalOf(other).code).toBe('budget_exceeded');
     leaves.abort();
     await expect(waiting).rejects.toMatchObject({ code: 'budget_exceeded' });
-    expect(other()).toMatchObject({ hold: {} });
+    expect(other()).toMatchObject({ reservation: {} });
   });
 });

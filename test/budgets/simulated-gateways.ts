@@ -1,7 +1,7 @@
 /** Gateways that read one log late, stop and are taken over: their budgets, without their servers. */
 import { expect } from 'vitest';
 import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
-import type { BudgetHold } from '../../src/commands/admission/budget-gate.ts';
+import type { BudgetReservation } from '../../src/commands/admission/budget-gate.ts';
 import { SharedBudgetGate } from '../../src/commands/admission/shared-budget-gate.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { costReserved } from '../../src/events/catalogue/exchange.ts';
@@ -30,7 +30,7 @@ interface SimulatedGateway {
 
 interface Running {
   readonly account: Account;
-  readonly hold: BudgetHold;
+  readonly reservation: BudgetReservation;
   readonly bound: number;
   /** How far its reservation is appended; undefined before that. */
   appended: number | undefined;
@@ -112,9 +112,9 @@ export class Simulation {
     const exchangeId = String(this.#exchanges);
     try {
       const forecast = { least: 0, likely: bound, most: bound, bound, learned: true };
-      const hold = gateway.gate.admit(requestFor({ exchangeId, ...account }), () => forecast);
-      if (hold === undefined) throw new Error('no budget concerns the request');
-      const one: Running = { account, hold, bound, appended: undefined, called: false };
+      const reservation = gateway.gate.admit(requestFor({ exchangeId, ...account }), () => forecast);
+      if (reservation === undefined) throw new Error('no budget concerns the request');
+      const one: Running = { account, reservation, bound, appended: undefined, called: false };
       gateway.running.set(streamName('exchange', exchangeId), one);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
@@ -124,7 +124,7 @@ export class Simulation {
   /** Appends the reservations that wait, or changes one and appends it again. */
   append(gateway: SimulatedGateway): void {
     for (const [stream, one] of gateway.running) {
-      const next = one.hold.onLog?.next();
+      const next = one.reservation.onLog?.next();
       // Without a change to record, the pipeline calls the provider.
       if (next === undefined) {
         if (one.appended === undefined) one.called = true;
@@ -158,7 +158,7 @@ export class Simulation {
   async decide(gateway: SimulatedGateway): Promise<void> {
     for (const [stream, one] of [...gateway.running]) {
       if (one.called || one.appended === undefined || one.appended > gateway.read) continue;
-      const refusal = await one.hold.onLog?.decided('0' as Position);
+      const refusal = await one.reservation.onLog?.decided('0' as Position);
       expect(refusal !== undefined).toBe(this.#refused.has(one.appended));
       if (refusal === undefined) one.called = true;
       else this.#end(gateway, stream, one, [ended(this.now, stream.slice(9), refused)]);
@@ -170,7 +170,7 @@ export class Simulation {
     for (const [stream, one] of gateway.running) {
       if (!one.called) continue;
       const cost = Math.floor(one.bound * share);
-      one.hold.charge({ totalCost: String(cost), isFailed: true });
+      one.reservation.charge({ totalCost: String(cost), isFailed: true });
       if (cost === 0) return;
       this.#record(used(this.now, { cost, exchange: stream.slice(9), ...one.account }));
       one.called = false;
@@ -187,16 +187,16 @@ export class Simulation {
       const end = ended(this.now, exchange);
       if (defers) {
         this.works.set(exchange, { account: one.account, cost });
-        const amount = gateway.read === this.log.length ? String(one.hold.defer()) : null;
+        const amount = gateway.read === this.log.length ? String(one.reservation.defer()) : null;
         this.#end(gateway, stream, one, [end, deferred(this.now, exchange, amount, one.account)]);
       } else this.#end(gateway, stream, one, [end, used(this.now, { cost, exchange, ...one.account })]);
       return;
     }
   }
 
-  #end(gateway: SimulatedGateway, stream: StreamName, { hold }: Running, events: readonly RecordedEvent[]): void {
+  #end(gateway: SimulatedGateway, stream: StreamName, { reservation }: Running, events: readonly RecordedEvent[]): void {
     this.#record(...events);
-    hold.settle(true);
+    reservation.settle(true);
     gateway.running.delete(stream);
   }
 

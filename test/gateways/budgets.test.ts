@@ -1,6 +1,6 @@
 /** Budgets of gateways on one log. Each gateway has a replica of a log in memory, and reads it at its own pace. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { BudgetHold } from '../../src/commands/admission/budget-gate.ts';
+import type { BudgetReservation } from '../../src/commands/admission/budget-gate.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { budgetSet } from '../../src/events/catalogue/budget.ts';
@@ -78,7 +78,7 @@ async function setBudget(gateway: TestGateway, amount: number): Promise<void> {
 interface Requested {
   readonly gateway: TestGateway;
   readonly stream: StreamName;
-  readonly hold: BudgetHold;
+  readonly reservation: BudgetReservation;
 }
 
 /** @returns undefined when the gateway refuses the request at once */
@@ -87,9 +87,9 @@ function request(gateway: TestGateway, bound: number): Requested | undefined {
   const exchangeId = `e${exchanges}`;
   const forecast = { least: 0, likely: bound, most: bound, bound, learned: true };
   try {
-    const hold = gateway.budgets.gate.admit(requestFor({ exchangeId }), () => forecast);
-    if (hold === undefined) throw new Error('the budget does not concern the request');
-    return { gateway, stream: streamName('exchange', exchangeId), hold };
+    const reservation = gateway.budgets.gate.admit(requestFor({ exchangeId }), () => forecast);
+    if (reservation === undefined) throw new Error('the budget does not concern the request');
+    return { gateway, stream: streamName('exchange', exchangeId), reservation };
   } catch (error) {
     if (error instanceof Refusal) return undefined;
     throw error;
@@ -97,17 +97,17 @@ function request(gateway: TestGateway, bound: number): Requested | undefined {
 }
 
 /** Records the reservation. @returns whether the log has room for it */
-async function reserve({ gateway, stream, hold }: Requested): Promise<boolean> {
-  const next = hold.onLog?.next();
+async function reserve({ gateway, stream, reservation }: Requested): Promise<boolean> {
+  const next = reservation.onLog?.next();
   if (next === undefined) throw new Error('there is nothing to record');
   const { position } = await append(gateway, stream, costReserved.create(next, context));
-  return (await hold.onLog?.decided(position)) === undefined;
+  return (await reservation.onLog?.decided(position)) === undefined;
 }
 
-async function end({ gateway, stream, hold }: Requested): Promise<void> {
+async function end({ gateway, stream, reservation }: Requested): Promise<void> {
   const facts = { status: 0, type: 'internal_error', code: null, message: '', chunks: 0, durationMs: 0 };
   await append(gateway, stream, exchangeFailed.create({ ...facts, reason: 'gateway_stopped' }, context));
-  hold.settle(true);
+  reservation.settle(true);
 }
 
 describe('two gateways with room for one more request', () => {
@@ -145,7 +145,7 @@ describe('two gateways with room for one more request', () => {
     const first = request(a, 60);
     expect(first).toBeDefined();
     expect(request(a, 41)).toBeUndefined();
-    first?.hold.settle(false);
+    first?.reservation.settle(false);
     expect(request(a, 41)).toBeDefined();
   });
 });
@@ -156,10 +156,10 @@ it('an attempt after one that has cost something reserves the whole again, if th
   const first = request(a, 60);
   if (first === undefined) throw new Error('it was refused');
   expect(await reserve(first)).toBe(true);
-  first.hold.charge({ totalCost: '30', isFailed: true });
+  first.reservation.charge({ totalCost: '30', isFailed: true });
   await append(a, first.stream, usageRecorded.create({ ...spentOn, ...unknownUsage, ...cost(30) }, context));
   expect(await reserve(first)).toBe(true);
-  first.hold.charge({ totalCost: '5', isFailed: true });
+  first.reservation.charge({ totalCost: '5', isFailed: true });
   await append(a, first.stream, usageRecorded.create({ ...spentOn, ...unknownUsage, ...cost(5) }, context));
   await read();
   // 35 are spent and 55 reserved.
@@ -180,14 +180,14 @@ it('a reservation that is corrected under way leaves room on every gateway, also
   const { signal } = new AbortController();
   const waiting = b.budgets.gate.admitWhenRoom(requestFor({ exchangeId: 'waits' }), () => forecast, signal);
   expect(waiting).toBeInstanceOf(Promise);
-  expect(first.hold.correct(31)).toBeUndefined();
-  const corrected = first.hold.correct(30);
+  expect(first.reservation.correct(31)).toBeUndefined();
+  const corrected = first.reservation.correct(30);
   expect(corrected).toEqual({ amount: '30', bounded: true });
   if (corrected !== undefined) await append(a, first.stream, costReserved.create(corrected, context));
   await read();
-  expect(await waiting).toMatchObject({ hold: {} });
+  expect(await waiting).toMatchObject({ reservation: {} });
   // One that does not fit any more leaves the one before in place.
-  const higher = first.hold.correct(101);
+  const higher = first.reservation.correct(101);
   if (higher !== undefined) await append(a, first.stream, costReserved.create(higher, context));
   await read();
   expect(request(a, 71)).toBeUndefined();

@@ -196,7 +196,7 @@ function messageOf({ subject, periodSeconds, amount, spent }: BudgetMeter, reser
 // cost does. Requests of the same budgets are admitted in the order in which they came.
 
 /** What a gate knows of one request. */
-export interface Deciding<Hold> {
+export interface Deciding<Reserved> {
   /** The budgets that count the request; none when it is free. */
   rooms(): readonly Room[];
   forecast(): CostForecast;
@@ -204,14 +204,14 @@ export interface Deciding<Hold> {
   /** Milliseconds since the epoch. */
   now(): number;
   /** Reserves what was decided. */
-  hold(share: BoundedShare, forecast: CompleteForecast, rooms: readonly Room[]): Hold;
+  reservation(share: BoundedShare, forecast: CompleteForecast, rooms: readonly Room[]): Reserved;
   /** Nano-dollars that are reserved in the budget and are not in `likely`. Default: none. */
   deferred?(room: Room): number;
 }
 
-export interface AdmittedHold<Hold> {
+export interface AdmittedReservation<Reserved> {
   /** Undefined when no budget counts the request. */
-  readonly hold: Hold | undefined;
+  readonly reservation: Reserved | undefined;
 }
 
 /** A request waits with its body in memory. */
@@ -227,7 +227,7 @@ interface Waiting {
   attempt(isLast: boolean): boolean;
 }
 
-export class WaitingRequests<Hold> {
+export class WaitingRequests<Reserved> {
   /** What running and waiting requests are likely to cost. */
   readonly likely = new SumsBySubject();
   readonly #maxMs: number;
@@ -242,39 +242,39 @@ export class WaitingRequests<Hold> {
   }
 
   /** Admits a request now, unless others with the same budgets wait. @throws Refusal */
-  admitNow(request: AdmissionRequest, deciding: Deciding<Hold>): AdmittedHold<Hold> {
+  admitNow(request: AdmissionRequest, deciding: Deciding<Reserved>): AdmittedReservation<Reserved> {
     const attempt = this.#attempts(request, deciding);
     // The last attempt does not wait.
-    return attempt(true, true) ?? { hold: undefined };
+    return attempt(true, true) ?? { reservation: undefined };
   }
 
   /** Admits a request now, or when there is room for it, in its turn. @throws Refusal */
   admit(
     request: AdmissionRequest,
-    deciding: Deciding<Hold>,
+    deciding: Deciding<Reserved>,
     signal: AbortSignal,
-  ): AdmittedHold<Hold> | Promise<AdmittedHold<Hold>> {
+  ): AdmittedReservation<Reserved> | Promise<AdmittedReservation<Reserved>> {
     const attempt = this.#attempts(request, deciding);
     const first = attempt(!this.#hasPlace(request.bodyBytes), true);
     if (first !== undefined) return first;
     return this.#wait(subjectsOfRooms(deciding.rooms()).join(' '), request.bodyBytes, attempt, signal);
   }
 
-  #attempts({ caller }: AdmissionRequest, deciding: Deciding<Hold>) {
+  #attempts({ caller }: AdmissionRequest, deciding: Deciding<Reserved>) {
     const { fits } = deciding;
     let subjects: readonly string[] = [];
     let likely = 0;
     /** @param isNew whether those that wait precede it */
-    return (isLast: boolean, isNew = false): AdmittedHold<Hold> | undefined => {
+    return (isLast: boolean, isNew = false): AdmittedReservation<Reserved> | undefined => {
       this.likely.add(subjects, -likely);
       likely = 0;
       const rooms = deciding.rooms();
-      if (rooms.length === 0) return { hold: undefined };
+      if (rooms.length === 0) return { reservation: undefined };
       const forecast = completed(deciding.forecast(), rooms);
       subjects = subjectsOfRooms(rooms);
       const isBehind = isNew && this.#groups.has(subjects.join(' '));
       const share = isBehind ? undefined : shareOf(rooms, forecast, fits);
-      if (share !== undefined) return { hold: deciding.hold(share, forecast, rooms) };
+      if (share !== undefined) return { reservation: deciding.reservation(share, forecast, rooms) };
       const own = likelyOf(forecast);
       const likelyIn = (room: Room) =>
         this.likely.get(budgetSubject(room.budget)) + (deciding.deferred?.(room) ?? 0) + own;
@@ -306,10 +306,10 @@ export class WaitingRequests<Hold> {
   #wait(
     group: string,
     bytes: number,
-    attempt: Attempt<AdmittedHold<Hold>>,
+    attempt: Attempt<AdmittedReservation<Reserved>>,
     signal: AbortSignal,
-  ): Promise<AdmittedHold<Hold>> {
-    return new Promise<AdmittedHold<Hold>>((resolve, reject) => {
+  ): Promise<AdmittedReservation<Reserved>> {
+    return new Promise<AdmittedReservation<Reserved>>((resolve, reject) => {
       const last = () => waiting.attempt(true);
       const timer = setTimeout(last, this.#maxMs);
       const waiting: Waiting = {

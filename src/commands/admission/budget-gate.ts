@@ -11,7 +11,7 @@ import { streamName } from '../../events/event.ts';
 import type { AdmissionRequest, Charge, RecordedReservation, ReservationOnLog } from '../model-request/admission.ts';
 import type { Refusal } from '../refusal.ts';
 import {
-  type AdmittedHold,
+  type AdmittedReservation,
   type BoundedShare,
   type BudgetMeter,
   budgetSubject,
@@ -45,17 +45,17 @@ export interface BudgetAdmission {
    * @param forecast called only when there is a budget for the request
    * @throws Refusal 429 `budget_exceeded`
    */
-  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined;
+  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetReservation | undefined;
   /** As `admit`; a request that is likely to fit when others have ended waits for that. */
   admitWhenRoom(
     request: AdmissionRequest,
     forecast: () => CostForecast,
     signal: AbortSignal,
-  ): AdmittedHold<BudgetHold> | Promise<AdmittedHold<BudgetHold>>;
+  ): AdmittedReservation<BudgetReservation> | Promise<AdmittedReservation<BudgetReservation>>;
 }
 
 /** The reservation of one exchange. */
-export interface BudgetHold {
+export interface BudgetReservation {
   /** The limit of the answers that the reservation covers, for each target; undefined when the request has a lower one. */
   readonly limit: SetLimit | undefined;
   /** Set where the order of a shared log decides. */
@@ -87,8 +87,8 @@ export class BudgetGate implements BudgetAdmission {
   /** Reserved nano-dollars by subject: all budgets of one path, or of one label, together. */
   readonly #reserved = new SumsBySubject();
   /** Reservations that the ledger has not counted yet, by the stream in which their cost is recorded. */
-  readonly #holds = new Map<StreamName, Hold>();
-  readonly #waiting: WaitingRequests<BudgetHold>;
+  readonly #reservations = new Map<StreamName, ReservedAmount>();
+  readonly #waiting: WaitingRequests<BudgetReservation>;
 
   /**
    * @param now milliseconds since the epoch
@@ -114,25 +114,25 @@ export class BudgetGate implements BudgetAdmission {
    * @param forecast called only when there is a budget for the request
    * @throws Refusal 429 `budget_exceeded`
    */
-  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
-    return this.#waiting.admitNow(request, this.#deciding(request, forecast)).hold;
+  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetReservation | undefined {
+    return this.#waiting.admitNow(request, this.#deciding(request, forecast)).reservation;
   }
 
   admitWhenRoom(
     request: AdmissionRequest,
     forecast: () => CostForecast,
     signal: AbortSignal,
-  ): AdmittedHold<BudgetHold> | Promise<AdmittedHold<BudgetHold>> {
+  ): AdmittedReservation<BudgetReservation> | Promise<AdmittedReservation<BudgetReservation>> {
     return this.#waiting.admit(request, this.#deciding(request, forecast), signal);
   }
 
-  #deciding(request: AdmissionRequest, forecast: () => CostForecast): Deciding<BudgetHold> {
+  #deciding(request: AdmissionRequest, forecast: () => CostForecast): Deciding<BudgetReservation> {
     return {
       rooms: () => this.#roomsFor(request),
       forecast,
       fits: fitsAlone,
       now: this.#now,
-      hold: (...decided) => this.#reserve(request, ...decided),
+      reservation: (...decided) => this.#reserve(request, ...decided),
     };
   }
 
@@ -141,46 +141,51 @@ export class BudgetGate implements BudgetAdmission {
     share: BoundedShare,
     expected: CompleteForecast,
     rooms: readonly Room[],
-  ): BudgetHold {
+  ): BudgetReservation {
     const stream = streamName('exchange', exchangeId);
-    const hold = this.#hold(stream, subjectsOfRooms(rooms), share.amount, expected.learned ? expected.likely : 0);
+    const reservation = this.#keep(
+      stream,
+      subjectsOfRooms(rooms),
+      share.amount,
+      expected.learned ? expected.likely : 0,
+    );
     let { limit } = share;
     let { bound } = expected;
     const refuse = (at: readonly Room[], what: CompleteForecast) =>
       refusalOf(at, what, fitsAlone, { at: this.#now(), caller });
     const expectInstead = (other: CostForecast) => {
-      hold.expect(0);
+      reservation.expect(0);
       const roomsNow = this.#roomsFor({ caller, labels });
       const instead = completed(other, roomsNow.length === 0 ? rooms : roomsNow);
       const changed = shareOf(roomsNow, instead, fitsAlone);
       if (changed === undefined) throw refuse(roomsNow, instead);
       limit = changed.limit;
       bound = instead.bound;
-      hold.expect(changed.amount);
+      reservation.expect(changed.amount);
     };
     return {
       get limit() {
         return limit;
       },
       get reserved() {
-        return hold.expected;
+        return reservation.expected;
       },
       reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
       expect: expectInstead,
       correct(nano) {
-        if (bound !== undefined) hold.expect(nano);
+        if (bound !== undefined) reservation.expect(nano);
         return undefined;
       },
-      defer: () => hold.defer(),
+      defer: () => reservation.defer(),
       again: () => {
         const roomsNow = this.#roomsFor({ caller, labels });
         const isOver = roomsNow.some(({ budget, reserved }) => budget.spent + reserved > budget.amount);
         return isOver ? refuse(roomsNow, { ...expected, bound: 0 }) : undefined;
       },
-      charge: (charge) => hold.charge(charge),
+      charge: (charge) => reservation.charge(charge),
       settle: (isRecorded) => {
-        hold.settle(isRecorded);
-        if (hold.over) this.#holds.delete(stream);
+        reservation.settle(isRecorded);
+        if (reservation.over) this.#reservations.delete(stream);
       },
     };
   }
@@ -194,43 +199,43 @@ export class BudgetGate implements BudgetAdmission {
   restore(stream: StreamName, account: Pick<AdmissionRequest, 'labels'> & { readonly userPath: string }, nano: number) {
     const rooms = this.#ledger.metersOf(account.userPath, account.labels, this.#now()).map((budget) => ({ budget }));
     if (rooms.length === 0) return;
-    const hold = this.#hold(stream, subjectsOfRooms(rooms), nano, nano);
-    hold.defer();
-    hold.settle(true);
+    const reservation = this.#keep(stream, subjectsOfRooms(rooms), nano, nano);
+    reservation.defer();
+    reservation.settle(true);
   }
 
   /** The work that continued after this exchange is over, and the ledger has counted its cost. */
   releaseDeferred(stream: StreamName): void {
-    const hold = this.#holds.get(stream);
-    if (hold === undefined) return;
-    hold.release();
-    if (hold.over) this.#holds.delete(stream);
+    const reservation = this.#reservations.get(stream);
+    if (reservation === undefined) return;
+    reservation.release();
+    if (reservation.over) this.#reservations.delete(stream);
   }
 
-  #hold(stream: StreamName, subjects: readonly string[], amount: number, likely: number): Hold {
+  #keep(stream: StreamName, subjects: readonly string[], amount: number, likely: number): ReservedAmount {
     this.#waiting.likely.add(subjects, likely);
-    const hold = new Hold(
+    const reservation = new ReservedAmount(
       (change) => {
         this.#reserved.add(subjects, change);
         if (change < 0) this.#waiting.retry();
       },
       () => this.#waiting.likely.add(subjects, -likely),
     );
-    hold.expect(amount);
-    this.#holds.set(stream, hold);
-    return hold;
+    reservation.expect(amount);
+    this.#reservations.set(stream, reservation);
+    return reservation;
   }
 
   /** The ledger has counted one usage of this exchange. @param nano its cost in nano-dollars */
   releaseCounted(stream: StreamName, nano: number): void {
-    const hold = this.#holds.get(stream);
-    if (hold === undefined) return;
-    hold.counted(nano);
-    if (hold.over) this.#holds.delete(stream);
+    const reservation = this.#reservations.get(stream);
+    if (reservation === undefined) return;
+    reservation.counted(nano);
+    if (reservation.over) this.#reservations.delete(stream);
   }
 }
 
-class Hold {
+class ReservedAmount {
   readonly #change: (nano: number) => void;
   readonly #over: () => void;
   /** The cost that is still expected. */

@@ -14,7 +14,7 @@ import type { Target } from '../model-request/routing-types.ts';
 import { countedTokens, type TokenUsage } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
 import { mayReadAmounts, type SightedKey } from '../visibility.ts';
-import type { BudgetAdmission, BudgetHold } from './budget-gate.ts';
+import type { BudgetAdmission, BudgetReservation } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
 import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
 import type { SlidingWindow } from './sliding-window.ts';
@@ -46,8 +46,10 @@ export class LimitAdmission implements Admission {
   admit(request: AdmissionRequest): Ticket {
     const { budgets, forecaster } = this.#parts;
     return this.#reporting(() => {
-      const hold = this.#isUnmetered(request) ? undefined : budgets.admit(request, () => forecaster.forecast(request));
-      return this.#ticket(request, hold);
+      const reservation = this.#isUnmetered(request)
+        ? undefined
+        : budgets.admit(request, () => forecaster.forecast(request));
+      return this.#ticket(request, reservation);
     });
   }
 
@@ -56,9 +58,9 @@ export class LimitAdmission implements Admission {
     if (this.#isUnmetered(request)) return this.admit(request);
     return this.#reporting(() => {
       const admitted = budgets.admitWhenRoom(request, () => forecaster.forecast(request), signal);
-      if (!(admitted instanceof Promise)) return this.#ticket(request, admitted.hold);
+      if (!(admitted instanceof Promise)) return this.#ticket(request, admitted.reservation);
       return admitted.then(
-        ({ hold }) => this.#reporting(() => this.#ticket(request, hold)),
+        ({ reservation }) => this.#reporting(() => this.#ticket(request, reservation)),
         (error) => {
           if (error instanceof Refusal) this.#parts.refused(error);
           throw error;
@@ -72,17 +74,24 @@ export class LimitAdmission implements Admission {
   }
 
   /** @throws Refusal when the limits have no room */
-  #ticket(request: AdmissionRequest, hold: BudgetHold | undefined): Ticket {
+  #ticket(request: AdmissionRequest, reservation: BudgetReservation | undefined): Ticket {
     const { limits, now } = this.#parts;
-    if (limits.isOpen && this.#isUnmetered(request) && hold === undefined) return freeTicket;
+    if (limits.isOpen && this.#isUnmetered(request) && reservation === undefined) return freeTicket;
     const { caller, exchangeId } = request;
     try {
       const at = now();
       const path = limits.isOpen ? [] : limits.admit(caller, at);
       this.#open.add(exchangeId);
-      return new LimitTicket({ ...this.#parts, request, at, path, hold, over: () => this.#open.delete(exchangeId) });
+      return new LimitTicket({
+        ...this.#parts,
+        request,
+        at,
+        path,
+        reservation,
+        over: () => this.#open.delete(exchangeId),
+      });
     } catch (error) {
-      hold?.settle(false);
+      reservation?.settle(false);
       throw error;
     }
   }
@@ -118,7 +127,7 @@ interface TicketParts extends LimitAdmissionParts {
   /** When the request was admitted. */
   readonly at: number;
   readonly path: RequestGauges;
-  readonly hold: BudgetHold | undefined;
+  readonly reservation: BudgetReservation | undefined;
   over(): void;
 }
 
@@ -135,23 +144,23 @@ class LimitTicket implements Ticket {
   }
 
   outputLimit(target: Target): number | undefined {
-    return this.#parts.hold?.limit?.(target);
+    return this.#parts.reservation?.limit?.(target);
   }
 
   reservedCost(): number | undefined {
-    return this.#parts.hold?.reserved;
+    return this.#parts.reservation?.reserved;
   }
 
   inputCounted(usage: TokenUsage): RecordedReservation | undefined {
-    const { hold, forecaster, request } = this.#parts;
+    const { reservation, forecaster, request } = this.#parts;
     const target = this.#target;
-    if (hold === undefined || target === undefined) return undefined;
-    const nano = forecaster.boundOfCounted(target, request, usage, hold.limit?.(target));
-    return nano === undefined ? undefined : hold.correct(nano);
+    if (reservation === undefined || target === undefined) return undefined;
+    const nano = forecaster.boundOfCounted(target, request, usage, reservation.limit?.(target));
+    return nano === undefined ? undefined : reservation.correct(nano);
   }
 
   again(): Refusal | undefined {
-    const refusal = this.#parts.hold?.again();
+    const refusal = this.#parts.reservation?.again();
     if (refusal !== undefined) this.#parts.refused(refusal);
     return refusal;
   }
@@ -180,8 +189,8 @@ class LimitTicket implements Ticket {
   }
 
   get onLog(): ReservationOnLog | undefined {
-    const { hold, refused } = this.#parts;
-    const onLog = hold?.onLog;
+    const { reservation, refused } = this.#parts;
+    const onLog = reservation?.onLog;
     if (onLog === undefined) return undefined;
     return {
       next: () => onLog.next(),
@@ -194,23 +203,23 @@ class LimitTicket implements Ticket {
   }
 
   get isMetered(): boolean {
-    return this.#parts.hold !== undefined;
+    return this.#parts.reservation !== undefined;
   }
 
   reserve(nano: number, bound: number | undefined): void {
-    this.#inHold((hold) => hold.reserve(nano, bound));
+    this.#inReservation((reservation) => reservation.reserve(nano, bound));
   }
 
   expectEarlierTurns(tokens: EarlierTokens): void {
     const { forecaster, request } = this.#parts;
-    this.#inHold((hold) => hold.expect(forecaster.forecast(request, tokens)));
+    this.#inReservation((reservation) => reservation.expect(forecaster.forecast(request, tokens)));
   }
 
-  #inHold(change: (hold: BudgetHold) => void): void {
-    const { hold, refused } = this.#parts;
-    if (hold === undefined) return;
+  #inReservation(change: (reservation: BudgetReservation) => void): void {
+    const { reservation, refused } = this.#parts;
+    if (reservation === undefined) return;
     try {
-      change(hold);
+      change(reservation);
     } catch (error) {
       if (error instanceof Refusal) refused(error);
       throw error;
@@ -218,32 +227,32 @@ class LimitTicket implements Ticket {
   }
 
   defer(): number | undefined {
-    return this.#parts.hold?.defer();
+    return this.#parts.reservation?.defer();
   }
 
   charge(charge: Charge): void {
-    const { limits, forecaster, hold, request, path } = this.#parts;
+    const { limits, forecaster, reservation, request, path } = this.#parts;
     const totalTokens = countedTokens(charge.usage.totalTokens, charge.estimate);
     if (totalTokens !== null) {
       limits.countTokens(path, totalTokens);
       limits.countTokens(this.#entered, totalTokens);
     }
-    if (hold === undefined) return;
+    if (reservation === undefined) return;
     if (this.#target !== undefined) forecaster.learn(this.#target, request, charge);
-    hold.charge(charge);
+    reservation.charge(charge);
   }
 
   settle(isRecorded: boolean, wasCalled: boolean): void {
     if (this.#settled) return;
     this.#settled = true;
-    const { limits, hold, at, path, over } = this.#parts;
+    const { limits, reservation, at, path, over } = this.#parts;
     if (!wasCalled) {
       limits.revert(path, at);
       limits.revert(this.#entered, this.#enteredAt);
     }
     limits.leave(path);
     limits.leave(this.#entered);
-    hold?.settle(isRecorded);
+    reservation?.settle(isRecorded);
     over();
   }
 }

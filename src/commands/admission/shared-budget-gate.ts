@@ -12,7 +12,7 @@ import { streamName } from '../../events/event.ts';
 import type { AdmissionRequest, Charge, RecordedReservation, ReservationOnLog } from '../model-request/admission.ts';
 import type { Refusal } from '../refusal.ts';
 import {
-  type AdmittedHold,
+  type AdmittedReservation,
   type BoundedShare,
   type BudgetMeter,
   completed,
@@ -27,7 +27,7 @@ import {
   subjectsOfRooms,
   WaitingRequests,
 } from './budget-decision.ts';
-import type { BudgetAdmission, BudgetHold, SpendLedger } from './budget-gate.ts';
+import type { BudgetAdmission, BudgetReservation, SpendLedger } from './budget-gate.ts';
 import type { SetLimit } from './cost-bound.ts';
 import type { CostForecast } from './cost-forecast.ts';
 
@@ -65,9 +65,9 @@ export class SharedBudgetGate implements BudgetAdmission {
   readonly #now: () => number;
   /** Nano-dollars of this gateway that the log does not show yet, by subject: all budgets of one path, or of one label. */
   readonly #unread = new SumsBySubject();
-  readonly #requests: WaitingRequests<BudgetHold>;
+  readonly #requests: WaitingRequests<BudgetReservation>;
   /** Those whose decision has not been read. */
-  readonly #waiting = new Map<StreamName, SharedHold>();
+  readonly #waiting = new Map<StreamName, SharedReservation>();
 
   /**
    * @param now milliseconds since the epoch
@@ -83,19 +83,19 @@ export class SharedBudgetGate implements BudgetAdmission {
     return !this.#ledger.any;
   }
 
-  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
-    return this.#requests.admitNow(request, this.#deciding(request, forecast)).hold;
+  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetReservation | undefined {
+    return this.#requests.admitNow(request, this.#deciding(request, forecast)).reservation;
   }
 
   admitWhenRoom(
     request: AdmissionRequest,
     forecast: () => CostForecast,
     signal: AbortSignal,
-  ): AdmittedHold<BudgetHold> | Promise<AdmittedHold<BudgetHold>> {
+  ): AdmittedReservation<BudgetReservation> | Promise<AdmittedReservation<BudgetReservation>> {
     return this.#requests.admit(request, this.#deciding(request, forecast), signal);
   }
 
-  #deciding(request: AdmissionRequest, forecast: () => CostForecast): Deciding<BudgetHold> {
+  #deciding(request: AdmissionRequest, forecast: () => CostForecast): Deciding<BudgetReservation> {
     const { caller, labels, exchangeId } = request;
     const stream = streamName('exchange', exchangeId);
     const unread = (scope: BudgetMeter['scope'], subject: string) => this.#unread.get(`${scope}:${subject}`);
@@ -104,7 +104,7 @@ export class SharedBudgetGate implements BudgetAdmission {
       forecast,
       fits: (room, { most }) => this.#ledger.fitsWithoutBound(room, most),
       now: this.#now,
-      hold: (share, expected, rooms) => this.#hold(request, share, { expected, rooms }),
+      reservation: (share, expected, rooms) => this.#keep(request, share, { expected, rooms }),
       deferred: ({ budget }) => this.#ledger.deferred(budget.scope, budget.subject),
     };
   }
@@ -114,14 +114,14 @@ export class SharedBudgetGate implements BudgetAdmission {
     this.#requests.retry();
   }
 
-  #hold(
+  #keep(
     request: AdmissionRequest,
     share: BoundedShare,
     { expected, rooms }: { readonly expected: CostForecast; readonly rooms: readonly Room[] },
-  ): SharedHold {
+  ): SharedReservation {
     const subjects = subjectsOfRooms(rooms);
     const likely = likelyOf(expected);
-    const hold = new SharedHold(request, rooms, {
+    const reservation = new SharedReservation(request, rooms, {
       ledger: this.#ledger,
       now: this.#now,
       unread: (scope, subject) => this.#unread.get(`${scope}:${subject}`),
@@ -135,16 +135,16 @@ export class SharedBudgetGate implements BudgetAdmission {
         this.#requests.likely.add(subjects, -likely);
       },
     });
-    hold.want(share, expected);
+    reservation.want(share, expected);
     this.#requests.likely.add(subjects, likely);
-    return hold;
+    return reservation;
   }
 
   /** The log was read up to a reservation. @param exceeded the budget that has no room for it */
   read(stream: StreamName, exceeded: ExceededBudget | undefined): void {
-    const hold = this.#waiting.get(stream);
+    const reservation = this.#waiting.get(stream);
     this.#waiting.delete(stream);
-    if (hold !== undefined) hold.read(exceeded);
+    if (reservation !== undefined) reservation.read(exceeded);
     // One that nothing waits for corrects an earlier one, and may be lower.
     else this.changed();
   }
@@ -155,11 +155,11 @@ interface HoldParts {
   now(): number;
   unread(scope: BudgetMeter['scope'], subject: string): number;
   changeUnread(subjects: readonly string[], change: number): void;
-  await(stream: StreamName, hold: SharedHold): void;
+  await(stream: StreamName, reservation: SharedReservation): void;
   forget(stream: StreamName): void;
 }
 
-class SharedHold implements BudgetHold {
+class SharedReservation implements BudgetReservation {
   readonly #parts: HoldParts;
   readonly #request: AdmissionRequest;
   readonly #stream: StreamName;
