@@ -167,6 +167,13 @@ interface GuardOptions extends Decided {
 /** `virtual-models`: no cycles, bounded depth, no missing names. `workflows`: they name guardrails that exist and fit. */
 type GuardedRule = 'virtual-models' | 'workflows';
 
+/** Executes a command under the conditions of a guard, and waits until the state has its events. @throws Refusal */
+export type ExecuteGuarded = <State, Command>(
+  decider: Decider<State, Command>,
+  command: Command,
+  options: Pick<HandleOptions<State>, 'stream' | 'ifRevision' | 'alsoWrite'>,
+) => Promise<Handled<State>>;
+
 export class Guard {
   readonly #options: GuardOptions;
   readonly #stream: StreamName;
@@ -179,10 +186,10 @@ export class Guard {
 
   /**
    * Runs one change after another; repeats a change when another gateway has made one meanwhile.
-   * @param change decides on the present state, and appends under the conditions. It must have no other effects.
+   * @param change decides on the present state, and executes a command. It must have no other effects.
    * @throws what `change` throws; Refusal 409, 503
    */
-  run<Result>(context: EventContext, change: (conditions: readonly StreamWrite[]) => Promise<Result>): Promise<Result> {
+  run<Result>(context: EventContext, change: (execute: ExecuteGuarded) => Promise<Result>): Promise<Result> {
     const { log, whenProcessed } = this.#options;
     const stream = this.#stream;
     return this.#inTurn.run(() =>
@@ -190,7 +197,10 @@ export class Guard {
         const newest = await newestEvent(stream, log);
         if (newest !== undefined) await whenProcessed(newest.position);
         const events = [guardAdvanced.create({}, context)];
-        return change([{ stream, events, expectedRevision: newest?.revision ?? 'noStream' }]);
+        const conditions = [{ stream, events, expectedRevision: newest?.revision ?? ('noStream' as const) }];
+        return change((decider, command, options) =>
+          executeCommand(decider, command, { ...options, log, conditions, whenProcessed }),
+        );
       }),
     );
   }

@@ -107,14 +107,12 @@ export function createWorkflows(options: WorkflowsOptions) {
     return over({ guardrails: () => stored, workflows: () => workflows });
   }
   const guardrailChanges = new GuardrailChanges({
-    log,
     directory: guardrails,
     types,
     uses: workflowUses(directory, guardrails),
     sealers,
     refusesAddress: config.registry.allowLocalProviders ? async () => false : localAddressCheck(),
     guard,
-    whenProcessed: (position) => options.guardrails.whenProcessed(position),
   });
   const changes = new WorkflowChanges({
     log,
@@ -122,7 +120,6 @@ export function createWorkflows(options: WorkflowsOptions) {
     guardrails,
     guard,
     newId: mintEventId,
-    whenProcessed: (position) => options.workflows.whenProcessed(position),
   });
   const targets: ScopeTargets = {
     instanceOf: (nameOrType) => registry.providerByNameOrType(nameOrType)?.name,

@@ -163,17 +163,14 @@ export async function openWorkflows(
       guardrails,
       guard,
       newId: mintEventId,
-      whenProcessed: (position) => workflows.whenProcessed(position),
     }),
     guardrailChanges: new GuardrailChanges({
-      log,
       directory: guardrails,
       types,
       uses: workflowUses(directory, guardrails),
       sealers: { toSeal: () => sealer },
       refusesAddress: async () => false,
       guard,
-      whenProcessed: (position) => guardrailsStored.whenProcessed(position),
     }),
     close: () => runner.close(),
   };

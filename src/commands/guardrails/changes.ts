@@ -1,12 +1,11 @@
 /** Changes of guardrails, one at a time, and none beside a change of a workflow on any gateway, which may name the guardrail. */
 
 import { guardrailRemoved, guardrailSaved } from '../../events/catalogue/guardrail.ts';
-import type { EventContext, NewEvent, Position } from '../../events/event.ts';
-import type { EventLog, StreamWrite } from '../../events/log.ts';
+import type { EventContext, NewEvent } from '../../events/event.ts';
 import { evolveSaved } from '../administered.ts';
 import { canonicalJson } from '../canonical-json.ts';
 import type { SealerSource } from '../credentials/sealed-credentials.ts';
-import { type Decider, executeCommand, type Guard } from '../handle-command.ts';
+import type { Decider, Guard, Handled } from '../handle-command.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { GuardrailDirectory } from './directory.ts';
 import {
@@ -22,7 +21,6 @@ import {
 } from './guardrail.ts';
 
 interface GuardrailChangesOptions {
-  readonly log: EventLog;
   readonly directory: Pick<GuardrailDirectory, 'inForce' | 'prepare'>;
   readonly types: GuardrailTypes;
   readonly uses: WorkflowUses;
@@ -31,8 +29,6 @@ interface GuardrailChangesOptions {
   refusesAddress(url: string): Promise<boolean>;
   /** The same as that of the changes of workflows. */
   readonly guard: Guard;
-  /** Resolves when the directory has processed everything up to this position. */
-  whenProcessed(position: Position): Promise<void>;
 }
 
 interface GuardrailChange {
@@ -41,11 +37,8 @@ interface GuardrailChange {
   readonly ifRevision?: bigint | 'noStream' | undefined;
 }
 
-interface ChangedGuardrail {
-  /** Undefined when it was removed. */
-  readonly guardrail: Guardrail | undefined;
-  readonly revision: bigint | 'noStream';
-}
+/** Its state is undefined when it was removed. */
+type ChangedGuardrail = Handled<Guardrail | undefined>;
 
 export class GuardrailChanges {
   readonly #options: GuardrailChangesOptions;
@@ -55,16 +48,17 @@ export class GuardrailChanges {
   }
 
   /** Creates or replaces a guardrail. @throws Refusal */
-  async save(input: GuardrailInput, change: GuardrailChange): Promise<ChangedGuardrail> {
+  async save(input: GuardrailInput, { context, ifRevision }: GuardrailChange): Promise<ChangedGuardrail> {
     const { guard, directory, uses } = this.#options;
     // Resolving a name takes time: other changes do not wait for it.
     await this.#checkAddress(input);
-    return guard.run(change.context, async (conditions) => {
+    return guard.run(context, async (execute) => {
       const guardrail = this.draft(input);
       const { name } = guardrail;
-      const facts = { isDeclared: directory.inForce.isDeclared(name), uses, context: change.context };
+      const facts = { isDeclared: directory.inForce.isDeclared(name), uses, context };
       const prepared = directory.prepare(guardrail);
-      return this.#execute(name, { kind: 'save', guardrail, prepared, ...facts }, { ...change, conditions });
+      const command = { kind: 'save', guardrail, prepared, ...facts } as const;
+      return execute(guardrailDecider, command, { stream: guardrailStream(name), ifRevision });
     });
   }
 
@@ -89,24 +83,14 @@ export class GuardrailChanges {
   }
 
   /** @throws Refusal: 404 for an unknown name, 400 while an active workflow uses it */
-  remove(written: string, change: GuardrailChange): Promise<ChangedGuardrail> {
+  remove(written: string, { context, ifRevision }: GuardrailChange): Promise<ChangedGuardrail> {
     const { guard, directory, uses } = this.#options;
-    return guard.run(change.context, async (conditions) => {
+    return guard.run(context, async (execute) => {
       const name = accepted(guardrailName(written));
-      const facts = { isDeclared: directory.inForce.isDeclared(name), uses, context: change.context };
-      return this.#execute(name, { kind: 'remove', name, ...facts }, { ...change, conditions });
+      const facts = { isDeclared: directory.inForce.isDeclared(name), uses, context };
+      const command = { kind: 'remove', name, ...facts } as const;
+      return execute(guardrailDecider, command, { stream: guardrailStream(name), ifRevision });
     });
-  }
-
-  async #execute(
-    name: string,
-    command: GuardrailCommand,
-    { ifRevision, conditions }: GuardrailChange & { readonly conditions: readonly StreamWrite[] },
-  ): Promise<ChangedGuardrail> {
-    const { log, whenProcessed } = this.#options;
-    const options = { log, stream: guardrailStream(name), ifRevision, conditions, whenProcessed };
-    const { state, revision } = await executeCommand(guardrailDecider, command, options);
-    return { guardrail: state, revision };
   }
 }
 

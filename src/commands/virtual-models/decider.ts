@@ -3,7 +3,7 @@ import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/w
 import { type EventContext, type NewEvent, type Position, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { evolveSaved } from '../administered.ts';
-import { type Decider, executeCommand, Guard, type HandleOptions } from '../handle-command.ts';
+import { type Decider, Guard, type Handled, type HandleOptions } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type ChainProblem, hasEffect, problemAround, usersOf, type VirtualModelDirectory } from './directory.ts';
 import { isRedirect, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
@@ -166,11 +166,8 @@ interface ChangeContext {
   readonly ifRevision: bigint | 'noStream' | undefined;
 }
 
-interface Changed {
-  /** Undefined when it was removed, or was not stored because it changes nothing. */
-  readonly model: VirtualModel | undefined;
-  readonly revision: bigint | 'noStream';
-}
+/** Its state is undefined when it was removed, or was not stored because it changes nothing. */
+type Changed = Handled<VirtualModel | undefined>;
 
 export class VirtualModelChanges {
   readonly #options: ChangeOptions;
@@ -190,18 +187,19 @@ export class VirtualModelChanges {
   save(model: VirtualModel, renames: string | undefined, change: ChangeContext): Promise<Changed> {
     const { source } = model;
     const { context, ifRevision } = change;
-    return this.#guard.run(context, (conditions) => {
+    return this.#guard.run(context, async (execute) => {
       const command = { kind: 'save', source, model, renames, around: this.#around(), context } as const;
-      if (renames === undefined) return this.#execute(command, { ifRevision, conditions });
-      return this.#execute(command, { conditions, ...this.#leavingName(renames, source, change) });
+      const under = renames === undefined ? { ifRevision } : this.#leavingName(renames, source, change);
+      return execute(virtualModelDecider, command, { stream: virtualModelStream(source), ...under });
     });
   }
 
   /** @throws Refusal */
   remove(source: string, { context, ifRevision }: ChangeContext): Promise<Changed> {
-    return this.#guard.run(context, (conditions) =>
-      this.#execute({ kind: 'remove', source, around: this.#around(), context }, { ifRevision, conditions }),
-    );
+    return this.#guard.run(context, (execute) => {
+      const command = { kind: 'remove', source, around: this.#around(), context } as const;
+      return execute(virtualModelDecider, command, { stream: virtualModelStream(source), ifRevision });
+    });
   }
 
   /** The other half of a rename: the old name is removed in the same append. */
@@ -216,19 +214,6 @@ export class VirtualModelChanges {
     if (ifRevision !== undefined && ifRevision !== revision) throw refusals.revisionMismatch(stream, revision);
     const events = [virtualModelRemoved.create({ source: old, renamedTo: source }, context)];
     return { alsoWrite: () => [{ stream, events, expectedRevision: revision }] };
-  }
-
-  async #execute(
-    command: VirtualModelCommand,
-    options: Pick<HandleOptions<VirtualModel | undefined>, 'ifRevision' | 'conditions' | 'alsoWrite'>,
-  ): Promise<Changed> {
-    const { log, whenProcessed } = this.#options;
-    const stream = virtualModelStream(command.source);
-    const { state, revision } = await executeCommand(virtualModelDecider, command, {
-      ...{ log, stream, whenProcessed },
-      ...options,
-    });
-    return { model: state, revision };
   }
 
   #around(): VirtualModelContext {

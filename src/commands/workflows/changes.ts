@@ -3,11 +3,11 @@
  * valid depends on the guardrails that it names.
  */
 import { workflowCreated, workflowDeactivated } from '../../events/catalogue/workflow.ts';
-import { type EventContext, type NewEvent, type Position, streamName } from '../../events/event.ts';
-import type { EventLog, StreamWrite } from '../../events/log.ts';
+import { type EventContext, type NewEvent, streamName } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import type { VersionPlace, WorkflowRecord } from '../../projections/workflows.ts';
 import { canonicalSha256 } from '../canonical-json.ts';
-import { type DecidedEvent, type Decider, executeCommand, type Guard } from '../handle-command.ts';
+import type { DecidedEvent, Decider, Guard } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type GuardrailCatalogue, stepProblem } from './chains.ts';
 import type { WorkflowDirectory } from './directory.ts';
@@ -19,18 +19,17 @@ import {
   type WorkflowDraft,
   type WorkflowStep,
   type WorkflowVersion,
+  workflowStream,
 } from './workflow.ts';
 import { managedDefault } from './workflow-input.ts';
 
 interface WorkflowChangesOptions {
-  readonly log: EventLog;
+  readonly log: Pick<EventLog, 'readStream'>;
   readonly directory: Pick<WorkflowDirectory, 'placeOf' | 'storedAs'>;
   readonly guardrails: GuardrailCatalogue;
   /** The same as that of the changes of guardrails. */
   readonly guard: Guard;
   newId(): string;
-  /** Resolves when the directory has processed everything up to this position. */
-  whenProcessed(position: Position): Promise<void>;
 }
 
 interface WorkflowCondition {
@@ -56,12 +55,13 @@ export class WorkflowChanges {
   ): Promise<WorkflowVersion> {
     const { guard, guardrails, newId, directory } = this.#options;
     const key = scopeKey(draft.scope);
-    return guard.run(context, async (conditions) => {
+    return guard.run(context, async (execute) => {
       const id = newId();
       // The stream of a scope whose workflow was deactivated has a revision, and no active version.
       const isNone = ifRevision === 'noStream' && directory.storedAs(key) === undefined;
       const command: WorkflowCommand = { kind: 'create', id, draft, guardrails, context };
-      await this.#execute(key, command, { conditions, ifRevision: isNone ? undefined : ifRevision });
+      const stream = streamName('workflow', key);
+      await execute(workflowDecider, command, { stream, ifRevision: isNone ? undefined : ifRevision });
       const stored = directory.storedAs(key);
       // Another gateway on the same log may have superseded it already.
       return stored?.workflow.id === id ? stored.workflow : this.#read(id);
@@ -71,10 +71,11 @@ export class WorkflowChanges {
   /** @throws Refusal: 404 for an unknown id, 400 for the global workflow and for one that is not active */
   deactivate(id: string, context: EventContext): Promise<void> {
     const { guard, directory } = this.#options;
-    return guard.run(context, async (conditions) => {
+    return guard.run(context, async (execute) => {
       const place = directory.placeOf(id);
       if (place === undefined) throw refusals.notFound('workflow', id);
-      await this.#execute(place.key, { kind: 'deactivate', id, context }, { conditions });
+      const stream = streamName('workflow', place.key);
+      await execute(workflowDecider, { kind: 'deactivate', id, context }, { stream });
     });
   }
 
@@ -82,22 +83,12 @@ export class WorkflowChanges {
    * Creates the default workflow, or adapts it to the configured guardrails. Does nothing where an administrator made
    * the global workflow. @throws Refusal 503 when the log cannot be written
    */
-  manageDefault(steps: readonly WorkflowStep[]): Promise<void> {
+  async manageDefault(steps: readonly WorkflowStep[]): Promise<void> {
     const { guard, newId } = this.#options;
     const context: EventContext = { actor: 'system' };
     const command = { kind: 'manage default', draft: managedDefault(steps), context } as const;
-    return guard.run(context, (conditions) => this.#execute(scopeKey({}), { ...command, id: newId() }, { conditions }));
-  }
-
-  async #execute(
-    key: string,
-    command: WorkflowCommand,
-    under: { readonly conditions: readonly StreamWrite[]; readonly ifRevision?: WorkflowCondition['ifRevision'] },
-  ): Promise<void> {
-    const { log, whenProcessed } = this.#options;
-    const stream = streamName('workflow', key);
-    const { position } = await executeCommand(workflowDecider, command, { log, stream, ...under });
-    if (position !== undefined) await whenProcessed(position);
+    const stream = workflowStream({});
+    await guard.run(context, (execute) => execute(workflowDecider, { ...command, id: newId() }, { stream }));
   }
 
   async #read(id: string): Promise<WorkflowVersion> {

@@ -242,9 +242,9 @@ export function registerGuardrails(admin: Routes, options: GuardrailRoutesOption
 
   admin.put('/guardrails', saveGuardrail, async (request, reply) => {
     const input = guardrailInput(request.body);
-    const { guardrail, revision } = await changes.save(input, changeIn(request));
+    const { state, revision } = await changes.save(input, changeIn(request));
     sendETag(reply, revision);
-    return guardrailRowOf(guardrail, directory, types);
+    return guardrailRowOf(state, directory, types);
   });
 
   admin.delete('/guardrails', removeGuardrail, async (request, reply) => {

@@ -242,7 +242,7 @@ export function registerVirtualModels(admin: Routes, options: VirtualModelRoutes
     const model = virtualModelOf(request.body, providers, routeStrategies);
     const old = nameOf(request.body.old_source ?? '') || undefined;
     const renames = old === model.source ? undefined : old;
-    const { model: saved, revision } = await changes.save(model, renames, changeIn(request));
+    const { state: saved, revision } = await changes.save(model, renames, changeIn(request));
     if (saved === undefined) return reply.status(204).send();
     sendETag(reply, revision);
     return rowOf(saved.source, directoryOf(view.state, facts), facts);
