@@ -1,8 +1,10 @@
 /** `/admin/auth-keys`: creates, lists, changes and deactivates managed keys. */
 import { randomUUID } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import { authorityOf } from '../../../commands/access/authority.ts';
-import { mintKeySecret } from '../../../commands/access/key-directory.ts';
+import type { EffectiveModels } from '../../../commands/access/authorizer.ts';
+import { KEY_PREFIX, mintKeySecret, whyNotAccepted } from '../../../commands/access/key-directory.ts';
 import { canonicalSelectors } from '../../../commands/access/selector.ts';
 import { changeKey, type KeyCommand, keyNotFound, renameLabel } from '../../../commands/keys/key.ts';
 import type { KeyAdministrator } from '../../../commands/keys/key-bounds.ts';
@@ -11,16 +13,215 @@ import type { Position } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import type { KeyRecord, KeysState } from '../../../projections/keys.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
-import type { Routes } from '../../api/route-schema.ts';
+import { queryOfParameters } from '../../api/parameters.ts';
+import { emptyAnswer, jsonAnswer, pathParameters, type Routes, scopedAdmin } from '../../api/route-schema.ts';
+import { timeOf, timeText } from '../../dates.ts';
 import { sendRows } from '../../paging.ts';
 import { optionalUserPath } from '../../request-head.ts';
 import { callerOf, eventContextOf } from '../../server.ts';
 import { isWithin, pathInScope, scopeOf } from '../admin-scope.ts';
 import type { Moment } from '../as-of.ts';
 import { ifMatch, sendETag } from '../conditional.ts';
-import { pageOf } from '../parameters.ts';
-import * as routes from './auth-key-fields.ts';
-import { type EffectiveAccess, keyRow } from './auth-key-fields.ts';
+import { asOfParameter, listPageParameters, oneAsOf, pageOf } from '../parameters.ts';
+
+// Managed keys as rows of the admin API.
+
+/** Effective access of a key, computed by the authorizer that model requests use. */
+type EffectiveAccess = Pick<EffectiveModels, 'restricts' | 'of'>;
+
+const members = {
+  id: z.string(),
+  name: z.string(),
+  description: z.string().optional(),
+  user_path: z.string().optional(),
+  labels: z.array(z.string()),
+  allowed_models: z.array(z.string()),
+  dashboard_access: z.boolean(),
+  user_path_header: z
+    .literal(false)
+    .optional()
+    .describe('No request header sets the user path. Absent: one may, unless the key is bound to a path'),
+  redacted_value: z.string(),
+  previous_valid_until: z.iso
+    .datetime()
+    .optional()
+    .describe('Until then the secret before the last rotation is accepted too. Absent: only the newest secret is'),
+  enabled: z.boolean(),
+  expires_at: z.iso.datetime().optional(),
+  deactivated_at: z.iso.datetime().optional(),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+  active: z.boolean().describe('The key is accepted now'),
+  revision: z.string(),
+};
+
+const keyRowSchema = z.object({
+  ...members,
+  restricted: z.boolean(),
+  effective_models: z.array(z.string()).describe('The listed models that may be used with the key'),
+});
+const newKeySchema = keyRowSchema.extend({ value: z.string().describe('The secret; shown only once') });
+
+/** @param now milliseconds since the epoch */
+function keyRow(key: KeyRecord, effective: EffectiveAccess, now: number) {
+  const { description, userPath, expiresAt, deactivatedAt, previousSecret } = key;
+  return {
+    id: key.id,
+    name: key.name,
+    ...(description === undefined ? {} : { description }),
+    ...(userPath === undefined ? {} : { user_path: userPath }),
+    labels: key.labels,
+    allowed_models: key.allowedModels,
+    dashboard_access: key.dashboardAccess,
+    ...(key.userPathHeader ? {} : { user_path_header: false }),
+    redacted_value: `${KEY_PREFIX}...${key.lastCharacters}`,
+    ...(previousSecret !== undefined && now < previousSecret.validUntil
+      ? { previous_valid_until: timeText(previousSecret.validUntil) }
+      : {}),
+    enabled: deactivatedAt === undefined,
+    ...(expiresAt === undefined ? {} : { expires_at: timeText(expiresAt) }),
+    ...(deactivatedAt === undefined ? {} : { deactivated_at: timeText(deactivatedAt) }),
+    created_at: timeText(key.createdAt),
+    updated_at: timeText(key.updatedAt),
+    active: whyNotAccepted(key, now) === undefined,
+    revision: String(key.revision),
+    restricted: key.allowedModels.length > 0 || effective.restricts(key.userPath),
+    effective_models: effective.of(key.userPath, key.allowedModels),
+  };
+}
+
+const MAX_LABELS = 100;
+/** How long a secret is accepted beside the one that replaced it: 90 days. */
+const MAX_GRACE_SECONDS = 90 * 24 * 3600;
+
+/** Without control characters, and not only spaces. */
+const words = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$/u, 'it must have visible characters, and no control characters');
+const label = words(128).transform((text) => text.trim());
+const labels = z
+  .array(label)
+  .max(MAX_LABELS)
+  .transform((all) => [...new Set(all)]);
+const allowedModels = z.array(z.string()).describe('Selectors; an empty list allows every model');
+
+const name = words(200).transform((text) => text.trim());
+const description = z.string().max(2000).nullish();
+const noTime = 'it must be a time as in RFC 3339';
+/** Milliseconds since the epoch. */
+const time = z.string({ error: noTime }).transform((text, context) => {
+  const at = timeOf(text);
+  if (at !== undefined) return at;
+  context.addIssue({ code: 'custom', message: noTime });
+  return z.NEVER;
+});
+const expiry = 'A future time as in RFC 3339; null: the key never expires';
+
+const newKey = z.strictObject({
+  name,
+  description,
+  user_path: z.string().nullish().describe("Default: the root of the caller's scope"),
+  labels: labels.default([]),
+  allowed_models: allowedModels.optional().describe('Selectors. Default: those of the creating key'),
+  dashboard_access: z.boolean().default(false),
+  user_path_header: z.boolean().optional().describe('Default: as the creating key; true for the master key'),
+  expires_at: time.nullish().describe('A future time as in RFC 3339. Default: as the creating key'),
+});
+
+const ofOneKey = pathParameters({ id: 'Id of the key, which is not its secret' });
+const changesOfKey = { ifMatch: '/auth-keys/:id', params: ofOneKey, errors: [404] } as const;
+const changed = jsonAnswer('The changed key', keyRowSchema);
+
+const listKeys = scopedAdmin('listAuthKeys', 'List managed keys', {
+  description: 'Newest first.',
+  querystring: queryOfParameters({ as_of: asOfParameter, ...listPageParameters }),
+  response: { 200: jsonAnswer('Every key in the scope of the caller, or a page of them', z.array(keyRowSchema)) },
+});
+
+const getKey = scopedAdmin('getAuthKey', 'Get one managed key', {
+  ...oneAsOf,
+  params: ofOneKey,
+  response: { 200: jsonAnswer('The key', keyRowSchema) },
+});
+
+const createKey = scopedAdmin('createAuthKey', 'Create a managed key', {
+  description:
+    'A key that is created with another key never has more models or a later expiry than that one: 403 ' +
+    '`exceeds_own_access`.',
+  body: newKey,
+  example: { name: 'team alpha', user_path: '/team/alpha', allowed_models: ['openai/gpt-4o'] },
+  response: { 201: jsonAnswer('The key with its secret, which is shown only once', newKeySchema) },
+});
+
+const renameLabels = scopedAdmin('renameAuthKeyLabel', 'Rename a label on every key that has it', {
+  body: z.strictObject({ from: label, to: label }),
+  example: { from: 'trial', to: 'customer' },
+  response: {
+    200: jsonAnswer('The number of changed keys', z.object({ from: z.string(), to: z.string(), renamed: z.int() })),
+  },
+});
+
+const setLabels = changeOf('setAuthKeyLabels', 'Replace the labels of a key', z.strictObject({ labels }), {
+  labels: ['customer'],
+});
+const setAllowedModels = changeOf(
+  'setAuthKeyAllowedModels',
+  'Set the models that a key may be used for',
+  z.strictObject({ allowed_models: allowedModels }),
+  { allowed_models: ['openai/gpt-4o'] },
+);
+const setDashboardAccess = changeOf(
+  'setAuthKeyDashboardAccess',
+  'Allow or deny a key the admin API',
+  z.strictObject({ dashboard_access: z.boolean() }),
+  { dashboard_access: true },
+);
+const setUserPathHeader = changeOf(
+  'setAuthKeyUserPathHeader',
+  'Set whether a request header may set the user path of a key that is bound to none',
+  z.strictObject({ user_path_header: z.boolean() }),
+  { user_path_header: false },
+);
+const renameKey = changeOf(
+  'renameAuthKey',
+  'Change the name of a key, and its description unless that is omitted',
+  z.strictObject({ name, description }),
+  { name: 'team beta' },
+);
+const setExpiry = changeOf(
+  'setAuthKeyExpiry',
+  'Set when a key expires',
+  z.strictObject({ expires_at: time.nullable().describe(expiry) }),
+  { expires_at: null },
+);
+
+const rotateKey = scopedAdmin('rotateAuthKey', 'Give a key a new secret', {
+  ...changesOfKey,
+  description:
+    'The id and everything that the key owns stay. The current secret is accepted for `grace_seconds` more; an older ' +
+    'one is no longer accepted. `If-Match` keeps a repeated request from rotating twice.',
+  body: z.strictObject({
+    grace_seconds: z.int().min(0).max(MAX_GRACE_SECONDS).describe('0: the current secret ends at once'),
+  }),
+  example: { grace_seconds: 3600 },
+  response: { 200: jsonAnswer('The key with its new secret, which is shown only once', newKeySchema) },
+});
+
+const deactivateKey = scopedAdmin('deactivateAuthKey', 'Deactivate a key', {
+  ...changesOfKey,
+  response: { 204: emptyAnswer('The key is no longer accepted') },
+});
+
+const reactivateKey = scopedAdmin('reactivateAuthKey', 'Reactivate a key; its newest secret is accepted again', {
+  ...changesOfKey,
+  response: { 200: changed },
+});
+
+function changeOf<Body extends z.ZodType>(operationId: string, summary: string, body: Body, example: object) {
+  return scopedAdmin(operationId, summary, { ...changesOfKey, body, example, response: { 200: changed } });
+}
 
 /** The keys at a moment. */
 interface KeysAsOf {
@@ -117,7 +318,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return rowNow(await execute(id, (by) => ({ ...by, ...change }), request, reply));
   }
 
-  admin.get('/auth-keys', routes.listKeys, async (request, reply) => {
+  admin.get('/auth-keys', listKeys, async (request, reply) => {
     const { keys, effective, moment } = await keysAsOf(request.query.as_of);
     const scope = scopeOf(request);
     const visible = [...keys.byId.values()].filter(({ userPath }) => isWithin(scope, userPath)).sort(newestFirst);
@@ -125,14 +326,14 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return sendRows(reply, keyRows(page, effective, moment.at));
   });
 
-  admin.get('/auth-keys/:id', routes.getKey, async (request, reply) => {
+  admin.get('/auth-keys/:id', getKey, async (request, reply) => {
     const { keys, effective, moment } = await keysAsOf(request.query.as_of);
     const key = known(request, keys);
     sendETag(reply, String(key.revision));
     return keyRow(key, effective, moment.at);
   });
 
-  admin.post('/auth-keys', routes.createKey, async (request, reply) => {
+  admin.post('/auth-keys', createKey, async (request, reply) => {
     const input = request.body;
     const expiresAt = typeof input.expires_at === 'number' ? future(input.expires_at) : undefined;
     const given = optionalUserPath(input.user_path, 'user_path');
@@ -160,7 +361,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return reply.code(201).send({ ...rowNow(key), value });
   });
 
-  admin.put('/auth-keys/labels/rename', routes.renameLabels, async (request) => {
+  admin.put('/auth-keys/labels/rename', renameLabels, async (request) => {
     const { from, to } = request.body;
     if (from === to) throw refusals.invalidRequest("'from' and 'to' are the same label.", 'to');
     const scope = scopeOf(request);
@@ -176,22 +377,22 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return { from, to, renamed };
   });
 
-  admin.put('/auth-keys/:id/labels', routes.setLabels, (request, reply) =>
+  admin.put('/auth-keys/:id/labels', setLabels, (request, reply) =>
     change(request, reply, { kind: 'set labels', labels: request.body.labels }),
   );
-  admin.put('/auth-keys/:id/allowed-models', routes.setAllowedModels, async (request, reply) =>
+  admin.put('/auth-keys/:id/allowed-models', setAllowedModels, async (request, reply) =>
     change(request, reply, { kind: 'set allowed models', allowedModels: selectors(request.body.allowed_models) }),
   );
-  admin.put('/auth-keys/:id/dashboard-access', routes.setDashboardAccess, (request, reply) =>
+  admin.put('/auth-keys/:id/dashboard-access', setDashboardAccess, (request, reply) =>
     change(request, reply, { kind: 'set dashboard access', dashboardAccess: request.body.dashboard_access }),
   );
-  admin.put('/auth-keys/:id/user-path-header', routes.setUserPathHeader, (request, reply) =>
+  admin.put('/auth-keys/:id/user-path-header', setUserPathHeader, (request, reply) =>
     change(request, reply, { kind: 'set user path header', userPathHeader: request.body.user_path_header }),
   );
-  admin.put('/auth-keys/:id/name', routes.renameKey, (request, reply) =>
+  admin.put('/auth-keys/:id/name', renameKey, (request, reply) =>
     change(request, reply, { kind: 'rename', ...request.body }),
   );
-  admin.put('/auth-keys/:id/expiry', routes.setExpiry, async (request, reply) => {
+  admin.put('/auth-keys/:id/expiry', setExpiry, async (request, reply) => {
     const { expires_at } = request.body;
     return change(request, reply, {
       kind: 'set expiry',
@@ -199,7 +400,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     });
   });
 
-  admin.post('/auth-keys/:id/rotate', routes.rotateKey, async (request, reply) => {
+  admin.post('/auth-keys/:id/rotate', rotateKey, async (request, reply) => {
     const { id } = known(request);
     const { grace_seconds } = request.body;
     const { value, secretHash, lastCharacters } = mintKeySecret();
@@ -208,13 +409,13 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
     return { ...rowNow(await execute(id, (by) => ({ ...by, ...rotate }), request, reply)), value };
   });
 
-  admin.post('/auth-keys/:id/deactivate', routes.deactivateKey, async (request, reply) => {
+  admin.post('/auth-keys/:id/deactivate', deactivateKey, async (request, reply) => {
     const { id } = known(request);
     await execute(id, (by) => ({ ...by, kind: 'deactivate' }), request, reply);
     return reply.code(204).send();
   });
 
-  admin.post('/auth-keys/:id/reactivate', routes.reactivateKey, async (request, reply) => {
+  admin.post('/auth-keys/:id/reactivate', reactivateKey, async (request, reply) => {
     const { id } = known(request);
     return rowNow(await execute(id, (by) => ({ ...by, kind: 'reactivate' }), request, reply));
   });
