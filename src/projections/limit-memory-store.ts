@@ -5,7 +5,7 @@ import type { EventLog } from '../events/log.ts';
 import { logIdOf, saveBound } from './snapshot-basis.ts';
 import type { ViewStore } from './view-store.ts';
 
-export interface SavedGauge {
+export interface SavedCounts {
   readonly key: string;
   /** The last reset of the rule when the counts were saved. */
   readonly resetAt?: number | undefined;
@@ -14,7 +14,7 @@ export interface SavedGauge {
 }
 
 export interface LimitCounts {
-  readonly gauges: readonly SavedGauge[];
+  readonly gauges: readonly SavedCounts[];
   /** Exchanges that were running: their requests are counted, their tokens are not yet. */
   readonly open: readonly string[];
 }

@@ -130,15 +130,15 @@ function rateLimiting({ config, declares, log, isShared, gateway, views, project
       return running.state;
     },
     whenProcessed: (position) => running.whenProcessed(position),
-    used: (rule) => limiter.gauge(limitKey(rule))?.read(now()),
+    used: (rule) => limiter.counts(limitKey(rule))?.read(now()),
   };
   return {
     limiter,
     view,
     of: ((userPath, at) =>
-      limiter.on(userPath).map((gauge) => {
-        const { subject, periodSeconds, maxRequests, maxTokens } = gauge.rule;
-        return { subject, periodSeconds, maxRequests, maxTokens, ...gauge.read(at) };
+      limiter.on(userPath).map((counts) => {
+        const { subject, periodSeconds, maxRequests, maxTokens } = counts.rule;
+        return { subject, periodSeconds, maxRequests, maxTokens, ...counts.read(at) };
       })) satisfies UsageOptions['rateLimitsOf'],
     async begin(open: () => ReadonlySet<string>) {
       await running.whenProcessed(await log.head());

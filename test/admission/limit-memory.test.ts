@@ -32,7 +32,7 @@ async function counted(memory: LimitMemory | undefined, ...rules: RateLimitRule[
   );
   await restoreLimits({ log: opened.log, limiter, rules: state, memory, now: NOW });
   return rules.map((_, index) => {
-    const { requests = 0, tokens = 0 } = limiter.gauge(String(index))?.read(NOW) ?? {};
+    const { requests = 0, tokens = 0 } = limiter.counts(String(index))?.read(NOW) ?? {};
     return [requests, tokens];
   });
 }
@@ -195,7 +195,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     });
     const memory = { position, gauges: [], open: [] };
     await restoreLimits({ log: watched, limiter, rules: state, memory, now: NOW });
-    expect(limiter.gauge('0')?.read(NOW).requests).toBe(1);
+    expect(limiter.counts('0')?.read(NOW).requests).toBe(1);
     expect(read).toBe(2);
   });
 

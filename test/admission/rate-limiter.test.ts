@@ -98,7 +98,7 @@ describe('requests per minute', () => {
     const { admit, limits } = admissionBy({ subject: '/', maxRequests: 5 }, { subject: '/a', maxRequests: 1 });
     admit('/a');
     for (let request = 0; request < 10; request++) refusalOf(() => admit('/a'));
-    expect(limits.gauge('0')?.read(START).requests).toBe(1);
+    expect(limits.counts('0')?.read(START).requests).toBe(1);
     for (let request = 0; request < 4; request++) admit('/b');
     refusalOf(() => admit('/b'));
   });
@@ -186,13 +186,13 @@ describe('the number of requests under way', () => {
               open.splice(open.indexOf(ticket), 1);
             }
             for (const [index, { maxRequests }] of rules.entries()) {
-              const inFlight = one.limits.gauge(String(index))?.inFlight ?? 0;
+              const inFlight = one.limits.counts(String(index))?.inFlight ?? 0;
               expect(inFlight).toBeGreaterThanOrEqual(0);
               expect(inFlight).toBeLessThanOrEqual(maxRequests);
             }
           }
           for (const ticket of open) ticket.settle(true, true);
-          for (const index of rules.keys()) expect(one.limits.gauge(String(index))?.inFlight).toBe(0);
+          for (const index of rules.keys()) expect(one.limits.counts(String(index))?.inFlight).toBe(0);
           expect(one.admission.open.size).toBe(0);
         },
       ),
@@ -352,7 +352,7 @@ describe("a guardrail's own call", () => {
     call.settle(true, true);
     expect(refusalOf(() => admit('/team')).code).toBe('rate_limit_exceeded');
     request.settle(true, true);
-    expect(limits.gauge('0')?.msUntilRoom(START)).toBe(0);
+    expect(limits.counts('0')?.msUntilRoom(START)).toBe(0);
   });
 
   test('counts in the periods', () => {

@@ -16,7 +16,7 @@ import { Refusal } from '../refusal.ts';
 import { mayReadAmounts, type SightedKey } from '../visibility.ts';
 import type { BudgetAdmission, BudgetReservation } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
-import type { RateLimiter, RequestGauges } from './rate-limiter.ts';
+import type { RateLimiter, RequestCounts } from './rate-limiter.ts';
 import type { SlidingWindow } from './sliding-window.ts';
 
 export interface LimitAdmissionParts {
@@ -126,7 +126,7 @@ interface TicketParts extends LimitAdmissionParts {
   readonly request: AdmissionRequest;
   /** When the request was admitted. */
   readonly at: number;
-  readonly path: RequestGauges;
+  readonly path: RequestCounts;
   readonly reservation: BudgetReservation | undefined;
   over(): void;
 }
@@ -134,8 +134,8 @@ interface TicketParts extends LimitAdmissionParts {
 class LimitTicket implements Ticket {
   readonly #parts: TicketParts;
   #target: Target | undefined;
-  /** The gauges of the target. */
-  #entered: RequestGauges = [];
+  /** The counts of the rules of the target. */
+  #entered: RequestCounts = [];
   #enteredAt = 0;
   #settled = false;
 
@@ -269,20 +269,20 @@ interface RemainingLimit {
 
 /** @returns undefined when none of them limits a period; empty when the key may read the amounts of none */
 function rateLimitHeaders(
-  gauges: RequestGauges,
+  ruleCounts: RequestCounts,
   key: SightedKey | undefined,
   at: number,
 ): Record<string, string> | undefined {
   let requests: RemainingLimit | undefined;
   let tokens: RemainingLimit | undefined;
   let isHidden = false;
-  for (const gauge of gauges) {
-    if (!mayReadAmounts(key, gauge.rule)) {
-      isHidden ||= gauge.requests !== undefined || gauge.tokens !== undefined;
+  for (const counts of ruleCounts) {
+    if (!mayReadAmounts(key, counts.rule)) {
+      isHidden ||= counts.requests !== undefined || counts.tokens !== undefined;
       continue;
     }
-    requests = lower(requests, roomIn(gauge.requests, gauge.rule.maxRequests, at));
-    tokens = lower(tokens, roomIn(gauge.tokens, gauge.rule.maxTokens, at));
+    requests = lower(requests, roomIn(counts.requests, counts.rule.maxRequests, at));
+    tokens = lower(tokens, roomIn(counts.tokens, counts.rule.maxTokens, at));
   }
   if (requests === undefined && tokens === undefined) return isHidden ? {} : undefined;
   const headers: Record<string, string> = {};

@@ -5,13 +5,13 @@
  */
 import { LRUCache } from 'lru-cache';
 import { pathsAbove } from '../../events/event.ts';
-import type { SavedGauge } from '../../projections/limit-memory-store.ts';
+import type { SavedCounts } from '../../projections/limit-memory-store.ts';
 import { rateLimitPeriodLabel } from '../limits/period.ts';
 import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
-import { Gauge, type RateLimitRule } from './sliding-window.ts';
+import { type RateLimitRule, RuleCounts } from './sliding-window.ts';
 
 /** The rules in force. */
 export interface RateLimitRules {
@@ -24,21 +24,21 @@ export interface RateLimitRules {
 /** The parts of a caller on which limits depend. */
 type Limited = Pick<Caller, 'userPath' | 'key' | 'origin'>;
 
-/** The gauges that a request passes. */
-export type RequestGauges = readonly Gauge[];
+/** The counts that a request passes. */
+export type RequestCounts = readonly RuleCounts[];
 
-const NONE: RequestGauges = [];
-/** Maximum number of user paths whose gauges are cached. */
+const NONE: RequestCounts = [];
+/** Maximum number of user paths whose rules are cached. */
 const MAX_CHAINS = 10_000;
 
 export class RateLimiter {
   readonly #rules: () => RateLimitRules;
   readonly #now: () => number;
   #seen = -1;
-  #gauges = new Map<string, Gauge>();
+  #ruleCounts = new Map<string, RuleCounts>();
   /** By `<scope>:<subject>`. */
-  #bySubject = new Map<string, Gauge[]>();
-  readonly #chains = new LRUCache<string, RequestGauges>({ max: MAX_CHAINS });
+  #bySubject = new Map<string, RuleCounts[]>();
+  readonly #chains = new LRUCache<string, RequestCounts>({ max: MAX_CHAINS });
 
   /** @param now milliseconds since the epoch */
   constructor(rules: () => RateLimitRules, now: () => number) {
@@ -52,10 +52,10 @@ export class RateLimiter {
   }
 
   /**
-   * The gauges of the caller's path and of the paths above it. A guardrail's own call is part of a request that holds
+   * The counts of the rules of the caller's path and of the paths above it. A guardrail's own call is part of a request that holds
    * its place already: limits of concurrent requests do not count it. @throws Refusal 429 `rate_limit_exceeded`
    */
-  admit(caller: Limited, at: number): RequestGauges {
+  admit(caller: Limited, at: number): RequestCounts {
     this.#follow();
     const all = this.#chain(caller.userPath ?? '/');
     const chain = caller.origin === 'plugin' ? all.filter(({ rule }) => rule.periodSeconds > 0) : all;
@@ -71,49 +71,49 @@ export class RateLimiter {
     const periods = this.#chain(caller.userPath ?? '/').filter(({ rule }) => rule.periodSeconds > 0);
     const refusal = refusalOf(periods, caller, at);
     if (refusal !== undefined) throw refusal;
-    for (const gauge of periods) gauge.countRequest(at);
+    for (const counts of periods) counts.countRequest(at);
   }
 
-  /** The gauges of the provider and of the model. @returns a refusal when one of them has no room */
-  enter(target: Target, caller: Limited, at: number): RequestGauges | Refusal {
+  /** The counts of the rules of the provider and of the model. @returns a refusal when one of them has no room */
+  enter(target: Target, caller: Limited, at: number): RequestCounts | Refusal {
     this.#follow();
-    const gauges = this.#of(target);
-    const refusal = refusalOf(gauges, caller, at);
+    const ruleCounts = this.#of(target);
+    const refusal = refusalOf(ruleCounts, caller, at);
     if (refusal !== undefined) return refusal;
-    countRequest(gauges, at);
-    return gauges;
+    countRequest(ruleCounts, at);
+    return ruleCounts;
   }
 
-  leave(gauges: RequestGauges): void {
-    for (const gauge of gauges) gauge.leave();
+  leave(ruleCounts: RequestCounts): void {
+    for (const counts of ruleCounts) counts.leave();
   }
 
   /** Removes a request for which no target could be called. @param at when it was admitted */
-  revert(gauges: RequestGauges, at: number): void {
-    for (const gauge of gauges) gauge.revertRequest(at);
+  revert(ruleCounts: RequestCounts, at: number): void {
+    for (const counts of ruleCounts) counts.revertRequest(at);
   }
 
-  countTokens(gauges: RequestGauges, tokens: number): void {
+  countTokens(ruleCounts: RequestCounts, tokens: number): void {
     const at = this.#now();
-    for (const gauge of gauges) gauge.countTokens(at, tokens);
+    for (const counts of ruleCounts) counts.countTokens(at, tokens);
   }
 
   hasRoom(target: Target): boolean {
     this.#follow();
     const at = this.#now();
-    return this.#of(target).every((gauge) => gauge.msUntilRoom(at) === 0);
+    return this.#of(target).every((counts) => counts.msUntilRoom(at) === 0);
   }
 
-  /** The gauges of the path and of the paths above it, without passing them. */
-  on(userPath: string): RequestGauges {
+  /** The counts of the rules of the path and of the paths above it, without passing them. */
+  on(userPath: string): RequestCounts {
     this.#follow();
     return this.#chain(userPath);
   }
 
   /** The counts of a rule, by the rule's key. */
-  gauge(key: string): Gauge | undefined {
+  counts(key: string): RuleCounts | undefined {
     this.#follow();
-    return this.#gauges.get(key);
+    return this.#ruleCounts.get(key);
   }
 
   /**
@@ -124,15 +124,15 @@ export class RateLimiter {
   enterElsewhere(
     { userPath, isAuxiliary, target }: { userPath?: string; isAuxiliary?: boolean; target?: Names },
     at: number | undefined,
-  ): RequestGauges {
+  ): RequestCounts {
     this.#follow();
     const all = target === undefined ? this.#chain(userPath ?? '/') : this.#named(target.provider, target.model);
-    const gauges = isAuxiliary === true ? all.filter(({ rule }) => rule.periodSeconds > 0) : all;
-    for (const gauge of gauges) {
-      if (at === undefined) gauge.occupy();
-      else gauge.enter(at);
+    const ruleCounts = isAuxiliary === true ? all.filter(({ rule }) => rule.periodSeconds > 0) : all;
+    for (const counts of ruleCounts) {
+      if (at === undefined) counts.occupy();
+      else counts.enter(at);
     }
-    return gauges;
+    return ruleCounts;
   }
 
   /** Counts a request or tokens from before the restart. */
@@ -145,41 +145,41 @@ export class RateLimiter {
     this.#follow();
     const { at, userPath, target, tokens } = what;
     const above = userPath === undefined ? NONE : this.#chain(userPath);
-    const targetGauges = target === undefined ? NONE : this.#named(target.provider, target.model);
-    for (const gauges of [above, targetGauges]) {
-      for (const gauge of gauges) {
-        if (tokens === undefined) gauge.countRequest(at);
-        else gauge.countTokens(at, tokens);
+    const targetCounts = target === undefined ? NONE : this.#named(target.provider, target.model);
+    for (const ruleCounts of [above, targetCounts]) {
+      for (const counts of ruleCounts) {
+        if (tokens === undefined) counts.countRequest(at);
+        else counts.countTokens(at, tokens);
       }
     }
   }
 
-  save(): SavedGauge[] {
+  save(): SavedCounts[] {
     this.#follow();
-    return [...this.#gauges].map(([key, gauge]) => gauge.save(key));
+    return [...this.#ruleCounts].map(([key, counts]) => counts.save(key));
   }
 
-  restore(saved: readonly SavedGauge[]): void {
+  restore(saved: readonly SavedCounts[]): void {
     this.#follow();
-    for (const one of saved) this.#gauges.get(one.key)?.restore(one);
+    for (const one of saved) this.#ruleCounts.get(one.key)?.restore(one);
   }
 
   #follow(): void {
     const { changes, rules } = this.#rules();
     if (changes === this.#seen) return;
     this.#seen = changes;
-    const before = this.#gauges;
-    this.#gauges = new Map();
+    const before = this.#ruleCounts;
+    this.#ruleCounts = new Map();
     for (const [key, rule] of rules) {
-      const gauge = before.get(key) ?? new Gauge(rule);
-      gauge.follow(rule);
-      this.#gauges.set(key, gauge);
+      const counts = before.get(key) ?? new RuleCounts(rule);
+      counts.follow(rule);
+      this.#ruleCounts.set(key, counts);
     }
-    this.#bySubject = Map.groupBy(this.#gauges.values(), ({ rule }) => `${rule.scope}:${rule.subject}`);
+    this.#bySubject = Map.groupBy(this.#ruleCounts.values(), ({ rule }) => `${rule.scope}:${rule.subject}`);
     this.#chains.clear();
   }
 
-  #chain(userPath: string): RequestGauges {
+  #chain(userPath: string): RequestCounts {
     let chain = this.#chains.get(userPath);
     if (chain === undefined) {
       chain = pathsAbove(userPath).flatMap((path) => this.#bySubject.get(`user_path:${path}`) ?? NONE);
@@ -188,11 +188,11 @@ export class RateLimiter {
     return chain;
   }
 
-  #of({ provider, model }: Target): RequestGauges {
+  #of({ provider, model }: Target): RequestCounts {
     return this.#named(provider.name, model);
   }
 
-  #named(provider: string, model: string): RequestGauges {
+  #named(provider: string, model: string): RequestCounts {
     const ofProvider = this.#bySubject.get(`provider:${provider}`);
     const exactly = this.#bySubject.get(`model:${provider}/${model}`);
     const byModel = this.#bySubject.get(`model:${model}`);
@@ -206,14 +206,14 @@ interface Names {
   readonly model: string;
 }
 
-/** The refusal of the full gauge that takes longest to have room again; undefined when all have room. */
-function refusalOf(gauges: RequestGauges, caller: Limited, at: number): Refusal | undefined {
-  let full: Gauge | undefined;
+/** The refusal of the full counts that takes longest to have room again; undefined when all have room. */
+function refusalOf(ruleCounts: RequestCounts, caller: Limited, at: number): Refusal | undefined {
+  let full: RuleCounts | undefined;
   let longest = 0;
-  for (const gauge of gauges) {
-    const wait = gauge.msUntilRoom(at);
+  for (const counts of ruleCounts) {
+    const wait = counts.msUntilRoom(at);
     if (wait > longest) {
-      full = gauge;
+      full = counts;
       longest = wait;
     }
   }
@@ -222,8 +222,8 @@ function refusalOf(gauges: RequestGauges, caller: Limited, at: number): Refusal 
   return refusals.rateLimitExceeded(message, Math.ceil(longest / 1000));
 }
 
-function countRequest(gauges: RequestGauges, at: number): void {
-  for (const gauge of gauges) gauge.enter(at);
+function countRequest(ruleCounts: RequestCounts, at: number): void {
+  for (const counts of ruleCounts) counts.enter(at);
 }
 
 const SCOPES = { user_path: 'user path', provider: 'provider', model: 'model' };

@@ -9,7 +9,7 @@ import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
 import { type EventLog, positionAtTime } from '../../events/log.ts';
 import type { LimitMemory } from '../../projections/limit-memory-store.ts';
 import { countedTokens } from '../model-request/usage.ts';
-import type { RateLimiter, RateLimitRules, RequestGauges } from './rate-limiter.ts';
+import type { RateLimiter, RateLimitRules, RequestCounts } from './rate-limiter.ts';
 
 interface RestoreOptions {
   readonly log: EventLog;
@@ -82,8 +82,8 @@ interface ExchangesElsewhere {
 
 interface Places {
   readonly at: number;
-  readonly path: RequestGauges;
-  readonly target: RequestGauges;
+  readonly path: RequestCounts;
+  readonly target: RequestCounts;
 }
 
 export class RequestsElsewhere {
@@ -139,7 +139,7 @@ export class RequestsElsewhere {
   #placesOf(
     { userPath, isAuxiliary, provider, model }: ExchangeElsewhere,
     at: number | undefined,
-    path?: RequestGauges,
+    path?: RequestCounts,
   ): Places {
     const limiter = this.#limiter;
     return {
@@ -162,9 +162,9 @@ export class RequestsElsewhere {
     const places = this.#places.get(id);
     if (places === undefined) return;
     this.#places.delete(id);
-    for (const gauges of [places.path, places.target]) {
-      if (wasRefused) this.#limiter.revert(gauges, places.at);
-      this.#limiter.leave(gauges);
+    for (const ruleCounts of [places.path, places.target]) {
+      if (wasRefused) this.#limiter.revert(ruleCounts, places.at);
+      this.#limiter.leave(ruleCounts);
     }
   }
 

@@ -4,7 +4,7 @@
  * a 60th of the window too late. Times are milliseconds since the epoch.
  */
 
-import type { SavedGauge } from '../../projections/limit-memory-store.ts';
+import type { SavedCounts } from '../../projections/limit-memory-store.ts';
 
 const PARTS = 60;
 /** The current part is incomplete, so one more part is needed to cover the whole length. */
@@ -126,7 +126,7 @@ export interface RateLimitRule {
   readonly lastResetAt?: number | undefined;
 }
 
-export class Gauge {
+export class RuleCounts {
   rule: RateLimitRule;
   /** Concurrent requests. */
   inFlight = 0;
@@ -196,13 +196,13 @@ export class Gauge {
     };
   }
 
-  save(key: string): SavedGauge {
+  save(key: string): SavedCounts {
     const resetAt = this.rule.lastResetAt;
     return { key, resetAt, requests: this.requests?.save() ?? [], tokens: this.tokens?.save() ?? [] };
   }
 
   /** Restores saved counts, unless the rule was reset after they were saved. */
-  restore({ resetAt, requests, tokens }: SavedGauge): void {
+  restore({ resetAt, requests, tokens }: SavedCounts): void {
     if (resetAt !== this.rule.lastResetAt) return;
     this.requests?.restore(requests);
     this.tokens?.restore(tokens);
