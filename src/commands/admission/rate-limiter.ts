@@ -206,7 +206,7 @@ interface Names {
   readonly model: string;
 }
 
-/** The refusal of the full counts that takes longest to have room again; undefined when all have room. */
+/** The refusal of the full rule that takes longest to have room again; undefined when all have room. */
 function refusalOf(ruleCounts: RequestCounts, caller: Limited, at: number): Refusal | undefined {
   let full: RuleCounts | undefined;
   let longest = 0;
