@@ -1,7 +1,7 @@
 /** Wiring of keys, users and policies: authentication and access to models. */
 import { hostname } from 'node:os';
 import { whyNotAdministrator } from '../commands/access/authority.ts';
-import { createAuthorizer, EffectiveModels, type UserLists } from '../commands/access/authorizer.ts';
+import { createAuthorizer, EffectiveModels } from '../commands/access/authorizer.ts';
 import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
 import type { ModelPolicies } from '../commands/access/model-access.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
@@ -12,14 +12,14 @@ import { VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import { registerAccess } from '../http/admin/admin-scope.ts';
-import type { AsOf, Moment } from '../http/admin/as-of.ts';
+import type { AsOf } from '../http/admin/as-of.ts';
 import { registerAuthKeys } from '../http/admin/keys/auth-keys.ts';
 import { registerUsers } from '../http/admin/keys/users.ts';
 import type { Routes } from '../http/api/route-schema.ts';
 import { createAuthenticator } from '../http/auth.ts';
 import { parseUserPath } from '../http/request-head.ts';
 import type { SavedObjects } from '../projections/administered.ts';
-import { type KeysState, keysView, usersView } from '../projections/keys.ts';
+import { keysView, usersView } from '../projections/keys.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
 import { virtualModelsView } from '../projections/workflows.ts';
 import type { Registry } from '../providers/registry.ts';
@@ -123,16 +123,6 @@ export function registerAccessRoutes(
 
 // The limits of users and models at another time: the current rules over what administrators had set by then.
 
-/** The policies set at that moment. The configuration and the available models are always the current ones. */
-interface PoliciesAsOf {
-  readonly moment: Moment;
-  readonly keys: KeysState;
-  readonly policies: UserPolicies;
-  readonly lists: UserLists;
-  readonly virtualModels: VirtualModelDirectory;
-  readonly effective: EffectiveModels;
-}
-
 interface PoliciesAsOfOptions {
   readonly asOf: AsOf;
   readonly registry: Pick<Registry, 'list'>;
@@ -140,11 +130,14 @@ interface PoliciesAsOfOptions {
   readonly virtualModels: Pick<VirtualModels, 'facts'>;
 }
 
-/** Resolves with undefined without an `as_of`. @throws Refusal 400, as `AsOf.moment` does */
-type ReadPoliciesAsOf = (asOf: string | undefined) => Promise<PoliciesAsOf | undefined>;
+type ReadPoliciesAsOf = ReturnType<typeof createPoliciesAsOf>;
 
-export function createPoliciesAsOf({ asOf, registry, control, virtualModels }: PoliciesAsOfOptions): ReadPoliciesAsOf {
-  return async (given) => {
+/**
+ * @returns a function that resolves with the policies set at the moment of an `as_of`, over the configuration and the models
+ * of now; with undefined without one. @throws Refusal 400, as `AsOf.moment` does
+ */
+export function createPoliciesAsOf({ asOf, registry, control, virtualModels }: PoliciesAsOfOptions) {
+  return async (given: string | undefined) => {
     const moment = await asOf.moment(given);
     if (moment === undefined) return undefined;
     const [keys, users, stored] = await Promise.all([

@@ -26,9 +26,6 @@ import { asOfParameter, listPageParameters, oneAsOf, pageOf } from '../parameter
 
 // Managed keys as rows of the admin API.
 
-/** Effective access of a key, computed by the authorizer that model requests use. */
-type EffectiveAccess = Pick<EffectiveModels, 'restricts' | 'of'>;
-
 const members = {
   id: z.string(),
   name: z.string(),
@@ -63,7 +60,7 @@ const keyRowSchema = z.object({
 const newKeySchema = keyRowSchema.extend({ value: z.string().describe('The secret; shown only once') });
 
 /** @param now milliseconds since the epoch */
-function keyRow(key: KeyRecord, effective: EffectiveAccess, now: number) {
+function keyRow(key: KeyRecord, effective: EffectiveModels, now: number) {
   const { description, userPath, expiresAt, deactivatedAt, previousSecret } = key;
   return {
     id: key.id,
@@ -223,21 +220,25 @@ function changeOf<Body extends z.ZodType>(operationId: string, summary: string, 
   return scopedAdmin(operationId, summary, { ...changesOfKey, body, example, response: { 200: changed } });
 }
 
-/** The keys at a moment. */
-interface KeysAsOf {
+/** The keys at a moment, and the effective access of users and keys. */
+export interface KeysAt {
   readonly keys: Pick<KeysState, 'byId'>;
-  readonly effective: EffectiveAccess;
+  readonly effective: EffectiveModels;
   readonly moment: Pick<Moment, 'at'>;
 }
 
-interface AuthKeysOptions {
+/** @template At what is known of a moment */
+export interface AccessRoutesOptions<At> {
   readonly log: EventLog;
   readonly keys: Pick<RunningProjection<KeysState>, 'state' | 'whenProcessed'>;
-  /** Current effective access; for one answer. */
-  effective(): EffectiveAccess;
-  /** The keys at the request's `as_of`; undefined without one. @throws Refusal 400 */
-  asOf(asOf: string | undefined): Promise<KeysAsOf | undefined>;
+  /** Now; for one answer. */
+  effective(): EffectiveModels;
+  /** At the `as_of` of a query; undefined without one. @throws Refusal 400 */
+  asOf(asOf: string | undefined): Promise<At | undefined>;
   isProvider(name: string): boolean;
+}
+
+interface AuthKeysOptions extends AccessRoutesOptions<KeysAt> {
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
 }
@@ -256,7 +257,7 @@ export function registerAuthKeys(admin: Routes, options: AuthKeysOptions): void 
   }
 
   /** The current keys, or the keys at the given moment. */
-  const keysAsOf = async (asOf: string | undefined): Promise<KeysAsOf> =>
+  const keysAsOf = async (asOf: string | undefined): Promise<KeysAt> =>
     (await options.asOf(asOf)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
 
   const whenProcessed = (position: Position) => keys.whenProcessed(position);
@@ -428,7 +429,7 @@ type KeyChange = {
   [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context' | 'by'>;
 }['set labels' | 'set allowed models' | 'set dashboard access' | 'set user path header' | 'rename' | 'set expiry'];
 
-function* keyRows(page: readonly KeyRecord[], effective: EffectiveAccess, now: number): Generator<object> {
+function* keyRows(page: readonly KeyRecord[], effective: EffectiveModels, now: number): Generator<object> {
   for (const key of page) yield keyRow(key, effective, now);
 }
 

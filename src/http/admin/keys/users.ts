@@ -12,7 +12,7 @@ import {
   userStream,
 } from '../../../commands/users/user-policy.ts';
 import type { UserPath } from '../../../events/event.ts';
-import { type EventLog, newestEvent } from '../../../events/log.ts';
+import { newestEvent } from '../../../events/log.ts';
 import type { KeysState } from '../../../projections/keys.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
 import { queryOfParameters, textParameter } from '../../api/parameters.ts';
@@ -24,6 +24,7 @@ import { isWithin, pathInScope, scopeOf } from '../admin-scope.ts';
 import { sendETag } from '../conditional.ts';
 import { asOfParameter, type ListPage, listPageParameters, oneAsOf, pageOf } from '../parameters.ts';
 import { executeChange, savedMembers } from '../resource.ts';
+import type { AccessRoutesOptions } from './auth-keys.ts';
 
 /** The policies at a moment, and the effective access they result in. */
 interface UsersAt {
@@ -32,17 +33,10 @@ interface UsersAt {
   readonly effective: EffectiveModels;
 }
 
-interface UsersOptions {
-  readonly log: EventLog;
+interface UsersOptions extends AccessRoutesOptions<UsersAt> {
   readonly users: Pick<RunningProjection<unknown>, 'whenProcessed'>;
-  readonly keys: Pick<RunningProjection<KeysState>, 'state'>;
   /** In force. */
   readonly policies: UserPolicies;
-  /** Current effective access; for one answer. */
-  effective(): EffectiveModels;
-  /** The policies as of the `as_of` of a query; undefined without one. @throws Refusal 400 */
-  asOf(asOf: string | undefined): Promise<UsersAt | undefined>;
-  isProvider(name: string): boolean;
 }
 
 const newPolicy = z.strictObject({
