@@ -167,6 +167,12 @@ interface GuardOptions extends Decided {
 /** `virtual-models`: no cycles, bounded depth, no missing names. `workflows`: they name guardrails that exist and fit. */
 type GuardedRule = 'virtual-models' | 'workflows';
 
+/** Who makes a change, and the revision that the caller read last. */
+export interface RequestedChange {
+  readonly context: EventContext;
+  readonly ifRevision?: bigint | 'noStream' | undefined;
+}
+
 /** Executes a command under the conditions of a guard, and waits until the state has its events. @throws Refusal */
 export type ExecuteGuarded = <State, Command>(
   decider: Decider<State, Command>,

@@ -5,7 +5,7 @@ import type { EventContext, NewEvent } from '../../events/event.ts';
 import { evolveSaved } from '../administered.ts';
 import { canonicalJson } from '../canonical-json.ts';
 import type { SealerSource } from '../credentials/sealed-credentials.ts';
-import type { Decider, Guard, Handled } from '../handle-command.ts';
+import type { Decider, Guard, Handled, RequestedChange } from '../handle-command.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { GuardrailDirectory } from './directory.ts';
 import {
@@ -31,12 +31,6 @@ interface GuardrailChangesOptions {
   readonly guard: Guard;
 }
 
-interface GuardrailChange {
-  readonly context: EventContext;
-  /** The revision that the caller read last. */
-  readonly ifRevision?: bigint | 'noStream' | undefined;
-}
-
 /** Its state is undefined when it was removed. */
 type ChangedGuardrail = Handled<Guardrail | undefined>;
 
@@ -48,7 +42,7 @@ export class GuardrailChanges {
   }
 
   /** Creates or replaces a guardrail. @throws Refusal */
-  async save(input: GuardrailInput, { context, ifRevision }: GuardrailChange): Promise<ChangedGuardrail> {
+  async save(input: GuardrailInput, { context, ifRevision }: RequestedChange): Promise<ChangedGuardrail> {
     const { guard, directory, uses } = this.#options;
     // Resolving a name takes time: other changes do not wait for it.
     await this.#checkAddress(input);
@@ -83,7 +77,7 @@ export class GuardrailChanges {
   }
 
   /** @throws Refusal: 404 for an unknown name, 400 while an active workflow uses it */
-  remove(written: string, { context, ifRevision }: GuardrailChange): Promise<ChangedGuardrail> {
+  remove(written: string, { context, ifRevision }: RequestedChange): Promise<ChangedGuardrail> {
     const { guard, directory, uses } = this.#options;
     return guard.run(context, async (execute) => {
       const name = accepted(guardrailName(written));

@@ -3,7 +3,7 @@ import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/w
 import { type EventContext, type NewEvent, type Position, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { evolveSaved } from '../administered.ts';
-import { type Decider, Guard, type Handled, type HandleOptions } from '../handle-command.ts';
+import { type Decider, Guard, type Handled, type HandleOptions, type RequestedChange } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type ChainProblem, hasEffect, problemAround, usersOf, type VirtualModelDirectory } from './directory.ts';
 import { isRedirect, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
@@ -160,12 +160,6 @@ interface ChangeOptions {
   whenProcessed(position: Position): Promise<void>;
 }
 
-interface ChangeContext {
-  readonly context: EventContext;
-  /** The revision that the caller read last; for a rename, the revision of the old name. */
-  readonly ifRevision: bigint | 'noStream' | undefined;
-}
-
 /** Its state is undefined when it was removed, or was not stored because it changes nothing. */
 type Changed = Handled<VirtualModel | undefined>;
 
@@ -183,8 +177,11 @@ export class VirtualModelChanges {
     });
   }
 
-  /** @param renames the current name, when the change includes a rename. @throws Refusal */
-  save(model: VirtualModel, renames: string | undefined, change: ChangeContext): Promise<Changed> {
+  /**
+   * @param renames the current name, when the change includes a rename; the revision of the change is then that of this name
+   * @throws Refusal
+   */
+  save(model: VirtualModel, renames: string | undefined, change: RequestedChange): Promise<Changed> {
     const { source } = model;
     const { context, ifRevision } = change;
     return this.#guard.run(context, async (execute) => {
@@ -195,7 +192,7 @@ export class VirtualModelChanges {
   }
 
   /** @throws Refusal */
-  remove(source: string, { context, ifRevision }: ChangeContext): Promise<Changed> {
+  remove(source: string, { context, ifRevision }: RequestedChange): Promise<Changed> {
     return this.#guard.run(context, (execute) => {
       const command = { kind: 'remove', source, around: this.#around(), context } as const;
       return execute(virtualModelDecider, command, { stream: virtualModelStream(source), ifRevision });
@@ -206,7 +203,7 @@ export class VirtualModelChanges {
   #leavingName(
     old: string,
     source: string,
-    { context, ifRevision }: ChangeContext,
+    { context, ifRevision }: RequestedChange,
   ): Pick<HandleOptions<VirtualModel | undefined>, 'alsoWrite'> {
     const stored = this.#options.directory.inForce.savedAs(old);
     const stream = virtualModelStream(old);

@@ -2,9 +2,14 @@
 import type { FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify';
 import { z } from 'zod';
 import { type ObjectCommand, objectDecider } from '../../commands/administered.ts';
-import { type Decider, executeCommand, type HandleOptions } from '../../commands/handle-command.ts';
+import {
+  type Decider,
+  executeCommand,
+  type HandleOptions,
+  type RequestedChange,
+} from '../../commands/handle-command.ts';
 import { refusals } from '../../commands/refusal.ts';
-import { type EventContext, streamName, type UserPath } from '../../events/event.ts';
+import { streamName, type UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import {
   type AdministeredKind,
@@ -45,12 +50,7 @@ export function sendObject<Row extends { readonly revision?: string | undefined 
   return row;
 }
 
-/** Who makes a change, and the revision that the caller read last. @throws Refusal 400 */
-export interface RequestedChange {
-  readonly context: EventContext;
-  readonly ifRevision: bigint | 'noStream' | undefined;
-}
-
+/** @throws Refusal 400 */
 export function changeIn(request: FastifyRequest): RequestedChange {
   return { context: eventContextOf(request), ifRevision: ifMatch(request) };
 }
