@@ -31,6 +31,8 @@ let caller = master;
 
 beforeAll(async () => {
   app.setErrorHandler(createErrorHandler(() => {}));
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.decorateRequest('caller', undefined);
   app.addHook('onRequest', async (request) => {
     request.caller = caller;
