@@ -194,7 +194,12 @@ export class Simulation {
     }
   }
 
-  #end(gateway: SimulatedGateway, stream: StreamName, { reservation }: Running, events: readonly RecordedEvent[]): void {
+  #end(
+    gateway: SimulatedGateway,
+    stream: StreamName,
+    { reservation }: Running,
+    events: readonly RecordedEvent[],
+  ): void {
     this.#record(...events);
     reservation.settle(true);
     gateway.running.delete(stream);
