@@ -1,5 +1,5 @@
 /** Recorded state of each provider, so that a start does not have to wait until all providers have answered. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/budget.ts';
 import * as events from '../events/catalogue/provider.ts';
 import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/provider.ts';

@@ -1,5 +1,5 @@
 /** Virtual models, guardrails, and the active workflows, with where the log has every version. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { guardrailRemoved, guardrailSaved } from '../events/catalogue/guardrail.ts';
 import {
   virtualModelRemoved,
@@ -8,9 +8,8 @@ import {
   workflowDeactivated,
 } from '../events/catalogue/workflow.ts';
 import { idOf } from '../events/event.ts';
-import { isObject } from '../json/is-object.ts';
 import { administeredView } from './administered.ts';
-import { isA, type Projection } from './projection.ts';
+import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 export const virtualModelsView = administeredView({
   name: 'virtual-models',
@@ -29,13 +28,13 @@ export const guardrailsView = administeredView({
 });
 
 /** The active version of a scope. It is replaced, never changed. */
-const record = z.object({
-  // Not parsed: an event of a newer build keeps the members that this one does not know.
-  workflow: z.custom<z.infer<typeof workflowCreated.data>>(isObject),
-  createdAt: z.number().describe('milliseconds since the epoch'),
-  revision: z.number().describe('of its event'),
-});
-export type WorkflowRecord = Readonly<z.infer<typeof record>>;
+export interface WorkflowRecord {
+  readonly workflow: z.infer<typeof workflowCreated.data>;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** Of its event. */
+  readonly revision: number;
+}
 
 /** Where the log has a version: versions that are not active are read when they are needed. */
 export interface VersionPlace {
@@ -53,14 +52,9 @@ export interface WorkflowsState {
   version: number;
 }
 
-const saved = z.object({
-  active: z.array(z.tuple([z.string(), record])),
-  places: z.array(z.tuple([z.string(), z.string(), z.number()])),
-});
-
 export const workflowsView: Projection<WorkflowsState> = {
   name: 'workflows',
-  version: 1,
+  version: 2,
   filter: { types: ['workflow.'] },
   initial: () => ({ active: new Map(), places: new Map(), version: 0 }),
   apply(state, event) {
@@ -76,16 +70,5 @@ export const workflowsView: Projection<WorkflowsState> = {
     }
     return state;
   },
-  save: ({ active, places }) => ({
-    active: [...active],
-    places: [...places].map(([id, { key, revision }]) => [id, key, revision]),
-  }),
-  load(given) {
-    const { active, places } = saved.parse(given);
-    return {
-      active: new Map(active),
-      places: new Map(places.map(([id, key, revision]) => [id, { key, revision }])),
-      version: places.length,
-    };
-  },
+  ...savedAsItIs<WorkflowsState>(),
 };

@@ -15,7 +15,6 @@ import { sharedSpendView } from '../../src/projections/budget-reservations.ts';
 import { cachedAnswersView } from '../../src/projections/cached-answers.ts';
 import { deferredUsageView } from '../../src/projections/deferred-usage.ts';
 import { guardrailReplaysView } from '../../src/projections/guardrail-replays.ts';
-import { guardrailsView } from '../../src/projections/guardrails.ts';
 import { inFlight } from '../../src/projections/in-flight.ts';
 import { keysView, taggingView, usersView } from '../../src/projections/keys.ts';
 import { jobsView, leasesView } from '../../src/projections/leases.ts';
@@ -24,7 +23,7 @@ import type { Projection } from '../../src/projections/projection.ts';
 import { priceOverridesView, providerCredentialsView, providerMemory } from '../../src/projections/provider-memory.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';
 import { spendView } from '../../src/projections/spend.ts';
-import { virtualModelsView, workflowsView } from '../../src/projections/workflows.ts';
+import { guardrailsView, virtualModelsView, workflowsView } from '../../src/projections/workflows.ts';
 import { limitedExchangesView } from '../../src/wiring/limits.ts';
 
 const recorded: Readonly<Record<string, string>> = JSON.parse(
