@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Caller } from '../../src/commands/model-request/model-request.ts';
 import { everything } from '../../src/commands/visibility.ts';
@@ -115,7 +116,7 @@ describe('a resource that the kernel mounts', () => {
   });
 
   it('is the same after a restart from a snapshot', () => {
-    const saved: unknown = JSON.parse(JSON.stringify(announcementsView.save?.(view.state)));
+    const saved: unknown = deserialize(serialize(announcementsView.save?.(view.state)));
     expect(announcementsView.load?.(saved).byKey).toEqual(view.state.byKey);
   });
 });
