@@ -55,6 +55,8 @@ const announcements = {
       body,
       example: { name: 'maintenance', text: 'On Sunday from 2:00 to 3:00.' },
       response: { 200: jsonAnswer('The announcement', row) },
+      // Of a name that another subtree has.
+      errors: [404],
     }),
     remove: scopedAdmin('removeAnnouncement', 'Remove an announcement', {
       ...changes,

@@ -78,17 +78,6 @@ describe('the virtual models', () => {
     }
     expect(seen.size).toBe(5);
   });
-
-  test.each([
-    [{}],
-    [[{}]],
-    [[{ key: 'a', value: null, createdAt: 1, updatedAt: 1, revision: 0 }]],
-    [[{ key: 7, value: {} }]],
-    [['a']],
-    [null],
-  ])('are not read from a snapshot such as %j', (snapshot) => {
-    expect(() => virtualModelsView.load?.(snapshot)).toThrow();
-  });
 });
 
 describe('the virtual models in force', () => {
