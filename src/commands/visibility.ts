@@ -1,6 +1,6 @@
 /**
  * Which callers see which stored objects. One rule for responses, conversations, items, files, batches and the API of
- * providers: authentication computes a caller's sight once, and every store checks it before it returns anything.
+ * providers: authentication computes a caller's visibility once, and every store checks it before it returns anything.
  * An object belongs to its creator, and to the user path that its creation was recorded with. For a caller who does
  * not see an object, the answer is the same as for an object that does not exist.
  */
@@ -13,7 +13,7 @@ export interface Owner {
   readonly createdBy: Actor;
 }
 
-export type Sight =
+export type VisibilityScope =
   /** The whole gateway, including objects that only a provider knows. */
   | { readonly of: 'everything' }
   /** Objects created at this path or below it. */
@@ -21,29 +21,29 @@ export type Sight =
   /** Objects that this actor created, at any path. */
   | { readonly of: 'own'; readonly actor: Actor };
 
-/** The sight of the master key, of global administrators, and of the gateway itself. */
-export const everything: Sight = { of: 'everything' };
+/** The visibility of the master key, of global administrators, and of the gateway itself. */
+export const everything: VisibilityScope = { of: 'everything' };
 
-/** The settings of a managed key that decide its sight. */
-export interface SightedKey {
+/** The settings of a managed key that decide its visibility. */
+export interface ScopedKey {
   readonly userPath: UserPath | undefined;
   readonly dashboardAccess: boolean;
 }
 
 /**
  * A key with a subtree sees that subtree. A key without one sees the objects that it created; with dashboard access
- * it sees everything, like the master key. A user path in a header narrows the sight of a caller who sees everything,
- * and never changes the sight of others.
+ * it sees everything, like the master key. A user path in a header narrows the visibility of a caller who sees everything,
+ * and never changes the visibility of others.
  */
-export function sightOf({
+export function visibilityOf({
   actor,
   userPath,
   key,
 }: {
   readonly actor: Actor;
   readonly userPath?: UserPath | undefined;
-  readonly key?: SightedKey | undefined;
-}): Sight {
+  readonly key?: ScopedKey | undefined;
+}): VisibilityScope {
   const subtree = subtreeOf(key);
   if (subtree !== undefined) return { of: 'subtree', path: subtree };
   if (key === undefined ? actor.startsWith('key:') : !key.dashboardAccess) return { of: 'own', actor };
@@ -51,8 +51,8 @@ export function sightOf({
 }
 
 /** Whether the credential itself sees everything, whatever path its requests name in a header. */
-export function maySeeEverything({ actor, key }: { readonly actor: Actor; readonly key?: SightedKey | undefined }) {
-  return seesEverything(sightOf({ actor, key }));
+export function maySeeEverything({ actor, key }: { readonly actor: Actor; readonly key?: ScopedKey | undefined }) {
+  return seesEverything(visibilityOf({ actor, key }));
 }
 
 /**
@@ -60,7 +60,7 @@ export function maySeeEverything({ actor, key }: { readonly actor: Actor; readon
  * a path above, a label, a provider or a model show the usage of other callers. A plain key that is bound to no path
  * reads none.
  */
-export function mayReadAmounts(key: SightedKey | undefined, limit: LimitSubject): boolean {
+export function mayReadAmounts(key: ScopedKey | undefined, limit: LimitSubject): boolean {
   const path = subtreeOf(key);
   return path === undefined ? key === undefined || key.dashboardAccess : isOfSubtree(limit, path);
 }
@@ -70,7 +70,7 @@ export function mayReadAmounts(key: SightedKey | undefined, limit: LimitSubject)
  * caller that reads the requests of that path reads it.
  */
 export function mayNameAmounts(
-  { key, userPath = '/' }: { readonly key?: SightedKey | undefined; readonly userPath?: string | undefined },
+  { key, userPath = '/' }: { readonly key?: ScopedKey | undefined; readonly userPath?: string | undefined },
   limit: LimitSubject,
 ): boolean {
   return mayReadAmounts(key, limit) && (userPath === '/' || isOfSubtree(limit, userPath));
@@ -81,23 +81,23 @@ function isOfSubtree({ scope, subject }: LimitSubject, path: string): boolean {
 }
 
 /** The subtree that a key is bound to; undefined for the master key, and for keys bound to none or to the root. */
-export function subtreeOf(key: Pick<SightedKey, 'userPath'> | undefined): UserPath | undefined {
+export function subtreeOf(key: Pick<ScopedKey, 'userPath'> | undefined): UserPath | undefined {
   return key?.userPath === '/' ? undefined : key?.userPath;
 }
 
-export function sees(sight: Sight, owner: Owner): boolean {
-  switch (sight.of) {
+export function sees(visibility: VisibilityScope, owner: Owner): boolean {
+  switch (visibility.of) {
     case 'everything':
       return true;
     case 'subtree':
-      return owner.userPath === sight.path || (owner.userPath?.startsWith(`${sight.path}/`) ?? false);
+      return owner.userPath === visibility.path || (owner.userPath?.startsWith(`${visibility.path}/`) ?? false);
     case 'own':
-      return owner.createdBy === sight.actor;
+      return owner.createdBy === visibility.actor;
   }
 }
 
-export function seesEverything(sight: Sight): boolean {
-  return sight.of === 'everything';
+export function seesEverything(visibility: VisibilityScope): boolean {
+  return visibility.of === 'everything';
 }
 
 /** Whether callers that see the objects of one owner also see those of the other. */

@@ -16,7 +16,7 @@ import {
 import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
 import { refusals } from '../commands/refusal.ts';
-import { sightOf } from '../commands/visibility.ts';
+import { visibilityOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
 import { optionalUserPath } from './request-head.ts';
 
@@ -27,11 +27,11 @@ import { optionalUserPath } from './request-head.ts';
 export type AccessClass =
   /** Without a key. */
   | 'public'
-  /** `METRICS_KEY`, and keys with unrestricted sight. */
+  /** `METRICS_KEY`, and keys with unrestricted visibility. */
   | 'metrics'
-  /** Every accepted key. The key's sight decides which objects exist for it. */
+  /** Every accepted key. The key's visibility decides which objects exist for it. */
   | 'any-key'
-  /** Every accepted key that may use the provider; routes that are not stateless, only keys with unrestricted sight. */
+  /** Every accepted key that may use the provider; routes that are not stateless, only keys with unrestricted visibility. */
   | 'passthrough'
   /** Keys that administer a subtree, of which they see and change only its content, or everything. */
   | 'scoped-admin'
@@ -146,7 +146,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   ): Caller {
     if (refused !== undefined) refused.caller = pathless[authMethod];
     const userPath = pathNamed(headers);
-    return { actor: 'master', authMethod, userPath, sight: sightOf({ actor: 'master', userPath }) };
+    return { actor: 'master', authMethod, userPath, visibility: visibilityOf({ actor: 'master', userPath }) };
   }
 
   function authenticate(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller {
@@ -172,14 +172,14 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 const pathless = { master_key: pathlessCaller('master_key'), no_key: pathlessCaller('no_key') } as const;
 
 function pathlessCaller(authMethod: 'master_key' | 'no_key'): Caller {
-  return { actor: 'master', authMethod, sight: sightOf({ actor: 'master', userPath: undefined }) };
+  return { actor: 'master', authMethod, visibility: visibilityOf({ actor: 'master', userPath: undefined }) };
 }
 
 function keyCaller(key: KnownKey, secretHash: string, userPath: UserPath | undefined): Caller {
   const actor = `key:${key.id}` as const;
   const hasPreviousSecret = secretHash !== key.secretHash;
-  const sight = sightOf({ actor, userPath, key });
-  return { actor, authMethod: 'api_key', userPath, key, secretHash, hasPreviousSecret, sight };
+  const visibility = visibilityOf({ actor, userPath, key });
+  return { actor, authMethod: 'api_key', userPath, key, secretHash, hasPreviousSecret, visibility };
 }
 
 /** The duration depends on the length of the expected key, and on nothing else of it. */

@@ -43,7 +43,7 @@ interface PassthroughOptions {
   provider(nameOrType: string): Passthrough['provider'] | undefined;
   /** Whether the caller may use all models of the provider: its own API can name any of them. */
   mayUse(caller: Caller, provider: string): boolean;
-  /** The routes of a provider that do not touch stored objects. All others need a caller with unrestricted sight. */
+  /** The routes of a provider that do not touch stored objects. All others need a caller with unrestricted visibility. */
   readonly stateless: StatelessRoutes;
   /** Whether budgets may count a request: JSON is then read completely, since it names the model. */
   countsBudgets(): boolean;

@@ -7,7 +7,7 @@ import Fastify from 'fastify';
 import { whyNotAdministrator } from '../commands/access/authority.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
-import { maySeeEverything, type Sight } from '../commands/visibility.ts';
+import { maySeeEverything, type VisibilityScope } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
 import { LogUnavailable } from '../events/log.ts';
 import type { BodyBounds } from '../json/body-scan.ts';
@@ -256,8 +256,11 @@ export function eventContextOf(request: FastifyRequest): EventContext {
 }
 
 /** The sender of the request, for components that store objects. */
-export function requesterOf(request: FastifyRequest): { readonly context: EventContext; readonly sight: Sight } {
-  return { context: eventContextOf(request), sight: callerOf(request).sight };
+export function requesterOf(request: FastifyRequest): {
+  readonly context: EventContext;
+  readonly visibility: VisibilityScope;
+} {
+  return { context: eventContextOf(request), visibility: callerOf(request).visibility };
 }
 
 /** Size limit of the request's body, in bytes. */

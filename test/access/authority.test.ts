@@ -12,7 +12,7 @@ import {
 import type { KnownKey } from '../../src/commands/access/key-directory.ts';
 import { covers, selectorList } from '../../src/commands/access/selector.ts';
 import type { Caller } from '../../src/commands/model-request/model-request.ts';
-import { sightOf } from '../../src/commands/visibility.ts';
+import { visibilityOf } from '../../src/commands/visibility.ts';
 import type { Actor, UserPath } from '../../src/events/event.ts';
 
 const known = new Map<string, KnownKey>();
@@ -33,10 +33,16 @@ function key(id: string, path: string | undefined, deactivatedAt?: number): Call
   };
   known.set(id, made);
   const actor = `key:${id}` as const;
-  return { actor, authMethod: 'api_key', userPath: made.userPath, key: made, sight: sightOf({ actor, key: made }) };
+  return {
+    actor,
+    authMethod: 'api_key',
+    userPath: made.userPath,
+    key: made,
+    visibility: visibilityOf({ actor, key: made }),
+  };
 }
 
-const master: Caller = { actor: 'master', authMethod: 'master_key', sight: { of: 'everything' } };
+const master: Caller = { actor: 'master', authMethod: 'master_key', visibility: { of: 'everything' } };
 const global = key('global', undefined);
 const ofRoot = key('of the root', '/');
 const org = key('org', '/org');

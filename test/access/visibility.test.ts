@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { everything, type Owner, type Sight, sees, seesEverything, sightOf } from '../../src/commands/visibility.ts';
+import {
+  everything,
+  type Owner,
+  sees,
+  seesEverything,
+  type VisibilityScope,
+  visibilityOf,
+} from '../../src/commands/visibility.ts';
 import type { Actor, UserPath } from '../../src/events/event.ts';
 
 const path = fc
@@ -12,12 +19,12 @@ const owner: fc.Arbitrary<Owner> = fc.record({ userPath: anyPath, createdBy: act
 const root = '/' as UserPath;
 const key = (userPath: UserPath | undefined, dashboardAccess: boolean) => ({ userPath, dashboardAccess });
 
-describe('the sight of a caller', () => {
+describe('the visibility of a caller', () => {
   it('is everything for the master key and for global administrators', () => {
     for (const userPath of [undefined, root]) {
-      expect(sightOf({ actor: 'master', userPath })).toEqual(everything);
+      expect(visibilityOf({ actor: 'master', userPath })).toEqual(everything);
       for (const bound of [undefined, root]) {
-        expect(sightOf({ actor: 'key:1', userPath, key: key(bound, true) })).toEqual(everything);
+        expect(visibilityOf({ actor: 'key:1', userPath, key: key(bound, true) })).toEqual(everything);
       }
     }
   });
@@ -26,8 +33,8 @@ describe('the sight of a caller', () => {
     fc.assert(
       fc.property(path, (named) => {
         const subtree = { of: 'subtree', path: named };
-        expect(sightOf({ actor: 'master', userPath: named })).toEqual(subtree);
-        expect(sightOf({ actor: 'key:1', userPath: named, key: key(undefined, true) })).toEqual(subtree);
+        expect(visibilityOf({ actor: 'master', userPath: named })).toEqual(subtree);
+        expect(visibilityOf({ actor: 'key:1', userPath: named, key: key(undefined, true) })).toEqual(subtree);
       }),
     );
   });
@@ -35,8 +42,8 @@ describe('the sight of a caller', () => {
   it('is the subtree of its key, with and without dashboard access, whatever the header names', () => {
     fc.assert(
       fc.property(path, anyPath, fc.boolean(), (bound, named, dashboardAccess) => {
-        const sight = sightOf({ actor: 'key:1', userPath: named, key: key(bound, dashboardAccess) });
-        expect(sight).toEqual({ of: 'subtree', path: bound });
+        const visibility = visibilityOf({ actor: 'key:1', userPath: named, key: key(bound, dashboardAccess) });
+        expect(visibility).toEqual({ of: 'subtree', path: bound });
       }),
     );
   });
@@ -44,14 +51,14 @@ describe('the sight of a caller', () => {
   it('is its own objects for a plain key without a subtree, whatever the header names', () => {
     fc.assert(
       fc.property(fc.constantFrom(undefined, root), anyPath, (bound, named) => {
-        const sight = sightOf({ actor: 'key:1', userPath: named, key: key(bound, false) });
-        expect(sight).toEqual({ of: 'own', actor: 'key:1' });
+        const visibility = visibilityOf({ actor: 'key:1', userPath: named, key: key(bound, false) });
+        expect(visibility).toEqual({ of: 'own', actor: 'key:1' });
       }),
     );
   });
 
   it('is its own objects for an unknown key', () => {
-    expect(sightOf({ actor: 'key:1', key: undefined })).toEqual({ of: 'own', actor: 'key:1' });
+    expect(visibilityOf({ actor: 'key:1', key: undefined })).toEqual({ of: 'own', actor: 'key:1' });
   });
 });
 
@@ -64,7 +71,11 @@ describe('the objects that a caller sees', () => {
         expect(sees({ of: 'subtree', path: of }, unplaced)).toBe(false);
       }),
     );
-    const sights: Sight[] = [everything, { of: 'subtree', path: '/a' as UserPath }, { of: 'own', actor: 'key:1' }];
+    const sights: VisibilityScope[] = [
+      everything,
+      { of: 'subtree', path: '/a' as UserPath },
+      { of: 'own', actor: 'key:1' },
+    ];
     expect(sights.map(seesEverything)).toEqual([true, false, false]);
   });
 

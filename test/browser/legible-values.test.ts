@@ -1,4 +1,4 @@
-/** Values and states as a person reads them: nothing is cut, the direction of a text is its own, the place is in sight. */
+/** Values and states as a person reads them: nothing is cut, the direction of a text is its own, the place is in visibility. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
@@ -124,7 +124,7 @@ describeInChromium('values and states', () => {
     expectClean(opened);
   });
 
-  it('has the name of the current page in sight in a narrow window', async () => {
+  it('has the name of the current page in visibility in a narrow window', async () => {
     const opened = await dashboard.open('/settings', { context: { viewport: { width: 390, height: 844 } } });
     const { page } = opened;
     for (const path of ['/settings', '/workflows', '/']) {

@@ -5,7 +5,7 @@ import {
   MAX_CONVERSATION_BYTES,
   MAX_CONVERSATION_ITEMS,
 } from '../../src/commands/conversations/conversation.ts';
-import { everything, type Sight } from '../../src/commands/visibility.ts';
+import { everything, type VisibilityScope } from '../../src/commands/visibility.ts';
 import {
   conversationDeleted,
   conversationItemDeleted,
@@ -136,14 +136,20 @@ describe('a conversation that does not exist', () => {
 
   it('for callers other than its owners, and those above them, takes no command', () => {
     const events = [created({}, at('/team/a')), added('msg_1')];
-    const seenBy = (sight: Sight) => commands.map((command) => decided(events, { ...command, sight }));
-    const subtree = (path: string): Sight => ({ of: 'subtree', path: path as UserPath });
+    const seenBy = (visibility: VisibilityScope) =>
+      commands.map((command) => decided(events, { ...command, visibility }));
+    const subtree = (path: string): VisibilityScope => ({ of: 'subtree', path: path as UserPath });
     for (const path of ['/team/b', '/team/a/x', '/team/ab']) {
       for (const outcome of seenBy(subtree(path))) expect(outcome).toEqual(gone);
     }
     for (const outcome of seenBy({ of: 'own', actor: 'key:another' })) expect(outcome).toEqual(gone);
-    for (const sight of [subtree('/team/a'), subtree('/team'), everything, { of: 'own', actor: 'key:k1' } as const]) {
-      for (const outcome of seenBy(sight)) expect(outcome).not.toEqual(gone);
+    for (const visibility of [
+      subtree('/team/a'),
+      subtree('/team'),
+      everything,
+      { of: 'own', actor: 'key:k1' } as const,
+    ]) {
+      for (const outcome of seenBy(visibility)) expect(outcome).not.toEqual(gone);
     }
   });
 

@@ -8,7 +8,7 @@ import {
 } from '../../src/commands/conversations/conversation.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import type { StoredItem } from '../../src/commands/responses/input-items.ts';
-import { everything, type Sight } from '../../src/commands/visibility.ts';
+import { everything, type VisibilityScope } from '../../src/commands/visibility.ts';
 import { conversationCreated } from '../../src/events/catalogue/response.ts';
 import type { EventContext, NewEvent, UserPath } from '../../src/events/event.ts';
 
@@ -44,12 +44,12 @@ export function stateAfter(...events: readonly NewEvent[]): ConversationState {
 }
 
 type Kind = ConversationCommand['kind'];
-type Rest<K extends Kind> = Omit<Extract<ConversationCommand, { kind: K }>, 'kind' | 'id' | 'context' | 'sight'>;
+type Rest<K extends Kind> = Omit<Extract<ConversationCommand, { kind: K }>, 'kind' | 'id' | 'context' | 'visibility'>;
 
 export function command<K extends Kind>(kind: K, rest: Rest<K>, by = context): ConversationCommand {
   const { userPath: path } = by;
-  const sight: Sight = path === undefined ? everything : { of: 'subtree', path };
-  return { kind, id, context: by, sight, ...rest } as unknown as ConversationCommand;
+  const visibility: VisibilityScope = path === undefined ? everything : { of: 'subtree', path };
+  return { kind, id, context: by, visibility, ...rest } as unknown as ConversationCommand;
 }
 
 /** The decision: types and data of the events, or the code of the refusal. */

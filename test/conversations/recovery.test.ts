@@ -60,7 +60,7 @@ async function restarted(log: MemoryLog) {
   const dialect = createResponsesDialect({
     archive,
     log,
-    findItem: (sight) => itemFinder(sight, { log, archive, index }),
+    findItem: (visibility) => itemFinder(visibility, { log, archive, index }),
     now: () => 1,
     contextWindow: () => undefined,
     learned() {},

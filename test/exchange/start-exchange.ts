@@ -54,7 +54,7 @@ export class RecordingClient implements Client {
 
 export function chatRequest(body: object): ModelRequest {
   return {
-    caller: { actor: 'master', authMethod: 'master_key', sight: everything },
+    caller: { actor: 'master', authMethod: 'master_key', visibility: everything },
     requestId: 'test',
     method: 'POST',
     path: '/v1/chat/completions',

@@ -182,7 +182,7 @@ describe('a managed key', () => {
   it('without a path sees what it created, whatever the header says', () => {
     const key = newKey('own');
     for (const headers of [bearer(key), { ...bearer(key), 'x-gateway-user-path': '/team' }]) {
-      expect(authenticator.authenticate(headers).sight).toEqual({ of: 'own', actor: 'key:own' });
+      expect(authenticator.authenticate(headers).visibility).toEqual({ of: 'own', actor: 'key:own' });
     }
   });
 

@@ -116,7 +116,7 @@ describe('a new route', () => {
     headersTimeoutMs: 1000,
     requestTimeoutMs: 1000,
     authenticator: {
-      authenticate: () => ({ actor: 'master', authMethod: 'no_key', sight: everything }),
+      authenticate: () => ({ actor: 'master', authMethod: 'no_key', visibility: everything }),
       authenticateScraper: () => undefined,
     },
     recorder: { answered: () => {}, refused: async () => undefined },

@@ -39,7 +39,7 @@ async function start(options: Partial<LiveLogsOptions> = {}) {
   });
   app.decorateRequest('caller', undefined);
   app.addHook('onRequest', async (request) => {
-    request.caller = { actor: 'master', authMethod: 'master_key', sight: everything };
+    request.caller = { actor: 'master', authMethod: 'master_key', visibility: everything };
   });
   live = createLiveLogs({
     log,

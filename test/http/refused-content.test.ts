@@ -146,7 +146,7 @@ describe('a refused request under /p/', () => {
     expect(answer?.status).toBe(400);
   });
 
-  it('of a key with restricted sight has the model and the body on record', async () => {
+  it('of a key with restricted visibility has the model and the body on record', async () => {
     const init = await restrictedKey();
     const answer = await gateway.post('/p/llamacpp/v1/files', short, init);
     await errorOf(answer, 403);

@@ -14,13 +14,13 @@ import { createProjectionRunner } from '../../src/projections/runner.ts';
 import { bareServer } from '../support/bare-server.ts';
 import { announcementSubject, announcementsView, registerAnnouncements } from './announcements.ts';
 
-const master: Caller = { actor: 'master', authMethod: 'master_key', sight: everything };
+const master: Caller = { actor: 'master', authMethod: 'master_key', visibility: everything };
 
 /** An administrator of the paths at and below this one. */
 function administratorOf(userPath: string): Caller {
   const path = userPath as UserPath;
   const key = { id: userPath, userPath: path, dashboardAccess: true, allowedModels: [], labels: [] };
-  return { actor: `key:${userPath}`, authMethod: 'api_key', sight: { of: 'subtree', path }, userPath: path, key };
+  return { actor: `key:${userPath}`, authMethod: 'api_key', visibility: { of: 'subtree', path }, userPath: path, key };
 }
 
 const log = new MemoryLog();

@@ -13,7 +13,15 @@ const id = 'resp_1';
 const context = { actor: 'master' as const };
 const owner = { userPath: undefined, createdBy: 'master' as const };
 const signal = new AbortController().signal;
-const request = { id, provider: undefined, query: '', requestId: 'r', context, caller: { sight: everything }, signal };
+const request = {
+  id,
+  provider: undefined,
+  query: '',
+  requestId: 'r',
+  context,
+  caller: { visibility: everything },
+  signal,
+};
 const facts = {
   provider: 'p',
   providerType: 't',

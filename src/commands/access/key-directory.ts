@@ -3,7 +3,7 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Actor, UserPath } from '../../events/event.ts';
 import type { CallerKey } from '../model-request/model-request.ts';
-import { type Owner, type Sight, sightOf } from '../visibility.ts';
+import { type Owner, type VisibilityScope, visibilityOf } from '../visibility.ts';
 
 export interface KnownKey extends CallerKey {
   /** Hash of the newest secret. */
@@ -92,7 +92,7 @@ interface RecordedCaller {
   readonly keyId: string | undefined;
   /** The key in its current state. Keys are never deleted, so it exists unless the log lost it. */
   readonly key: KnownKey | undefined;
-  readonly sight: Sight;
+  readonly visibility: VisibilityScope;
 }
 
 export function recordedCaller(
@@ -101,5 +101,5 @@ export function recordedCaller(
 ): RecordedCaller {
   const keyId = actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
   const key = keyId === undefined ? undefined : keys.byId(keyId);
-  return { actor, userPath, keyId, key, sight: sightOf({ actor, userPath, key }) };
+  return { actor, userPath, keyId, key, visibility: visibilityOf({ actor, userPath, key }) };
 }

@@ -13,7 +13,7 @@ import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import { countedTokens, type TokenUsage } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
-import { mayReadAmounts, type SightedKey } from '../visibility.ts';
+import { mayReadAmounts, type ScopedKey } from '../visibility.ts';
 import type { BudgetAdmission, BudgetReservation } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
 import type { RateLimiter, RequestCounts } from './rate-limiter.ts';
@@ -270,7 +270,7 @@ interface RemainingLimit {
 /** @returns undefined when none of them limits a period; empty when the key may read the amounts of none */
 function rateLimitHeaders(
   ruleCounts: RequestCounts,
-  key: SightedKey | undefined,
+  key: ScopedKey | undefined,
   at: number,
 ): Record<string, string> | undefined {
   let requests: RemainingLimit | undefined;

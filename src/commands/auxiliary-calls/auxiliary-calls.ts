@@ -239,7 +239,7 @@ function auxiliaryRequest({ requestId, causationId, userPath, path, body }: Auxi
       actor: 'system',
       userPath: userPath as UserPath,
       authMethod: 'no_key',
-      sight: everything,
+      visibility: everything,
       origin: 'plugin',
     },
     requestId,

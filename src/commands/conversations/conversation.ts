@@ -25,7 +25,7 @@ import {
   responseOfItem,
   type StoredItem,
 } from '../responses/input-items.ts';
-import { type Owner, ownerOf, type Sight, sees } from '../visibility.ts';
+import { type Owner, ownerOf, sees, type VisibilityScope } from '../visibility.ts';
 
 /** A conversation that has reached either limit takes no more items. The turn that reaches it is still stored whole. */
 export const MAX_CONVERSATION_ITEMS = 10_000;
@@ -56,7 +56,11 @@ interface Change {
   readonly what: { readonly added: Uint8Array } | { readonly deleted: string };
 }
 
-export type ConversationCommand = { readonly id: string; readonly context: EventContext; readonly sight: Sight } & (
+export type ConversationCommand = {
+  readonly id: string;
+  readonly context: EventContext;
+  readonly visibility: VisibilityScope;
+} & (
   | {
       readonly kind: 'create';
       /** Unix seconds. */
@@ -80,7 +84,7 @@ export const conversationDecider: Decider<ConversationState, ConversationCommand
 function decide(command: ConversationCommand, state: ConversationState): readonly NewEvent[] | Refusal {
   const { id, context } = command;
   if (command.kind === 'create') return created(command, state);
-  if (state.status !== 'open' || !sees(command.sight, state.owner)) return refusals.conversationNotFound(id);
+  if (state.status !== 'open' || !sees(command.visibility, state.owner)) return refusals.conversationNotFound(id);
   switch (command.kind) {
     case 'add items':
       return added(command.items, state, context);
@@ -222,20 +226,24 @@ export function conversationStream(id: string) {
 }
 
 /** Undefined when it does not exist, was deleted, or belongs to other callers. */
-export async function findConversation(id: string, sight: Sight, log: EventLog): Promise<OpenConversation | undefined> {
+export async function findConversation(
+  id: string,
+  visibility: VisibilityScope,
+  log: EventLog,
+): Promise<OpenConversation | undefined> {
   if (!isConversationId(id)) return undefined;
   const { state } = await loadState(conversationDecider, conversationStream(id), log);
-  return state.status === 'open' && sees(sight, state.owner) ? state : undefined;
+  return state.status === 'open' && sees(visibility, state.owner) ? state : undefined;
 }
 
 /** @throws Refusal (404) */
 export async function loadConversation(
   id: string,
-  sight: Sight,
+  visibility: VisibilityScope,
   log: EventLog,
   param: string | null = null,
 ): Promise<OpenConversation> {
-  const conversation = await findConversation(id, sight, log);
+  const conversation = await findConversation(id, visibility, log);
   if (conversation === undefined) throw refusals.conversationNotFound(id, param);
   return conversation;
 }
@@ -251,7 +259,7 @@ interface ItemSources {
 const MAX_HOLDERS = 16;
 
 /** For one request: a holder is read only once. */
-export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): FindItem {
+export function itemFinder(visibility: VisibilityScope, { log, archive, index }: ItemSources): FindItem {
   const read = new Map<string, Promise<ReadonlyMap<string, FoundItem>>>();
   const itemsIn = (holder: ItemHolder) => {
     const key = `${holder.kind}/${holder.id}`;
@@ -261,7 +269,7 @@ export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): 
   };
 
   async function ofResponse(id: string): Promise<ReadonlyMap<string, FoundItem>> {
-    const stored = await archive.find(id, sight);
+    const stored = await archive.find(id, visibility);
     if (stored === undefined) return new Map();
     const { response, inputItems, native, provider } = stored;
     const output = Array.isArray(response.output) ? response.output.filter(isObject) : [];
@@ -272,7 +280,7 @@ export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): 
   }
 
   async function ofConversation(id: string): Promise<ReadonlyMap<string, FoundItem>> {
-    const conversation = await findConversation(id, sight, log);
+    const conversation = await findConversation(id, visibility, log);
     if (conversation === undefined) return new Map();
     const placeholders = () => placeholdersOf(conversation);
     return found(itemsOf(conversation).values(), { provider: undefined, placeholders });
@@ -287,7 +295,7 @@ export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): 
     if (!isIndexable(id)) return undefined;
     let tried = 0;
     for await (const { kind, id: holderId, owner } of index.holdersOf(id)) {
-      if (!sees(sight, owner)) continue;
+      if (!sees(visibility, owner)) continue;
       const item = (await itemsIn({ kind, id: holderId })).get(id);
       tried += 1;
       if (item !== undefined || tried === MAX_HOLDERS) return item;

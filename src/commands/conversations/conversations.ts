@@ -20,7 +20,7 @@ import {
   itemWrites,
   type StoredItem,
 } from '../responses/input-items.ts';
-import type { Owner, Sight } from '../visibility.ts';
+import type { Owner, VisibilityScope } from '../visibility.ts';
 import {
   type ConversationCommand,
   type ConversationState,
@@ -35,7 +35,7 @@ import {
 export interface ConversationDependencies {
   readonly log: EventLog;
   /** Finds the stored item that a caller refers to by id. */
-  findItem(sight: Sight): FindItem;
+  findItem(visibility: VisibilityScope): FindItem;
   readonly checkItems: CheckItems;
   /** Unix seconds. */
   now(): number;
@@ -44,7 +44,7 @@ export interface ConversationDependencies {
 /** The caller of a request. */
 export interface Requester {
   readonly context: EventContext;
-  readonly sight: Sight;
+  readonly visibility: VisibilityScope;
 }
 
 /** The conversation that a request addresses, and its caller. */
@@ -64,10 +64,10 @@ export async function createConversation(body: Buffer, by: Requester, deps: Conv
 }
 
 export async function retrieveConversation(
-  { id, sight }: AtConversation,
+  { id, visibility }: AtConversation,
   deps: ConversationDependencies,
 ): Promise<object> {
-  return conversationObject(id, await loadConversation(id, sight, deps.log));
+  return conversationObject(id, await loadConversation(id, visibility, deps.log));
 }
 
 export async function updateConversation(
@@ -97,20 +97,20 @@ export async function addItems(at: AtConversation, body: Buffer, deps: Conversat
 }
 
 export async function listItems(
-  { id, sight }: AtConversation,
+  { id, visibility }: AtConversation,
   query: ItemPageQuery,
   deps: ConversationDependencies,
 ): Promise<ItemPage> {
-  const items = itemsOf(await loadConversation(id, sight, deps.log));
+  const items = itemsOf(await loadConversation(id, visibility, deps.log));
   return itemPage([...items.values()], query, id);
 }
 
 export async function retrieveItem(
-  { id, sight }: AtConversation,
+  { id, visibility }: AtConversation,
   itemId: string,
   deps: ConversationDependencies,
 ): Promise<StoredItem> {
-  const item = itemsOf(await loadConversation(id, sight, deps.log)).get(itemId);
+  const item = itemsOf(await loadConversation(id, visibility, deps.log)).get(itemId);
   if (item === undefined) throw refusals.conversationItemNotFound(itemId, id);
   return item;
 }
@@ -122,11 +122,11 @@ export async function deleteItem(at: AtConversation, itemId: string, deps: Conve
 /** The items in their stored form, with references replaced by the items that they name. */
 async function withIds(
   items: readonly JsonObject[],
-  { sight }: Requester,
+  { visibility }: Requester,
   deps: ConversationDependencies,
 ): Promise<StoredItem[]> {
-  const find = deps.findItem(sight);
-  await deps.checkItems(items, sight);
+  const find = deps.findItem(visibility);
+  await deps.checkItems(items, visibility);
   const whole = await withReferencedItems(items, { find, member: 'items' });
   return conversationItems(whole, randomBytes(16).toString('hex'));
 }

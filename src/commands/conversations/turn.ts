@@ -12,7 +12,7 @@ import { refusals } from '../refusal.ts';
 import { type FindItem, referencedItemIds } from '../responses/archive.ts';
 import { mergeHistory } from '../responses/history.ts';
 import { conversationItems, inputItems, itemWrites, type StoredItem } from '../responses/input-items.ts';
-import type { Sight } from '../visibility.ts';
+import type { VisibilityScope } from '../visibility.ts';
 import {
   conversationStream,
   findConversation,
@@ -81,15 +81,15 @@ export interface EndedTurn {
   readonly input: unknown;
   readonly output: readonly unknown[];
   readonly context: EventContext;
-  readonly sight: Sight;
+  readonly visibility: VisibilityScope;
   /** The values that guardrails kept from the provider, without those of earlier turns. */
   readonly placeholders?: readonly RecordedPlaceholder[] | undefined;
 }
 
 /** The writes to append with the end of a successful turn; none when its conversation was deleted. */
 export async function turnWrites(turn: EndedTurn, log: EventLog, find: FindItem): Promise<StreamWrite[]> {
-  const { conversationId, exchangeId, responseId, input, output, context, sight, placeholders = [] } = turn;
-  const conversation = await findConversation(conversationId, sight, log);
+  const { conversationId, exchangeId, responseId, input, output, context, visibility, placeholders = [] } = turn;
+  const conversation = await findConversation(conversationId, visibility, log);
   if (conversation === undefined) return [];
   const root = exchangeId.replaceAll('-', '');
   const given = await inFull(inputItems(input), conversation, find);

@@ -10,7 +10,7 @@ import type { Target } from '../model-request/routing-types.ts';
 import type { Units } from '../model-request/usage.ts';
 import { Refusal } from '../refusal.ts';
 import type { StoredResponse } from '../responses/archive.ts';
-import type { Sight } from '../visibility.ts';
+import type { VisibilityScope } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { Plan } from './plan.ts';
 import type { ExchangePolicy } from './policy.ts';
@@ -31,7 +31,7 @@ export interface PlanInput {
   readonly clientHeaders: Readonly<Record<string, string>>;
   readonly target: Target;
   /** What the caller may see of stored objects. */
-  readonly sight: Sight;
+  readonly visibility: VisibilityScope;
   readonly record: ExchangeRecord;
   readonly policy: ExchangePolicy;
   /** The earlier turns that the request continues; undefined when it continues nothing. */
@@ -77,7 +77,7 @@ export interface ExchangeDialect {
    * Loads the turns that the request continues; undefined when it continues nothing. Rejects with a Refusal when they
    * are not found.
    */
-  loadHistory?(input: Pick<PlanInput, 'parsedRequest' | 'sight'>): Promise<EarlierTurns> | undefined;
+  loadHistory?(input: Pick<PlanInput, 'parsedRequest' | 'visibility'>): Promise<EarlierTurns> | undefined;
   /** @throws Refusal when the request cannot be sent to this provider */
   plan(input: PlanInput): Plan<AnswerStream> | Promise<Plan<AnswerStream>>;
   /** The answer to a request for which no provider is called; undefined when one is. */
@@ -107,7 +107,7 @@ export interface ExchangeDialect {
     parsedRequest: Pick<ParsedRequest, 'json'>,
     writer: Pick<AnswerWriter, 'response'>,
     by: Pick<ExchangeRecord, 'id' | 'context'> & {
-      readonly sight: Sight;
+      readonly visibility: VisibilityScope;
       readonly placeholders?: readonly RecordedPlaceholder[] | undefined;
     },
   ): Promise<readonly StreamWrite[]> | undefined;

@@ -21,11 +21,11 @@ interface ListRequest extends ObjectRequest {
 
 /** One page of the objects of all providers that the caller may see. @throws Refusal */
 export async function listObjects(kind: ObjectKind, request: ListRequest): Promise<object> {
-  const { limit, after, order, provider: named, sight } = request;
+  const { limit, after, order, provider: named, visibility } = request;
   const providers =
     named === undefined ? candidates(kind, request.providers) : [ableProvider(kind, named, request.providers)];
   const isVisible = async (id: string): Promise<boolean> =>
-    seesEverything(sight) || (await request.tracked.find(kind.name, id, sight)) !== undefined;
+    seesEverything(visibility) || (await request.tracked.find(kind.name, id, visibility)) !== undefined;
   // Providers know the objects of all callers; without this check their answer would show whether the object exists.
   if (after !== undefined && !(await isVisible(after))) throw kind.notFound(after);
   const page = await mergedPage(
@@ -77,7 +77,7 @@ interface MessageBatchList extends ObjectRequest {
 
 /** @throws Refusal, 404 for an `after` that is not in the list */
 export async function listMessageBatches(request: MessageBatchList): Promise<object> {
-  const { limit, after, sight } = request;
+  const { limit, after, visibility } = request;
   const named = request.provider === undefined ? undefined : request.providers.named(request.provider);
   const able = (named === undefined ? request.providers.all() : [named]).filter((one) =>
     mayServe(one, batchKindOf(one)),
@@ -86,10 +86,10 @@ export async function listMessageBatches(request: MessageBatchList): Promise<obj
   /** At a provider with OpenAI's API, only batches that were created by the Messages API are visible. */
   const isVisible = async (id: string): Promise<boolean> => {
     for (const own of providersIds(id)) {
-      const tracked = await request.tracked.find('batch', own, seesEverything(sight) ? everything : sight);
+      const tracked = await request.tracked.find('batch', own, seesEverything(visibility) ? everything : visibility);
       if (tracked !== undefined) return native.has(tracked.provider) || tracked.dialect === 'messages';
     }
-    return seesEverything(sight) && !id.startsWith('msgbatch_batch_');
+    return seesEverything(visibility) && !id.startsWith('msgbatch_batch_');
   };
   if (after !== undefined && !(await isVisible(after))) throw messageBatches.notFound(after);
   const page = await mergedPage(

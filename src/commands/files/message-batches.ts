@@ -121,7 +121,7 @@ interface Holder extends Omit<HeldBatch, 'batch'> {
 async function holderOfBatch(id: string, request: ObjectRequest): Promise<Holder> {
   const { tracked: records, providers } = request;
   for (const own of providersIds(id)) {
-    const tracked = await records.find('batch', own, request.sight);
+    const tracked = await records.find('batch', own, request.visibility);
     if (tracked === undefined) continue;
     const provider = providers.named(tracked.provider);
     if (provider === undefined) break;
@@ -129,7 +129,7 @@ async function holderOfBatch(id: string, request: ObjectRequest): Promise<Holder
     if (kind !== messageBatches && tracked.dialect !== 'messages') break;
     return { provider, kind, id: own, tracked };
   }
-  if (!seesEverything(request.sight)) throw messageBatches.notFound(id);
+  if (!seesEverything(request.visibility)) throw messageBatches.notFound(id);
   const named = request.provider === undefined ? undefined : providers.named(request.provider);
   const able = (named === undefined ? providers.all() : [named]).filter(
     (provider) => batchKindOf(provider) === messageBatches && mayServe(provider, messageBatches),

@@ -19,52 +19,57 @@ import { refusals } from '../refusal.ts';
 import { parseJson } from '../request-check.ts';
 import type { FindItem } from '../responses/archive.ts';
 import type { ItemIndex } from '../responses/input-items.ts';
-import { everything, type Sight, sees, seesEverything } from '../visibility.ts';
+import { everything, sees, seesEverything, type VisibilityScope } from '../visibility.ts';
 import { remembered } from './stored-objects.ts';
 
 export interface KnownObjects {
   readonly tracked: TrackedObjects;
   /** Also holds the containers and files that answers on record name, under their ids. */
   readonly index: ItemIndex;
-  findItem(sight: Sight): FindItem;
+  findItem(visibility: VisibilityScope): FindItem;
 }
 
 /** Checks the bytes of a request before its provider gets them. They are parsed only when they may name an object. */
 export function checkSent(known: KnownObjects): CheckSent {
-  return ({ path, body, json, fields, continues }, sight) => {
-    if (seesEverything(sight)) return undefined;
+  return ({ path, body, json, fields, continues }, visibility) => {
+    if (seesEverything(visibility)) return undefined;
     const inQuery = path === undefined ? [] : [...referencesInQuery(path)];
-    if (body === undefined) return checkAll(inQuery, undefined, sight, known);
-    if (fields !== undefined) return checkAll([...inQuery, ...referencesInForm(fields)], undefined, sight, known);
+    if (body === undefined) return checkAll(inQuery, undefined, visibility, known);
+    if (fields !== undefined) return checkAll([...inQuery, ...referencesInForm(fields)], undefined, visibility, known);
     if (!(body instanceof Uint8Array)) throw new Error('a body that is not held cannot be checked');
     const bytes = withoutByteOrderMark(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
     // JSON text in another encoding than UTF-8 always contains zero bytes.
     if (bytes.includes(0)) throw refusals.malformedJson('it is not valid UTF-8');
-    if (!mayName(bytes)) return checkAll(inQuery, undefined, sight, known);
+    if (!mayName(bytes)) return checkAll(inQuery, undefined, visibility, known);
     const parsed = json ?? parseJson(bytes);
-    return checkAll([...inQuery, ...referencesIn(parsed, continues)], parsed, sight, known);
+    return checkAll([...inQuery, ...referencesIn(parsed, continues)], parsed, visibility, known);
   };
 }
 
 /** Checks items before they are stored, so that no stored item makes later requests fail. */
 export function checkItems(known: KnownObjects): CheckItems {
-  return (items, sight) =>
-    seesEverything(sight) ? undefined : checkAll([...referencesIn(items)], items, sight, known);
+  return (items, visibility) =>
+    seesEverything(visibility) ? undefined : checkAll([...referencesIn(items)], items, visibility, known);
 }
 
 /** @param json what contains the references. Rejects with a Refusal (403, 404) */
 function checkAll(
   references: readonly Reference[],
   json: unknown,
-  sight: Sight,
+  visibility: VisibilityScope,
   known: KnownObjects,
 ): Promise<void> | undefined {
-  return references.length === 0 ? undefined : checkEach(references, json, sight, known);
+  return references.length === 0 ? undefined : checkEach(references, json, visibility, known);
 }
 
-async function checkEach(references: readonly Reference[], json: unknown, sight: Sight, known: KnownObjects) {
+async function checkEach(
+  references: readonly Reference[],
+  json: unknown,
+  visibility: VisibilityScope,
+  known: KnownObjects,
+) {
   const checked = new Set<string>();
-  const find = known.findItem(sight);
+  const find = known.findItem(visibility);
   for (const { kind, id, param } of references) {
     if (checked.has(`${kind} ${id}`)) continue;
     checked.add(`${kind} ${id}`);
@@ -72,14 +77,15 @@ async function checkEach(references: readonly Reference[], json: unknown, sight:
       if (!holdsItem(json, id) && (await find(id)) === undefined) throw refusals.itemNotFound(id);
     } else if (kind === 'file') {
       const isKnown = (await known.tracked.find('file', id, everything)) !== undefined;
-      if (isKnown || !(await wasAnswered(id, sight, known))) await remembered(files, id, sight, known);
-    } else if (!(await wasAnswered(id, sight, known))) throw refusals.storedReferenceDenied(param);
+      if (isKnown || !(await wasAnswered(id, visibility, known))) await remembered(files, id, visibility, known);
+    } else if (!(await wasAnswered(id, visibility, known))) throw refusals.storedReferenceDenied(param);
   }
 }
 
 /** Whether an answer that the caller sees names it, for example a container that a tool has created. */
-async function wasAnswered(id: string, sight: Sight, { index }: KnownObjects): Promise<boolean> {
+async function wasAnswered(id: string, visibility: VisibilityScope, { index }: KnownObjects): Promise<boolean> {
   if (!isObjectId(id)) return false;
-  for await (const { kind, owner } of index.holdersOf(id)) if (kind === 'response' && sees(sight, owner)) return true;
+  for await (const { kind, owner } of index.holdersOf(id))
+    if (kind === 'response' && sees(visibility, owner)) return true;
   return false;
 }

@@ -104,7 +104,7 @@ export function batchDialect(request: ObjectRequest): ExchangeDialect {
         );
         return { provider: route.provider, model: '' };
       }
-      const file = await remembered(files, String(parsedRequest.json.input_file_id), request.sight, request);
+      const file = await remembered(files, String(parsedRequest.json.input_file_id), request.visibility, request);
       const isChosen =
         file === undefined || parsedRequest.provider !== undefined || modelIn(parsedRequest) !== undefined;
       const { provider } = isChosen

@@ -29,7 +29,7 @@ import {
   trackingWrite,
 } from '../provider-objects/tracked.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import { everything, type Sight, seesEverything } from '../visibility.ts';
+import { everything, seesEverything, type VisibilityScope } from '../visibility.ts';
 import { ableProvider, candidates, type Providers } from './holders.ts';
 
 export interface ObjectDependencies {
@@ -42,7 +42,7 @@ export interface ObjectDependencies {
 
 export interface ObjectRequest extends ObjectDependencies {
   readonly context: EventContext;
-  readonly sight: Sight;
+  readonly visibility: VisibilityScope;
   readonly requestId: string;
   /** The `provider` query parameter: the provider of an object that was not created through this gateway. */
   readonly provider: string | undefined;
@@ -63,7 +63,7 @@ interface Holder {
  * @throws Refusal when no provider has it, or the caller may not see it
  */
 export async function holderOf(kind: ObjectKind, id: string, request: ObjectRequest): Promise<Holder> {
-  const tracked = await remembered(kind, id, request.sight, request);
+  const tracked = await remembered(kind, id, request.visibility, request);
   if (tracked !== undefined) {
     const provider = request.providers.named(tracked.provider);
     if (provider === undefined) throw kind.notFound(id);
@@ -91,11 +91,11 @@ export async function holderOf(kind: ObjectKind, id: string, request: ObjectRequ
 export async function remembered(
   kind: ObjectKind,
   id: string,
-  sight: Sight,
+  visibility: VisibilityScope,
   { tracked }: Pick<ObjectDependencies, 'tracked'>,
 ): Promise<TrackedObject | undefined> {
-  const found = await tracked.find(kind.name, id, sight);
-  if (found === undefined && !(await tracked.mayBeOnlyAtProvider(kind.name, id, sight))) throw kind.notFound(id);
+  const found = await tracked.find(kind.name, id, visibility);
+  if (found === undefined && !(await tracked.mayBeOnlyAtProvider(kind.name, id, visibility))) throw kind.notFound(id);
   return found;
 }
 
@@ -316,25 +316,25 @@ export async function checkBatchFile(
   input: CheckedInput,
   deps: ObjectDependencies,
 ): Promise<readonly WorkPart[] | undefined> {
-  const { target, sight, ticket, record } = input;
+  const { target, visibility, ticket, record } = input;
   const { provider } = target;
-  if (deps.providers.mayUseAll(provider) && seesEverything(sight) && !ticket.isMetered) return undefined;
+  if (deps.providers.mayUseAll(provider) && seesEverything(visibility) && !ticket.isMetered) return undefined;
   const question = { requestId: record.context.requestId ?? record.id, signal: AbortSignal.timeout(READING_MS) };
   return checkBatchLines(linesOfFile(provider, fileId, question), input, deps);
 }
 
-type CheckedInput = Pick<PlanInput, 'target' | 'sight' | 'ticket' | 'record'>;
+type CheckedInput = Pick<PlanInput, 'target' | 'visibility' | 'ticket' | 'record'>;
 
 /** The same checks for lines, which are always read. */
 export async function checkBatchLines(
   lines: BatchLines,
-  { target: { provider }, sight, ticket }: CheckedInput,
+  { target: { provider }, visibility, ticket }: CheckedInput,
   { providers, tracked, forecast }: ObjectDependencies,
 ): Promise<readonly WorkPart[]> {
-  const isLimited = !seesEverything(sight);
+  const isLimited = !seesEverything(visibility);
   const rules = { mayUse: providers.checkModel, forecast, namedFiles: isLimited ? filesNamed : () => [] };
   const { parts, cost, bound, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
-  for (const id of namedFiles) await remembered(files, id, sight, { tracked });
+  for (const id of namedFiles) await remembered(files, id, visibility, { tracked });
   if (ticket.isMetered) {
     if (cost === undefined) throw refusals.priceUnknown(`${provider.name}/${unpriced}`);
     ticket.reserve(cost, bound);

@@ -5,7 +5,7 @@ import type { UserPath } from '../../events/event.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import { isCredentialHeader } from '../header-names.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import type { Sight } from '../visibility.ts';
+import type { VisibilityScope } from '../visibility.ts';
 import { OUTPUT_LIMITS } from './usage.ts';
 
 /** A model request as it was received, before its body is read. */
@@ -39,7 +39,7 @@ export interface Caller {
   readonly userPath?: UserPath | undefined;
   readonly authMethod: 'master_key' | 'api_key' | 'no_key';
   /** Which stored objects the caller sees. */
-  readonly sight: Sight;
+  readonly visibility: VisibilityScope;
   /** The settings of a managed key; undefined for the master key, and where no key is required. */
   readonly key?: CallerKey | undefined;
   /** Hash of the managed key's secret that was sent: of two accepted secrets, one expires earlier. */

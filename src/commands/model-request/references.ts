@@ -6,7 +6,7 @@ import { jsonProblem, unbounded } from '../../json/body-scan.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 import { filled } from '../../providers/translate/json.ts';
-import type { Sight } from '../visibility.ts';
+import type { VisibilityScope } from '../visibility.ts';
 
 /**
  * `file`: recorded with its owner. `item`: of an earlier answer. `other`: its owner is known only when an answer on
@@ -38,10 +38,10 @@ export interface NamedValue {
 }
 
 /** Undefined when the request names nothing. Throws or rejects with a Refusal for what the caller may not see. */
-export type CheckSent = (sent: NamingRequest, sight: Sight) => Promise<void> | undefined;
+export type CheckSent = (sent: NamingRequest, visibility: VisibilityScope) => Promise<void> | undefined;
 
 /** The same check of items that are to be stored. */
-export type CheckItems = (items: readonly object[], sight: Sight) => Promise<void> | undefined;
+export type CheckItems = (items: readonly object[], visibility: VisibilityScope) => Promise<void> | undefined;
 
 /** What a field of a form or of a query names, by any name in it: `image[file_id]`, `files[0].file_id`, `voice[id]`. */
 export function kindOfField(field: string): Reference['kind'] | undefined {

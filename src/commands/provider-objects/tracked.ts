@@ -5,7 +5,7 @@ import type { StreamWrite } from '../../events/log.ts';
 import type { Family, Provider } from '../../providers/provider.ts';
 import { speaksMessages } from '../exchange/dialects/messages/messages-dialect.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { contextFor, creatorFact, type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
+import { contextFor, creatorFact, type Owner, sees, seesEverything, type VisibilityScope } from '../visibility.ts';
 
 export interface ObjectKind {
   /** Category of the stream of each object. */
@@ -66,21 +66,22 @@ export interface TrackedRecords {
 
 export interface TrackedObjects {
   /** Undefined also when the caller may not see it. */
-  find(kind: ObjectKind['name'], id: string, sight: Sight): Promise<TrackedObject | undefined>;
+  find(kind: ObjectKind['name'], id: string, visibility: VisibilityScope): Promise<TrackedObject | undefined>;
   /**
    * Whether a provider may be queried for an object that `find` did not find. An object that is not recorded here has
    * no known owner: only callers who see everything may query it. A deleted object does not exist anywhere.
    */
-  mayBeOnlyAtProvider(kind: ObjectKind['name'], id: string, sight: Sight): Promise<boolean>;
+  mayBeOnlyAtProvider(kind: ObjectKind['name'], id: string, visibility: VisibilityScope): Promise<boolean>;
 }
 
 export function trackedObjects(records: TrackedRecords): TrackedObjects {
   return {
-    async find(kind, id, sight) {
+    async find(kind, id, visibility) {
       const tracked = await records.load(kind, id);
-      return tracked !== undefined && sees(sight, tracked) ? tracked : undefined;
+      return tracked !== undefined && sees(visibility, tracked) ? tracked : undefined;
     },
-    mayBeOnlyAtProvider: async (kind, id, sight) => seesEverything(sight) && !(await records.wasDeleted(kind, id)),
+    mayBeOnlyAtProvider: async (kind, id, visibility) =>
+      seesEverything(visibility) && !(await records.wasDeleted(kind, id)),
   };
 }
 

@@ -18,7 +18,7 @@ import { askProvider, objectIn, type ProviderObjectRequest, replyTo } from '../p
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
 import { isPending, type StorableResponse, statusOf } from '../responses/storable-response.ts';
-import { contextFor, everything, type Sight } from '../visibility.ts';
+import { contextFor, everything, type VisibilityScope } from '../visibility.ts';
 import { relayedStream, streamResponse } from './stream-response.ts';
 
 export interface LifecycleDependencies {
@@ -52,7 +52,7 @@ export interface LifecycleRequest {
   readonly query: string;
   readonly requestId: string;
   readonly context: EventContext;
-  readonly caller: ModelCaller & { readonly sight: Sight };
+  readonly caller: ModelCaller & { readonly visibility: VisibilityScope };
   readonly signal: AbortSignal;
 }
 
@@ -143,8 +143,8 @@ async function turnOf(
   { dialects, keys }: Pick<LifecycleDependencies, 'dialects' | 'keys'>,
 ): Promise<readonly StreamWrite[]> {
   const json = { conversation: stored.response.conversation, input: stored.inputItems };
-  const { sight } = recordedCaller(stored, keys);
-  const by = { id: stored.exchangeId, context: contextFor(stored, context), sight };
+  const { visibility } = recordedCaller(stored, keys);
+  const by = { id: stored.exchangeId, context: contextFor(stored, context), visibility };
   return (await dialects.get('responses')?.turn?.({ json }, { response: () => storable }, by)) ?? [];
 }
 
@@ -273,8 +273,8 @@ async function endBeforeDeletion(
 /** The stored response; undefined when a provider may have it. @throws Refusal (404) */
 async function load(request: LifecycleRequest, deps: LifecycleDependencies): Promise<StoredResponse | undefined> {
   const { id, caller } = request;
-  const stored = await deps.archive.find(id, caller.sight);
-  if (stored === undefined && !(await deps.archive.mayBeOnlyAtProvider(id, caller.sight))) {
+  const stored = await deps.archive.find(id, caller.visibility);
+  if (stored === undefined && !(await deps.archive.mayBeOnlyAtProvider(id, caller.visibility))) {
     throw refusals.responseNotFound(id);
   }
   return stored;

@@ -4,7 +4,7 @@ import { type JsonObject, type Refused, refuse } from '../../providers/translate
 import { isItemReference } from '../../providers/translate/responses-to-chat/items-to-chat-messages.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import { type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
+import { type Owner, sees, seesEverything, type VisibilityScope } from '../visibility.ts';
 import type { StoredItem } from './input-items.ts';
 
 export interface StoredResponse extends Owner {
@@ -33,21 +33,21 @@ interface ResponseRecords {
 
 export interface ResponseArchive {
   /** Undefined when it was never stored, was deleted, or the caller may not see it. */
-  find(id: string, sight: Sight): Promise<StoredResponse | undefined>;
+  find(id: string, visibility: VisibilityScope): Promise<StoredResponse | undefined>;
   /**
    * Whether a provider may be queried for a response that `find` did not find. A response that is not recorded here
    * has no known owner: only callers who see everything may query it. A deleted response does not exist anywhere.
    */
-  mayBeOnlyAtProvider(id: string, sight: Sight): Promise<boolean>;
+  mayBeOnlyAtProvider(id: string, visibility: VisibilityScope): Promise<boolean>;
 }
 
 export function archiveOf(records: ResponseRecords): ResponseArchive {
   return {
-    async find(id, sight) {
+    async find(id, visibility) {
       const stored = await records.load(id);
-      return stored !== undefined && sees(sight, stored) ? stored : undefined;
+      return stored !== undefined && sees(visibility, stored) ? stored : undefined;
     },
-    mayBeOnlyAtProvider: async (id, sight) => seesEverything(sight) && !(await records.wasDeleted(id)),
+    mayBeOnlyAtProvider: async (id, visibility) => seesEverything(visibility) && !(await records.wasDeleted(id)),
   };
 }
 
@@ -58,12 +58,16 @@ const MAX_CHAIN_LENGTH = 256;
  * The chain that ends with `previousId`, oldest first. It begins after an ancestor that is no longer stored.
  * @throws Refusal when the head is not stored, or the chain is longer than `MAX_CHAIN_LENGTH`
  */
-export async function loadChain(previousId: string, sight: Sight, archive: ResponseArchive): Promise<StoredResponse[]> {
+export async function loadChain(
+  previousId: string,
+  visibility: VisibilityScope,
+  archive: ResponseArchive,
+): Promise<StoredResponse[]> {
   const chain: StoredResponse[] = [];
   const seen = new Set<string>();
   let next: string | null = previousId;
   while (next !== null && !seen.has(next)) {
-    const stored = await archive.find(next, sight);
+    const stored = await archive.find(next, visibility);
     if (stored === undefined) {
       if (chain.length === 0) throw refusals.previousResponseNotFound(previousId);
       break;

@@ -160,8 +160,8 @@ export function registerUsage(
 }
 
 /** Usage of the path of a bound key or of the master key; only of the key itself when it has no path. */
-function ownOf(userPath: string, { key, sight }: Caller): Pick<UsageFiguresQuery, 'subtree' | 'keyId'> {
-  const isBound = key?.userPath !== undefined && sight.of !== 'own';
+function ownOf(userPath: string, { key, visibility }: Caller): Pick<UsageFiguresQuery, 'subtree' | 'keyId'> {
+  const isBound = key?.userPath !== undefined && visibility.of !== 'own';
   return { subtree: userPath === '/' ? undefined : (userPath as UserPath), keyId: isBound ? undefined : key?.id };
 }
 

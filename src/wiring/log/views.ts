@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { itemFinder } from '../../commands/conversations/conversation.ts';
 import { trackedObjects } from '../../commands/provider-objects/tracked.ts';
 import { archiveOf } from '../../commands/responses/archive.ts';
-import type { Sight } from '../../commands/visibility.ts';
+import type { VisibilityScope } from '../../commands/visibility.ts';
 import type { Config } from '../../config/config.ts';
 import type { EventLog } from '../../events/log.ts';
 import { adminJournal } from '../../projections/admin-journal.ts';
@@ -66,8 +66,8 @@ export function storedObjects(log: EventLog) {
   return {
     archive,
     index,
-    /** Finds items for one request of a caller with this sight. */
-    findItem: (sight: Sight) => itemFinder(sight, { log, archive, index }),
+    /** Finds items for one request of a caller with this visibility. */
+    findItem: (visibility: VisibilityScope) => itemFinder(visibility, { log, archive, index }),
     tracked: trackedObjects(createTrackedRecords(log)),
   };
 }

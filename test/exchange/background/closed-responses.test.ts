@@ -69,7 +69,7 @@ async function closeAgain(log: MemoryLog, ...left: [LeftOpen, LeftClient?]) {
   const responses = createResponsesDialect({
     archive,
     log,
-    findItem: (sight) => itemFinder(sight, { log, archive, index }),
+    findItem: (visibility) => itemFinder(visibility, { log, archive, index }),
     now: () => 1,
     contextWindow: () => undefined,
     learned() {},

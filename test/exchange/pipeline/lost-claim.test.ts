@@ -32,7 +32,7 @@ class ForgetfulLog extends MemoryLog {
 function waiting(refusals: number, client: Partial<Client> = {}) {
   const log = new ForgetfulLog();
   log.refusals = refusals;
-  const caller = { actor: 'master', authMethod: 'master_key', sight: everything } as const;
+  const caller = { actor: 'master', authMethod: 'master_key', visibility: everything } as const;
   const headers = { 'idempotency-key': 'k' };
   const body = Buffer.from('{}');
   const request: ModelRequest = { caller, requestId: 'r', method: 'POST', path: '/v1/x', headers, body };

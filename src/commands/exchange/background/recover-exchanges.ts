@@ -190,9 +190,11 @@ async function close(
   if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
     const json = translated ? stream.writer.response?.()?.json : undefined;
-    const { sight } = recordedCaller(ownerOf(recorded.received), deps.keys);
+    const { visibility } = recordedCaller(ownerOf(recorded.received), deps.keys);
     if (parsedRequest !== undefined)
-      await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, stream.writer, record, { sight });
+      await noteConversationTurn(deps.dialects.get(request.dialect), parsedRequest, stream.writer, record, {
+        visibility,
+      });
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,

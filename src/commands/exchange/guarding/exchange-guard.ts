@@ -27,7 +27,7 @@ import type { ParsedRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/routing-types.ts';
 import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
-import type { Sight } from '../../visibility.ts';
+import type { VisibilityScope } from '../../visibility.ts';
 import type { EarlierTurns, PastAttempt } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { GuardrailSteps } from '../policy.ts';
@@ -226,7 +226,7 @@ export interface MergeInput {
   readonly parsedRequest: ParsedRequest;
   readonly history: EarlierTurns | undefined;
   readonly candidates: readonly Target[];
-  readonly sight: Sight;
+  readonly visibility: VisibilityScope;
   readonly record: ExchangeRecord;
 }
 

@@ -19,7 +19,7 @@ import { responseIdOf } from '../../responses/create-request.ts';
 import { mergeHistory, replayed } from '../../responses/history.ts';
 import { inputItems } from '../../responses/input-items.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
-import type { Sight } from '../../visibility.ts';
+import type { VisibilityScope } from '../../visibility.ts';
 import type { ExchangeDialect, PastAttempt } from '../dialect.ts';
 import { ChatCompletionAnswer } from '../dialects/chat/answer.ts';
 import { forwardStream } from '../dialects/forward/forward-dialect.ts';
@@ -102,7 +102,7 @@ function textAnswers(dialect: Pick<ExchangeDialect, 'streamOfRecorded'> | undefi
 /** Guardrails of the Responses API: earlier turns and referenced items are read with the request. */
 interface ResponsesParts {
   /** Finds the stored item that a caller refers to by id. */
-  readonly findItem: (sight: Sight) => FindItem;
+  readonly findItem: (visibility: VisibilityScope) => FindItem;
 }
 
 function guardedResponses(ofText: GuardedAnswers['ofText'], parts: ResponsesParts) {
@@ -118,7 +118,7 @@ function guardedResponses(ofText: GuardedAnswers['ofText'], parts: ResponsesPart
   return {
     answers,
     check: refuseBackground,
-    merged: (input: MergeInput) => merged(input, parts.findItem(input.sight)),
+    merged: (input: MergeInput) => merged(input, parts.findItem(input.visibility)),
   };
 }
 

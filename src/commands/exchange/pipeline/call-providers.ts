@@ -222,7 +222,7 @@ async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
     headers: sent.headers,
     clientHeaders: request.headers,
     target,
-    sight: request.caller.sight,
+    visibility: request.caller.visibility,
     record,
     policy,
     history: sent.history,
@@ -270,9 +270,9 @@ async function checkedPlan(plan: Plan<AnswerStream>, exchange: Admitted): Promis
 function checkBody(body: Omit<NamingRequest, 'continues'>, { dialect, request, deps }: Admitted) {
   const { caller } = request;
   // On a provider's own API a user path in a header does not narrow what the caller sees.
-  const sight = dialect.name === 'passthrough' && maySeeEverything(caller) ? everything : caller.sight;
+  const visibility = dialect.name === 'passthrough' && maySeeEverything(caller) ? everything : caller.visibility;
   const continues = dialect.name === 'responses' || dialect.endpoint.startsWith('/v1/responses/');
-  return deps.checkSent({ ...body, continues }, sight);
+  return deps.checkSent({ ...body, continues }, visibility);
 }
 
 function planUnderGuard(

@@ -65,7 +65,7 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
     case 'streamed': {
       const { reply } = outcome;
       if (dialect.turn !== undefined) {
-        const by = { sight: request.caller.sight, placeholders: guarded?.guard.placeholders.added() };
+        const by = { visibility: request.caller.visibility, placeholders: guarded?.guard.placeholders.added() };
         await noteConversationTurn(dialect, parsedRequest, outcome.answer.writer, record, by);
       }
       const cached = exchange.cachePlace && offerAnswer(outcome, target, exchange, exchange.cachePlace);
@@ -330,7 +330,7 @@ async function completeOwnAnswer({ given: answerFor, target }: OwnAnswer, exchan
       inputItems: dialect.inputItems?.(parsedRequest, stored.id) ?? '[]',
     });
   }
-  const by = { sight: request.caller.sight, placeholders: guard?.placeholders.added() };
+  const by = { visibility: request.caller.visibility, placeholders: guard?.placeholders.added() };
   await noteConversationTurn(dialect, parsedRequest, writer, record, by);
   const keepsBodies = policy.capture === 'full';
   if (stream && keepsBodies) {

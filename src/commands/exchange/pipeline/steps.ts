@@ -62,8 +62,8 @@ async function guardedRequest(exchange: Governed, steps: GuardrailSteps): Promis
     return { ...unchanged, guard: guardOf(exchange, steps, undefined), endpoint };
   }
   const { candidates } = route;
-  const { sight } = request.caller;
-  const merged = await endpoint.merged?.({ parsedRequest, history, candidates, sight, record });
+  const { visibility } = request.caller;
+  const merged = await endpoint.merged?.({ parsedRequest, history, candidates, visibility, record });
   const guard = guardOf(exchange, steps, merged);
   const sent = merged?.json ?? parsedRequest.json;
   const problem = bodyProblem(sent, true);
@@ -338,7 +338,7 @@ const loadHistory: Step<Governed, Governed> = {
   name: 'loadHistory',
   run(exchange) {
     const { dialect, parsedRequest, request } = exchange;
-    const loading = dialect.loadHistory?.({ parsedRequest, sight: request.caller.sight });
+    const loading = dialect.loadHistory?.({ parsedRequest, visibility: request.caller.visibility });
     return loading === undefined ? exchange : loading.then((history) => Object.assign(exchange, { history }));
   },
 };

@@ -18,7 +18,7 @@ import type { Refusal } from '../../refusal.ts';
 import type { StoredResponse } from '../../responses/archive.ts';
 import { itemWrites } from '../../responses/input-items.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
-import { contextFor, creatorFact, type Owner, type Sight } from '../../visibility.ts';
+import { contextFor, creatorFact, type Owner, type VisibilityScope } from '../../visibility.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Received } from '../plan.ts';
@@ -260,7 +260,7 @@ export async function noteConversationTurn(
   parsedRequest: ParsedRequest,
   writer: Pick<AnswerWriter, 'response'>,
   record: ExchangeRecord,
-  by: { readonly sight: Sight; readonly placeholders?: readonly RecordedPlaceholder[] | undefined },
+  by: { readonly visibility: VisibilityScope; readonly placeholders?: readonly RecordedPlaceholder[] | undefined },
 ): Promise<void> {
   const { id, context } = record;
   const writes = dialect?.turn?.(parsedRequest, writer, { id, context, ...by });

@@ -174,7 +174,7 @@ export async function openedForm(
 /** How a form is sent to the provider: in one piece when all of it has been read, else as it arrives. */
 export function formUpload(
   form: OpenForm,
-  { record, target, sight }: Pick<PlanInput, 'record' | 'target' | 'sight'>,
+  { record, target, visibility }: Pick<PlanInput, 'record' | 'target' | 'visibility'>,
   options: {
     /** The value that the provider gets for a field; undefined when it does not get the field. */
     change(name: string, value: string): string | undefined;
@@ -188,7 +188,8 @@ export function formUpload(
     change: (name, value) => (name === 'provider' ? undefined : options.change(name, value)),
     late(name, value) {
       refuseLate(name, value, target);
-      if (!seesEverything(sight) && !referencesInForm([{ name, value }]).next().done) throw refusals.lateFileName(name);
+      if (!seesEverything(visibility) && !referencesInForm([{ name, value }]).next().done)
+        throw refusals.lateFileName(name);
     },
   });
   const repeatable = form.rest === undefined;

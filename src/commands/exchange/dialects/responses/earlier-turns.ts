@@ -13,7 +13,7 @@ import { loadChain, type ResponseArchive, type StoredResponse } from '../../../r
 import { previousResponseOf } from '../../../responses/create-request.ts';
 import { mergeHistory } from '../../../responses/history.ts';
 import { inputItems } from '../../../responses/input-items.ts';
-import type { Sight } from '../../../visibility.ts';
+import type { VisibilityScope } from '../../../visibility.ts';
 import type { EarlierTurns, PlanInput } from '../../dialect.ts';
 
 /** Another model may make more tokens of the same turns: up to one of each byte. */
@@ -26,29 +26,39 @@ export interface Stored {
 
 /** Undefined when the request continues nothing. */
 export function loadEarlierTurns(
-  { parsedRequest, sight }: Pick<PlanInput, 'parsedRequest' | 'sight'>,
+  { parsedRequest, visibility }: Pick<PlanInput, 'parsedRequest' | 'visibility'>,
   stored: Stored,
 ): Promise<EarlierTurns> | undefined {
   const conversation = conversationNamed(parsedRequest.json);
-  if (conversation !== undefined) return conversationTurns(conversation, parsedRequest.json.input, sight, stored.log);
+  if (conversation !== undefined)
+    return conversationTurns(conversation, parsedRequest.json.input, visibility, stored.log);
   const previous = previousResponseOf(parsedRequest);
-  return previous === null ? undefined : responseTurns(previous, sight, stored.archive);
+  return previous === null ? undefined : responseTurns(previous, visibility, stored.archive);
 }
 
 /** @throws Refusal (404) */
-async function conversationTurns(id: string, input: unknown, sight: Sight, log: EventLog): Promise<EarlierTurns> {
-  const conversation = await loadConversation(id, sight, log, 'conversation');
+async function conversationTurns(
+  id: string,
+  input: unknown,
+  visibility: VisibilityScope,
+  log: EventLog,
+): Promise<EarlierTurns> {
+  const conversation = await loadConversation(id, visibility, log, 'conversation');
   const placeholders = () => placeholdersOf(conversation);
   return { kind: 'conversation', id, turn: inputOfTurn(conversation, input), placeholders };
 }
 
-async function responseTurns(previousId: string, sight: Sight, archive: ResponseArchive): Promise<EarlierTurns> {
+async function responseTurns(
+  previousId: string,
+  visibility: VisibilityScope,
+  archive: ResponseArchive,
+): Promise<EarlierTurns> {
   let chain: Promise<StoredResponse[]> | undefined;
   const load = () => {
-    chain ??= loadChain(previousId, sight, archive);
+    chain ??= loadChain(previousId, visibility, archive);
     return chain;
   };
-  return { kind: 'response', previousId, head: await archive.find(previousId, sight), chain: load };
+  return { kind: 'response', previousId, head: await archive.find(previousId, visibility), chain: load };
 }
 
 /**
@@ -72,11 +82,11 @@ export async function turnsFor(
 
 async function responseTurnsFor(
   { previousId, head, chain }: Extract<EarlierTurns, { kind: 'response' }>,
-  { parsedRequest, target, record, sight, ticket }: PlanInput,
+  { parsedRequest, target, record, visibility, ticket }: PlanInput,
   archive: ResponseArchive,
 ): Promise<TurnInput | undefined> {
   if (target.provider.capabilities.responseLifecycle === 'yes') {
-    if (head === undefined && !(await archive.mayBeOnlyAtProvider(previousId, sight))) {
+    if (head === undefined && !(await archive.mayBeOnlyAtProvider(previousId, visibility))) {
       throw refusals.previousResponseNotFound(previousId);
     }
     // The provider has the previous response: it is the provider's own, or one that this gateway has not stored. A

@@ -35,7 +35,7 @@ import {
 } from '../../../responses/create-request.ts';
 import { replayed, truncatedInput } from '../../../responses/history.ts';
 import { storedInputItems } from '../../../responses/input-items.ts';
-import { type Sight, seesEverything } from '../../../visibility.ts';
+import { seesEverything, type VisibilityScope } from '../../../visibility.ts';
 import {
   type ExchangeDialect,
   hasMembers,
@@ -59,7 +59,7 @@ export interface ResponsesDialectOptions {
   readonly archive: ResponseArchive;
   readonly log: EventLog;
   /** Finds the stored item that a caller refers to by id. */
-  readonly findItem: (sight: Sight) => FindItem;
+  readonly findItem: (visibility: VisibilityScope) => FindItem;
   /** Unix seconds. */
   readonly now: () => number;
   /** In tokens; undefined when it is not known. */
@@ -78,7 +78,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     async plan(input: PlanInput): Promise<Plan<AnswerStream>> {
       const { capabilities } = input.target.provider;
       const turns = await turnsFor(input, { archive });
-      const find = findItem(input.sight);
+      const find = findItem(input.visibility);
       const window = contextWindow(input.target);
       if (capabilities.responses === 'no') return translated(input, turns, find, window, now);
       const plan = await native(input, turns, find, now);
@@ -97,14 +97,23 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     streamOfRecorded,
     inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
     keeps: ({ json }) => json.store !== false,
-    turn({ json }, writer, { id: exchangeId, context, sight, placeholders }) {
+    turn({ json }, writer, { id: exchangeId, context, visibility, placeholders }) {
       const conversationId = conversationIn(json);
       const response = conversationId === undefined ? undefined : writer.response?.();
       if (conversationId === undefined || response === undefined || !SUCCEEDED.has(response.status)) return undefined;
       const responseId = response.id;
       const output = outputOf(response);
-      const turn = { conversationId, exchangeId, responseId, input: json.input, output, context, sight, placeholders };
-      return turnWrites(turn, log, findItem(sight));
+      const turn = {
+        conversationId,
+        exchangeId,
+        responseId,
+        input: json.input,
+        output,
+        context,
+        visibility,
+        placeholders,
+      };
+      return turnWrites(turn, log, findItem(visibility));
     },
     background({ original: parsedRequest, clientHeaders, target, record, createdAt }) {
       if (!runsInGateway(parsedRequest, target.provider.type)) return undefined;
@@ -206,7 +215,7 @@ async function nativeChanges(
   const isChanged = input !== parsedRequest.json.input || merged !== undefined;
   const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
   const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
-  const isChecked = target.provider.capabilities.responseLifecycle === 'yes' && !seesEverything(planned.sight);
+  const isChecked = target.provider.capabilities.responseLifecycle === 'yes' && !seesEverything(planned.visibility);
   if (isChecked && Array.isArray(sent)) await checkNamedItems(sent, target, find);
   if (sent !== parsedRequest.json.input) changes.input = JSON.stringify(sent);
   if (turns !== undefined) changes.previous_response_id = undefined;
@@ -218,10 +227,10 @@ async function nativeChanges(
  * Whether the provider can look up an item itself: an item of its own responses, or one that this gateway has not
  * stored. The owner of the latter is unknown, and a conversation has to hold the content of its items.
  */
-function isKnownTo({ parsedRequest, target, sight }: PlanInput, found: FoundItem | undefined): boolean {
+function isKnownTo({ parsedRequest, target, visibility }: PlanInput, found: FoundItem | undefined): boolean {
   if (target.provider.capabilities.responseLifecycle !== 'yes') return false;
   if (found !== undefined) return found.provider === target.provider.name;
-  return seesEverything(sight) && conversationIn(parsedRequest.json) === undefined;
+  return seesEverything(visibility) && conversationIn(parsedRequest.json) === undefined;
 }
 
 /**
@@ -305,7 +314,7 @@ interface ResponsesBodyOptions {
   readonly archive: ResponseArchive;
   readonly log: EventLog;
   /** Finds the stored item that a caller refers to by id. */
-  readonly findItem: (sight: Sight) => FindItem;
+  readonly findItem: (visibility: VisibilityScope) => FindItem;
 }
 
 /** @throws Refusal for earlier turns or items that are not found or not visible to the caller */
@@ -315,5 +324,5 @@ export async function responsesBodyChanges(
 ): Promise<Record<string, string | undefined>> {
   const history = await loadEarlierTurns(input, { archive, log });
   const turns = await turnsFor({ ...input, history }, { archive });
-  return nativeChanges(input, turns, findItem(input.sight));
+  return nativeChanges(input, turns, findItem(input.visibility));
 }
