@@ -1,4 +1,4 @@
-/** Values and states as a person reads them: nothing is cut, the direction of a text is its own, the place is in visibility. */
+/** Values and states as a person reads them: nothing is cut, the direction of a text is its own, the place is in sight. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
@@ -72,6 +72,13 @@ describeInChromium('values and states', () => {
     await page.locator('.live-status[data-connection="live"]').waitFor();
     for (const model of models) await page.locator(`tr[data-exchange="${await send(model)}"]`).waitFor();
     expect(await cutCells(page, '.live-table td[data-column="model"] .cell')).toEqual([]);
+    // The list reads what analytics has processed.
+    await expect
+      .poll(async () => {
+        const { entries } = (await (await ask(dashboard.url, '/admin/audit/log')).json()) as Answered;
+        return entries.map((entry: Answered) => entry.requested_model);
+      })
+      .toContain(`llamacpp/${models[1]}`);
     await opened.visit('/audit');
     await page
       .getByRole('table')
@@ -124,7 +131,7 @@ describeInChromium('values and states', () => {
     expectClean(opened);
   });
 
-  it('has the name of the current page in visibility in a narrow window', async () => {
+  it('has the name of the current page in sight in a narrow window', async () => {
     const opened = await dashboard.open('/settings', { context: { viewport: { width: 390, height: 844 } } });
     const { page } = opened;
     for (const path of ['/settings', '/workflows', '/']) {
