@@ -24,8 +24,7 @@ export default defineConfig({
     hookTimeout: 30_000,
     // The default of one second is too short on a busy machine. Only a failing test waits this long.
     expect: { poll: { timeout: 10_000 } },
-    // More than processors: tests also wait, for timers, disks and other processes.
-    maxWorkers: 3,
+    maxWorkers: 2,
     projects: [
       {
         extends: true,
@@ -40,8 +39,8 @@ export default defineConfig({
       },
       {
         extends: true,
-        // After the others, since these wait most: a group of its own may have more workers.
-        test: { name: 'isolated', include: isolated, maxWorkers: 4, sequence: { groupOrder: 1 } },
+        // More workers than processors: these tests also wait, for timers, disks and other processes.
+        test: { name: 'isolated', include: isolated, maxWorkers: 3, sequence: { groupOrder: 1 } },
       },
       {
         extends: true,
@@ -67,7 +66,7 @@ export default defineConfig({
           maxWorkers: 1,
           testTimeout: 60_000,
           hookTimeout: 180_000,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],
