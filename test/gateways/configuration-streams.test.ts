@@ -29,7 +29,9 @@ const others = [
 it('categories of streams are either configuration or not', () => {
   const found = new Set<string>();
   for (const file of globSync('src/**/*.ts', { cwd: root })) {
-    for (const [, category] of readFileSync(join(root, file), 'utf8').matchAll(/streamName\(\s*'([a-z]+)/g)) {
+    for (const [, category] of readFileSync(join(root, file), 'utf8').matchAll(
+      /(?:streamName\(\s*|\bcategory: )'([a-z]+)/g,
+    )) {
       if (category !== undefined) found.add(category);
     }
   }
