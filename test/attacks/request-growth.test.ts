@@ -238,9 +238,10 @@ describe.each(cases)('POST $path $model for $caller', ({ path, model, base, dime
     const smaller = size + random.int(size / 10);
     const [tiny, small, large] = [bodyOf(1), bodyOf(smaller), bodyOf(2 ** DOUBLINGS * smaller)];
     const key = keys.get(caller);
-    const url = path.includes('{id}') ? path.replace('{id}', await newConversation(key)) : path;
     const statuses = new Set<number | undefined>();
     const cost = async (body: Buffer) => {
+      // What earlier requests added to a conversation is read with it.
+      const url = path.includes('{id}') ? path.replace('{id}', await newConversation(key)) : path;
       const before = process.cpuUsage();
       const answer = await key?.fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
       const got = await answer?.text();
@@ -261,7 +262,7 @@ describe.each(cases)('POST $path $model for $caller', ({ path, model, base, dime
     }
     if (isLong) {
       console.log(
-        `${least.tiny.toFixed(1)} → ${least.small.toFixed(1)} → ${least.large.toFixed(1)} ms, ${small.length} → ${large.length} bytes: ${[...statuses]} ${url} ${dimension}`,
+        `${least.tiny.toFixed(1)} → ${least.small.toFixed(1)} → ${least.large.toFixed(1)} ms, ${small.length} → ${large.length} bytes: ${[...statuses]} ${path} ${dimension}`,
       );
     }
     expect(statuses.size, `one is refused: ${[...statuses]}`).toBe(1);
