@@ -39,8 +39,8 @@ export default defineConfig({
       },
       {
         extends: true,
-        // More workers than processors: these tests also wait, for timers, disks and other processes.
-        test: { name: 'isolated', include: isolated, maxWorkers: 3, sequence: { groupOrder: 1 } },
+        // Beside the others: these tests also wait, for timers, disks and other processes.
+        test: { name: 'isolated', include: isolated, sequence: { groupOrder: 0 } },
       },
       {
         extends: true,
@@ -54,7 +54,7 @@ export default defineConfig({
           testTimeout: 60_000,
           // The first file of a day builds the seeded history.
           hookTimeout: 180_000,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -66,7 +66,7 @@ export default defineConfig({
           maxWorkers: 1,
           testTimeout: 60_000,
           hookTimeout: 180_000,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],
