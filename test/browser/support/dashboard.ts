@@ -19,13 +19,7 @@ export interface DashboardGateway {
 export async function serveDashboard(options: ServeOptions): Promise<DashboardGateway> {
   const { url, process } = await serve({
     ...options,
-    // With all that it started, also when the process of the tests is killed.
-    group: true,
-    command: [
-      globalThis.process.execPath,
-      `--import=${root}/scripts/stop-with-parent.mjs`,
-      ...[`${root}/scripts/run.mjs`, 'src/main.ts', 'serve'],
-    ],
+    command: [globalThis.process.execPath, `${root}/scripts/run.mjs`, 'src/main.ts', 'serve'],
     env: { ANALYTICS_ENABLED: 'true', ANALYTICS_SANDBOX: 'off', ...options.env },
   });
   // The first answer of analytics comes when ClickHouse has started.
