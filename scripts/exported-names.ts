@@ -13,8 +13,6 @@ const ofConfig = 'the configuration imports nothing; its values have the shape t
 
 /** Interfaces that mirror each other on purpose: the type check compares them where one is passed for the other. */
 const sharedNames: readonly SharedName[] = [
-  { name: 'ItemIndex', reason: ofCommands },
-  { name: 'OpenWork', reason: ofCommands },
   { name: 'RateLimitRule', reason: ofCommands },
   { name: 'StoredResponse', reason: ofCommands },
   { name: 'ProviderConfig', reason: ofConfig },

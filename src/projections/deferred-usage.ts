@@ -15,6 +15,7 @@ export interface OpenWork {
   readonly workId: string;
   readonly provider: string;
   readonly providerType: string;
+  /** Empty for a batch. */
   readonly model: string;
   readonly endpoint: string;
   readonly labels?: readonly string[] | undefined;

@@ -2,7 +2,7 @@
 import { type BudgetAdmission, BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { type ExceededBudget, SharedBudgetGate, type SharedLedger } from '../commands/admission/shared-budget-gate.ts';
 import { DeferredUsage } from '../commands/deferred/deferred-usage.ts';
-import type { OpenWork, OpenWorks } from '../commands/deferred/open-work.ts';
+import type { OpenWorks } from '../commands/deferred/open-work.ts';
 import type { HeldJob } from '../commands/gateways/jobs.ts';
 import { budgetKind, nanoOf } from '../commands/limits/budget.ts';
 import { declareLimits } from '../commands/limits/limit.ts';
@@ -29,6 +29,7 @@ import {
   sharedSpendView,
 } from '../projections/budget-reservations.ts';
 import { type BudgetScope, type Meter, readMeter } from '../projections/budgets.ts';
+import type { OpenWork } from '../projections/deferred-usage.ts';
 import { deferredUsageView, workKey } from '../projections/deferred-usage.ts';
 import { limitKey } from '../projections/limits.ts';
 import { isA } from '../projections/projection.ts';

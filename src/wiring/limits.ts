@@ -5,8 +5,7 @@ import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.
 import { CostForecaster, type LongestAnswers } from '../commands/admission/cost-forecast.ts';
 import { LimitAdmission } from '../commands/admission/limit-admission.ts';
 import { RateLimiter } from '../commands/admission/rate-limiter.ts';
-import { RequestsElsewhere, restoreLimits } from '../commands/admission/requests-elsewhere.ts';
-import type { OpenWork } from '../commands/deferred/open-work.ts';
+import { type ExchangesElsewhere, RequestsElsewhere, restoreLimits } from '../commands/admission/requests-elsewhere.ts';
 import { type Admission, withoutLimits } from '../commands/model-request/admission.ts';
 import type { Pricing } from '../commands/pricing/pricing.ts';
 import type { Refusal } from '../commands/refusal.ts';
@@ -26,6 +25,7 @@ import { type RateLimitView, registerRateLimits } from '../http/admin/limits/rat
 import type { Routes } from '../http/api/route-schema.ts';
 import type { ReadToPresent } from '../http/server.ts';
 import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/usage.ts';
+import type { OpenWork } from '../projections/deferred-usage.ts';
 import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
 import { limitKey, rateLimitsView } from '../projections/limits.ts';
 import { isA, type Projection, savedAsItIs } from '../projections/projection.ts';
@@ -163,7 +163,7 @@ function countElsewhere(
   const running = projections.run(
     {
       ...limitedExchangesView,
-      apply(state: LimitedExchanges, event) {
+      apply(state: ExchangesElsewhere, event) {
         const next = limitedExchangesView.apply(state, event);
         counts.read(next, event);
         return next;
@@ -188,33 +188,8 @@ function countElsewhere(
 const noBudgets: SpendLedger = { any: false, metersOf: () => [] };
 const noRules = { changes: 0, rules: new Map() };
 
-/**
- * The open exchanges, as rate limits need them where several gateways use the log: whose they are, and whom they count
- * for. Memory: one small entry for each.
- */
-interface LimitedExchange {
-  readonly id: string;
-  /** Whose exchange it is; undefined when its gateway has ended and no other one was there. */
-  readonly gateway: string | undefined;
-  /** Whether that gateway has it from another one, and has not resumed it. */
-  readonly isInherited: boolean;
-  readonly userPath: string;
-  /** Whether a guardrail sent it, as part of another request. */
-  readonly isAuxiliary: boolean;
-  /** Calls since it began, or was resumed. */
-  readonly calls: number;
-  /** Of the latest call. */
-  readonly provider: string;
-  readonly model: string;
-}
-
-interface LimitedExchanges {
-  readonly open: Map<string, LimitedExchange>;
-  /** The exchange that ended with the last events: its usage may follow. */
-  ended: LimitedExchange | undefined;
-}
-
-export const limitedExchangesView: Projection<LimitedExchanges> = {
+/** Memory: one small entry for each open exchange. */
+export const limitedExchangesView: Projection<ExchangesElsewhere> = {
   name: 'limited-exchanges',
   version: 1,
   filter: {
@@ -263,10 +238,10 @@ export const limitedExchangesView: Projection<LimitedExchanges> = {
     }
     return state;
   },
-  ...savedAsItIs<LimitedExchanges>(),
+  ...savedAsItIs<ExchangesElsewhere>(),
 };
 
-function inherit({ open }: LimitedExchanges, gateway: string | undefined, heir: string | undefined): void {
+function inherit({ open }: ExchangesElsewhere, gateway: string | undefined, heir: string | undefined): void {
   for (const exchange of open.values()) {
     if (exchange.gateway === gateway) Object.assign(exchange, { gateway: heir, isInherited: true });
   }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { responseSpent } from '../../src/commands/deferred/deferred-usage.ts';
-import type { OpenWork } from '../../src/commands/deferred/open-work.ts';
+import type { OpenWork } from '../../src/projections/deferred-usage.ts';
 
 const work: OpenWork = {
   kind: 'response',

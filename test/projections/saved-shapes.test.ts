@@ -1,6 +1,6 @@
 /**
- * Snapshots are not checked when they are read: whatever was saved under a version is taken. So the shape of what each
- * read model saves is recorded in `saved-shapes.json` under its version, and a change of it needs another version.
+ * The shape of a snapshot is not checked when it is read, only its version and checksum. `saved-shapes.json` has the shape
+ * that each read model saves under its version; a change of the shape needs another version.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -62,22 +62,28 @@ function countedTokensOf({ at, context, data }: RecordedEvent) {
 // Counts the requests of other gateways in the rate limits, as their events are read. A request counts from its first call of
 // a provider, its tokens from their record on. Requests of this gateway are counted where they are admitted.
 
-/** An open exchange, as the log shows it. A projection implements it. */
+/** An open exchange, as rate limits need it where several gateways use the log: whose it is, and whom it counts for. */
 interface ExchangeElsewhere {
   readonly id: string;
+  /** Whose exchange it is; undefined when its gateway has ended and no other one was there. */
   readonly gateway?: string | undefined;
   /** Whether that gateway has it from another one, and has not resumed it. */
   readonly isInherited: boolean;
   readonly userPath: string;
+  /** Whether a guardrail sent it, as part of another request. */
   readonly isAuxiliary: boolean;
+  /** Calls since it began, or was resumed. */
   readonly calls: number;
+  /** Of the latest call. */
   readonly provider: string;
   readonly model: string;
 }
 
-interface ExchangesElsewhere {
-  readonly open: ReadonlyMap<string, ExchangeElsewhere>;
-  readonly ended: ExchangeElsewhere | undefined;
+/** The state of a projection (`src/wiring/limits.ts`). */
+export interface ExchangesElsewhere {
+  readonly open: Map<string, ExchangeElsewhere>;
+  /** The exchange that ended with the last events: its usage may follow. */
+  ended: ExchangeElsewhere | undefined;
 }
 
 interface Places {

@@ -12,19 +12,14 @@ import { type EventContext, type NewEvent, streamName } from '../../events/event
 import type { EventLog } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
+import type { ItemIndex } from '../../projections/responses.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { type DecidedEvent, type Decider, loadState } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Metadata, mergedMetadata, metadataRefusal } from '../request-limits.ts';
 import type { FindItem, FoundItem, ResponseArchive } from '../responses/archive.ts';
-import {
-  type ItemHolder,
-  type ItemIndex,
-  isIndexable,
-  responseOfItem,
-  type StoredItem,
-} from '../responses/input-items.ts';
+import { type ItemHolder, isIndexable, responseOfItem, type StoredItem } from '../responses/input-items.ts';
 import { type Owner, ownerOf, sees, type VisibilityScope } from '../visibility.ts';
 
 /** A conversation that has reached either limit takes no more items. The turn that reaches it is still stored whole. */

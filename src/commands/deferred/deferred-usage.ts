@@ -7,6 +7,7 @@ import { usageDeferred, usageSettled } from '../../events/catalogue/exchange.ts'
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
+import type { OpenWork } from '../../projections/deferred-usage.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { usageEvent } from '../exchange/record/end-events.ts';
 import { missingTokens } from '../exchange/record/spending.ts';
@@ -28,7 +29,7 @@ import {
   resultFiles,
 } from '../provider-objects/ask-provider.ts';
 import { batchKindOf } from '../provider-objects/tracked.ts';
-import { type OpenWork, type OpenWorks, outcomeIn, type WorkOutcome } from './open-work.ts';
+import { type OpenWorks, outcomeIn, type WorkOutcome } from './open-work.ts';
 
 interface DeferredUsageDependencies {
   readonly log: EventLog;

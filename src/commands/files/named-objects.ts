@@ -4,6 +4,7 @@
  * those that it sees.
  */
 import { withoutByteOrderMark } from '../../json/body-scan.ts';
+import type { ItemIndex } from '../../projections/responses.ts';
 import {
   type CheckItems,
   type CheckSent,
@@ -18,7 +19,6 @@ import { files, isObjectId, type TrackedObjects } from '../provider-objects/trac
 import { refusals } from '../refusal.ts';
 import { parseJson } from '../request-check.ts';
 import type { FindItem } from '../responses/archive.ts';
-import type { ItemIndex } from '../responses/input-items.ts';
 import { everything, sees, seesEverything, type VisibilityScope } from '../visibility.ts';
 import { remembered } from './stored-objects.ts';
 

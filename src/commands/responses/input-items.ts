@@ -145,24 +145,17 @@ export interface ItemHolder {
   readonly id: string;
 }
 
-interface HeldItem extends ItemHolder {
-  /** Owner of the holder. */
-  readonly owner: Owner;
-}
-
-/** Implemented by a projection. */
-export interface ItemIndex {
-  /** All recorded holders of the item, the newest first. Some may have been deleted. */
-  holdersOf(itemId: string): AsyncIterable<HeldItem>;
-}
-
 /** Ids come from providers and clients: an id that is not a plain token of reasonable length has no stream. */
 export function isIndexable(itemId: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(itemId);
 }
 
 /** @returns no write for an item whose id contains its holder */
-export function itemWrites(itemIds: readonly string[], holder: HeldItem, by: EventContext): StreamWrite[] {
+export function itemWrites(
+  itemIds: readonly string[],
+  holder: ItemHolder & { readonly owner: Owner },
+  by: EventContext,
+): StreamWrite[] {
   const { kind, id, owner } = holder;
   const facts = { holder: kind, holderId: id, ...creatorFact(owner, by) };
   const event = itemStored.create(facts, contextFor(owner, by));

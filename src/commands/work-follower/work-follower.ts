@@ -3,9 +3,10 @@
  * starts with the work in the log, so that a restart loses none.
  */
 import type { EventContext, StreamName } from '../../events/event.ts';
+import type { OpenWork } from '../../projections/deferred-usage.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
-import { type OpenWork, outcomeIn } from '../deferred/open-work.ts';
+import { outcomeIn } from '../deferred/open-work.ts';
 import { askProvider } from '../provider-objects/ask-provider.ts';
 import { batchKindOf } from '../provider-objects/tracked.ts';
 import { Refusal } from '../refusal.ts';

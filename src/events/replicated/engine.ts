@@ -10,7 +10,7 @@ import type { EncodedAppend, PreparedWrite } from '../embedded/append-batch.ts';
 import { recordType } from '../embedded/event-record.ts';
 import { type AppendStage, EventTooLarge, type StreamWrite } from '../log.ts';
 
-/** What the primary process of workers is asked for, which answers each append; an engine acknowledges and returns them. */
+/** The part of an append that only workers use: when their primary process answers it. An engine returns it unchanged. */
 export interface AppendRequest {
   /** Undefined: durable. */
   readonly until?: Exclude<AppendStage, 'durable'>;
