@@ -20,7 +20,12 @@ export async function serveDashboard(options: ServeOptions): Promise<DashboardGa
   const { url, process } = await serve({
     ...options,
     command: [globalThis.process.execPath, `${root}/scripts/run.mjs`, 'src/main.ts', 'serve'],
-    env: { ANALYTICS_ENABLED: 'true', ANALYTICS_SANDBOX: 'off', ...options.env },
+    env: {
+      ...{ ANALYTICS_ENABLED: 'true', ANALYTICS_SANDBOX: 'off' },
+      // Vitest kills its workers: none of their handlers ends a gateway that files share.
+      NODE_OPTIONS: `--import=${root}/scripts/stop-with-parent.mjs`,
+      ...options.env,
+    },
   });
   // The first answer of analytics comes when ClickHouse has started.
   await until('analytics answers', async () => (await ask(url, '/admin/usage/summary')).status === 200);
