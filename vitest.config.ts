@@ -1,4 +1,9 @@
+import { randomInt } from 'node:crypto';
 import { defineConfig } from 'vitest/config';
+
+/** Of all random choices of the run (`test/support/seed.ts`). */
+process.env['CHANCERY_TEST_SEED'] ??= String(randomInt(2 ** 31));
+console.log(`CHANCERY_TEST_SEED=${process.env['CHANCERY_TEST_SEED']}`);
 
 const filesOf = (...names: string[]) => names.map((name) => `test/${name}.test.ts`);
 

@@ -1,6 +1,7 @@
 /**
- * `npm run test:long [-- part…]`: everything that `.ci/run` leaves out: random tests with many more cases, the tests of users'
- * expectations on every engine, and hundreds of rounds in which gateways and engines are killed. Each part prints its seed. Takes
+ * `npm run test:long [-- part…]`: everything that `.ci/run` leaves out: random tests with many more cases, all cases of the
+ * tables of which a run tests a part (`someOf` in `test/support/seed.ts`), the tests of users' expectations on every engine, and
+ * hundreds of rounds in which gateways and engines are killed. Each part prints its seed. Takes
  * hours; a failed part does not keep the others from running. Exits with 1 when one failed.
  */
 import { spawnSync } from 'node:child_process';
@@ -15,9 +16,10 @@ const crash = 'test/crash/run.ts';
 const parts: Readonly<Record<string, readonly string[]>> = {
   simulation: [...vitest, 'test/gateways/simulation'],
   attacks: [...vitest, 'test/attacks', 'test/analytics/attacks', 'test/analytics/exactly-once.test.ts'],
-  random: [
-    ...[...vitest, 'test/events', 'test/crash/older-copies.test.ts', 'test/guardrails/normal-form.test.ts'],
-    ...['tenancy', 'live-logs', 'usage-reports'].map((name) => `test/http/${name}.test.ts`),
+  // Every other file, with all cases of its tables.
+  tables: [
+    ...vitest,
+    ...['gateways/simulation', 'attacks', 'analytics/attacks'].flatMap((folder) => ['--exclude', `test/${folder}/**`]),
   ],
   kafka: [engine, 'kafka', '--all'],
   'kafka-gateways': [engine, 'kafka', '--gateways', '2', '--all'],

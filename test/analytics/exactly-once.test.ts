@@ -15,14 +15,13 @@ import { z } from 'zod';
 import { parsePosition } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { createChance } from '../crash/random.ts';
-import { countOf, newSeed } from '../support/seed.ts';
+import { countOf, seed } from '../support/seed.ts';
 import { hasChdb } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';
 import { figuresInSql } from './sql-figures.ts';
 
 const kills = countOf(3, 50, 'ANALYTICS_KILLS');
-const seed = newSeed();
 const database = 'chancery';
 /** A round starts up to two processes, one of which loads ClickHouse. */
 const MOST_MS_PER_KILL = 30_000;

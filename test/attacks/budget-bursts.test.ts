@@ -9,11 +9,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withSeveral } from '../gateways/several.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
-import { countOf, newSeed } from '../support/seed.ts';
+import { countOf, seed } from '../support/seed.ts';
 import { gatewaysOfTests } from '../support/test-log.ts';
 import { json, modelsListed, user } from '../support/with-gateway.ts';
 
-const seed = newSeed();
 const engine = process.env['TEST_LOG_ENGINE'] ?? '';
 /** Where the bursts run, each in equal part: without `TEST_LOG_ENGINE`, also on two gateways of this file's own. */
 const places = engine === '' ? 3 : 1;

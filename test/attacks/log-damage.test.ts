@@ -19,10 +19,9 @@ import type { EventLog } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
 import { createChance, type Random } from '../crash/random.ts';
 import { temporaryDirectory, thing } from '../events/log-files.ts';
-import { countOf, newSeed } from '../support/seed.ts';
+import { countOf, seed } from '../support/seed.ts';
 
 const rounds = countOf(6, 500, 'CHANCERY_DAMAGE_ROUNDS');
-const seed = newSeed();
 
 interface Range {
   readonly first: number;

@@ -11,9 +11,8 @@ import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/
 import { streamName } from '../../src/events/event.ts';
 import { createChance, type Random } from '../crash/random.ts';
 import { appendThings, openTestLog, readThings, temporaryDirectory, upTo } from '../events/log-files.ts';
-import { newSeed } from '../support/seed.ts';
+import { seed } from '../support/seed.ts';
 
-const seed = newSeed();
 const count = 60;
 const kinds = ['seg', 'zst', 'json'];
 

@@ -1,5 +1,5 @@
 /** A source of random choices that a run prints, so that it can be repeated with `CHANCERY_TEST_SEED`. */
-import { newSeed } from '../support/seed.ts';
+import { seed } from '../support/seed.ts';
 
 export interface Random {
   readonly seed: number;
@@ -9,7 +9,6 @@ export interface Random {
 }
 
 export function newRandom(): Random {
-  const seed = newSeed();
   let state = seed >>> 0;
   /** mulberry32 */
   const next = (): number => {

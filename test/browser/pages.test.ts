@@ -1,6 +1,7 @@
 /** Every page with the seeded history: no error, WCAG 2.2 AA, 360 pixels, keyboard, permalinks. */
 import type { Page } from 'playwright-core';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
+import { pairsOf, someOf } from '../support/seed.ts';
 import { accessibilityViolations } from './support/accessibility.ts';
 import { expectClean, overflowOf, settled } from './support/dashboard.ts';
 import { tabStops } from './support/keyboard.ts';
@@ -24,19 +25,19 @@ async function inEachTab(page: Page, check: (tab: string) => Promise<void>): Pro
 describeInChromium('dashboard pages', () => {
   const dashboard = withDashboard({ data: 'shared' });
 
-  describe.each(dashboardPages)('$name', ({ address }) => {
-    it('has no error and no violation of WCAG 2.2 AA, light and dark', async () => {
-      const opened = await dashboard.open(address(dashboard.facts));
+  const checks: Readonly<Record<string, (address: string) => Promise<void>>> = {
+    async 'has no error and no violation of WCAG 2.2 AA, light and dark'(address) {
+      const opened = await dashboard.open(address);
       const violations: string[] = [];
       await inEachTab(opened.page, async (tab) => {
         violations.push(...(await accessibilityViolations(opened.page)).map((text) => `${tab} ${text}`));
       });
       expect(violations).toEqual([]);
       expectClean(opened);
-    });
+    },
 
-    it('does not scroll sideways in a window of 360 pixels', async () => {
-      const opened = await dashboard.open(address(dashboard.facts), { context: narrow });
+    async 'does not scroll sideways in a window of 360 pixels'(address) {
+      const opened = await dashboard.open(address, { context: narrow });
       const wide: Record<string, number> = {};
       await inEachTab(opened.page, async (tab) => {
         const pixels = await overflowOf(opened.page);
@@ -44,16 +45,16 @@ describeInChromium('dashboard pages', () => {
       });
       expect(wide).toEqual({});
       expectClean(opened);
-    });
+    },
 
-    it('reaches every control with the Tab key, with a visible focus', async () => {
-      const opened = await dashboard.open(address(dashboard.facts));
+    async 'reaches every control with the Tab key, with a visible focus'(address) {
+      const opened = await dashboard.open(address);
       expect(await tabStops(opened.page)).toEqual({ missed: [], invisible: [] });
       expectClean(opened);
-    });
+    },
 
-    it('is the same after a reload', async () => {
-      const opened = await dashboard.open(address(dashboard.facts));
+    async 'is the same after a reload'(address) {
+      const opened = await dashboard.open(address);
       const { page } = opened;
       const heading = await page.locator('h1').textContent();
       const before = page.url();
@@ -62,7 +63,14 @@ describeInChromium('dashboard pages', () => {
       expect(page.url()).toBe(before);
       expect(await page.locator('h1').textContent()).toBe(heading);
       expectClean(opened);
-    });
+    },
+  };
+  const cases = pairsOf(dashboardPages, Object.entries(checks)).map(([{ name, address }, [what, check]]) => ({
+    ...{ name, address, what, check },
+  }));
+
+  it.each(someOf(cases, ({ name, what }) => [name, what]))('$name $what', async ({ address, check }) => {
+    await check(address(dashboard.facts));
   });
 
   it('are loaded without a new document, and back and forward show them again', async () => {

@@ -1,9 +1,10 @@
 /** An administrator of a subtree: it sees its scope everywhere, and nothing that it uses is refused. */
 import type { Locator } from 'playwright-core';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ask } from '../e2e/gateway-process.ts';
+import { someOf } from '../support/seed.ts';
 import { expectClean, keyField, type OpenPage, settled, shownText } from './support/dashboard.ts';
-import { dashboardPages } from './support/page-list.ts';
+import { type DashboardPage, dashboardPages } from './support/page-list.ts';
 import { shownExchanges } from './support/rows.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
@@ -14,34 +15,31 @@ describeInChromium('an administrator of /team', () => {
   const dashboard = withDashboard({ data: 'shared' });
   const openAsLead = (path: string) => dashboard.open(path, { key: dashboard.facts.keys.lead.value });
 
-  /** An exchange inside of the subtree. */
-  async function ownExchange(): Promise<string> {
-    return dashboard.facts.shown.stream;
-  }
-
   function refusedIn({ answers }: OpenPage): string[] {
     return answers
       .filter(({ status }) => status === 403 || status === 401)
       .map(({ method, path }) => `${method} ${path}`);
   }
 
-  describe.each(dashboardPages)('$name', ({ name, address }) => {
-    const path = async () => (name === 'exchange' ? `/exchange/${await ownExchange()}` : address(dashboard.facts));
+  const pathOf = ({ name, address }: DashboardPage) =>
+    name === 'exchange' ? `/exchange/${dashboard.facts.shown.stream}` : address(dashboard.facts);
 
-    it('shows the scope', async () => {
-      const opened = await openAsLead(await path());
-      await expect.poll(() => shownText(opened.page.locator('main'))).toMatch(/You see\s+\/team\s/);
-      expect(refusedIn(opened)).toEqual([]);
-      expectClean(opened);
-    });
+  it.each(dashboardPages)('sees its scope on the page $name', async (page) => {
+    const opened = await openAsLead(pathOf(page));
+    await expect.poll(() => shownText(opened.page.locator('main'))).toMatch(/You see\s+\/team\s/);
+    expect(refusedIn(opened)).toEqual([]);
+    expectClean(opened);
+  });
 
-    it('has no control whose request is refused', async () => {
-      const opened = await openAsLead(await path());
-      const used = await useEveryControl(opened, await path());
+  it.each(someOf(dashboardPages, undefined, 5))(
+    'has no control on the page $name whose request is refused',
+    async (page) => {
+      const opened = await openAsLead(pathOf(page));
+      const used = await useEveryControl(opened, pathOf(page));
       expect(refusedIn(opened), `used: ${used.join(', ')}`).toEqual([]);
       expect(opened.findings).toEqual([]);
-    });
-  });
+    },
+  );
 
   it('finds only requests of the subtree', async () => {
     const opened = await openAsLead('/audit');

@@ -1,6 +1,6 @@
 import { afterAll, expect, it } from 'vitest';
 import { killAll, temporaryFolder } from '../e2e/gateway-process.ts';
-import { newSeed } from '../support/seed.ts';
+import { seed } from '../support/seed.ts';
 import { runCrashRounds } from './rounds.ts';
 
 const folder = temporaryFolder();
@@ -11,7 +11,6 @@ afterAll(() => {
 
 /** Hundreds of rounds: `npm run test:crash`. */
 const rounds = 2;
-const seed = newSeed();
 
 it(`loses nothing it acknowledged when it is killed under load again and again (seed ${seed})`, async () => {
   const sum = await runCrashRounds({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { kafkaJars } from '../../infra/kafka/jars.ts';
-import { newSeed } from '../support/seed.ts';
+import { seed } from '../support/seed.ts';
 import { runDriverRounds } from './driver-rounds.ts';
 import { type EngineName, startCrashEngine } from './engines.ts';
 import { createChance } from './random.ts';
@@ -10,7 +10,6 @@ if ('missing' in jars) console.log(`crash rounds on the driver for Kafka are ski
 
 /** Hundreds of rounds: `npm run test:crash -- --engine kafka --driver`. */
 const rounds = 2;
-const seed = newSeed();
 
 /** An error that nothing handles fails the run of the tests, as it would stop a gateway. */
 async function keepsAll(name: EngineName): Promise<void> {

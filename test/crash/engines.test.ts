@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { kafkaJars } from '../../infra/kafka/jars.ts';
 import { killAll, temporaryFolder } from '../e2e/gateway-process.ts';
-import { newSeed } from '../support/seed.ts';
+import { seed } from '../support/seed.ts';
 import { type EngineName, startCrashEngine } from './engines.ts';
 import { runCrashRounds } from './rounds.ts';
 
@@ -11,7 +11,6 @@ afterAll(killAll);
 
 /** Hundreds of rounds: `npm run test:crash -- --engine kafka`. */
 const rounds = 2;
-const seed = newSeed();
 
 async function loses(name: EngineName): Promise<void> {
   const folder = temporaryFolder();

@@ -24,11 +24,10 @@ import {
   startProcess,
   temporaryFolder,
 } from '../e2e/gateway-process.ts';
-import { countOf, newSeed } from '../support/seed.ts';
+import { countOf, seed } from '../support/seed.ts';
 import { createChance, type Random } from './random.ts';
 
 const rounds = countOf(2, 40, 'CHANCERY_COPIES_ROUNDS');
-const seed = newSeed();
 const chance = createChance(seed);
 const folder = temporaryFolder();
 const provider = createSimulatedProvider({ models: ['m'] });

@@ -3,7 +3,7 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { START, streamName } from '../../src/events/event.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
-import { countOf, newSeed } from '../support/seed.ts';
+import { countOf, seed } from '../support/seed.ts';
 import { readAll, readThings, temporaryDirectory, thing, upTo } from './log-files.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
@@ -19,7 +19,7 @@ function randomOf(seed: number): () => number {
 }
 
 /** More for a soak: `POWER_CUT_ROUNDS=5000`. */
-const base = newSeed();
+const base = seed;
 const rounds = countOf(21, 501, 'POWER_CUT_ROUNDS');
 const cutsPerRound = 5;
 

@@ -6,7 +6,7 @@ import { recogniserFinder } from '../../src/commands/guardrails/recognisers/reco
 import { rewriteWhole } from '../../src/commands/guardrails/text/finder.ts';
 import { normalForm } from '../../src/commands/guardrails/text/normal-form.ts';
 import { StreamRewriter } from '../../src/commands/guardrails/text/stream-rewriter.ts';
-import { countOf, newSeed } from '../support/seed.ts';
+import { countOf, seed } from '../support/seed.ts';
 import { chunked, singleUnits, throughPieces } from './any-chunking.ts';
 import { ibans, nationalIdsOfDocuments, plainCardNumbers } from './valid-numbers.ts';
 
@@ -144,7 +144,6 @@ describe('the normal form', () => {
   });
 });
 
-const seed = newSeed();
 const noise = fc.constantFrom('', '', '', '\u00ad', '\u200b', '\u2060\u200d', '\ufe0f', '\u0301', '\u{e0041}');
 const disguised = fc
   .tuple(fc.oneof(plainCardNumbers, ibans, nationalIdsOfDocuments, fc.constant('jane@example.com')), fc.nat(3), noise)

@@ -2,8 +2,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import type { Fault } from '../../infra/simulated-provider/fault.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
 import { refusalHeaders, toRefusal } from '../../src/http/errors.ts';
-import { startTestGateway } from '../support/gateway.ts';
+import { startTestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
+import { pairsOf, someOf } from '../support/seed.ts';
 import {
   dataOf,
   errorOf,
@@ -18,23 +19,23 @@ import {
 
 // In a form that no pattern would take for a key.
 const API_KEY = 'correct.horse.battery';
-const gateway = withGateway(
-  {
-    simulated: { responses: 'absent', apiKey: API_KEY },
-    env: {
-      LLAMACPP_API_KEY: API_KEY,
-      LLAMACPP_DEAD_BASE_URL: 'http://127.0.0.1:1/v1',
-      LLAMACPP_DEAD_MODELS: 'some-model',
-      HTTP_RESPONSE_HEADER_TIMEOUT: '1500ms',
-      HTTP_TIMEOUT: '1500ms',
-      HTTP_STREAM_IDLE_TIMEOUT: '1500ms',
-      RETRY_MAX_RETRIES: '2',
-      RETRY_INITIAL_BACKOFF: '2ms',
-      CIRCUIT_BREAKER_ENABLED: 'false',
-    },
+const within = (timeout: string): TestGatewayOptions => ({
+  simulated: { responses: 'absent', apiKey: API_KEY },
+  env: {
+    LLAMACPP_API_KEY: API_KEY,
+    LLAMACPP_DEAD_BASE_URL: 'http://127.0.0.1:1/v1',
+    LLAMACPP_DEAD_MODELS: 'some-model',
+    HTTP_RESPONSE_HEADER_TIMEOUT: timeout,
+    HTTP_TIMEOUT: timeout,
+    HTTP_STREAM_IDLE_TIMEOUT: timeout,
+    RETRY_MAX_RETRIES: '2',
+    RETRY_INITIAL_BACKOFF: '2ms',
+    CIRCUIT_BREAKER_ENABLED: 'false',
   },
-  1,
-);
+});
+const gateway = withGateway(within('1500ms'), 1);
+/** For answers that come too late, however slow the machine is. */
+const impatient = withGateway(within('100ms'), 1);
 
 const model = 'llamacpp/simulated-small';
 const chat = { model, messages: user('Tell me something.') };
@@ -57,27 +58,32 @@ async function counted(body: object = chat, path = '/v1/chat/completions') {
 }
 
 /** Every kind of request that a provider refuses in this way; `/v1/responses` itself is always a 404 here. */
-function always(fault: Fault): void {
-  for (const path of ['/v1/chat/completions', '/v1/embeddings']) gateway.simulated.control.always(fault, { path });
+function always(fault: Fault, at = gateway): void {
+  for (const path of ['/v1/chat/completions', '/v1/embeddings']) at.simulated.control.always(fault, { path });
 }
 
-describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => {
-  it.each([
-    [400, 'invalid_request_error'],
-    [402, 'invalid_request_error'],
-    [403, 'authentication_error'],
-    [404, 'not_found_error'],
-    [409, 'invalid_request_error'],
-    [413, 'invalid_request_error'],
-    [422, 'invalid_request_error'],
-    [429, 'rate_limit_error'],
-    [500, 'provider_error'],
-    [501, 'provider_error'],
-    [502, 'provider_error'],
-    [503, 'provider_error'],
-    [504, 'provider_error'],
-    [529, 'provider_error'],
-  ])('with %i keeps its status and is a %s', async (status, type) => {
+const statuses = [
+  [400, 'invalid_request_error'],
+  [402, 'invalid_request_error'],
+  [403, 'authentication_error'],
+  [404, 'not_found_error'],
+  [409, 'invalid_request_error'],
+  [413, 'invalid_request_error'],
+  [422, 'invalid_request_error'],
+  [429, 'rate_limit_error'],
+  [500, 'provider_error'],
+  [501, 'provider_error'],
+  [502, 'provider_error'],
+  [503, 'provider_error'],
+  [504, 'provider_error'],
+  [529, 'provider_error'],
+] as const;
+const refused = someOf(pairsOf(statuses, surfaces), ([one, surface]) => [one, surface], 2).map(
+  ([[status, type], [surface, path, body]]) => ({ status, type, surface, path, body }),
+);
+it.each(refused)(
+  "a provider's $status for $surface keeps its status and is a $type",
+  async ({ status, type, path, body }) => {
     always({ status, message: 'no luck today', code: 'unlucky' });
     const answer = await gateway.post(path, body);
     expect(answer.headers.get('x-exchange-id')).toMatch(/./);
@@ -88,8 +94,10 @@ describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => 
       param: null,
       provider: 'llamacpp',
     });
-  });
+  },
+);
 
+describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => {
   it.each([
     ['a number as its code', { status: 400, body: 'numeric-code', message: 'no luck' }, 400, /^no luck$/],
     ['a page of HTML', { status: 502, body: 'html' }, 502, /^[^<>]+$/],
@@ -136,9 +144,10 @@ describe('a provider without a usable answer', () => {
     ['no headers in time', { headerDelayMs: 3000 }, 504],
     ['no body in time', { firstByteDelayMs: 3000 }, 504],
   ] as [string, Fault, number][])('with %s is a provider_error', async (_what, fault, status) => {
-    always(fault);
+    const asked = status === 504 ? impatient : gateway;
+    always(fault, asked);
     const [response, completion, embedding] = await Promise.all(
-      surfaces.filter(([name]) => !/stream|passthrough/.test(name)).map(([, path, body]) => gateway.post(path, body)),
+      surfaces.filter(([name]) => !/stream|passthrough/.test(name)).map(([, path, body]) => asked.post(path, body)),
     );
     for (const answer of [response, completion, embedding]) {
       expect(await errorOf(answer as Response, status)).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });
@@ -154,9 +163,10 @@ describe('a provider without a usable answer', () => {
     ['no headers in time', { headerDelayMs: 3000 }, 504],
     ['no first event in time', { firstByteDelayMs: 3000 }, 504],
   ] as [string, Fault, number][])('with %s is an HTTP error for a streaming request', async (_what, fault, status) => {
-    always(fault);
+    const asked = status === 504 ? impatient : gateway;
+    always(fault, asked);
     for (const [, path, body] of surfaces.filter(([name]) => name.includes('stream'))) {
-      const error = await errorOf(await gateway.post(path, body), status);
+      const error = await errorOf(await asked.post(path, body), status);
       expect(error).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });
       if (fault.message !== undefined) expect(error.message).toBe(fault.message);
     }

@@ -1,6 +1,7 @@
 /** A 200 that is no answer, in each dialect: another target is called, else the client gets 502. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { pairsOf, someOf } from '../support/seed.ts';
 import { saved } from '../support/several-providers.ts';
 import { eventsOfExchange, eventsUntil, exchangeOf, user, withGateway } from '../support/with-gateway.ts';
 
@@ -275,30 +276,43 @@ function post({ path, body }: Route, model: string): Promise<Response> {
   return gateway.fetch(path, { method: 'POST', body: form });
 }
 
-describe.each(routes)('$path of $provider', (route) => {
-  const { provider, good, malformed, odd = [] } = route;
-  const wrong = [...NOTHING, ...malformed].filter((text) => !odd.includes(text));
-
-  it.each(wrong)('calls the next target after a 200 with %s', async (text) => {
-    answersWith(json(text), json(JSON.stringify(good)));
-    const answer = await post(route, `both-${provider}`);
+const reactions: Readonly<Record<string, (route: Route, text: string) => Promise<void>>> = {
+  async 'calls the next target'(route, text) {
+    answersWith(json(text), json(JSON.stringify(route.good)));
+    const answer = await post(route, `both-${route.provider}`);
     expect(answer.status, await answer.text()).toBe(200);
     const stream = `stream=exchange-${exchangeOf(answer)}`;
     const recorded = await eventsUntil(gateway, stream, ({ type }) => type === 'exchange.completed');
     expect(recorded.filter(({ type }) => type === 'attempt.started')).toHaveLength(2);
     const failed = recorded.find(({ type }) => type === 'attempt.failed');
     expect(failed?.data).toMatchObject({ attempt: 1, code: 'bad_provider_answer' });
-  });
+  },
 
-  it.each(wrong)('answers 502 when there is no other target after a 200 with %s', async (text) => {
+  async 'answers 502 when there is no other target'(route, text) {
     answersWith(json(text), json(text));
-    const answer = await post(route, `${provider}/bad`);
+    const answer = await post(route, `${route.provider}/bad`);
     const recorded = eventsOfExchange(gateway, exchangeOf(answer));
     expect(answer.status).toBe(502);
-    expect(await answer.text()).toMatch(new RegExp(`rovider '${provider}' `));
+    expect(await answer.text()).toMatch(new RegExp(`rovider '${route.provider}' `));
     const end = (await recorded).find(({ type }) => type === 'exchange.failed');
     expect(end?.data).toMatchObject({ status: 502, code: 'bad_provider_answer', reason: 'provider_error' });
-  });
+  },
+};
+const wrong = routes.flatMap((route) =>
+  [...NOTHING, ...route.malformed]
+    .filter((text) => !route.odd?.includes(text))
+    .flatMap((text) =>
+      Object.entries(reactions).map(([reaction, test]) => ({ ...route, route, text, reaction, test })),
+    ),
+);
+const someWrong = someOf(wrong, ({ route, text, reaction }) => [text, `${routes.indexOf(route)} ${reaction}`], 2);
+
+it.each(someWrong)('$path of $provider $reaction after a 200 with $text', async ({ route, text, test }) => {
+  await test(route, text);
+});
+
+describe.each(routes)('$path of $provider', (route) => {
+  const { provider, good, odd = [] } = route;
 
   it('answers 502 to a redirect, also one with an answer as its body', async () => {
     scripted.script((_request, response) => {
@@ -366,16 +380,18 @@ const streams = [
 const noEvents = ['hello, world\n\n', '{"choices":[]}', '<html>\n<body>busy</body>\n</html>\n', ': busy\n\n: busy\n\n'];
 const noObjects = ['data: hello\n\n', 'data: null\n\ndata: [DONE]\n\n', 'data: [1]\n\n', 'data: "x"\n\n'];
 
-describe.each(streams)('a stream of %s of %s', (path, provider, body) => {
-  it.each([...noEvents, ...noObjects])('that is %j is 502, and on record', async (text) => {
-    answersWith(events(text), events(text));
-    const answer = await gateway.post(path, { ...body, model: `${provider}/bad`, stream: true });
-    expect(answer.status).toBe(502);
-    expect(await answer.text()).toMatch(new RegExp(`rovider '${provider}' `));
-    const recorded = await eventsOfExchange(gateway, exchangeOf(answer));
-    const end = recorded.find(({ type }) => type === 'exchange.failed');
-    expect(end?.data).toMatchObject({ status: 502, code: 'bad_provider_answer' });
-  });
+const wrongStreams = someOf(pairsOf(streams, [...noEvents, ...noObjects]), ([stream, text]) => [stream, text], 2).map(
+  ([[path, provider, body], text]) => [path, provider, text, body] as const,
+);
+
+it.each(wrongStreams)('a stream of %s of %s that is %j is 502, and on record', async (path, provider, text, body) => {
+  answersWith(events(text), events(text));
+  const answer = await gateway.post(path, { ...body, model: `${provider}/bad`, stream: true });
+  expect(answer.status).toBe(502);
+  expect(await answer.text()).toMatch(new RegExp(`rovider '${provider}' `));
+  const recorded = await eventsOfExchange(gateway, exchangeOf(answer));
+  const end = recorded.find(({ type }) => type === 'exchange.failed');
+  expect(end?.data).toMatchObject({ status: 502, code: 'bad_provider_answer' });
 });
 
 describe('a stream of chat completions', () => {

@@ -14,6 +14,7 @@ import type { AccessClass } from '../../src/http/auth.ts';
 import { writeDashboard } from '../support/built-dashboard.ts';
 import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { pairsOf, someOf } from '../support/seed.ts';
 import { errorOf, json, modelsListed } from '../support/with-gateway.ts';
 import { adminRoutes } from './route-access/admin-routes.ts';
 import { dashboardRoutes } from './route-access/dashboard-routes.ts';
@@ -185,33 +186,36 @@ function expectAsDeclared(route: string, answer: Response): void {
   expect(Object.keys(operation?.['responses'] ?? {}), route).toContain(String(answer.status));
 }
 
-describe.each(table.map((row) => [`${row.route}${row.about === undefined ? '' : ` (${row.about})`}`, row] as const))(
-  '%s',
-  (_name, row) => {
-    it.each(callers.map((caller, place) => [caller, row.answers[place] ?? 0, place] as const))(
-      'answers %s with %i',
-      async (caller, status, place) => {
-        const id = (await row.make?.({ gateway, keyAt })) ?? '';
-        const answer = await call(row, id, caller);
-        // An endless answer has been aborted.
-        const text = row.route === 'GET /admin/live/logs' && answer.ok ? '' : await answer.clone().text();
-        expect({ status: answer.status, text: answer.status === status ? '' : text }).toEqual({ status, text: '' });
-        if (row.shows !== undefined) expect(text.includes(id), text).toBe(row.shows[place]);
-        if (row.route.startsWith('HEAD ') || row.route.includes(' /v1/messages')) return;
-        if ([401, 403, 404].includes(status)) await expectRefusal(answer, status);
-        else expectAsDeclared(row.route, answer);
-      },
-    );
+const titleOf = ({ route, about }: Row) => `${route}${about === undefined ? '' : ` (${about})`}`;
 
-    if (row.route.includes(' /admin/') && !dashboardRoutes.includes(row)) {
-      it('is guarded under its older path too, and marked as deprecated', async () => {
-        const path = target(row, 'none');
-        const answer = await call(row, '', 'bound plain key', path.replace('/admin/', '/admin/api/v1/'));
-        expect(answer.status).toBe(403);
-        expect(answer.headers.get('deprecation')).toBe('true');
-        expect(answer.headers.get('sunset')).toBe('Sun, 09 Aug 2026 00:00:00 GMT');
-        expect(answer.headers.get('link')).toBe(`<${path.split('?')[0]}>; rel="successor-version"`);
-      });
-    }
+/** Of each row, callers that are answered and callers that are refused. */
+const cases = pairsOf(
+  table,
+  callers.map((caller, place) => ({ caller, place })),
+).map(([row, { caller, place }]) => ({ name: titleOf(row), row, caller, place, status: row.answers[place] ?? 0 }));
+const someCases = someOf(cases, ({ row, caller, status }) => [`${table.indexOf(row)} ${status}`, caller]);
+
+it.each(someCases)('$name answers $caller with $status', async ({ row, caller, place, status }) => {
+  const id = (await row.make?.({ gateway, keyAt })) ?? '';
+  const answer = await call(row, id, caller);
+  // An endless answer has been aborted.
+  const text = row.route === 'GET /admin/live/logs' && answer.ok ? '' : await answer.clone().text();
+  expect({ status: answer.status, text: answer.status === status ? '' : text }).toEqual({ status, text: '' });
+  if (row.shows !== undefined) expect(text.includes(id), text).toBe(row.shows[place]);
+  if (row.route.startsWith('HEAD ') || row.route.includes(' /v1/messages')) return;
+  if ([401, 403, 404].includes(status)) await expectRefusal(answer, status);
+  else expectAsDeclared(row.route, answer);
+});
+
+const alsoUnderOlderPath = table.filter((row) => row.route.includes(' /admin/') && !dashboardRoutes.includes(row));
+it.each(alsoUnderOlderPath.map((row) => [titleOf(row), row] as const))(
+  '%s is guarded under its older path too, and marked as deprecated',
+  async (_name, row) => {
+    const path = target(row, 'none');
+    const answer = await call(row, '', 'bound plain key', path.replace('/admin/', '/admin/api/v1/'));
+    expect(answer.status).toBe(403);
+    expect(answer.headers.get('deprecation')).toBe('true');
+    expect(answer.headers.get('sunset')).toBe('Sun, 09 Aug 2026 00:00:00 GMT');
+    expect(answer.headers.get('link')).toBe(`<${path.split('?')[0]}>; rel="successor-version"`);
   },
 );

@@ -3,14 +3,13 @@
  * `CHANCERY_TEST_SEED`. None may show or change anything, whether it is refused, answered or no SQL at all.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countOf, newSeed } from '../../support/seed.ts';
+import { countOf, seed } from '../../support/seed.ts';
 import { hasChdb } from '../embedded.ts';
 import { type AttackTarget, startAttackTarget } from './attack-target.ts';
 import { forbiddenEffectsOf } from './forbidden-effects.ts';
 import { obfuscated, oneOf, randomFrom, rewritten } from './obfuscate.ts';
 
 const cases = countOf(300, 5_000, 'ATTACK_CASES');
-const seed = newSeed();
 
 const attempts: readonly [string, ...string[]] = [
   "SELECT file('$FILE')",

@@ -1,6 +1,6 @@
 /** Plays many histories, and reduces the first one that violates something to a smaller one. */
 import fc from 'fast-check';
-import { countOf, newSeed } from '../../support/seed.ts';
+import { countOf, seed } from '../../support/seed.ts';
 import { type History, histories, type Mutation, play } from './world.ts';
 
 /** How many histories the tests play in all. */
@@ -18,7 +18,6 @@ export interface Played {
 
 /** @throws Error with a small history that violates something */
 export async function playHistories(): Promise<Played> {
-  const seed = newSeed();
   const seen: Record<string, number> = {};
   let count = 0;
   while (count < HISTORIES) {
