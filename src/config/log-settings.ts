@@ -32,6 +32,8 @@ export interface LogConfig {
   /** Where events are read by other code than the gateway: files of this machine, also when an engine has the log. */
   readonly readUrl: string;
   readonly durability: LogSettings['durability'];
+  /** How many bytes of full segments may wait uncompressed until the gateway is idle. */
+  readonly archiveBacklogBytes: number;
   /** How long the lease of a gateway lasts without a renewal. Undefined: only one gateway at a time can use the log. */
   readonly leaseMs: number | undefined;
   /** Undefined: the log is in files or in memory. */
@@ -40,12 +42,13 @@ export interface LogConfig {
 
 /** @param workers number of processes of the service that serve requests */
 export function logConfig(settings: LogSettings, dataDir: string, cwd: string, workers = 1): LogConfig {
-  const { durability, tls, lease } = settings;
+  const { durability, archive_backlog: archiveBacklogBytes, tls, lease } = settings;
   const folder = join(dataDir, 'log');
   const url = settings.url ?? `file:${folder}`;
   const address = engineAddress(url);
   if (address === undefined) {
-    return { url, readUrl: url, durability, leaseMs: workers > 1 ? lease : undefined, engine: undefined };
+    const leaseMs = workers > 1 ? lease : undefined;
+    return { url, readUrl: url, durability, archiveBacklogBytes, leaseMs, engine: undefined };
   }
   const { user = address.user, password = address.password } = settings;
   const pathOf = (path: string | undefined) => path && resolve(cwd, path);
@@ -53,6 +56,7 @@ export function logConfig(settings: LogSettings, dataDir: string, cwd: string, w
     url: address.url,
     readUrl: `file:${folder}`,
     durability,
+    archiveBacklogBytes,
     leaseMs: lease,
     engine: {
       folder,

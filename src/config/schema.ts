@@ -174,6 +174,12 @@ export const logSection = section({
     flag: 'logDurability',
     describe: 'what must be on disk before a request continues',
   }),
+  archive_backlog: setting(size('0', '1T'), '2G', {
+    env: 'LOG_ARCHIVE_BACKLOG',
+    describe:
+      'full log segments that may wait uncompressed until the gateway is idle, at most a quarter of the free disk; 0: they ' +
+      'are compressed at once',
+  }),
   lease: setting(duration(1000), '10s', {
     env: 'LOG_LEASE',
     describe:

@@ -196,6 +196,8 @@ export interface LogStatus {
   readonly damage?: readonly string[];
   /** Number of these failures since the log was opened. */
   readonly failedRotations?: number;
+  /** About how many bytes of full segments wait to be compressed; absent in engines that compress none. */
+  readonly uncompressedBytes?: number;
   /**
    * Segments that the stream index lacks, and whose streams are not in memory: what is in them is found by reading
    * them, so that appends to older streams and reading one stream take longer. It falls to 0 by itself.

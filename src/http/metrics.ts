@@ -29,6 +29,8 @@ export interface LogFigures {
   /** Only of engines that number their events. */
   readonly head?: string;
   readonly unsyncedBytes?: number;
+  /** Of full segments that wait to be compressed. */
+  readonly uncompressedBytes?: number;
   /** Full segments are not replaced, indexed or compressed. */
   readonly degraded?: boolean;
   readonly failedRotations?: number;
@@ -283,6 +285,11 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
     head !== undefined && /^\d+$/.test(head) ? Number(head) : undefined,
   );
   ofLog('gateway_log_unsynced_bytes', 'Bytes appended and not yet on disk', ({ unsyncedBytes }) => unsyncedBytes);
+  ofLog(
+    'gateway_log_uncompressed_bytes',
+    'About how many bytes of full segments of the event log wait to be compressed',
+    ({ uncompressedBytes }) => uncompressedBytes,
+  );
   ofLog(
     'gateway_log_degraded',
     'Whether full segments of the event log cannot be replaced or compressed',

@@ -5,7 +5,7 @@ import { engineAddress } from '../../src/config/mask.ts';
 import { describeProblem } from '../../src/config/problem.ts';
 import { problemsFrom } from './load.ts';
 
-const settings = { durability: 'standard' as const, lease: 10_000, tls: {} };
+const settings = { archive_backlog: 0, durability: 'standard' as const, lease: 10_000, tls: {} };
 
 describe('the address of a log on an engine', () => {
   it('is split into address, user and password', () => {

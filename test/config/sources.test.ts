@@ -25,7 +25,14 @@ describe('the sources of settings', () => {
     });
     expect(config.dataDir).toBe(join(cwd, 'data'));
     const url = `file:${join(cwd, 'data', 'log')}`;
-    expect(config.log).toEqual({ url, readUrl: url, durability: 'standard', leaseMs: undefined, engine: undefined });
+    expect(config.log).toEqual({
+      url,
+      readUrl: url,
+      durability: 'standard',
+      archiveBacklogBytes: 2 * 1024 ** 3,
+      leaseMs: undefined,
+      engine: undefined,
+    });
     expect(config.http).toEqual({ stallTimeoutMs: 60_000 });
     expect(config.retry).toEqual({
       maxRetries: 3,

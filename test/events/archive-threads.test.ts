@@ -48,9 +48,22 @@ function firstTask(dir: string): ArchiveTask {
 }
 
 describe('archiving full segments', () => {
-  it('continues while the thread that appends is busy', async () => {
+  it('waits while the process is busy, and catches up by itself', async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir, small);
+    await appendThings(log, 0, 20);
+    const full = filesOf(dir, '.seg').length - 1;
+    for (const busy = Date.now() + 2_500; Date.now() < busy; ) await nextTurn();
+    expect(filesOf(dir, '.zst')).toEqual([]);
+    expect(log.status().uncompressedBytes).toBe(full * small.segmentBytes);
+    await log.settled();
+    expect(filesOf(dir, '.zst')).toHaveLength(full);
+    expect(log.status().uncompressedBytes).toBe(0);
+  });
+
+  it('continues while the thread that appends is busy, when no more segments may wait', async () => {
+    const dir = temporaryDirectory();
+    const log = await openTestLog(dir, { ...small, archiveBacklogBytes: 0 });
     await appendThings(log, 0, 20);
     await until(() => filesOf(dir, '.seg').length === 1);
     const before = filesOf(dir, '.zst').length;

@@ -1,4 +1,5 @@
 /** The default engine: segment files in a directory, one writing process, group commit. */
+import { statfsSync } from 'node:fs';
 import path from 'node:path';
 import { logLossAccepted, logRecovered } from '../catalogue/gateway.ts';
 import {
@@ -64,6 +65,11 @@ export interface EmbeddedLogOptions {
   readonly layOutBytes?: number;
   /** Whether full segments are compressed. Default true. */
   readonly seal?: boolean;
+  /**
+   * How many bytes of full segments may wait uncompressed while the process is busy; never more than a quarter of the free
+   * disk. Default 2 GiB.
+   */
+  readonly archiveBacklogBytes?: number;
   /** Whether the closed segments are read once in the background, to report damage in the status. Default false. */
   readonly verify?: boolean;
   /** Whether streams are found on a thread also when the log is small. Default false. */
@@ -99,7 +105,11 @@ const defaults = {
   relaxedSyncMs: 100,
   unawaitedSyncMs: 5,
   maxStreamsInMemory: 400_000,
+  archiveBacklogBytes: 2 * 1024 ** 3,
 };
+
+/** Of the free disk, that full segments may take while they wait to be compressed. */
+const backlogShareOfFree = 0.25;
 
 /** How often an idle log finds out whether it was moved, or taken over by another writer. */
 const placeCheckMs = 1_000;
@@ -129,6 +139,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   /** Missing parts that were accepted as lost when the log was opened. */
   readonly acceptedLoss: AcceptedLoss | undefined;
   readonly #segments: LogSegments;
+  readonly #segmentBytes: number;
   readonly #writer: SegmentWriter;
   readonly #commit: GroupCommit;
   readonly #watermark: Watermark;
@@ -181,6 +192,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     if (active === undefined) throw new Error('a log has at least one segment');
     this.#segments = new LogSegments(segments, losses);
     const { segmentBytes = defaults.segmentBytes, layOutBytes = defaults.layOutBytes } = options;
+    this.#segmentBytes = segmentBytes;
     this.#writer = new SegmentWriter(disk, dir, mark, { segmentBytes, layOutBytes }, active);
     const warn = options.warn ?? (() => {});
     this.#rotation = new RotationHealth(warn);
@@ -198,6 +210,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
               options.findOnThread === true ? { indexBytes: 0, segmentBytes: 0 } : undefined,
             )
           : new LocalStreamFinder({ disk, dir, mark }),
+      mayWait: () => this.#mayWait(options.archiveBacklogBytes ?? defaults.archiveBacklogBytes),
       maxStreamsInMemory: options.maxStreamsInMemory ?? defaults.maxStreamsInMemory,
       segments: this.#segments,
       sealed,
@@ -392,6 +405,12 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     return formatPosition(this.visible());
   }
 
+  /** How many full segments, when they may have so many bytes. */
+  #mayWait(bytes: number): number {
+    const { bavail, bsize } = statfsSync(this.dir);
+    return Math.floor(Math.min(bytes, bavail * bsize * backlogShareOfFree) / this.#segmentBytes);
+  }
+
   status(): LogStatus {
     const reason = this.#commit.trouble;
     const damage = this.#damage.length === 0 ? undefined : `the event log is damaged: ${this.#damage.join('; ')}`;
@@ -407,6 +426,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       degraded: degraded.length === 0 ? undefined : degraded.join('; '),
       damage: this.#damage.length === 0 ? undefined : [...this.#damage],
       failedRotations: this.#rotation.failures,
+      uncompressedBytes: this.#closedSegments.waiting * this.#segmentBytes,
       unindexedSegments: this.#closedSegments.unknownSegments,
       subscriptions: this.#hub.counts.open,
     };

@@ -44,7 +44,8 @@ export async function openGatewayLog(
   }
   if (log.engine === undefined) {
     refuseMissingLog({ dataDir, url: log.url });
-    const options = { durability: log.durability, warn, verify: true };
+    const { durability, archiveBacklogBytes } = log;
+    const options = { durability, archiveBacklogBytes, warn, verify: true };
     if (!log.url.startsWith('file:')) return openLog(log.url, options);
     const dir = directoryOf(log.url);
     const { seen, otherBranch } = await seenByViews(dataDir, dir);
@@ -65,11 +66,12 @@ export function storageHealth(log: Pick<GatewayLog, 'status'>): 'ok' | 'degraded
 }
 
 export async function logFigures(log: GatewayLog): Promise<LogFigures> {
-  const { state, unsyncedBytes, degraded, failedRotations, engine } = log.status();
+  const { state, unsyncedBytes, uncompressedBytes, degraded, failedRotations, engine } = log.status();
   return {
     available: state === 'ok',
     head: await log.head(),
     unsyncedBytes,
+    uncompressedBytes,
     degraded: degraded !== undefined,
     failedRotations,
     engine,

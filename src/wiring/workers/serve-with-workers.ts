@@ -51,7 +51,8 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
     opened.push(connections);
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
     refuseMissingLog({ dataDir: config.dataDir, url: config.log.url });
-    log = await EmbeddedLog.open(directoryOf(config.log.url), { durability: config.log.durability, warn });
+    const { url: logUrl, durability, archiveBacklogBytes } = config.log;
+    log = await EmbeddedLog.open(directoryOf(logUrl), { durability, archiveBacklogBytes, warn });
     opened.push(log);
     await endLeasesOfEarlierRuns(log, viewsFile(config.dataDir));
     sharing = await serveSharedLog({ log, socketPath, warn });

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
-import { encodeFramePlaces, type FrameRun, frameHeaderBytes, readFrame, readFrameHeader } from '../frame.ts';
+import { encodeFramePlaces, type FrameRun, frameHeaderBytes, readFrameHeader } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';
 import { type Manifest, manifestText } from '../manifest.ts';
 import { categoriesOf, type LogFiles, SegmentStreams, type StreamCategories, segmentFile } from '../segment.ts';
@@ -55,7 +55,7 @@ export async function archiveSegment(log: LogFiles, task: ArchiveTask, pace: Pac
     if (sealed !== undefined) checkNoneBehind(log, task.name, sealed.rawBytes);
     const categories = categoriesOf(streams);
     if (task.index) await indexSegment(log, task, streams, categories, pace);
-    const finished = sealed?.finish(task, categories, mark, pace);
+    const finished = sealed?.finish(task, categories, pace);
     sealed = undefined;
     await finished;
     return categories;
@@ -184,7 +184,6 @@ class SealedFile {
   readonly #fd: number;
   readonly #hash = createHash('sha256');
   readonly #blocks: Manifest['blocks'] = [];
-  #frames = 0;
   #rawBytes = 0;
   #compressedBytes = 0;
   #firstAt = 0;
@@ -217,7 +216,6 @@ class SealedFile {
     if (this.#blocks.length === 0) this.#firstAt = run.frames[0]?.at ?? 0;
     this.#lastAt = run.frames.at(-1)?.at ?? 0;
     this.#blocks.push({ position: run.frames[0]?.first ?? 0, offset: run.offset, at: this.#compressedBytes });
-    this.#frames += run.frames.length;
     this.#rawBytes += raw.length;
     this.#compressedBytes += compressed.length;
   }
@@ -229,7 +227,6 @@ class SealedFile {
   async finish(
     segment: { readonly first: number; readonly last: number },
     categories: StreamCategories,
-    mark: number,
     pace: Pace,
   ): Promise<void> {
     const file = (kind: 'seg' | 'zst' | 'json') => segmentFile(this.#dir, this.#name, kind);
@@ -254,7 +251,7 @@ class SealedFile {
     };
     const table = Buffer.from(manifestText(manifest));
     try {
-      await verifySealed({ disk: this.#disk, mark }, temporary, manifest, this.#frames, pace);
+      await verifySealed(this.#disk, { packed: temporary, raw: file('seg') }, manifest, pace);
     } catch (error) {
       await this.#disk.removeLater(temporary);
       throw error;
@@ -278,50 +275,44 @@ function temporaryFile(dir: string, name: string): string {
 }
 
 /**
- * Reads a compressed segment back, block by block, and compares it with what was compressed: size, hash, the number of
- * frames and the positions in them.
- * @param frames the number of frames
- * @throws Error when anything differs
+ * Reads a compressed segment back, block by block, and compares it with the frames that were compressed.
+ * @throws Error when any byte differs
  */
 async function verifySealed(
-  { disk, mark }: { readonly disk: Disk; readonly mark: number },
-  file: string,
-  manifest: Manifest,
-  frames: number,
+  disk: Disk,
+  files: { readonly packed: string; readonly raw: string },
+  { blocks, rawBytes, compressedBytes }: Manifest,
   pace: Pace,
 ): Promise<void> {
   const wrong = (what: string, cause?: unknown) =>
-    new Error(`${file} was not written as it should: ${what}`, { cause });
-  const { blocks, rawBytes, compressedBytes } = manifest;
-  const hash = createHash('sha256');
-  const fd = disk.open(file, 'read');
+    new Error(`${files.packed} was not written as it should: ${what}`, { cause });
+  // new buffers for each block would cost more than reading it
+  const buffers = { raw: Buffer.alloc(0), packed: Buffer.alloc(0) };
+  const packedFd = disk.open(files.packed, 'read');
+  const rawFd = disk.open(files.raw, 'read');
   try {
-    if (disk.size(fd) !== compressedBytes) throw wrong(`${disk.size(fd)} bytes instead of ${compressedBytes}`);
-    let next = manifest.first;
-    let found = 0;
+    const size = disk.size(packedFd);
+    if (size !== compressedBytes) throw wrong(`${size} bytes instead of ${compressedBytes}`);
     for (const [index, { at, offset }] of blocks.entries()) {
-      const length = (blocks[index + 1]?.at ?? compressedBytes) - at;
-      const raw = await unpack(length, (blocks[index + 1]?.offset ?? rawBytes) - offset, at);
-      hash.update(raw);
-      for (let start = 0; start < raw.length; found++) {
-        const frame = readFrame(raw, start, raw.length, mark);
-        if (typeof frame === 'string' || frame.first !== next) throw wrong(`no frame for position ${next}`);
-        next = frame.last + 1;
-        start = frame.end;
-      }
+      const rawLength = (blocks[index + 1]?.offset ?? rawBytes) - offset;
+      const raw = await readInto('raw', rawFd, rawLength, offset);
+      const unpacked = await unpack((blocks[index + 1]?.at ?? compressedBytes) - at, rawLength, at);
+      if (!unpacked.equals(raw)) throw wrong(`the block at byte ${at} has other frames`);
       await pace();
     }
-    if (found !== frames || next - 1 !== manifest.last) throw wrong(`${found} frames instead of ${frames}`);
-    if (hash.digest('hex') !== manifest.sha256) throw wrong('its content has another hash');
   } finally {
-    disk.close(fd);
+    disk.close(packedFd);
+    disk.close(rawFd);
+  }
+
+  async function readInto(kind: 'raw' | 'packed', fd: number, length: number, at: number): Promise<Buffer> {
+    if (buffers[kind].length < length) buffers[kind] = Buffer.allocUnsafeSlow(length);
+    return buffers[kind].subarray(0, await disk.readLater(fd, buffers[kind], 0, length, at));
   }
 
   async function unpack(length: number, rawLength: number, at: number): Promise<Buffer> {
     try {
-      const packed = Buffer.allocUnsafeSlow(length);
-      const read = await disk.readLater(fd, packed, 0, length, at);
-      return unpackNow(packed.subarray(0, read), rawLength);
+      return unpackNow(await readInto('packed', packedFd, length, at), rawLength);
     } catch (error) {
       throw wrong(`the block at byte ${at} cannot be unpacked`, error);
     }
@@ -332,8 +323,8 @@ async function verifySealed(
 export interface Archivist {
   /**
    * Executes one step; resolves when its result is on disk or in the index.
-   * @param effort `idle`: with idle processor time; `steady`: also on a busy processor; `hurried`:
-   *   with a larger share
+   * @param effort `idle`: at the lowest priority, while the gateway's thread is almost idle; `steady`: also while it
+   *   is busy, with a quarter of a processor; `hurried`: with a half
    * @param signal stops the step between two pieces of work; this then rejects with the signal's reason
    * @throws what `archiveSegment` throws; Error when the step could not be done for another reason
    */
@@ -353,7 +344,7 @@ export class InlineArchivist implements Archivist {
   }
 
   archive(task: ArchiveTask, _effort: Effort, signal: AbortSignal): Promise<StreamCategories> {
-    return archiveSegment(this.#log, task, paceOf(0, signal));
+    return archiveSegment(this.#log, task, restingPace(0, signal));
   }
 
   async close(): Promise<void> {}
@@ -367,8 +358,22 @@ type Pace = () => Promise<void>;
 /** Longest wait of other work until this work pauses, when its pieces are small. */
 const sliceMs = 1;
 
-/** @param restFactor milliseconds of rest for each millisecond of work; with 0 the work only yields to messages */
-export function paceOf(restFactor: number, signal: AbortSignal): Pace {
+/** Milliseconds of rest for each millisecond of work. */
+const restFactors = { steady: 3, hurried: 1 } as const;
+const idleLookMs = 100;
+
+/** How a thread that archives shares the processor. @param isIdle whether the gateway's thread is almost idle */
+export function paceOf(effort: Effort, isIdle: () => boolean, signal: AbortSignal): Pace {
+  if (effort !== 'idle') return restingPace(restFactors[effort], signal);
+  const yielding = restingPace(0, signal);
+  return async () => {
+    while (!isIdle()) await delay(idleLookMs, undefined, { signal });
+    await yielding();
+  };
+}
+
+/** Rests `restFactor` milliseconds for each millisecond of work; with 0 the work only yields to messages. */
+export function restingPace(restFactor: number, signal: AbortSignal): Pace {
   let began = performance.now();
   return async () => {
     signal.throwIfAborted();

@@ -35,6 +35,8 @@ export interface ClosedSegmentsParts {
   readonly seal: boolean;
   /** Segments that are compressed already. */
   readonly sealed: ReadonlySet<Segment>;
+  /** How many full segments may wait until the process is idle, for now. */
+  readonly mayWait: () => number;
   /** How many streams of closed segments may be in memory. */
   readonly maxStreamsInMemory: number;
   /** A failure that will be tried again, or that an operator should know of. */
@@ -48,8 +50,11 @@ export interface ClosedSegmentsParts {
 const retryMs = 1_000;
 /** Longest pause before a step that keeps failing is tried again. */
 const longestRetryMs = 60_000;
-/** With more waiting segments than this, archiving uses more than idle processor time. */
-const idleSegments = 3;
+/**
+ * With more full segments than this that the index lacks, they are indexed also while the process is busy: after a crash
+ * they have to be read to find a stream.
+ */
+const unindexedSegments = 8;
 /** With more streams of full segments in memory than this, segments are indexed before any is compressed. */
 const idleStreams = 100_000;
 
@@ -84,13 +89,18 @@ export class ClosedSegments {
     return this.#unindexed.reduce((count, { streams }) => (streams === undefined ? count + 1 : count), 0);
   }
 
+  /** How many full segments are not compressed yet, or, where none is, not indexed. */
+  get waiting(): number {
+    return this.#parts.seal ? this.#closedSegments().length - this.#sealed.size : this.#unindexed.length;
+  }
+
   /** Archives the waiting segments: those that an earlier process left, and those that are wholly on disk by now. */
   start(): void {
     if (this.#stop.signal.aborted) return;
     this.#processing ??= this.#processWaiting().finally(() => {
       this.#processing = undefined;
     });
-    // too much for a step with idle processor time: it is begun again with more effort
+    // too much for a step that waits for an idle process: it is begun again with more effort
     if (this.#step?.effort === 'idle' && this.#effort() !== 'idle') this.#step.stop.abort(new TakenOver());
   }
 
@@ -311,7 +321,7 @@ export class ClosedSegments {
 
   /** Takes the next step; false when there is nothing to do now. */
   async #archiveNext(): Promise<boolean> {
-    const indexOnly = this.#indexFirst || this.unknownSegments > 0 || this.#streamsInMemory() > idleStreams;
+    const indexOnly = this.#indexFirst || this.#indexIsLate();
     const next = indexOnly ? (this.#unindexed[0] ?? this.#nextToSeal()) : this.#nextToSeal();
     if (next === undefined || next.durableBytes < next.bytes) return false;
     const index = this.#unindexed.includes(next);
@@ -371,10 +381,16 @@ export class ClosedSegments {
   }
 
   #effort(): Effort {
-    if (this.unknownSegments > 0 || this.#streamsInMemory() > idleStreams) return 'hurried';
-    const { seal } = this.#parts;
-    const waiting = seal ? this.#closedSegments().length - this.#sealed.size : this.#unindexed.length;
-    return waiting > idleSegments ? 'steady' : 'idle';
+    if (this.#isSearchSlow()) return 'hurried';
+    return this.#indexIsLate() || this.waiting > this.#parts.mayWait() ? 'steady' : 'idle';
+  }
+
+  #indexIsLate(): boolean {
+    return this.#isSearchSlow() || this.#unindexed.length > unindexedSegments;
+  }
+
+  #isSearchSlow(): boolean {
+    return this.unknownSegments > 0 || this.#streamsInMemory() > idleStreams;
   }
 
   #streamsInMemory(): number {

@@ -6,7 +6,7 @@ import { type Disk, nodeDisk } from '../disk.ts';
 import type { FoundParts, SearchedPlaces } from '../find/stream-finder.ts';
 import { LogCorrupted } from '../log-errors.ts';
 import type { StreamCategories } from '../segment.ts';
-import type { ArchiveTask } from './archive-segment.ts';
+import type { ArchiveTask, Effort } from './archive-segment.ts';
 import { IndexUnusable } from './index-file.ts';
 
 /** The start data of the thread. */
@@ -15,11 +15,13 @@ export interface ThreadSettings {
   readonly mark: number;
   /** Whether it runs at the lowest priority. */
   readonly lowPriority: boolean;
+  /** Shared: its member is 1 while the gateway's thread is almost idle. */
+  readonly idle: Int32Array<SharedArrayBuffer>;
 }
 
 /** Each request but `stop` has one answer with its id. */
 export type ThreadRequest =
-  | { readonly kind: 'archive'; readonly id: number; readonly task: ArchiveTask; readonly restFactor: number }
+  | { readonly kind: 'archive'; readonly id: number; readonly task: ArchiveTask; readonly effort: Effort }
   /** Makes the request with that id fail, if it is still running. */
   | { readonly kind: 'stop'; readonly id: number };
 

@@ -12,10 +12,11 @@ import {
   threadDisk,
 } from './thread-messages.ts';
 
-export function answerRequests(port: MessagePort, { dir, mark }: ThreadSettings): void {
+export function answerRequests(port: MessagePort, { dir, mark, idle }: ThreadSettings): void {
   const log = { disk: threadDisk, dir, mark };
   /** By the ids of the running requests. */
   const stops = new Map<number, AbortController>();
+  const isIdle = () => Atomics.load(idle, 0) === 1;
   const answer = (message: ThreadAnswer) => port.postMessage(message);
 
   port.on('message', (request: ThreadRequest) => {
@@ -24,11 +25,11 @@ export function answerRequests(port: MessagePort, { dir, mark }: ThreadSettings)
   });
   answer({ kind: 'ready' });
 
-  async function archive({ id, task, restFactor }: Extract<ThreadRequest, { kind: 'archive' }>): Promise<void> {
+  async function archive({ id, task, effort }: Extract<ThreadRequest, { kind: 'archive' }>): Promise<void> {
     const stop = new AbortController();
     stops.set(id, stop);
     try {
-      const categories = await archiveSegment(log, task, paceOf(restFactor, stop.signal));
+      const categories = await archiveSegment(log, task, paceOf(effort, isIdle, stop.signal));
       answer({ kind: 'archived', id, categories });
     } catch (error) {
       answer({ kind: 'failed', id, failure: failureOf(error) });

@@ -1,8 +1,8 @@
 /**
  * Archives on threads of their own, so that requests wait neither for compressing and hashing nor for SQLite. One
- * thread has the lowest priority and uses idle processor time. On a busy processor that may be almost none, and a
- * thread cannot raise its priority again; so when too much work is waiting, a second thread does it, which has the
- * priority of the gateway and rests between pieces of work.
+ * thread has the lowest priority and works while the gateway's thread is almost idle. A thread cannot raise its priority again; so
+ * when too much work is waiting, a second thread does it, which has the priority of the gateway and rests between pieces
+ * of work.
  */
 import { access } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
@@ -10,10 +10,11 @@ import type { StreamCategories } from '../segment.ts';
 import type { ArchiveTask, Archivist, Effort } from './archive-segment.ts';
 import { errorOf, type ThreadAnswer, type ThreadRequest, type ThreadSettings } from './thread-messages.ts';
 
-/** Milliseconds of rest for each millisecond of work. */
-const restFactors: Readonly<Record<Effort, number>> = { idle: 0, steady: 3, hurried: 1 };
 /** Its heap holds the streams of one segment; garbage is short-lived. */
 const youngGenerationMb = 4;
+/** The gateway's thread is almost idle when it was active for at most this share of such a time. */
+const idleShare = 0.5;
+const idleWindowMs = 1_000;
 /** How long a step may take to stop before its thread is ended: that is equivalent to a crash. */
 const stopMs = 5_000;
 
@@ -30,7 +31,7 @@ export class ThreadedArchivist implements Archivist {
   async archive(task: ArchiveTask, effort: Effort, signal: AbortSignal): Promise<StreamCategories> {
     const thread = await this.#thread(effort === 'idle' ? 'low' : 'normal');
     signal.throwIfAborted();
-    return thread.archive(task, restFactors[effort], signal);
+    return thread.archive(task, effort, signal);
   }
 
   async #thread(priority: 'low' | 'normal'): Promise<ArchiveThread> {
@@ -38,7 +39,7 @@ export class ThreadedArchivist implements Archivist {
     if (known?.alive) return known;
     // libuv's thread pool inherits the priority of the thread that uses it first: that must be this one
     await access(this.#dir);
-    const thread = new ArchiveThread({ dir: this.#dir, mark: this.#mark, lowPriority: priority === 'low' });
+    const thread = new ArchiveThread(this.#dir, this.#mark, priority === 'low');
     this.#threads.set(priority, thread);
     return thread;
   }
@@ -56,13 +57,15 @@ interface WaitingTask {
 class ArchiveThread {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, WaitingTask>();
+  readonly #idle = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   #requests = 0;
   #alive = true;
   #ready = false;
 
-  constructor(settings: ThreadSettings) {
+  constructor(dir: string, mark: number, lowPriority: boolean) {
+    const settings: ThreadSettings = { dir, mark, lowPriority, idle: this.#idle };
     this.#worker = new Worker(new URL('./archive-thread.ts', import.meta.url), {
-      name: settings.lowPriority ? 'archive' : 'archive-busy',
+      name: lowPriority ? 'archive' : 'archive-busy',
       workerData: settings,
       resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
     });
@@ -76,7 +79,7 @@ class ArchiveThread {
     return this.#alive;
   }
 
-  async archive(task: ArchiveTask, restFactor: number, signal: AbortSignal): Promise<StreamCategories> {
+  async archive(task: ArchiveTask, effort: Effort, signal: AbortSignal): Promise<StreamCategories> {
     const id = ++this.#requests;
     let patience: NodeJS.Timeout | undefined;
     const stop = () => {
@@ -86,12 +89,13 @@ class ArchiveThread {
       patience = setTimeout(() => void this.close(), stopMs);
     };
     signal.addEventListener('abort', stop);
+    const looking = effort === 'idle' ? this.#noteIdleTime() : undefined;
     // a process does not end in the middle of an awaited step
     this.#worker.ref();
     try {
       return await new Promise<StreamCategories>((resolve, reject) => {
         this.#waiting.set(id, { resolve, reject });
-        this.#send({ kind: 'archive', id, task, restFactor });
+        this.#send({ kind: 'archive', id, task, effort });
       });
     } catch (error) {
       signal.throwIfAborted();
@@ -101,7 +105,18 @@ class ArchiveThread {
       if (this.#waiting.size === 0) this.#worker.unref();
       signal.removeEventListener('abort', stop);
       clearTimeout(patience);
+      clearInterval(looking);
     }
+  }
+
+  #noteIdleTime(): NodeJS.Timeout {
+    Atomics.store(this.#idle, 0, 0);
+    let before = performance.eventLoopUtilization();
+    return setInterval(() => {
+      const now = performance.eventLoopUtilization();
+      Atomics.store(this.#idle, 0, performance.eventLoopUtilization(now, before).utilization <= idleShare ? 1 : 0);
+      before = now;
+    }, idleWindowMs);
   }
 
   #send(request: ThreadRequest): void {

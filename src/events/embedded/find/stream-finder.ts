@@ -1,6 +1,6 @@
 /** Finds streams in closed segments: through the index, and by reading segments that are not in it. */
 import type { StreamName } from '../../event.ts';
-import { paceOf } from '../archive/archive-segment.ts';
+import { restingPace } from '../archive/archive-segment.ts';
 import { type IndexedPart, IndexReader, unusable } from '../archive/index-file.ts';
 import { isMissing } from '../disk.ts';
 import type { FrameRun } from '../frame.ts';
@@ -118,7 +118,7 @@ export class LocalStreamFinder implements StreamFinder {
   }
 
   async #walk(segment: UnindexedSegment, add: (run: FrameRun) => void): Promise<void> {
-    const pace = paceOf(0, this.#stop.signal);
+    const pace = restingPace(0, this.#stop.signal);
     const blocks = openBlocksNow(this.#log, segment.name);
     try {
       for await (const run of walkBlocks(blocks, this.#log.mark, segment, segment.last)) {
