@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { boundOfCounted, costBoundOf } from '../../src/commands/admission/cost-bound.ts';
 import { type TokenUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
+import type { ModelPricing } from '../../src/commands/pricing/model-pricing.ts';
+import { PriceBook } from '../../src/commands/pricing/price-book.ts';
 import type { Pricing, UsageCost } from '../../src/commands/pricing/pricing.ts';
 import { type RequestFacts, requestFor, targetOf } from './request.ts';
 
@@ -198,5 +200,33 @@ describe('the bound of a request whose provider has counted the input', () => {
     };
     expect(bound({ inputTokens: 100 }, tiered)).toBe(150);
     expect(bound({ inputTokens: 101 }, tiered)).toBe(453);
+  });
+});
+
+describe('the bound at a price that changes', () => {
+  const limit = { ...requestFor({ bodyBytes: 300, json: limited }), json: limited };
+
+  it('follows the price, for requests and for batches', () => {
+    let pricing: ModelPricing = { input_per_mtok: 1, output_per_mtok: 2, batch_output_per_mtok: 0 };
+    let version = 1;
+    const prices = new PriceBook({
+      overrides: () => ({ version, byKey: new Map([['tiny', { value: { selector: 'tiny', pricing } }]]) }) as never,
+      configured: () => undefined,
+      snapshot: { date: '2026-01-01', find: () => undefined },
+      typeOf: () => 'vllm',
+    });
+    const bound = (pricedAs?: string) => costBoundOf({ ...limit, ...(pricedAs && { pricedAs }) }, prices)();
+    for (const [rates, expected, ofBatch] of [
+      [pricing, 400_000 + 100_000, 400_000],
+      [{ output_per_mtok: 2, input_per_mtok: 0, reasoning_output_per_mtok: 3 }, 150_000, 150_000],
+      [{ input_per_mtok: 1 }, undefined, undefined],
+      [{ input_per_mtok: 0, output_per_mtok: 0 }, 0, 0],
+    ] as const) {
+      pricing = rates;
+      version += 1;
+      for (let again = 0; again < 2; again++) {
+        expect([bound(), bound('/v1/batches')]).toEqual([expected, ofBatch]);
+      }
+    }
   });
 });

@@ -14,8 +14,8 @@ import {
   type TokenUsage,
   unknownUsage,
 } from '../model-request/usage.ts';
-import { reportsCost } from '../pricing/cost-of-usage.ts';
-import type { Pricing } from '../pricing/pricing.ts';
+import { isBatch, reportsCost } from '../pricing/cost-of-usage.ts';
+import type { PricedUsage, Pricing } from '../pricing/pricing.ts';
 
 type BoundingFacts = 'endpoint' | 'candidates' | 'units' | 'bodyBytes' | 'isAmbiguous';
 
@@ -118,41 +118,88 @@ function longestOutput({ endpoint, json }: BoundedRequest): LongestOutput {
 }
 
 function boundAt(
-  { provider, model }: Target,
+  target: Target,
   { endpoint: own, pricedAs: endpoint = own, units }: BoundedRequest,
   { input, output, writesCache }: TokenBound,
   pricing: Pricing,
 ): number | undefined {
+  const { provider, model } = target;
   // A provider's own API: the gateway does not know what the request costs.
   if (model === '') return undefined;
-  const { name, type: providerType } = provider;
-  const costOf = (usage: Partial<TokenUsage>) => {
-    const counts = { ...unknownUsage, source: 'provider' as const, ...usage };
-    const cost = pricing.costOf({ provider: name, providerType, model, endpoint, units, usage: counts });
-    const { inputCost, outputCost, totalCost } = cost;
-    return totalCost === null ? undefined : { input: Number(inputCost), output: Number(outputCost) };
-  };
-  const least = costOf(plain(0, 0));
-  if (least === undefined) return reportsCost(provider.type) ? undefined : 0;
-  // A request may turn out smaller than its bound, and a tier of smaller requests may be dearer.
-  const tierEnds = pricing.tierEnds?.({ provider: name, providerType, model }) ?? [];
-  const sizes = [Math.max(MANY, ...tierEnds.map((end) => end + 1)), ...tierEnds];
-  const many = sizes.map((size) => costOf({ ...plain(size, MANY), inputSeconds: MANY }));
-  if (many.includes(undefined)) return undefined;
-  const dependsOnInput = many.some((cost) => cost?.input !== least.input);
-  const dependsOnOutput = many.some((cost) => cost?.output !== least.output);
-  if ((dependsOnInput && input === undefined) || (dependsOnOutput && output === undefined)) return undefined;
+  const priced = { provider: provider.name, providerType: provider.type, model, endpoint, units };
+  const tierEnds = pricing.tierEnds?.(priced);
+  const shape = shapeAt(priced, tierEnds, pricing);
+  if (shape === undefined) return reportsCost(provider.type) ? undefined : 0;
+  if (shape.isOpen) return undefined;
+  if ((shape.dependsOnInput && input === undefined) || (shape.dependsOnOutput && output === undefined))
+    return undefined;
   const outputTokens = output ?? 0;
-  const costs = [input ?? 0, ...tierEnds.filter((end) => end < (input ?? Infinity))].map((inputTokens) => {
+  // A request may turn out smaller than its bound, and a tier of smaller requests may be dearer.
+  const smaller = tierEnds?.filter((end) => end < (input ?? Infinity)) ?? [];
+  let highest = 0;
+  for (const inputTokens of [input ?? 0, ...smaller]) {
+    const kinds: Partial<TokenUsage>[] = [{}];
+    if (shape.dependsOnReasoning) kinds.push({ reasoningTokens: outputTokens });
     const written = { cacheWriteInputTokens: inputTokens };
-    const kinds = [
-      {},
-      { reasoningTokens: outputTokens },
-      ...(writesCache ? [written, { ...written, cacheWrite1hInputTokens: inputTokens }] : []),
-    ].map((kind) => costOf({ ...plain(inputTokens, outputTokens), ...kind }));
-    return Math.max(...kinds.map((cost) => cost?.input ?? 0)) + Math.max(...kinds.map((cost) => cost?.output ?? 0));
-  });
-  return Math.max(...costs);
+    if (writesCache) kinds.push(written, { ...written, cacheWrite1hInputTokens: inputTokens });
+    const costs = kinds.map((kind) => sidesOf({ ...plain(inputTokens, outputTokens), ...kind }, priced, pricing));
+    const [inputCost, outputCost] = (['input', 'output'] as const).map((side) =>
+      Math.max(...costs.map((cost) => cost?.[side] ?? 0)),
+    );
+    highest = Math.max(highest, (inputCost ?? 0) + (outputCost ?? 0));
+  }
+  return highest;
+}
+
+type Priced = Pick<PricedUsage, 'provider' | 'providerType' | 'model' | 'endpoint' | 'units'>;
+
+/** On which counts the cost at a price depends. */
+interface CostShape {
+  /** Whether some count leaves the cost unknown. */
+  readonly isOpen: boolean;
+  readonly dependsOnInput: boolean;
+  readonly dependsOnOutput: boolean;
+  readonly dependsOnReasoning: boolean;
+}
+
+/** By the tiers of a price, which identify it, and whether it is that of a batch. */
+const shapes = new WeakMap<readonly number[], Map<boolean, CostShape | undefined>>();
+
+/** Undefined without a price. */
+function shapeAt(priced: Priced, tierEnds: readonly number[] | undefined, pricing: Pricing): CostShape | undefined {
+  if (tierEnds === undefined || priced.units !== undefined) return computedShape(priced, tierEnds, pricing);
+  let known = shapes.get(tierEnds);
+  if (known === undefined) {
+    known = new Map();
+    shapes.set(tierEnds, known);
+  }
+  const key = isBatch(priced.endpoint);
+  if (known.has(key)) return known.get(key);
+  const shape = computedShape(priced, tierEnds, pricing);
+  known.set(key, shape);
+  return shape;
+}
+
+function computedShape(priced: Priced, tierEnds: readonly number[] = [], pricing: Pricing): CostShape | undefined {
+  const at = (usage: Partial<TokenUsage>) => sidesOf(usage, priced, pricing);
+  const least = at(plain(0, 0));
+  if (least === undefined) return undefined;
+  const sizes = [Math.max(MANY, ...tierEnds.map((end) => end + 1)), ...tierEnds];
+  const many = sizes.map((size) => at({ ...plain(size, MANY), inputSeconds: MANY }));
+  const thought = sizes.map((size) => at({ ...plain(size, MANY), inputSeconds: MANY, reasoningTokens: MANY }));
+  return {
+    isOpen: many.includes(undefined),
+    dependsOnInput: many.some((cost) => cost?.input !== least.input),
+    dependsOnOutput: many.some((cost) => cost?.output !== least.output),
+    dependsOnReasoning: thought.some((cost, index) => cost?.output !== many[index]?.output),
+  };
+}
+
+/** Nano-dollars; undefined when one of them is unknown. */
+function sidesOf(usage: Partial<TokenUsage>, priced: Priced, pricing: Pricing) {
+  const counts = { ...unknownUsage, source: 'provider' as const, ...usage };
+  const { inputCost, outputCost, totalCost } = pricing.costOf({ ...priced, usage: counts });
+  return totalCost === null ? undefined : { input: Number(inputCost), output: Number(outputCost) };
 }
 
 function plain(inputTokens: number, outputTokens: number) {

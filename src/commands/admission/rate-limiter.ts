@@ -30,6 +30,8 @@ export type RequestCounts = readonly RuleCounts[];
 const NONE: RequestCounts = [];
 /** Maximum number of user paths whose rules are cached. */
 const MAX_CHAINS = 10_000;
+/** Maximum number of models whose rules are cached. */
+const MAX_TARGETS = 1000;
 
 export class RateLimiter {
   readonly #rules: () => RateLimitRules;
@@ -39,6 +41,7 @@ export class RateLimiter {
   /** By `<scope>:<subject>`. */
   #bySubject = new Map<string, RuleCounts[]>();
   readonly #chains = new LRUCache<string, RequestCounts>({ max: MAX_CHAINS });
+  readonly #ofTargets = new LRUCache<string, RequestCounts>({ max: MAX_TARGETS });
 
   /** @param now milliseconds since the epoch */
   constructor(rules: () => RateLimitRules, now: () => number) {
@@ -177,6 +180,7 @@ export class RateLimiter {
     }
     this.#bySubject = Map.groupBy(this.#ruleCounts.values(), ({ rule }) => `${rule.scope}:${rule.subject}`);
     this.#chains.clear();
+    this.#ofTargets.clear();
   }
 
   #chain(userPath: string): RequestCounts {
@@ -193,6 +197,16 @@ export class RateLimiter {
   }
 
   #named(provider: string, model: string): RequestCounts {
+    const target = `${provider}/${model}`;
+    let found = this.#ofTargets.get(target);
+    if (found === undefined) {
+      found = this.#withNames(provider, model);
+      this.#ofTargets.set(target, found);
+    }
+    return found;
+  }
+
+  #withNames(provider: string, model: string): RequestCounts {
     const ofProvider = this.#bySubject.get(`provider:${provider}`);
     const exactly = this.#bySubject.get(`model:${provider}/${model}`);
     const byModel = this.#bySubject.get(`model:${model}`);

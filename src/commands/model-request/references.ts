@@ -211,16 +211,17 @@ export function holdsItem(json: unknown, id: string): boolean {
 }
 
 /**
- * Parts of the names that are references, and the beginnings of escaped letters, U+002D to U+007F. The last four are the
- * letters that some servers take for `s` and `k`, in UTF-8 and escaped.
+ * Parts of the names that are references, and the beginnings of escaped letters, U+002D to U+007F. The last are the letters
+ * that some servers take for `s` and `k`, escaped and in UTF-8.
  */
-const MARKS = [
-  ...['file_id', 'file_uri', 'skill_id', 'vector_store', 'previous_response', 'approval_request', 'cached_content'],
-  ...['fileid', 'fileuri', 'skillid', 'vectorstore', 'previousresponse', 'approvalrequest', 'cachedcontent'],
-  ...['file-id', 'file-uri', 'skill-id', 'vector-store', 'previous-response', 'approval-request', 'cached-content'],
-  ...['container', '"audio"', '"prompt"', '"voice"', '\\u002', '\\u004', '\\u005', '\\u006', '\\u007'],
-  ...['\u00e5\u00bf', '\u00e2\u0084\u00aa', '\\u017f', '\\u212a'],
-];
+const MARKS = new RegExp(
+  [
+    ...['file[_-]?(?:id|uri)', 'skill[_-]?id', 'vector[_-]?store', 'previous[_-]?response', 'approval[_-]?request'],
+    ...['cached[_-]?content', 'container', '"(?:audio|prompt|voice)"', '\\\\u(?:00[24567]|017f|212a)'],
+    ...['\u00c5\u00bf', '\u00e2\u0084\u00aa'],
+  ].join('|'),
+  'i',
+);
 /** Longer than any of them. */
 const OVERLAP = 32;
 const PIECE_BYTES = 64 * 1024;
@@ -228,8 +229,7 @@ const PIECE_BYTES = 64 * 1024;
 /** A quick check that may be true without a reference. */
 export function mayName(body: Buffer): boolean {
   for (let at = 0; at < body.length; at += PIECE_BYTES) {
-    const piece = body.toString('latin1', at, Math.min(at + PIECE_BYTES + OVERLAP, body.length)).toLowerCase();
-    if (MARKS.some((mark) => piece.includes(mark))) return true;
+    if (MARKS.test(body.toString('latin1', at, Math.min(at + PIECE_BYTES + OVERLAP, body.length)))) return true;
   }
   return false;
 }

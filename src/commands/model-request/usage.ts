@@ -207,6 +207,7 @@ export const OUTPUT_LIMITS: readonly string[] = [
   ...['max_output_tokens', 'max_completion_tokens', 'max_tokens'],
   ...['n_predict', 'num_predict', 'max_new_tokens'],
 ];
+const ALL_LIMITS: readonly string[] = ['options.num_predict', ...OUTPUT_LIMITS];
 
 export function tokensInBytes(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
@@ -307,14 +308,22 @@ export function answerLimits(sentTo: string, type: string): readonly string[] {
   return names === CHAT_LIMITS ? [...names, ...(SERVER_LIMITS[type] ?? [])] : names;
 }
 
+const knownLimits = new Map<string, readonly string[]>();
+
 /** Those, and the members that may limit the answer instead of them, also where the request is translated. */
 export function appliedLimits(sentTo: string, type: string): readonly string[] {
+  const key = `${sentTo} ${type}`;
+  const known = knownLimits.get(key);
+  if (known !== undefined) return known;
   const row = providerType(type);
   const isTranslated =
     (sentTo === '/v1/messages' && row?.paths?.messages === undefined) ||
     (sentTo === '/v1/responses' && row?.responses !== 'yes');
   const translated = isTranslated ? CHAT_LIMITS : [];
-  return [...new Set([...(ANSWER_LIMITS[sentTo] ?? []), ...(SERVER_LIMITS[type] ?? []), ...translated])];
+  const names = [...new Set([...(ANSWER_LIMITS[sentTo] ?? []), ...(SERVER_LIMITS[type] ?? []), ...translated])];
+  // A path of a provider's own API can have any name.
+  if (hasAnswerLimit(sentTo)) knownLimits.set(key, names);
+  return names;
 }
 
 /**
@@ -323,9 +332,7 @@ export function appliedLimits(sentTo: string, type: string): readonly string[] {
  */
 export function boundOfOutput(json: RequestMembers, endpoint: string, type: string): number | undefined {
   if (answerLimits(endpoint, type).every((name) => memberAt(json, name) === null)) return undefined;
-  const given = appliedLimits(endpoint, type)
-    .map((name) => memberAt(json, name))
-    .filter((limit) => limit !== null);
+  const given = memberValues(json, appliedLimits(endpoint, type));
   return given.every((limit) => isLimitWithin(limit, Infinity))
     ? Math.min(Math.max(...given.map(Number)), MAX_OUTPUT_TOKENS)
     : undefined;
@@ -337,16 +344,24 @@ export function isLimitWithin(value: unknown, limit: number): boolean {
 
 /** Null when there is none. */
 function memberAt(json: RequestMembers, path: string): unknown {
-  const [name = '', inner] = path.split('.');
-  const value = json[name] ?? null;
-  if (inner === undefined || value === null) return value;
-  return typeof value === 'object' ? ((value as RequestMembers)[inner] ?? null) : null;
+  const dot = path.indexOf('.');
+  if (dot === -1) return json[path] ?? null;
+  const value = json[path.slice(0, dot)] ?? null;
+  return typeof value === 'object' ? ((value as RequestMembers | null)?.[path.slice(dot + 1)] ?? null) : null;
+}
+
+/** Of the members that are given. */
+function memberValues(json: RequestMembers, paths: readonly string[]): unknown[] {
+  const found: unknown[] = [];
+  for (const path of paths) {
+    const value = memberAt(json, path);
+    if (value !== null) found.push(value);
+  }
+  return found;
 }
 
 function givenLimits(json: RequestMembers): unknown[] {
-  return ['options.num_predict', ...OUTPUT_LIMITS]
-    .map((name) => memberAt(json, name))
-    .filter((limit) => limit !== null);
+  return memberValues(json, ALL_LIMITS);
 }
 
 /** The expected length of an answer before it begins. */

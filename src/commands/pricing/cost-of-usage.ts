@@ -27,15 +27,15 @@ export function costAt(price: Price, spent: Spent): UsageCost {
   const { prices, isFree } = band;
   const facts = { price: prices, priceSource: price.source };
   if (isFree) return { inputCost: '0', outputCost: '0', totalCost: '0', ...facts };
-  const isBatch = BATCHES.has(spent.endpoint) || usage.raw?.service_tier === 'batch';
-  const rates = isBatch ? batchRates(band.rates) : band.rates;
+  const asBatch = isBatch(spent.endpoint) || usage.raw?.service_tier === 'batch';
+  const rates = asBatch ? batchRates(band.rates) : band.rates;
   const countsTokens = rates.input_per_mtok !== undefined || rates.output_per_mtok !== undefined;
   const input = inputSide(rates, spent, countsTokens);
   const output = outputSide(rates, usage, units, countsTokens);
   const known = input.charged || output.charged;
   const inputCost = known && input.amount !== undefined ? nanoDollars(input.amount) : null;
   const outputCost = known && output.amount !== undefined ? nanoDollars(output.amount) : null;
-  const caveat = caveatOf(spent, band, { isBatch, hasBands: price.bands.length > 1 }, { input, output });
+  const caveat = caveatOf(spent, band, { isBatch: asBatch, hasBands: price.bands.length > 1 }, { input, output });
   return {
     inputCost: textOf(inputCost),
     outputCost: textOf(outputCost),
@@ -43,6 +43,11 @@ export function costAt(price: Price, spent: Spent): UsageCost {
     ...facts,
     ...(caveat === undefined ? {} : { caveat }),
   };
+}
+
+/** Whether requests to the endpoint are charged as a part of a batch. */
+export function isBatch(endpoint: string): boolean {
+  return BATCHES.has(endpoint);
 }
 
 function bandFor({ bands }: Price, inputTokens: number | null): Band {

@@ -129,6 +129,8 @@ export interface Price {
   readonly source: string;
   /** By size, ascending; the last applies to every larger request. */
   readonly bands: readonly Band[];
+  /** The largest input, in tokens, of each band but the last. */
+  readonly tierEnds: readonly number[];
 }
 
 /**
@@ -138,7 +140,10 @@ export interface Price {
  */
 export function priceOf(layers: readonly PriceLayer[]): Price | undefined {
   const pricing = layers.reduceRight<ModelPricing>((weaker, layer) => over(layer.pricing, weaker), {});
-  return hasRates(pricing) ? { source: sourcesOf(layers).join('+'), bands: bandsOf(pricing) } : undefined;
+  if (!hasRates(pricing)) return undefined;
+  const bands = bandsOf(pricing);
+  const tierEnds = bands.slice(0, -1).map(({ upTo }) => Math.floor(upTo));
+  return { source: sourcesOf(layers).join('+'), bands, tierEnds };
 }
 
 function over(stronger: ModelPricing, weaker: ModelPricing): ModelPricing {

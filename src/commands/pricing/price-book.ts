@@ -61,9 +61,8 @@ export class PriceBook implements Pricing, ModelPrices {
     provider,
     providerType,
     model,
-  }: Pick<PricedUsage, 'provider' | 'providerType' | 'model'>): readonly number[] {
-    const bands = this.#priceOf(provider, providerType, model)?.bands ?? [];
-    return bands.slice(0, -1).map(({ upTo }) => Math.floor(upTo));
+  }: Pick<PricedUsage, 'provider' | 'providerType' | 'model'>): readonly number[] | undefined {
+    return this.#priceOf(provider, providerType, model)?.tierEnds;
   }
 
   rates(provider: string, model: string): ModelRates | undefined {

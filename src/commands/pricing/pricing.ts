@@ -39,8 +39,11 @@ export interface UsageCost {
 
 export interface Pricing {
   costOf(spent: PricedUsage): UsageCost;
-  /** The largest input, in tokens, of each tier of the price but the last. Absent where prices have no tiers. */
-  tierEnds?(priced: Pick<PricedUsage, 'provider' | 'providerType' | 'model'>): readonly number[];
+  /**
+   * The largest input, in tokens, of each tier of the price but the last: the same array as long as the price is the same,
+   * undefined without a price. Absent where prices have no tiers.
+   */
+  tierEnds?(priced: Pick<PricedUsage, 'provider' | 'providerType' | 'model'>): readonly number[] | undefined;
 }
 
 /** The price of a model's plain tokens, for estimates and comparisons before anything is spent. */
