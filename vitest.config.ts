@@ -21,8 +21,8 @@ const isolated = filesOf(
 
 export default defineConfig({
   test: {
-    // Only listens: the broker is started when a test asks for it.
-    globalSetup: ['test/support/shared-kafka.ts'],
+    // The first only listens: the broker is started when a test asks for it. The second makes the bundle that tests start.
+    globalSetup: ['test/support/shared-kafka.ts', 'test/support/main-program.ts'],
     setupFiles: ['test/support/declared-answers.ts'],
     pool: 'forks',
     testTimeout: 20_000,

@@ -9,6 +9,7 @@
  * - The wrapper outlives the child and ends with the child's exit code or signal.
  * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: when the wrapper is killed outright, the
  *   gateway stops at the channel's `disconnect`.
+ * `src/main.ts` runs as its bundle where there is one (see bundle.mjs).
  * Under `npm run` the file is stopped when npm's shell is gone (see stop-with-parent.mjs).
  */
 import { spawn } from 'node:child_process';
@@ -16,6 +17,7 @@ import { realpathSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { compileCacheOf, prepareBundle } from './bundle.mjs';
 import { prepareDashboard } from './dashboard-build.mjs';
 import { gatewayEnvironment, gatewayFlags } from './gateway-node.mjs';
 import { forgetInstallation, InstallFailed, install, installedNode } from './install.mjs';
@@ -36,23 +38,24 @@ async function main(target, args) {
   const file = resolve(root, target);
   const node = installedNode(root, file) ?? (await install(root, file));
   const startedByNpm = process.env.npm_lifecycle_event !== undefined;
-  const isGateway = file === join(root, 'src', 'main.ts') && args[0] === 'serve';
+  const isMain = file === join(root, 'src', 'main.ts');
+  const isGateway = isMain && args[0] === 'serve';
   if (isGateway && !args.includes('--help')) await prepareDashboard(root, node);
+  const bundle = isMain ? await prepareBundle(root, node) : undefined;
+  const program = bundle ?? file;
   const flags = isGateway ? [...nodeFlags, ...gatewayFlags] : nodeFlags;
-  const env = { ...(isGateway && gatewayEnvironment), ...process.env, NODE_COMPILE_CACHE: compileCache() };
+  const compileCache =
+    bundle === undefined ? join(root, 'node_modules', '.cache', 'node-compile') : compileCacheOf(bundle);
+  const env = { ...(isGateway && gatewayEnvironment), NODE_COMPILE_CACHE: compileCache, ...process.env };
   delete env.CHANCERY_SUPERVISED;
 
   if (isRunning(node) && process.execve !== undefined && process.platform !== 'win32') {
     const watch = startedByNpm ? [`--import=${new URL('stop-with-parent.mjs', import.meta.url)}`] : [];
-    process.execve(node, [node, ...flags, ...watch, file, ...args], env);
+    process.execve(node, [node, ...flags, ...watch, program, ...args], env);
   }
   if (startedByNpm) await import('./stop-with-parent.mjs');
   if (isGateway) env.CHANCERY_SUPERVISED = '1';
-  runAsChild(node, [...flags, file, ...args], env, isGateway);
-}
-
-function compileCache() {
-  return process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules', '.cache', 'node-compile');
+  runAsChild(node, [...flags, program, ...args], env, isGateway);
 }
 
 function isRunning(node) {

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Config } from '../config/config.ts';
 import { directoryOf } from '../events/open-log.ts';
 import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
@@ -24,7 +24,7 @@ const memorySavingVariables: Readonly<Record<string, string>> = {
 /** Variables of the gateway's environment that are passed on: they hold no secrets. */
 const inheritedVariables = [...Object.keys(memorySavingVariables), 'NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS', 'TZ'];
 
-const analyticsProgram = join(import.meta.dirname, 'worker.ts');
+const analyticsProgram = fileURLToPath(new URL('./worker.ts', import.meta.url));
 
 /** Made when it is missing. */
 export function analyticsFolder({ dataDir }: Config): string {

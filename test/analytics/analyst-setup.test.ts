@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openEmbeddedClickHouse } from '../../src/http/clickhouse/embedded-clickhouse.ts';
 import { analystAccount } from '../../src/http/clickhouse/engine-access.ts';
+import { main } from '../support/main-program.ts';
 import { hasChdb } from './embedded.ts';
 import { type StandIn, startStandIn } from './server-stand-in.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'chancery-setup-'));
-const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const password = "se'cr\\et";
 
 let server: StandIn;

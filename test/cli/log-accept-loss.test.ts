@@ -7,8 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { checksumOfEvent, openViewStore } from '../../src/projections/view-store.ts';
 import { appendThings, readAll } from '../events/log-files.ts';
-
-const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
+import { main } from '../support/main-program.ts';
 
 function chancery(cwd: string, ...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {

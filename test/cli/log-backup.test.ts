@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { appendThings, until } from '../events/log-files.ts';
-
-const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
+import { main } from '../support/main-program.ts';
 
 async function folderWithLog(events: number, bodyBytes?: number): Promise<{ folder: string; log: EmbeddedLog }> {
   const folder = mkdtempSync(join(tmpdir(), 'chancery-backup-'));

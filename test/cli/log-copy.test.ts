@@ -11,9 +11,9 @@ import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import { appendThings, readAll, until } from '../events/log-files.ts';
 import { kafkaOrSkip } from '../support/kafka-for-tests.ts';
 import { makeLogToCopy } from '../support/log-to-copy.ts';
+import { main } from '../support/main-program.ts';
 import { eventStoreKind, type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
 
-const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const brokers = await kafkaOrSkip();
 const kind = await eventStoreKind();
 let eventStore: RunningEventStore;

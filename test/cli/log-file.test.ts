@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type NewEvent, streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
+import { main } from '../support/main-program.ts';
 
-const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const stream = streamName('exchange', 'a');
 
 let folder: string;

@@ -8,6 +8,7 @@ import { viewsStatus } from '../../src/cli/views.ts';
 import { skippedStream, viewEventSkipped } from '../../src/events/catalogue/gateway.ts';
 import { type NewEvent, type StreamName, streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { main } from '../support/main-program.ts';
 import { type Screen, screen, typed } from './screen.ts';
 
 /** A title for the terminal, a clear screen in C1, an override of the direction, a line over the line. */
@@ -99,7 +100,6 @@ describe('a terminal', () => {
   });
 
   test('is not controlled by the typed arguments', () => {
-    const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
     let stderr = '';
     try {
       execFileSync(process.execPath, [main, 'log', EVIL], { stdio: 'pipe' });

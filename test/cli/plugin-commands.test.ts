@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, describe, expect, it } from 'vitest';
 import { root } from '../e2e/gateway-process.ts';
 import { pluginFolder, source } from '../plugins/plugin-files.ts';
+import { main } from '../support/main-program.ts';
 
 const cwd = mkdtempSync(join(tmpdir(), 'chancery-plugin-cli-'));
 const { folder, remove } = pluginFolder({
@@ -29,7 +30,7 @@ async function run(program: readonly string[], at = cwd) {
   return { code, out, err };
 }
 
-const chancery = (...args: string[]) => run([join(root, 'src', 'main.ts'), 'plugin', ...args]);
+const chancery = (...args: string[]) => run([main, 'plugin', ...args]);
 
 describe('chancery plugin new', () => {
   it('writes a plugin that passes its own test and the check', async () => {

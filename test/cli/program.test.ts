@@ -5,14 +5,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parseArguments, UsageError } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/program.ts';
+import { main } from '../support/main-program.ts';
 
 let cwd: string;
 beforeAll(() => {
   cwd = mkdtempSync(join(tmpdir(), 'chancery-cli-'));
 });
 afterAll(() => rmSync(cwd, { recursive: true }));
-
-const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
 /** Runs the real program in an empty folder. */
 function chancery(args: readonly string[], env: Record<string, string> = {}) {

@@ -8,7 +8,8 @@ import { checkLog } from '../../src/events/embedded/check-log.ts';
 import { nodeDisk } from '../../src/events/embedded/disk.ts';
 import { Watermark } from '../../src/events/embedded/watermark.ts';
 import { openLog } from '../../src/events/open-log.ts';
-import { ask, type ProcessOptions, root, type ServedGateway, serve, startProcess } from '../e2e/gateway-process.ts';
+import { ask, type ProcessOptions, type ServedGateway, serve, startProcess } from '../e2e/gateway-process.ts';
+import { main } from '../support/main-program.ts';
 import { Acknowledged, logUrl, recovers } from './acknowledged.ts';
 import type { Violation } from './evidence.ts';
 import type { Random } from './random.ts';
@@ -17,7 +18,6 @@ export const faults = ['missing segment', 'full disk', 'failing sync'] as const;
 export type Fault = (typeof faults)[number];
 
 const NOWHERE = 'http://127.0.0.1:9';
-const main = join(root, 'src/main.ts');
 
 /** The disk under a gateway's log, of which operations can be made to fail from outside. */
 export class FailingDisk {

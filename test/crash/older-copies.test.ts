@@ -15,15 +15,8 @@ import { createSimulatedProvider } from '../../infra/simulated-provider/server.t
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';
 import { openViewStore } from '../../src/projections/view-store.ts';
-import {
-  ask,
-  killAll,
-  root,
-  type ServedGateway,
-  serve,
-  startProcess,
-  temporaryFolder,
-} from '../e2e/gateway-process.ts';
+import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from '../e2e/gateway-process.ts';
+import { main } from '../support/main-program.ts';
 import { countOf, seed } from '../support/seed.ts';
 import { createChance, type Random } from './random.ts';
 
@@ -142,7 +135,7 @@ async function eventsIn(dataDir: string): Promise<string[]> {
 function command(cwd: string, dataDir: string, ...args: string[]) {
   return new Promise<{ code: number; output: string }>((resolve) => {
     const env = { PATH: process.env['PATH'], DATA_DIR: dataDir, LOG_URL: environment(dataDir).LOG_URL };
-    execFile(process.execPath, [join(root, 'src/main.ts'), ...args], { cwd, env }, (error, stdout, stderr) => {
+    execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, output: stdout + stderr });
     });
   });

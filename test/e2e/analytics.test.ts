@@ -8,10 +8,10 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { AnalyticsJob } from '../../src/analytics/messages.ts';
 import { hasChdb, startEmbedded } from '../analytics/embedded.ts';
+import { main } from '../support/main-program.ts';
 import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
-const main = join(root, 'src/main.ts');
 afterAll(() => {
   killAll();
   folder.remove();

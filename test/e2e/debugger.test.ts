@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
+import { main } from '../support/main-program.ts';
 import { ask, killAll, root, serve, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
@@ -18,7 +19,7 @@ const anyPort = '--inspect-port=0';
 
 describe('the gateway after SIGUSR1', () => {
   it.each([
-    ['started directly', [process.execPath, anyPort, join(root, 'src/main.ts'), 'serve']],
+    ['started directly', [process.execPath, anyPort, main, 'serve']],
     ['started by the wrapper', [process.execPath, wrapper, 'src/main.ts', 'serve']],
   ] as const)('has no debugger, %s', async (name, command) => {
     const { url, process: gateway } = await serve({ command, dataDir: join(folder.path, name) });

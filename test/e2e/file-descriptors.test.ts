@@ -2,9 +2,9 @@
 import { readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { platform } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { ask, killAll, root, serve, temporaryFolder } from './gateway-process.ts';
+import { main } from '../support/main-program.ts';
+import { ask, killAll, serve, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
@@ -17,7 +17,6 @@ const limit = 110;
 it.runIf(platform() === 'linux')(
   'connections do not take the last descriptors; the start warns, and requests are served afterwards',
   async () => {
-    const main = join(root, 'src/main.ts');
     const { url, process: gateway } = await serve({
       dataDir: folder.path,
       command: ['sh', '-c', `ulimit -n ${limit}; exec "$0" "$1" serve`, process.execPath, main],

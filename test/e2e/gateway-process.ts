@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { compileCache, main } from '../support/main-program.ts';
 import { logOfTests, SHARED_KEY } from '../support/test-log.ts';
 
 export const root = dirname(dirname(import.meta.dirname));
@@ -68,7 +69,7 @@ function endGroup(pid: number): void {
 /** Starts the command line; see `ProcessOptions` for what it does not inherit. */
 export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   const { args = [], env = {}, cwd = tmpdir(), group = false, shared = false, channel = false } = options;
-  const [file, ...before] = options.command ?? [process.execPath, join(root, 'src/main.ts'), 'serve'];
+  const [file, ...before] = options.command ?? [process.execPath, main, 'serve'];
   const child = spawn(file, [...before, ...args], {
     cwd,
     // Analytics is a separate process, which its own tests enable.
@@ -119,7 +120,7 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
 
 /** Compiled code is kept between starts, as `npm start` does. */
 function inherited(): Record<string, string> {
-  const kept: Record<string, string> = { NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile') };
+  const kept: Record<string, string> = { NODE_COMPILE_CACHE: compileCache };
   for (const name of ['PATH', 'HOME', 'TMPDIR']) {
     const value = process.env[name];
     if (value !== undefined) kept[name] = value;

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
-import { ask, killAll, root, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import { main } from '../support/main-program.ts';
+import { ask, killAll, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 const provider = createSimulatedProvider({ responses: 'absent' });
@@ -12,7 +13,7 @@ afterAll(async () => {
 });
 
 async function chancery(...args: string[]): Promise<void> {
-  const command = startProcess({ command: [process.execPath, join(root, 'src/main.ts')], args, cwd: folder.path });
+  const command = startProcess({ command: [process.execPath, main], args, cwd: folder.path });
   const { code } = await command.exited;
   expect(code, command.stderr).toBe(0);
 }

@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { hasChdb } from '../analytics/embedded.ts';
+import { main } from '../support/main-program.ts';
 import { startEventStore } from '../support/start-eventstore.ts';
-import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 const provider = createSimulatedProvider();
@@ -18,7 +19,7 @@ afterAll(async () => {
 
 async function copy(from: string, to: string): Promise<Record<string, unknown>> {
   const args = ['log', 'copy', '--from', from, '--to', to, '--json'];
-  const command = startProcess({ command: [process.execPath, join(root, 'src/main.ts')], args, cwd: folder.path });
+  const command = startProcess({ command: [process.execPath, main], args, cwd: folder.path });
   const { code } = await command.exited;
   expect([code, command.stderr]).toEqual([0, '']);
   return JSON.parse(command.stdout);

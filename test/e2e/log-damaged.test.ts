@@ -7,7 +7,8 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { filesOf, thing } from '../events/log-files.ts';
 import type { Answered } from '../support/answered.ts';
-import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import { main } from '../support/main-program.ts';
+import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
@@ -18,7 +19,7 @@ afterAll(() => {
 function command(cwd: string, ...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
     const env = { PATH: process.env['PATH'] };
-    execFile(process.execPath, [join(root, 'src/main.ts'), ...args], { cwd, env }, (error, stdout, stderr) => {
+    execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
     });
   });

@@ -3,7 +3,8 @@ import { execFile } from 'node:child_process';
 import { cpSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import { main } from '../support/main-program.ts';
+import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
@@ -14,7 +15,7 @@ afterAll(() => {
 function command(cwd: string, ...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
     const env = { PATH: process.env['PATH'] };
-    execFile(process.execPath, [join(root, 'src/main.ts'), ...args], { cwd, env }, (error, stdout, stderr) => {
+    execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
     });
   });

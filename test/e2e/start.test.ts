@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { isDashboardCurrent } from '../../scripts/dashboard-build.mjs';
 import { DASHBOARD_NOT_BUILT } from '../../src/http/dashboard/dashboard.ts';
+import { main } from '../support/main-program.ts';
 import { ask, killAll, root, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const run = promisify(execFile);
@@ -230,7 +231,7 @@ describe('a failed start', () => {
     first.kill('SIGTERM');
     expect(await first.exited).toEqual({ code: 0, signal: null });
     const check = startProcess({
-      command: [process.execPath, join(root, 'src/main.ts')],
+      command: [process.execPath, main],
       args: ['log', 'check', '--log-url', LOG_URL],
     });
     expect((await check.exited).code).toBe(0);

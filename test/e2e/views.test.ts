@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { hasChdb } from '../analytics/embedded.ts';
-import { ask, killAll, root, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import { main } from '../support/main-program.ts';
+import { ask, killAll, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
@@ -11,7 +12,6 @@ afterAll(() => {
   folder.remove();
 });
 
-const main = join(root, 'src/main.ts');
 const dataDir = join(folder.path, 'data');
 const env = { ANALYTICS_ENABLED: String(hasChdb), ANALYTICS_HTTP_PORT: '0' };
 const patience = { timeout: 40_000, interval: 200 };

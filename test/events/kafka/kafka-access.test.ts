@@ -11,6 +11,7 @@ import { createKafkaEngine } from '../../../src/events/kafka/kafka-engine.ts';
 import kafkajs from '../../../src/events/kafka/kafkajs.ts';
 import { EngineUnavailable, EngineUnsuitable, type LogEngine } from '../../../src/events/replicated/engine.ts';
 import { type KafkaBroker, startKafkaBroker } from '../../support/kafka-broker.ts';
+import { main } from '../../support/main-program.ts';
 import { append, numbersOf, readTo } from '../eventstore/appends.ts';
 import { appendThings } from '../log-files.ts';
 
@@ -156,8 +157,6 @@ describe.skipIf('missing' in kafkaJars())('a Kafka broker with users and rights'
     expect(JSON.parse(back.stdout)).toMatchObject({ copied: 20, sha256 });
   }, 60_000);
 });
-
-const main = join(import.meta.dirname, '..', '..', '..', 'src', 'main.ts');
 
 function copy(cwd: string, from: string, to: string, variables: Readonly<Record<string, string>>) {
   const { promise, resolve } = Promise.withResolvers<{ code: number; stdout: string; stderr: string }>();

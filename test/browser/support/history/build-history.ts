@@ -7,7 +7,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createSimulatedProvider, type SimulatedProvider } from '../../../../infra/simulated-provider/server.ts';
 import { gatewayEnvironment, gatewayFlags } from '../../../../scripts/gateway-node.mjs';
-import { MASTER_KEY, root } from '../../../e2e/gateway-process.ts';
+import { MASTER_KEY } from '../../../e2e/gateway-process.ts';
+import { compileCache, main } from '../../../support/main-program.ts';
 import { houseStyle, type KeyName, keyPlans, preparations } from './callers.ts';
 import { type Random, seededRandom } from './random.ts';
 import { type Client, conversationTurns, pictureQuestion, requestKinds, type Sent, toolCall } from './requests.ts';
@@ -101,13 +102,13 @@ async function startMoved(dataDir: string, start: number, env: Record<string, st
   const clock = join(import.meta.dirname, 'moving-clock.ts');
   const child = spawn(
     process.execPath,
-    ['--disable-warning=ExperimentalWarning', ...gatewayFlags, `--import=${clock}`, join(root, 'src/main.ts'), 'serve'],
+    ['--disable-warning=ExperimentalWarning', ...gatewayFlags, `--import=${clock}`, main, 'serve'],
     {
       cwd: dataDir,
       env: {
         ...gatewayEnvironment,
         PATH: process.env.PATH,
-        NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile'),
+        NODE_COMPILE_CACHE: compileCache,
         ...env,
         ...{ DATA_DIR: dataDir, GATEWAY_MASTER_KEY: MASTER_KEY, PORT: '0', ANALYTICS_ENABLED: 'false' },
         ...{ LOG_DURABILITY: 'relaxed', RETRY_INITIAL_BACKOFF: '1ms', LOG_LEVEL: 'fatal' },
