@@ -5,7 +5,8 @@
  * Folders and addresses in the sources (`import.meta`) stay those of the sources. A program that a source names as
  * `new URL('./worker.ts', import.meta.url)`, for a process or a thread, becomes a file of the bundle.
  */
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { rolldown } from 'rolldown';
@@ -19,6 +20,39 @@ const folder = process.argv[2];
  * the gateway changes.
  */
 const external = /^(chdb|kafkajs|@eventstore\/db-client|pg)(\/|$)|\.node$/;
+/** What Fastify loads for JSON Schema and for tests: the gateway needs neither. */
+const unusedByFastify = /^(@fastify\/(ajv-compiler|fast-json-stringify-compiler)|light-my-request)$/;
+const load = createRequire(import.meta.url);
+const pathOf = (file) => JSON.stringify(load.resolve(file));
+
+/** Smaller forms of modules: the unused parts of a package cost memory in each process, also when no function in them runs. */
+const smaller = {
+  name: 'smaller',
+  resolveId: {
+    filter: { id: /^(node:http|rxjs|undici)$|fastify|^light-my-request$/ },
+    handler(id, importer) {
+      if (unusedByFastify.test(id)) return { id: createRequire(importer).resolve(id), external: 'absolute' };
+      if (id === 'rxjs') return join(dirname(load.resolve('rxjs/package.json')), 'dist/esm/index.js');
+      if (importer?.startsWith(source) && (id === 'undici' || id === 'node:http')) return `\0${id}`;
+      return null;
+    },
+  },
+  load: {
+    filter: { id: /^\0(node:http|undici)$/ },
+    handler(id) {
+      if (id !== '\0undici') return http();
+      return `export { default as Pool } from ${pathOf('undici/lib/dispatcher/pool.js')};
+        export { default as ProxyAgent } from ${pathOf('undici/lib/dispatcher/proxy-agent.js')};`;
+    },
+  },
+};
+
+/** An import of `node:http` reads all its getters, one of which loads the whole of Node's own undici. */
+function http() {
+  const properties = Object.entries(Object.getOwnPropertyDescriptors(process.getBuiltinModule('node:http')));
+  const names = properties.filter(([, { get }]) => get === undefined).map(([name]) => name);
+  return `const http = process.getBuiltinModule('node:http');\nexport default http;\nexport const { ${names.join(', ')} } = http;`;
+}
 
 const programs = /new URL\('([^']+\.ts)', import\.meta\.url\)/g;
 
@@ -65,9 +99,20 @@ const bundle = await rolldown({
   platform: 'node',
   tsconfig: false,
   external,
-  plugins: [ownAddresses, inputs],
+  plugins: [ownAddresses, smaller, inputs],
 });
-await bundle.write({ dir: folder, entryFileNames: '[name].mjs', chunkFileNames: '[name]-[hash].mjs', comments: false });
+const { output } = await bundle.generate({
+  entryFileNames: '[name].mjs',
+  chunkFileNames: '[name]-[hash].mjs',
+  comments: false,
+});
+mkdirSync(folder, { recursive: true });
+for (const { fileName, code } of output) writeFileSync(join(folder, fileName), inAscii(code));
 const settings = ['package.json', 'scripts/bundle-build.mjs', 'node_modules/rolldown/package.json'];
 const sources = modules.map((id) => relative(root, id)).sort();
 writeFileSync(join(folder, 'inputs.json'), JSON.stringify([...settings, ...sources]));
+
+/** V8 keeps a source with one character beyond Latin-1 in two bytes for each. */
+function inAscii(code) {
+  return code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
