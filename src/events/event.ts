@@ -54,6 +54,31 @@ export interface NewEvent<Type extends string = string, Data extends object = ob
   readonly id?: string;
   /** Milliseconds since the epoch, with a fraction; the time of append when absent. */
   readonly at?: number;
+  /**
+   * Makes it stand for that many events, whose `data` ends with consecutive numbers `index`, the first one given, and whose
+   * bodies are the parts of `body`: each ends where the member says. It has neither `id` nor `at`.
+   */
+  readonly bodyEnds?: readonly number[];
+}
+
+/** How many events these are in the log. */
+export function countEvents(events: readonly NewEvent[]): number {
+  let count = events.length;
+  for (const { bodyEnds } of events) if (bodyEnds !== undefined) count += bodyEnds.length - 1;
+  return count;
+}
+
+/** The events, each by itself. */
+export function separateEvents(events: readonly NewEvent[]): readonly NewEvent[] {
+  return events.flatMap(({ bodyEnds, ...event }) => {
+    if (bodyEnds === undefined) return event;
+    const { index } = event.data as { index: number };
+    return bodyEnds.map((end, place) => ({
+      ...event,
+      data: { ...event.data, index: index + place },
+      body: event.body?.subarray(bodyEnds[place - 1] ?? 0, end),
+    }));
+  });
 }
 
 /** An event that was read from the log. `data` has been upcast to the newest schema by the catalogue's reader. */

@@ -1,6 +1,6 @@
 /** Appends whose events came with ids, so that a repeated append is recognised. */
 
-import type { RecordedEvent } from './event.ts';
+import { countEvents, type RecordedEvent } from './event.ts';
 import { type Appended, EventIdReused, type EventLog, type StreamWrite, WrongExpectedRevision } from './log.ts';
 
 /** Most ids that are kept. */
@@ -85,7 +85,7 @@ function idsOf(writes: readonly StreamWrite[]): string[] {
 }
 
 function eventsIn(writes: readonly StreamWrite[]): number {
-  return writes.reduce((sum, { events }) => sum + events.length, 0);
+  return writes.reduce((sum, { events }) => sum + countEvents(events), 0);
 }
 
 // Recognises from the recorded events an append that is repeated long after the first time.

@@ -32,6 +32,19 @@ export interface Frame {
   readonly call?: string;
 }
 
+/** Frames that follow each other, each with one line of data, an object, and nothing that their reader looks for. */
+export interface UnreadFrames {
+  /** The bytes of all. */
+  readonly raw: Buffer;
+  /** Where each ends in `raw`. */
+  readonly ends: readonly number[];
+}
+
+/** The data of the first frame. */
+export function firstDataOf({ raw, ends: [end = 0] }: UnreadFrames): string {
+  return raw.toString('utf8', RUN_START.length - 1, end - FRAME_END.length);
+}
+
 /**
  * Whether a frame says nothing of an answer: comments, blank data, and the events that keep a stream alive (Anthropic's
  * `ping`, OpenAI's `keepalive`).
@@ -43,6 +56,11 @@ export function isFiller({ data, event }: Frame): boolean {
 export interface FrameSplitter {
   /** The events that this piece completes. @throws ProviderFailure (`too_large`) */
   push(piece: Buffer): Frame[];
+  /**
+   * The same, with frames that need not be read in runs.
+   * @param isRead matches, in bytes as Latin-1, what makes a frame one that has to be read; global
+   */
+  pushRuns(piece: Buffer, isRead: RegExp): (Frame | UnreadFrames)[];
   /**
    * The rest at the end of the stream, with the final blank line that some servers omit: without it, a client that
    * follows the standard would drop the event.
@@ -67,6 +85,10 @@ const DATA = Buffer.from('data:');
 const SPACE = 0x20;
 const LINE_END = Buffer.from('\n');
 const LINE_AND_BLANK_LINE = Buffer.from('\n\n');
+const RUN_START = 'data: {';
+const FRAME_END = '\n\n';
+const CLOSING_BRACE = 0x7d;
+const NO_ENDS: readonly number[] = [];
 
 export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitter {
   const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
@@ -94,7 +116,7 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
     return frame;
   };
 
-  return {
+  const splitter: FrameSplitter = {
     push(piece) {
       const frames: Frame[] = [];
       let start = 0;
@@ -134,6 +156,26 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
       }
       return frames;
     },
+    pushRuns(piece, isRead) {
+      const found: (Frame | UnreadFrames)[] = [];
+      const text = piece.toString('latin1');
+      for (let at = 0; at < piece.length; ) {
+        const isBetweenFrames = begunBytes === 0 && !afterCr;
+        const ends = isBetweenFrames ? runEnds(text, at, isRead, maxFrameBytes) : NO_ENDS;
+        const runBytes = ends.at(-1);
+        if (runBytes === undefined) {
+          const blank = text.indexOf(FRAME_END, at);
+          const end = blank === -1 ? piece.length : blank + FRAME_END.length;
+          found.push(...splitter.push(piece.subarray(at, end)));
+          at = end;
+        } else {
+          found.push({ raw: piece.subarray(at, at + runBytes), ends });
+          first = false;
+          at += runBytes;
+        }
+      }
+      return found;
+    },
     end() {
       if (begunBytes === 0) return undefined;
       if (lineIsEmpty) return complete(LINE_END);
@@ -141,6 +183,25 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
       return complete(LINE_AND_BLANK_LINE);
     },
   };
+  return splitter;
+}
+
+/** Where the frames that begin at `start` and need not be read end, counted from there. */
+function runEnds(text: string, start: number, isRead: RegExp, maxFrameBytes: number): readonly number[] {
+  if (!text.startsWith(RUN_START, start)) return NO_ENDS;
+  const carriageReturn = text.indexOf('\r', start);
+  isRead.lastIndex = start;
+  const nextRead = isRead.exec(text)?.index ?? text.length;
+  const limit = carriageReturn === -1 ? nextRead : Math.min(carriageReturn, nextRead);
+  const ends: number[] = [];
+  for (let at = start; text.startsWith(RUN_START, at); ) {
+    const line = text.indexOf('\n', at);
+    if (line === -1 || line > limit || text.charCodeAt(line - 1) !== CLOSING_BRACE) break;
+    if (text.charCodeAt(line + 1) !== LF || line + FRAME_END.length - at > maxFrameBytes) break;
+    at = line + FRAME_END.length;
+    ends.push(at - start);
+  }
+  return ends;
 }
 
 function tooLong(provider: string, maxBytes: number): ProviderFailure {
@@ -202,7 +263,7 @@ export function createLineSplitter(options: SplitterOptions = {}): FrameSplitter
     return { raw, data: data === '' ? undefined : data };
   };
 
-  return {
+  const splitter: FrameSplitter = {
     push(piece) {
       const frames: Frame[] = [];
       let start = 0;
@@ -217,8 +278,12 @@ export function createLineSplitter(options: SplitterOptions = {}): FrameSplitter
       }
       return frames;
     },
+    pushRuns(piece) {
+      return splitter.push(piece);
+    },
     end() {
       return begunBytes === 0 ? undefined : complete(Buffer.alloc(0));
     },
   };
+  return splitter;
 }

@@ -224,6 +224,37 @@ export function eventLogContract(
         expect([...(event?.body ?? [])]).toEqual(Array.from({ length: 256 }, (_, index) => index));
       });
 
+      it('records one event for each part of a body, with consecutive numbers', async () => {
+        const bytes = Buffer.from('.....first+second++third'.repeat(5));
+        const ends = Array.from({ length: 12 }, (_, part) => 5 + part * 9);
+        const parts: NewEvent = { ...noted({ n: 1, index: 7 }, { body: bytes }), bodyEnds: ends };
+        const bodiless: NewEvent = { ...noted({ index: 98 }), bodyEnds: [1, 2, 3] };
+        const appended = await log.append([write(a, 'noStream', noted({ n: 0 }), parts, bodiless, noted({ n: 2 }))]);
+        const after = await log.append([write(a, 16n, noted({ n: 3 }))]);
+        const events = await collect(log.readStream(a));
+        expect(events.map(({ data }) => data)).toEqual([
+          { n: 0 },
+          ...ends.map((_, part) => ({ n: 1, index: 7 + part })),
+          ...[98, 99, 100].map((index) => ({ index })),
+          { n: 2 },
+          { n: 3 },
+        ]);
+        const bodies = ends.map((end, part) => bytes.subarray(ends[part - 1] ?? 0, end));
+        expect(events.map(({ body }) => body)).toEqual([undefined, ...bodies, ...Array(5).fill(undefined)]);
+        expect(events.map(({ revision }) => Number(revision))).toEqual(events.map((_, revision) => revision));
+        expect(appended.revisions).toEqual([16n]);
+        expect(appended.position).toBe(events[16]?.position);
+        expect(after.position).toBe(events[17]?.position);
+        const ids = events.map(({ id }) => id);
+        for (const id of ids)
+          expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+        expect([...ids].sort()).toEqual(ids);
+        expect(new Set(ids).size).toBe(ids.length);
+        for (const { context, at, type, schema } of events.slice(1, 16)) {
+          expect(events[1]).toMatchObject({ context, at, type, schema });
+        }
+      });
+
       it('has the content of the moment of the call, also when the caller changes it afterwards', async () => {
         const data = { n: 1 };
         const body = Buffer.from('before');

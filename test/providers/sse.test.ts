@@ -2,7 +2,7 @@ import { createParser } from 'eventsource-parser';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ProviderFailure } from '../../src/providers/provider.ts';
-import { createFrameSplitter, type Frame } from '../../src/providers/stream-frames.ts';
+import { createFrameSplitter, type Frame, firstDataOf } from '../../src/providers/stream-frames.ts';
 import { recorded, recordedBody } from './upstream.ts';
 
 const maxFrameBytes = 1024 * 1024;
@@ -162,6 +162,67 @@ describe('however a stream is cut into pieces', () => {
         expect(seen.map(({ data, event }) => [data, event])).toEqual(expected);
       }),
       { numRuns: 500 },
+    );
+  });
+});
+
+describe('runs of events that need not be read', () => {
+  const isRead = /"usage"|"error"/g;
+  const object = fc.constantFrom('{"a":1}', '{"b":"ä€😀"}', '{"usage":{}}', '{"c":"\\n"}', '{}', '{"error":1}');
+  const event = fc.oneof(
+    { weight: 6, arbitrary: object.map((data) => `data: ${data}\n\n`) },
+    {
+      weight: 3,
+      arbitrary: fc
+        .tuple(
+          fc.constantFrom('data: ', 'data:', 'data: x', ': ', 'event: e\ndata: '),
+          object,
+          fc.constantFrom('\n', '\r', '\r\n', '\n\n\n'),
+        )
+        .map(([field, data, end]) => `${field}${data}${end}${end}`),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        'data: [DONE]\n\n',
+        '\ufeffdata: {}\n\n',
+        'data: {"a":1}\n',
+        '\n',
+        'data: {\r"a":1}\n\n',
+      ),
+    },
+  );
+
+  test('are the same events as those that are read one by one, wherever the pieces are cut', () => {
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 5 }), (events, places) => {
+        const pieces = cut(Buffer.from(events.join('')), places);
+        const splitter = createFrameSplitter({ maxFrameBytes });
+        const found = pieces.flatMap((piece) => splitter.pushRuns(piece, isRead));
+        const last = splitter.end();
+        const single = (last === undefined ? found : [...found, last]).flatMap((frame) => {
+          if (!('ends' in frame)) return facts(frame);
+          expect(frame.raw.toString()).not.toMatch(/"usage"|"error"/);
+          const raws = frame.ends.map((end, index) => frame.raw.toString('utf8', frame.ends[index - 1] ?? 0, end));
+          expect(firstDataOf(frame)).toBe(raws[0]?.slice('data: '.length, -2));
+          return raws.map((raw) => ({ raw, data: raw.slice('data: '.length, -2), event: undefined }));
+        });
+        expect(single).toEqual(framesOf(pieces).map(facts));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('are one run in one piece', () => {
+    const piece = Buffer.from('data: {"a":1}\n\ndata: {"a":2}\n\ndata: {"usage":1}\n\ndata: {"a":3}\n\n');
+    const found = createFrameSplitter({ maxFrameBytes }).pushRuns(piece, isRead);
+    expect(found.map((frame) => ('ends' in frame ? frame.ends : frame.data))).toEqual([[15, 30], '{"usage":1}', [15]]);
+  });
+
+  test('have no event that is too long', () => {
+    const splitter = createFrameSplitter({ maxFrameBytes: 20 });
+    expect(() => splitter.pushRuns(Buffer.from(`data: {"a":"${'x'.repeat(20)}"}\n\n`), isRead)).toThrow(
+      ProviderFailure,
     );
   });
 });

@@ -5,7 +5,15 @@
 import * as exchange from '../../events/catalogue/exchange.ts';
 import { pluginApplied } from '../../events/catalogue/gateway.ts';
 import { frameDelivered, guardrailApplied, placeholdersAssigned } from '../../events/catalogue/guardrail.ts';
-import { type Actor, type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
+import {
+  type Actor,
+  countEvents,
+  type EventContext,
+  type NewEvent,
+  type StreamName,
+  separateEvents,
+  streamName,
+} from '../../events/event.ts';
 import { wallClock } from '../../events/event-id.ts';
 import {
   type Appended,
@@ -148,7 +156,7 @@ export class ExchangeRecord {
   withdraw(room: number): NewEvent[] {
     if (this.#last === undefined) return [];
     const { noted: appended, revision } = this.#last;
-    const noted = [...appended, ...this.#noted];
+    const noted = separateEvents([...appended, ...this.#noted]);
     this.#last = undefined;
     this.#revision = revision;
     this.#otherWrites = [];
@@ -174,7 +182,7 @@ export class ExchangeRecord {
     };
     const writes = this.#otherWrites.length === 0 ? [own] : [own, ...this.#otherWrites];
     this.#last = { noted: this.#noted, revision: this.#revision };
-    this.#revision += this.#noted.length;
+    this.#revision += countEvents(this.#noted);
     this.#noted = [];
     this.#otherWrites = [];
     return this.#log.append(writes, STAGES[until]);

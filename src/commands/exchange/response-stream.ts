@@ -3,7 +3,7 @@
  * run, and a writer of the client's dialect. Where both dialects are the same and no guardrail runs, the provider's
  * bytes pass unchanged, and only the frames with facts for the record are parsed.
  */
-import { createFrameSplitter, type Frame } from '../../providers/stream-frames.ts';
+import { createFrameSplitter, type Frame, type UnreadFrames } from '../../providers/stream-frames.ts';
 import { type ClientEvent, encodeEvent, type JsonObject } from '../../providers/translate/json.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { type Answering, parseChunk, redacted } from '../model-request/answer-body.ts';
@@ -55,6 +55,10 @@ export interface AnswerReader {
   readWhole(bytes: Buffer, parsed: unknown): { readonly answer: unknown; readonly bytes?: Buffer };
   /** With `bytes`, events are those of the client's dialect; they may be left out, and are then those in `bytes`. */
   read(frame: Frame): FrameResult;
+  /** Where the client gets the provider's bytes: what frames it must read, for `pushRuns` of the splitter. */
+  readonly isRead?: RegExp;
+  /** Frames that it need not read, instead of `read`. The client gets their bytes. */
+  passRun?(run: UnreadFrames): void;
   usage(): TokenUsage;
   /** The id that the provider gave its answer; undefined when there is none. */
   readonly answerId?: string | undefined;
@@ -189,6 +193,14 @@ export function encode(
   { namesEvents }: Pick<AnswerWriter, 'namesEvents'>,
 ): Buffer | undefined {
   return joined(events.map((event) => encodeEvent(event, namesEvents)));
+}
+
+/** Adds the next piece of a client's stream; one that lies behind the last one in memory is not copied to join them. */
+export function addPiece(pieces: Buffer[], next: Buffer): void {
+  const last = pieces.at(-1);
+  if (last?.buffer === next.buffer && last.byteOffset + last.length === next.byteOffset) {
+    pieces[pieces.length - 1] = Buffer.from(last.buffer, last.byteOffset, last.length + next.length);
+  } else pieces.push(next);
 }
 
 /** Joins pieces of a client's stream; undefined when there are none. */

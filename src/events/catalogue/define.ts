@@ -16,7 +16,12 @@ export interface EventDefinition<Type extends string = string, Schema extends z.
   /** `upcasts[0]` turns version 1 into 2, and so on: always `version - 1` of them. */
   readonly upcasts: readonly Upcast[];
   /** The types guarantee the shape, so nothing is validated here: this runs on the request path. */
-  create(data: z.infer<Schema>, context: EventContext, body?: Uint8Array): NewEvent<Type, z.infer<Schema>>;
+  create(
+    data: z.infer<Schema>,
+    context: EventContext,
+    body?: Uint8Array,
+    bodyEnds?: readonly number[],
+  ): NewEvent<Type, z.infer<Schema>>;
 }
 
 export function defineEvent<Type extends string, Schema extends z.ZodObject>(definition: {
@@ -38,6 +43,6 @@ export function defineEvent<Type extends string, Schema extends z.ZodObject>(def
     body: definition.body,
     data: definition.data,
     upcasts,
-    create: (data, context, body) => ({ type, schema: version, data, context, body }),
+    create: (data, context, body, bodyEnds) => ({ type, schema: version, data, context, body, bodyEnds }),
   };
 }

@@ -1,6 +1,6 @@
 /** Turns one append into records at the end of a batch, with their revisions: all of it, or nothing. */
-import type { RecordedEvent, StreamName } from '../event.ts';
-import { mintEventId, wallClock } from '../event-id.ts';
+import { countEvents, type NewEvent, type RecordedEvent, type StreamName } from '../event.ts';
+import { mintEventId, wallClock, writeEventId } from '../event-id.ts';
 import {
   type Appended,
   checkExpectedRevision,
@@ -11,10 +11,15 @@ import {
 import type { RecentAppend } from '../recent-appends.ts';
 import type { LiveBatch } from '../subscription.ts';
 import {
+  addRecordBody,
   contextText,
+  copyRecord,
+  maxIndexBytes,
   type RecordReader,
   recordBound,
   recordEnd,
+  recordHeaderBytes,
+  recordPrefixBytes,
   recordStream,
   setRecordRevision,
   withRoom,
@@ -186,8 +191,9 @@ export function encodeAppend(
       }
       checkExpectedRevision(write, last);
       encodeEvents(batch, write, last + 1, at, maxEventBytes);
-      lasts.push(last + write.events.length);
-      count += write.events.length;
+      const events = countEvents(write.events);
+      lasts.push(last + events);
+      count += events;
     }
   } catch (error) {
     batch.length = start;
@@ -195,7 +201,7 @@ export function encodeAppend(
   }
   for (let index = 0; index < writes.length; index++) {
     const write = writes[index];
-    if (write !== undefined) noteStream(batch, write.stream, write.events.length, lasts[index]);
+    if (write !== undefined) noteStream(batch, write.stream, countEvents(write.events), lasts[index]);
   }
   batch.count += count;
   return lasts;
@@ -283,24 +289,55 @@ export function encodeEvents(
 ): void {
   let next = revision;
   for (const event of events) {
-    const data = JSON.stringify(event.data);
-    const context = contextText(event.context);
-    const id = event.id ?? mintEventId(at);
-    const textLength = id.length + event.type.length + stream.length + context.length + data.length;
-    const bodyLength = event.body?.length ?? 0;
-    checkSize(event.type, textLength + bodyLength, maxEventBytes);
-    target.reserve(recordBound(textLength, bodyLength));
-    const start = target.length;
-    target.length = writeRecord(target.buffer, start, {
-      event,
-      stream,
-      revision: next++,
-      id,
-      at: event.at ?? at,
-      context,
-      data,
-    });
-    checkSize(event.type, target.length - start, maxEventBytes);
+    if (event.bodyEnds !== undefined) {
+      encodeParts(target, event, event.bodyEnds, { stream, revision: next, at, maxEventBytes });
+      next += event.bodyEnds.length;
+      continue;
+    }
+    encodeEvent(target, event, { stream, revision: next++, at, maxEventBytes });
+  }
+}
+
+interface EventPlace {
+  readonly stream: StreamName;
+  readonly revision: number;
+  readonly at: number;
+  readonly maxEventBytes: number;
+}
+
+function encodeEvent(target: RecordTarget, event: NewEvent, { stream, revision, at, maxEventBytes }: EventPlace): void {
+  const data = JSON.stringify(event.data);
+  const context = contextText(event.context);
+  const id = event.id ?? mintEventId(at);
+  const textLength = id.length + event.type.length + stream.length + context.length + data.length;
+  const bodyLength = event.body?.length ?? 0;
+  checkSize(event.type, textLength + bodyLength, maxEventBytes);
+  target.reserve(recordBound(textLength, bodyLength));
+  const start = target.length;
+  target.length = writeRecord(target.buffer, start, { event, stream, revision, id, at: event.at ?? at, context, data });
+  checkSize(event.type, target.length - start, maxEventBytes);
+}
+
+/** The first event as any other; each further one is a copy of the one before with its own id, revision, index and body. */
+function encodeParts(target: RecordTarget, event: NewEvent, ends: readonly number[], place: EventPlace): void {
+  const [firstEnd = 0] = ends;
+  const { body: given } = event;
+  const body = given && Buffer.from(given.buffer, given.byteOffset, given.length);
+  let before = target.length;
+  encodeEvent(target, body === undefined ? event : { ...event, body: body.subarray(0, firstEnd) }, place);
+  const { index } = event.data as { index: number };
+  const head = recordPrefixBytes(target.buffer, before, String(index).length + 1);
+  for (let part = 1; part < ends.length; part++) {
+    const from = body === undefined ? 0 : (ends[part - 1] ?? 0);
+    const length = body === undefined ? 0 : (ends[part] ?? 0) - from;
+    checkSize(event.type, head + maxIndexBytes + length, place.maxEventBytes);
+    target.reserve(head + maxIndexBytes + length);
+    const at = target.length;
+    target.length = copyRecord(target.buffer, before, at, head, index + part);
+    before = at;
+    setRecordRevision(target.buffer, at, place.revision + part);
+    writeEventId(target.buffer, at + recordHeaderBytes, place.at);
+    if (body !== undefined) target.length = addRecordBody(target.buffer, at, target.length, body, from, length);
   }
 }
 
@@ -348,7 +385,7 @@ export class PreparedAppend implements SizedAppend {
     this.records = Buffer.allocUnsafe(scratch.length);
     scratch.buffer.copy(this.records, 0, 0, scratch.length);
     this.writes = writes.map(({ stream, expectedRevision, events }) => {
-      return { stream, expectedRevision, count: events.length };
+      return { stream, expectedRevision, count: countEvents(events) };
     });
   }
 

@@ -18,7 +18,7 @@ import type { CompiledFilter } from '../log.ts';
  * The envelope (all before the body) and the body are each one contiguous range, so either can be hashed by itself.
  * An event's position is that of its frame's first event plus its place in the frame.
  */
-const recordHeaderBytes = 40;
+export const recordHeaderBytes = 40;
 /** Flag: a body follows the text. */
 const hasBody = 1;
 /** Flag: all text is ASCII, so that places in bytes are places in characters. */
@@ -180,6 +180,58 @@ export function writeRecord(buffer: Buffer, offset: number, parts: RecordParts):
   buffer.writeDoubleLE(parts.at, offset + 24);
   buffer.writeDoubleLE(parts.revision, offset + 32);
   return end;
+}
+
+// Records that are copies of one but for a number at the end of their data.
+
+/** Digits of the number, and the closing brace. */
+export const maxIndexBytes = 17;
+const zero = 0x30;
+const closingBrace = 0x7d;
+
+/** How many bytes of the record are before the last `dataBytes` of its data. */
+export function recordPrefixBytes(buffer: Buffer, offset: number, dataBytes: number): number {
+  return recordEnd(buffer, offset) - offset - buffer.readUInt32LE(offset + 4) - dataBytes;
+}
+
+/**
+ * Copies the first `prefix` bytes of the record at `from`, and ends the data of the copy with `index` and a brace. The copy
+ * has no body yet.
+ * @returns where it ends
+ */
+export function copyRecord(buffer: Buffer, from: number, to: number, prefix: number, index: number): number {
+  buffer.copyWithin(to, from, from + prefix);
+  let digits = 1;
+  for (let rest = index; rest >= 10; rest = Math.floor(rest / 10)) digits++;
+  let at = to + prefix + digits;
+  buffer[at] = closingBrace;
+  const end = at + 1;
+  for (let rest = index; digits > 0; digits--) {
+    const next = Math.floor(rest / 10);
+    buffer[--at] = zero + rest - next * 10;
+    rest = next;
+  }
+  const before = recordHeaderBytes + buffer.readUInt8(to + 20) + buffer.readUInt8(to + 21);
+  const names = before + buffer.readUInt16LE(to + 16) + buffer.readUInt32LE(to + 12);
+  buffer.writeUInt32LE(end - to, to);
+  buffer.writeUInt32LE(0, to + 4);
+  buffer.writeUInt32LE(end - to - names, to + 8);
+  return end;
+}
+
+/** Adds the body, `body[from..from + length)`, behind the record's text, which ends at `end`. @returns where it then ends */
+export function addRecordBody(
+  buffer: Buffer,
+  offset: number,
+  end: number,
+  body: Buffer,
+  from: number,
+  length: number,
+): number {
+  body.copy(buffer, end, from, from + length);
+  buffer.writeUInt32LE(end + length - offset, offset);
+  buffer.writeUInt32LE(length, offset + 4);
+  return end + length;
 }
 
 interface Interned<Decoded> {

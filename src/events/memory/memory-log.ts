@@ -7,6 +7,7 @@ import {
   parsePosition,
   type RecordedEvent,
   type StreamName,
+  separateEvents,
 } from '../event.ts';
 import { mintEventId, wallClock } from '../event-id.ts';
 import {
@@ -80,7 +81,7 @@ export class MemoryLog implements EventLog {
     for (const write of writes) {
       let last = planned.get(write.stream) ?? (this.#streams.get(write.stream)?.length ?? 0) - 1;
       checkExpectedRevision(write, last);
-      for (const event of write.events) {
+      for (const event of separateEvents(write.events)) {
         last++;
         const position = this.#all.length + events.length + 1;
         events.push(record(event, write.stream, last, position, at, this.capabilities.maxEventBytes));

@@ -5,7 +5,13 @@
 import { chunkReceived, costReserved } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
-import { createSplitter, type Frame, isFiller, streamFormatOf } from '../../../providers/stream-frames.ts';
+import {
+  createSplitter,
+  type Frame,
+  isFiller,
+  streamFormatOf,
+  type UnreadFrames,
+} from '../../../providers/stream-frames.ts';
 import {
   earlyEnd,
   refusalFromFailure,
@@ -17,7 +23,7 @@ import type { TokenUsage } from '../../model-request/usage.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Answered, AttemptEnd, AttemptOptions } from '../plan.ts';
-import { type FrameResult, type GuardrailEnd, joined } from '../response-stream.ts';
+import { addPiece, type FrameResult, type GuardrailEnd, joined } from '../response-stream.ts';
 import { headersOfAnyProvider } from './answer-headers.ts';
 
 /** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
@@ -62,6 +68,8 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
   const clientEnded = client.ended;
   const format = streamFormatOf(reply.headers) ?? 'events';
   const splitter = createSplitter(format, { provider });
+  /** Guardrails read every frame. */
+  const isRead = answer.unguarded === answer ? answer.reader.isRead : undefined;
   const rest: Buffer[] = [];
   let refusal: Refusal | undefined;
   let failure: ProviderFailure | undefined;
@@ -91,48 +99,76 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
   /** The stream has reached a limit of the gateway. */
   let isExceeded = false;
 
-  const recordFrames = (frames: readonly Frame[]): void => {
+  const recordFrames = (frames: readonly (Frame | UnreadFrames)[]): void => {
     for (const frame of frames) {
-      const result = refusal === undefined ? answer.frame(frame) : NOTHING_MORE;
-      const data = { attempt, index: received.chunks };
-      record.note(chunkReceived.create(data, record.context, keepBodies ? (result.record ?? frame.raw) : undefined));
-      received.chunks += 1;
-      received.bytes += frame.raw.length;
-      const isBefore = fillers !== undefined && isFiller(frame);
-      if (!isBefore) received.firstByteMs ??= record.elapsed();
-      refusal ??= result.refusal;
-      guardrail ??= result.guardrail;
-      if (result.terminal && !terminal) {
-        terminal = true;
-        // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
-        // When one of parallel calls has failed, the others are of no use.
-        const isUseless = refusal !== undefined && options.plan.calls !== undefined;
-        if (closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), isUseless ? 0 : CLOSE_WITHIN_MS);
-      }
-      if (result.bytes === undefined) continue;
-      if (isBefore) {
-        fillers?.push(result.bytes);
-        fillerBytes += result.bytes.length;
-        continue;
-      }
-      if (!isSent) {
-        isSent = true;
-        if (options.inputCounted !== undefined) noteInput(answer.reader.usage(), options.inputCounted, record);
-      }
-      const into = terminal ? rest : forClient;
-      if (fillers !== undefined) {
-        into.push(...fillers);
-        if (!terminal) waiting += fillerBytes;
-        fillers = undefined;
-        fillerBytes = 0;
-      }
-      into.push(result.bytes);
-      if (!terminal) waiting += result.bytes.length;
+      if ('ends' in frame) recordRun(frame);
+      else recordFrame(frame);
     }
     if (fillerBytes > HIGH_WATER_BYTES) keepOpen();
     if (isForwarding) return;
     isForwarding = true;
     forwarded = forward(forwarded);
+  };
+
+  const recordRun = (run: UnreadFrames): void => {
+    const { raw, ends } = run;
+    const data = { attempt, index: received.chunks };
+    record.note(chunkReceived.create(data, record.context, keepBodies ? raw : undefined, ends));
+    received.chunks += ends.length;
+    received.bytes += raw.length;
+    received.firstByteMs ??= record.elapsed();
+    if (refusal !== undefined) {
+      becomeTerminal();
+      return;
+    }
+    answer.reader.passRun?.(run);
+    passLater(raw);
+  };
+
+  const recordFrame = (frame: Frame): void => {
+    const result = refusal === undefined ? answer.frame(frame) : NOTHING_MORE;
+    const data = { attempt, index: received.chunks };
+    record.note(chunkReceived.create(data, record.context, keepBodies ? (result.record ?? frame.raw) : undefined));
+    received.chunks += 1;
+    received.bytes += frame.raw.length;
+    const isBefore = fillers !== undefined && isFiller(frame);
+    if (!isBefore) received.firstByteMs ??= record.elapsed();
+    refusal ??= result.refusal;
+    guardrail ??= result.guardrail;
+    if (result.terminal) becomeTerminal();
+    if (result.bytes === undefined) return;
+    if (!isBefore) {
+      passLater(result.bytes);
+      return;
+    }
+    fillers?.push(result.bytes);
+    fillerBytes += result.bytes.length;
+  };
+
+  const becomeTerminal = (): void => {
+    if (terminal) return;
+    terminal = true;
+    // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
+    // When one of parallel calls has failed, the others are of no use.
+    const isUseless = refusal !== undefined && options.plan.calls !== undefined;
+    if (closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), isUseless ? 0 : CLOSE_WITHIN_MS);
+  };
+
+  /** Keeps the client's bytes until they are recorded. */
+  const passLater = (bytes: Buffer): void => {
+    if (!isSent) {
+      isSent = true;
+      if (options.inputCounted !== undefined) noteInput(answer.reader.usage(), options.inputCounted, record);
+    }
+    const into = terminal ? rest : forClient;
+    if (fillers !== undefined) {
+      for (const filler of fillers) addPiece(into, filler);
+      if (!terminal) waiting += fillerBytes;
+      fillers = undefined;
+      fillerBytes = 0;
+    }
+    addPiece(into, bytes);
+    if (!terminal) waiting += bytes.length;
   };
 
   /**
@@ -230,7 +266,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       exceed(streamTooLarge(provider, options.streamLimits.bytes));
       return undefined;
     }
-    recordFrames(splitter.push(piece));
+    recordFrames(isRead === undefined ? splitter.push(piece) : splitter.pushRuns(piece, isRead));
     if (waiting > HIGH_WATER_BYTES) return forwarded;
     return behind;
   };

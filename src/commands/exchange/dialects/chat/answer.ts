@@ -1,6 +1,6 @@
 /** A chat completion: passed on unchanged, written for a client, or read from another dialect. */
 import { isObject } from '../../../../json/is-object.ts';
-import type { Frame } from '../../../../providers/stream-frames.ts';
+import { type Frame, firstDataOf, type UnreadFrames } from '../../../../providers/stream-frames.ts';
 import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';
 import { type ClientEvent, END_MARKER, filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
@@ -39,6 +39,9 @@ function isUsageOnly({ usage, choices }: JsonObject): boolean {
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE =
   /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"|"object"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
+
+/** The same in whole frames. */
+const SAYS_MORE_IN_FRAMES = new RegExp(SAYS_MORE.source.replace('^', 'data: '), 'g');
 
 /** A chat completion for a client of the chat API: the provider's bytes, unchanged, or chunks that are written. */
 export class ChatCompletionAnswer implements AnswerReader, AnswerWriter {
@@ -88,6 +91,12 @@ export class ChatCompletionAnswer implements AnswerReader, AnswerWriter {
     if (failure !== undefined) return failure;
     if (!this.#passesUsage && isUsageOnly(chunk)) return { terminal: this.#isMarked };
     return { bytes: raw, events: [chunk], terminal: this.#isMarked };
+  }
+
+  readonly isRead = SAYS_MORE_IN_FRAMES;
+
+  passRun(run: UnreadFrames): void {
+    this.#first ??= firstDataOf(run);
   }
 
   usage(): TokenUsage {
