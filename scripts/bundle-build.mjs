@@ -33,7 +33,7 @@ const smaller = {
     handler(id, importer) {
       if (unusedByFastify.test(id)) return { id: createRequire(importer).resolve(id), external: 'absolute' };
       if (id === 'rxjs') return join(dirname(load.resolve('rxjs/package.json')), 'dist/esm/index.js');
-      if (importer?.startsWith(source) && (id === 'undici' || id === 'node:http')) return `\0${id}`;
+      if (!importer.includes('node_modules') && (id === 'undici' || id === 'node:http')) return `\0${id}`;
       return null;
     },
   },

@@ -164,7 +164,8 @@ export function namedEngineAccess({
     const value = variables[variable];
     if (value !== undefined && value !== '') raw.set(path, value, { source: 'environment', variable });
   }
-  const parsed = schema.safeParse(raw.tree);
+  // Each object is parsed once: to compile its parser takes longer than to run it.
+  const parsed = schema.safeParse(raw.tree, { jitless: true });
   if (!parsed.success) return problemsOf(parsed.error, raw, schema);
   const problems = logProblems(parsed.data.log, raw).map((problem) => withPrefix(problem, prefix));
   const { url: bare, engine } = logConfig(parsed.data.log, cwd, cwd);

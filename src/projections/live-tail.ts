@@ -221,7 +221,7 @@ export class LiveTail {
 
 // The raw view of the live tail: every recorded event of the log.
 
-/** Maximum number of requests whose path is cached. The path of any other is read from its stream again. */
+/** Maximum number of requests whose path is cached. The path of any other is read from its stream again. `max` would allocate them at once. */
 const MAX_PATHS = 10_000;
 
 export function eventView(log: EventLog): LiveView {
@@ -231,7 +231,10 @@ export function eventView(log: EventLog): LiveView {
 class EventFold implements LiveFold {
   readonly #log: EventLog;
   /** `path` is undefined for a stream that does not begin with a request. */
-  readonly #paths = new LRUCache<StreamName, { readonly path: string | undefined }>({ max: MAX_PATHS });
+  readonly #paths = new LRUCache<StreamName, { readonly path: string | undefined }>({
+    maxSize: MAX_PATHS,
+    sizeCalculation: () => 1,
+  });
 
   constructor(log: EventLog) {
     this.#log = log;

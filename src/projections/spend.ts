@@ -92,7 +92,7 @@ function compacted(buckets: Buckets, fineFrom: number, keptFrom: number): Bucket
 }
 
 const MAX_ACCOUNTS = 20_000;
-/** User paths with a cached list of meters. */
+/** User paths with a cached list of meters. `max` would allocate them at once. */
 const MAX_CHAINS = 10_000;
 const NONE: readonly Meter[] = [];
 
@@ -123,7 +123,7 @@ export const spendView: Projection<SpendState> = {
     day: 0,
     meters: new Map(),
     bySubject: new Map(),
-    chains: new LRUCache({ max: MAX_CHAINS }),
+    chains: new LRUCache({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 }),
   }),
   apply(state, event) {
     if (isA(event, usageRecorded)) {
@@ -143,7 +143,10 @@ export const spendView: Projection<SpendState> = {
     return state;
   },
   save: ({ chains, ...saved }) => saved satisfies SavedSpend,
-  load: (saved) => ({ ...(saved as SavedSpend), chains: new LRUCache({ max: MAX_CHAINS }) }),
+  load: (saved) => ({
+    ...(saved as SavedSpend),
+    chains: new LRUCache({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 }),
+  }),
 };
 
 /** Every meter that usage of this path is charged to, root first. Usually from a cache. */

@@ -76,14 +76,14 @@ export function pathAndAbove(path: UserPath | undefined): UserPath[] {
   return paths;
 }
 
-/** Paths come from headers too, so the number of cached paths is bounded. */
+/** Paths come from headers too, so the number of cached paths is bounded. `max` would allocate them at once. */
 const MAX_PATHS_KEPT = 10_000;
 
 const none: readonly SelectorList[] = [];
 
 export function createAuthorizer({ users, models }: Policies<CurrentUserLists>): ModelAccess {
   let version = users.version;
-  const chains = new LRUCache<UserPath, readonly SelectorList[]>({ max: MAX_PATHS_KEPT });
+  const chains = new LRUCache<UserPath, readonly SelectorList[]>({ maxSize: MAX_PATHS_KEPT, sizeCalculation: () => 1 });
 
   /** The lists of a path and of the paths above it. */
   function chainOf(path: UserPath | undefined): readonly SelectorList[] {

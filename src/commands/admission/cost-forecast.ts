@@ -99,7 +99,7 @@ interface ObservedCosts {
 }
 
 const DECAY = 0.05;
-/** Of more models, the least recently used one is forgotten. */
+/** Of more models, the least recently used one is forgotten. `max` would allocate them at once. */
 const MAX_MODELS = 10_000;
 /** English text has four or five bytes per token, plus the JSON around it. */
 const BYTES_PER_TOKEN = 3;
@@ -120,7 +120,7 @@ const freeForecast: CostForecast = { least: 0, likely: 0, most: 0, learned: true
 export class CostForecaster {
   readonly #pricing: Pricing;
   readonly #longest: LongestAnswers | undefined;
-  readonly #seen = new LRUCache<string, ObservedCosts>({ max: MAX_MODELS });
+  readonly #seen = new LRUCache<string, ObservedCosts>({ maxSize: MAX_MODELS, sizeCalculation: () => 1 });
 
   /** @param longest undefined where bounds of costs are not needed */
   constructor(pricing: Pricing, longest?: LongestAnswers) {

@@ -28,7 +28,7 @@ type Limited = Pick<Caller, 'userPath' | 'key' | 'origin'>;
 export type RequestCounts = readonly RuleCounts[];
 
 const NONE: RequestCounts = [];
-/** Maximum number of user paths whose rules are cached. */
+/** Maximum number of user paths whose rules are cached. `max` would allocate them at once. */
 const MAX_CHAINS = 10_000;
 /** Maximum number of models whose rules are cached. */
 const MAX_TARGETS = 1000;
@@ -40,7 +40,7 @@ export class RateLimiter {
   #ruleCounts = new Map<string, RuleCounts>();
   /** By `<scope>:<subject>`. */
   #bySubject = new Map<string, RuleCounts[]>();
-  readonly #chains = new LRUCache<string, RequestCounts>({ max: MAX_CHAINS });
+  readonly #chains = new LRUCache<string, RequestCounts>({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 });
   readonly #ofTargets = new LRUCache<string, RequestCounts>({ max: MAX_TARGETS });
 
   /** @param now milliseconds since the epoch */

@@ -300,11 +300,11 @@ function selectorOf(branch: Branch | undefined): string {
   return first === undefined ? '' : `${first.provider.name}/${first.model}`;
 }
 
-/** The targets that route strategies selected for sessions. In memory, bounded: the least recently used is dropped. */
+/** The targets that route strategies selected for sessions. In memory, bounded: the least recently used is dropped. `max` would allocate them at once. */
 const MAX_SESSIONS = 10_000;
 
 class SessionTargets {
-  readonly #targets = new LRUCache<string, VirtualTarget>({ max: MAX_SESSIONS });
+  readonly #targets = new LRUCache<string, VirtualTarget>({ maxSize: MAX_SESSIONS, sizeCalculation: () => 1 });
 
   /** Another object than any target of the virtual model, when that was changed since. */
   of({ source }: VirtualModel, sessionId: string): VirtualTarget | undefined {

@@ -219,12 +219,12 @@ interface Session {
 
 const USUAL_SECONDS = 60;
 const MOST_SECONDS = 3600;
-/** Of more sessions, the least recently used one is removed. */
+/** Of more sessions, the least recently used one is removed. `max` would allocate them at once. */
 const MAX_SESSIONS = 10_000;
 const LONGEST_ID = 256;
 
 export class ClickHouseSessions {
-  readonly #sessions = new LRUCache<string, Session>({ max: MAX_SESSIONS });
+  readonly #sessions = new LRUCache<string, Session>({ maxSize: MAX_SESSIONS, sizeCalculation: () => 1 });
   readonly #now: () => number;
 
   /** @param now milliseconds of a monotonic clock */
