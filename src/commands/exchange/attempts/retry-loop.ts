@@ -321,39 +321,32 @@ function differenceOf(body: Buffer, base: AttemptRequestBase, other: Buffer): Di
   return { base, prefixBytes, suffixBytes: commonSuffix(body, other, most) };
 }
 
-// How many bytes two texts share at their beginning and at their end, by native comparison of ranges.
+// How many bytes two texts share at their beginning and at their end.
 
-/** The first range that is compared on its own; later ones double. */
-const FIRST_RANGE = 64;
+/** Longer ranges are compared natively, shorter ones byte by byte. */
+const SHORT_RANGE = 512;
 
 export function commonPrefix(one: Buffer, other: Buffer): number {
-  const most = Math.min(one.length, other.length);
-  return sharedLength(most, (from, to) => one.compare(other, from, to, from, to) === 0);
+  return sharedLength(one, other, Math.min(one.length, other.length), false);
 }
 
 /** @param most bytes of both that may count, at most the length of the shorter one */
 export function commonSuffix(one: Buffer, other: Buffer, most: number): number {
-  const [ofOne, ofOther] = [one.length, other.length];
-  return sharedLength(
-    most,
-    (from, to) => one.compare(other, ofOther - to, ofOther - from, ofOne - to, ofOne - from) === 0,
-  );
+  return sharedLength(one, other, most, true);
 }
 
-/** @param isEqual whether the ranges are equal, counted from the end at which the comparison begins */
-function sharedLength(most: number, isEqual: (from: number, to: number) => boolean): number {
-  if (isEqual(0, most)) return most;
+function sharedLength(one: Buffer, other: Buffer, most: number, atEnd: boolean): number {
   let equal = 0;
-  let range = FIRST_RANGE;
-  while (equal + range < most && isEqual(equal, equal + range)) {
-    equal += range;
-    range *= 2;
+  for (let range = SHORT_RANGE; range >= SHORT_RANGE; ) {
+    const end = equal + range;
+    const ofOne = atEnd ? one.length - end : equal;
+    const ofOther = atEnd ? other.length - end : equal;
+    if (end <= most && one.compare(other, ofOther, ofOther + range, ofOne, ofOne + range) === 0) {
+      equal = end;
+      range *= 2;
+    } else range /= 2;
   }
-  let different = Math.min(equal + range, most);
-  while (different - equal > 1) {
-    const middle = (equal + different) >>> 1;
-    if (isEqual(equal, middle)) equal = middle;
-    else different = middle;
-  }
+  if (atEnd) while (equal < most && one[one.length - 1 - equal] === other[other.length - 1 - equal]) equal++;
+  else while (equal < most && one[equal] === other[equal]) equal++;
   return equal;
 }

@@ -78,6 +78,10 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
   /** Guardrails evaluate the whole answer. */
   let isEvaluated = false;
   let begun = false;
+  /** Some of it was appended. */
+  let isAppended = false;
+  /** The provider has sent all of it. */
+  let hasEnded = false;
   let isSent = false;
   /** What came before the first event is no part of the answer: it is sent with that event, or by the heartbeat. */
   let fillers: Buffer[] | undefined = closesAfterEnd ? [] : undefined;
@@ -177,7 +181,14 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
    */
   const forward = async (before: Promise<void>): Promise<void> => {
     await undefined;
+    // An end that came with the last events is noticed by then.
+    if (terminal && !isAppended) await undefined;
     isForwarding = false;
+    if (isWholeAtOnce()) {
+      keepUntilEnd();
+      return;
+    }
+    isAppended = true;
     const bytes = joined(forClient);
     forClient = [];
     let failed: unknown;
@@ -199,6 +210,18 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       lost ??= error;
       reply.body.cancel();
     }
+  };
+
+  /** All of an unchanged answer is here before any of it was sent: it is recorded with its end, and sent in one write. */
+  const isWholeAtOnce = (): boolean =>
+    isRead !== undefined && hasEnded && terminal && !isAppended && refusal === undefined;
+
+  const keepUntilEnd = (): void => {
+    const last = rest.splice(0);
+    for (const bytes of forClient) addPiece(rest, bytes);
+    for (const bytes of last) addPiece(rest, bytes);
+    forClient = [];
+    waiting = 0;
   };
 
   /** A client whose answer the gateway ends is still connected: it gets the pieces before that end. */
@@ -319,6 +342,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
 
   try {
     await reply.body.pieces(onPiece);
+    hasEnded = true;
     const last = splitter.end();
     if (last !== undefined) recordFrames([last]);
   } catch (error) {
