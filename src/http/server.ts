@@ -45,6 +45,11 @@ declare module 'fastify' {
     readonly bodyMemory: BodyMemory;
     /** The declared routes, without the older addresses of the admin API. */
     readonly declaredRoutes: readonly Registered[];
+    /**
+     * Routes that hardly any gateway is asked for: they are registered with the first request below the prefix, on a server
+     * with the same rules. The prefix ends with a slash; no other route has it.
+     */
+    readonly registerLater: (prefix: string, register: (app: Routes) => void) => void;
   }
   interface FastifyContextConfig {
     /**
@@ -79,8 +84,12 @@ export interface ServerOptions {
 /** Fastify answers 415 to an unknown content type, but bodies are bytes here and their type does not matter. */
 const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(;|$)/;
 
-export function createServer(options: ServerOptions): Routes {
+export function createServer(
+  options: ServerOptions,
+  bodyMemory: BodyMemory = new BodyMemory(options.bodyMemoryBytes),
+): Routes {
   const { bodyLimits, authenticator } = options;
+  const later: { readonly prefix: string; server(): Promise<Routes> }[] = [];
   const app = Fastify({
     logger: false,
     bodyLimit: bodyLimits.other,
@@ -162,7 +171,18 @@ export function createServer(options: ServerOptions): Routes {
   app.decorateRequest('arrivedAt', 0);
   app.decorateRequest('refusal', undefined);
   app.decorateRequest('response', undefined);
-  app.decorate('bodyMemory', new BodyMemory(options.bodyMemoryBytes));
+  app.decorate('bodyMemory', bodyMemory);
+  app.decorate('registerLater', (prefix, register) => {
+    let started: Promise<Routes> | undefined;
+    const start = async () => {
+      const server = createServer(options, bodyMemory);
+      register(server);
+      await server.ready();
+      return server;
+    };
+    later.push({ prefix, server: () => (started ??= start()) });
+    app.addHook('onClose', async () => void (await (await started)?.close()));
+  });
   app.decorate('declaredRoutes', collectRoutes(app));
   app.addHook('onRoute', requireAccessClass);
   app.addHook('onRoute', (route) => {
@@ -172,6 +192,11 @@ export function createServer(options: ServerOptions): Routes {
   });
   allowOrigins(app, options.corsOrigins ?? []);
   app.addHook('onRequest', (request, reply, done) => {
+    for (const { prefix, server } of later) {
+      if (!request.url.startsWith(prefix)) continue;
+      reply.hijack();
+      return void server().then((started) => started.routing(request.raw, reply.raw));
+    }
     request.arrivedAt = performance.now();
     request.response = reply.raw;
     reply.header('x-request-id', request.id);

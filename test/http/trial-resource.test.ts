@@ -35,6 +35,7 @@ beforeAll(async () => {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.decorateRequest('caller', undefined);
+  app.decorate('registerLater', () => {});
   app.addHook('onRequest', async (request) => {
     request.caller = caller;
   });

@@ -23,7 +23,7 @@ function successorOf(url: string): string {
 }
 
 /**
- * @param register gives each route its path below `/admin`, and its access class. It is called twice.
+ * @param register gives each route its path below `/admin`, and its access class. It is called for each prefix.
  * @param readToPresent awaited before each read; undefined where no other gateway can use the log
  */
 export function mountAdmin(
@@ -31,8 +31,8 @@ export function mountAdmin(
   register: (admin: Routes) => void,
   readToPresent: ReadToPresent | undefined,
 ): void {
-  const mount = (prefix: string, headers: Readonly<Record<string, string>>) =>
-    app.register(
+  const mount = (server: Routes, prefix: string, headers: Readonly<Record<string, string>>) =>
+    void server.register(
       async (plugin) => {
         const admin = plugin.withTypeProvider<ZodTypes>();
         admin.setValidatorCompiler(validateBySchema);
@@ -47,6 +47,6 @@ export function mountAdmin(
       },
       { prefix },
     );
-  mount('/admin', SECURITY);
-  mount(LEGACY_PREFIX, LEGACY);
+  mount(app, '/admin', SECURITY);
+  app.registerLater(`${LEGACY_PREFIX}/`, (server) => mount(server, LEGACY_PREFIX, LEGACY));
 }
