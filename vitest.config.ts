@@ -10,13 +10,10 @@ const filesOf = (...names: string[]) => names.map((name) => `test/${name}.test.t
 /** They measure times in Chromium, so they have one of their own. */
 const measuring = filesOf('browser/first-start', 'browser/hostile', 'browser/live-load', 'browser/reconnect');
 const browser = filesOf('browser/**/*');
-/** They start programs, send signals, measure a process as a whole, or change settings for all files of a process. */
+/** They measure their process as a whole, or change settings for all files of a process. */
 const isolated = filesOf(
-  // Measures the processor time of its process.
   'http/body-bounds',
-  ...['attacks', 'bootstrap', 'cli', 'clients/cached', 'clients/guarded', 'crash', 'e2e', 'infra', 'shared-log'].map(
-    (folder) => `${folder}/**/*`,
-  ),
+  ...['attacks', 'clients/cached', 'clients/guarded', 'infra'].map((folder) => `${folder}/**/*`),
 );
 
 export default defineConfig({
@@ -29,7 +26,8 @@ export default defineConfig({
     hookTimeout: 30_000,
     // The default of one second is too short on a busy machine. Only a failing test waits this long.
     expect: { poll: { timeout: 10_000 } },
-    maxWorkers: 2,
+    // More than processors: many files also wait, for timers, disks and other processes.
+    maxWorkers: 3,
     projects: [
       {
         extends: true,
@@ -44,7 +42,6 @@ export default defineConfig({
       },
       {
         extends: true,
-        // Beside the others: these tests also wait, for timers, disks and other processes.
         test: { name: 'isolated', include: isolated, sequence: { groupOrder: 0 } },
       },
       {
@@ -53,6 +50,7 @@ export default defineConfig({
           name: 'browser',
           include: browser,
           exclude: measuring,
+          maxWorkers: 2,
           // The files share Chromium, and those that only read a gateway (`with-dashboard.ts`).
           isolate: false,
           // After all others, which would keep the processors busy.

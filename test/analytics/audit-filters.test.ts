@@ -1,6 +1,7 @@
 /** The filters of the audit log over HTTP, compared with the entries of the whole log. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Answered } from '../support/answered.ts';
+import { pairsOf, someOf } from '../support/seed.ts';
 import { errorOf, exchangeOf, json, user } from '../support/with-gateway.ts';
 import { type AuditGateway, startAuditGateway } from './audit-gateway.ts';
 import { hasChdb } from './embedded.ts';
@@ -128,7 +129,9 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
     ],
   ];
 
-  test.each(cases)('%s finds the same requests as a filter of the whole log', async (query, isFound) => {
+  const someCases = someOf(cases, ([query]) => [...new URLSearchParams(query).keys()]);
+
+  test.each(someCases)('%s finds the same requests as a filter of the whole log', async (query, isFound) => {
     const wanted = all.filter(isFound);
     const page = await ask(`log?limit=100&${query}`);
     expect({ total: page.total, ids: idsOf(page.entries) }).toEqual({
@@ -165,30 +168,32 @@ describe.skipIf(!hasChdb)('filters of the audit log', { timeout: 60_000 }, () =>
     expect(stats.summary.requests).toBe(numberOf(wanted));
   });
 
-  test.each(routes)('%s refuses malformed filters by name', async (route) => {
-    for (const [query, param] of [
-      ['from=2026-03-01', 'from'],
-      ['from=2026-03-01T00:00:00', 'from'],
-      ['to=2026-02-30T00:00:00Z', 'to'],
-      ['from=2026-03-02T00:00:00Z&to=2026-03-02T00:00:00Z', 'from'],
-      ['from=2001-03-02T00:00:00Z&to=2026-03-02T00:00:00Z', 'from'],
-      ['from=2026-03-02T00:00:00Z&start_date=2026-03-01', 'from'],
-      ['to=2026-03-02T00:00:00Z&end_date=2026-03-01', 'to'],
-      ['outcome=failed,lost', 'outcome'],
-      ['status_class=3xx', 'status_class'],
-      ['status_code=200,abc', 'status_code'],
-      ['cache_type=all', 'cache_type'],
-      ['guardrail_verdict=maybe', 'guardrail_verdict'],
-      ['guardrails_edited=some', 'guardrails_edited'],
-      ['min_duration_ms=-1', 'min_duration_ms'],
-      [`label=${'x'.repeat(1025)}`, 'label'],
-      [Array.from({ length: 51 }, (_, n) => `auth_key_id=${n}`).join('&'), 'auth_key_id'],
-    ]) {
-      expect(await errorOf(await it.gateway.fetch(`/admin/audit/${route}?${query}`), 400), query).toMatchObject({
-        param,
-      });
-    }
-  });
+  const malformed: readonly (readonly [query: string, param: string])[] = [
+    ['from=2026-03-01', 'from'],
+    ['from=2026-03-01T00:00:00', 'from'],
+    ['to=2026-02-30T00:00:00Z', 'to'],
+    ['from=2026-03-02T00:00:00Z&to=2026-03-02T00:00:00Z', 'from'],
+    ['from=2001-03-02T00:00:00Z&to=2026-03-02T00:00:00Z', 'from'],
+    ['from=2026-03-02T00:00:00Z&start_date=2026-03-01', 'from'],
+    ['to=2026-03-02T00:00:00Z&end_date=2026-03-01', 'to'],
+    ['outcome=failed,lost', 'outcome'],
+    ['status_class=3xx', 'status_class'],
+    ['status_code=200,abc', 'status_code'],
+    ['cache_type=all', 'cache_type'],
+    ['guardrail_verdict=maybe', 'guardrail_verdict'],
+    ['guardrails_edited=some', 'guardrails_edited'],
+    ['min_duration_ms=-1', 'min_duration_ms'],
+    [`label=${'x'.repeat(1025)}`, 'label'],
+    [Array.from({ length: 51 }, (_, n) => `auth_key_id=${n}`).join('&'), 'auth_key_id'],
+  ];
+  const refused = someOf(pairsOf(routes, malformed), ([route, filter]) => [route, filter]);
+  test.each(refused.map(([route, [query, param]]) => [route, param, query] as const))(
+    '%s refuses a malformed %s',
+    async (route, param, query) => {
+      const error = await errorOf(await it.gateway.fetch(`/admin/audit/${route}?${query}`), 400);
+      expect(error, query).toMatchObject({ param });
+    },
+  );
 
   describe('the id', () => {
     test('of an exchange, a request, a session or a key finds requests outside the selected days', async () => {

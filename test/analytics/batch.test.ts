@@ -12,6 +12,7 @@ import {
   verdictRowId,
 } from '../../src/projections/analytics/tables.ts';
 import { isA } from '../../src/projections/projection.ts';
+import { countOf } from '../support/seed.ts';
 import { writeHistory } from './generated-history.ts';
 
 const retention = { audit: 30, usage: 90 };
@@ -57,7 +58,7 @@ describe('a batch', () => {
           expect(textOf(cutUp, key)).toBe(textOf(whole, key));
         }
       }),
-      { numRuns: 40 },
+      { numRuns: countOf(10, 40) },
     );
   });
 
@@ -77,7 +78,7 @@ describe('a batch', () => {
           for (const key of tableKeys) expect(textOf([same], key)).toBe(textOf([batch], key));
         }
       }),
-      { numRuns: 40 },
+      { numRuns: countOf(10, 40) },
     );
   });
 

@@ -8,6 +8,7 @@ import {
   inCompressedBlocks,
 } from '../../src/http/clickhouse/compressed-blocks.ts';
 import { lz4Compress, lz4Decompress } from '../../src/http/clickhouse/content-encoding.ts';
+import { countOf } from '../support/seed.ts';
 
 /** Bytes that repeat themselves, near and far, among bytes that do not. */
 const bytes = fc
@@ -62,7 +63,7 @@ describe("ClickHouse's compressed blocks", () => {
         for await (const block of inCompressedBlocks(all())) blocks.push(block);
         expect(fromCompressedBlocks(Buffer.concat(blocks), 10_000_000).equals(Buffer.concat(pieces))).toBe(true);
       }),
-      { numRuns: 20 },
+      { numRuns: countOf(5, 20) },
     );
   });
 

@@ -7,6 +7,7 @@ import { type BatchStore, createBatchStore } from '../../src/projections/analyti
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
 import { tableChanges } from '../../src/projections/analytics/writer-fence.ts';
 import { logIdOf } from '../../src/projections/snapshot-basis.ts';
+import { countOf } from '../support/seed.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';
@@ -54,7 +55,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
         expect(await figures(database)).toEqual(expected);
         expect(await figures(database, 'usage_by_quarter_hour')).toEqual(expected);
       }),
-      { numRuns: 4 },
+      { numRuns: countOf(2, 6) },
     );
   });
 
@@ -72,7 +73,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
         expect(failing.failed).toBe(kinds.length);
         expect(await figures(database)).toEqual(await figuresOfLog(log));
       }),
-      { numRuns: 3 },
+      { numRuns: countOf(1, 5) },
     );
   });
 

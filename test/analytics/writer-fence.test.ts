@@ -6,6 +6,7 @@ import { type BatchStore, createBatchStore } from '../../src/projections/analyti
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
 import { NewerWriter } from '../../src/projections/analytics/writer-fence.ts';
 import { logIdOf } from '../../src/projections/snapshot-basis.ts';
+import { countOf } from '../support/seed.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';
@@ -93,7 +94,7 @@ describe.skipIf(!hasChdb)('writers into one ClickHouse', () => {
   test('many handovers at any time leave each row once', async () => {
     const log = new MemoryLog();
     const all: Projector[] = [];
-    for (let epoch = 1; epoch <= 6; epoch++) {
+    for (let epoch = 1; epoch <= countOf(3, 6); epoch++) {
       await writeHistory(log, { exchanges: 40, seed: epoch });
       // The earlier ones are not told.
       all.push(project(log, storeOf('three', epoch)));

@@ -2,14 +2,14 @@
  * What a request costs over HTTP grows like its size, at every model route and in every dimension of its body: eight
  * times as much costs at most 2.3³ times the processor time, beside what the smallest request costs. The caller's objects
  * are restricted and a budget counts its requests, so that every check of a body runs. The least of several rounds is
- * compared. `npm run test:long -- attacks` tests every dimension at every route and provider; by default some are chosen at random
- * where a path occurs again.
+ * compared. `npm run test:long -- attacks` tests every dimension at every route and provider; other runs test each route and
+ * each dimension.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { guard, saveGuardrail, withGuardrails } from '../support/guarded.ts';
 import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
-import { isLong } from '../support/seed.ts';
+import { isLong, someOf } from '../support/seed.ts';
 import { user, withGateway } from '../support/with-gateway.ts';
 import { newRandom } from './random.ts';
 
@@ -218,18 +218,19 @@ const routes: readonly Route[] = [
 ];
 
 const random = newRandom();
-const others = Object.keys(anyJson) as [string, ...string[]];
-
-const cases = routes.flatMap((route, at) => {
+const every = routes.flatMap((route) => {
   const own = Object.entries(route.dimensions);
-  // Of the second translation at a path, three dimensions.
-  const isRepeated = !isLong && routes.findIndex(({ path }) => path === route.path) < at;
-  while (isRepeated && own.length > 3) own.splice(random.int(own.length), 1);
   const [, first] = own[0] ?? [];
-  const chosen = isLong ? others : [random.pick(others)];
-  const more = chosen.map((name): [string, Grown] => [name, (n) => ({ ...first?.(1), ...anyJson[name]?.(n) })]);
-  return [...own, ...more].map(([dimension, grown]) => ({ ...route, dimension, grown, caller: route.as ?? '/plain' }));
+  const others = Object.entries(anyJson).map(([name, grown]): [string, Grown] => [
+    name,
+    (n) => ({ ...first?.(1), ...grown(n) }),
+  ]);
+  return [...own, ...others].map(([dimension, grown]) => ({
+    ...{ route, ...route, dimension, grown },
+    caller: route.as ?? '/plain',
+  }));
 });
+const cases = someOf(every, ({ route, dimension }) => [route, dimension]);
 
 describe.each(cases)('POST $path $model for $caller', ({ path, model, base, dimension, grown, size = 900, caller }) => {
   it(`costs in proportion to its size: ${dimension}`, { timeout: 120_000 }, async () => {

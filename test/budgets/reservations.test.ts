@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { reservedFor, type SharedSpendState, sharedSpendView } from '../../src/projections/budget-reservations.ts';
 import { fold } from '../../src/projections/projection.ts';
+import { countOf } from '../support/seed.ts';
 import { budget, forgiven, HOUR_MS, MONDAY, used } from './history.ts';
 import { deferred, ended, hourly, interrupted, reserved, settled } from './reserved-history.ts';
 import { accounts, Simulation } from './simulated-gateways.ts';
@@ -218,7 +219,7 @@ describe('three gateways on one log', () => {
           expect(sharedSpendView.save?.(one.state)).toEqual(whole);
         }
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 });

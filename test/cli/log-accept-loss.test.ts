@@ -6,19 +6,15 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { checksumOfEvent, openViewStore } from '../../src/projections/view-store.ts';
+import { inheritedVariables } from '../e2e/gateway-process.ts';
 import { appendThings, readAll } from '../events/log-files.ts';
 import { main } from '../support/main-program.ts';
 
 function chancery(cwd: string, ...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    execFile(
-      process.execPath,
-      [main, ...args],
-      { cwd, env: { PATH: process.env['PATH'] } },
-      (error, stdout, stderr) => {
-        resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-      },
-    );
+    execFile(process.execPath, [main, ...args], { cwd, env: inheritedVariables() }, (error, stdout, stderr) => {
+      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
+    });
   });
 }
 

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
+import { inheritedVariables } from '../e2e/gateway-process.ts';
 import { appendThings, until } from '../events/log-files.ts';
 import { main } from '../support/main-program.ts';
 
@@ -19,7 +20,7 @@ async function folderWithLog(events: number, bodyBytes?: number): Promise<{ fold
   return { folder, log };
 }
 
-const options = (cwd: string) => ({ cwd, env: { PATH: process.env['PATH'] } });
+const options = (cwd: string) => ({ cwd, env: inheritedVariables() });
 
 function chancery(cwd: string, ...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {

@@ -8,11 +8,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
+import { inheritedVariables } from '../e2e/gateway-process.ts';
 import { appendThings, readAll, until } from '../events/log-files.ts';
 import { kafkaOrSkip } from '../support/kafka-for-tests.ts';
 import { makeLogToCopy } from '../support/log-to-copy.ts';
 import { main } from '../support/main-program.ts';
 import { eventStoreKind, type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
+import { someOf } from '../support/seed.ts';
 
 const brokers = await kafkaOrSkip();
 const kind = await eventStoreKind();
@@ -41,7 +43,7 @@ function newFolder(): string {
 
 const options = (cwd: string, env: Record<string, string> = {}) => ({
   cwd,
-  env: { PATH: process.env['PATH'], TMPDIR: cwd, ...env },
+  env: { ...inheritedVariables(), TMPDIR: cwd, ...env },
 });
 
 interface Ended {
@@ -94,7 +96,7 @@ describe('chancery log copy', () => {
     { name: 'Kafka', url: onKafka, skip: brokers === undefined },
     { name: `EventStoreDB (${kind})`, url: onEventStore, skip: false },
   ];
-  for (const { name, url, skip } of engines) {
+  for (const { name, url, skip } of someOf(engines)) {
     test.skipIf(skip)(
       `${name}: onto it and back into files, with equal events and digests`,
       async () => {

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type NewEvent, streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
+import { inheritedVariables } from '../e2e/gateway-process.ts';
 import { main } from '../support/main-program.ts';
 
 const stream = streamName('exchange', 'a');
@@ -32,7 +33,7 @@ async function append(from: number, to: number): Promise<void> {
   await log.append([{ stream, events, expectedRevision: 'any' }]);
 }
 
-const options = () => ({ cwd: folder, env: { PATH: process.env['PATH'] } });
+const options = () => ({ cwd: folder, env: inheritedVariables() });
 
 function chancery(...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {

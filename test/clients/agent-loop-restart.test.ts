@@ -6,7 +6,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { Agent, tool as agentTool, OpenAIProvider, Runner } from '@openai/agents';
 import { generateText, isStepCount, type ModelMessage, streamText, tool } from 'ai';
 import OpenAI from 'openai';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { MASTER_KEY, type ServedGateway, serve, temporaryFolder } from '../e2e/gateway-process.ts';
@@ -21,31 +21,24 @@ let baseURL = '';
 
 beforeAll(async () => {
   upstream = await provider.listen();
-});
-beforeEach(async ({ task }) => {
-  gateway = await start(`${folder.path}/${task.id}`, '0');
+  gateway = await start('0');
   baseURL = `${gateway.url}/v1`;
 });
-afterEach(() => {
-  gateway.process.kill('SIGKILL');
-  return gateway.process.exited;
-});
 afterAll(async () => {
+  gateway.process.kill('SIGKILL');
+  await gateway.process.exited;
   await provider.close();
   folder.remove();
 });
 
-let dataDir = '';
-function start(data: string, port: string): Promise<ServedGateway> {
-  dataDir = data;
-  return serve({ dataDir, env: { LLAMACPP_BASE_URL: upstream, PORT: port } });
-}
+const start = (port: string): Promise<ServedGateway> =>
+  serve({ dataDir: folder.path, env: { LLAMACPP_BASE_URL: upstream, PORT: port } });
 
 /** Kills the gateway, and starts it again with the data on disk, at the same address. */
 async function killAndStart(): Promise<void> {
   gateway.process.kill('SIGKILL');
   expect(await gateway.process.exited).toEqual({ code: null, signal: 'SIGKILL' });
-  gateway = await start(dataDir, new URL(baseURL).port);
+  gateway = await start(new URL(baseURL).port);
   expect(`${gateway.url}/v1`).toBe(baseURL);
 }
 

@@ -6,6 +6,7 @@ import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import type { EventLog, LogCapabilities } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { someOf } from '../support/seed.ts';
 import { eventLogContract, type LogUnderTest } from './event-log.ts';
 
 async function embedded(options: EmbeddedLogOptions): Promise<LogUnderTest & { log: EmbeddedLog }> {
@@ -56,13 +57,17 @@ const onDisk: LogCapabilities = {
 };
 const relaxed: LogCapabilities = { ...onDisk, durability: 'os' };
 
-eventLogContract('memory', { ...onDisk, durability: 'memory' }, async () => {
+async function inMemory(): Promise<LogUnderTest> {
   const log = new MemoryLog();
   return { log, dispose: () => log.close() };
-});
+}
 
-eventLogContract('embedded, standard durability', onDisk, () => embedded({ durability: 'standard' }));
-eventLogContract('embedded, strict durability', onDisk, () => embedded({ durability: 'strict' }));
-eventLogContract('embedded, relaxed durability', relaxed, () => embedded({ durability: 'relaxed' }));
-eventLogContract('embedded, with segments of a few events each', onDisk, () => embedded({ segmentBytes: 2_000 }));
-eventLogContract('read only, beside its writer', onDisk, besideItsWriter);
+const logs: readonly (readonly [string, LogCapabilities, () => Promise<LogUnderTest>])[] = [
+  ['memory', { ...onDisk, durability: 'memory' }, inMemory],
+  ['embedded, standard durability', onDisk, () => embedded({ durability: 'standard' })],
+  ['embedded, strict durability', onDisk, () => embedded({ durability: 'strict' })],
+  ['embedded, relaxed durability', relaxed, () => embedded({ durability: 'relaxed' })],
+  ['embedded, with segments of a few events each', onDisk, () => embedded({ segmentBytes: 2_000 })],
+  ['read only, beside its writer', onDisk, besideItsWriter],
+];
+for (const log of someOf(logs, undefined, 3)) eventLogContract(...log);

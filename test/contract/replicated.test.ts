@@ -2,6 +2,7 @@
 import { createChance } from '../crash/random.ts';
 import { type FaultChoice, MemoryEngineStore } from '../support/memory-engine.ts';
 import { Replica, replicatedCapabilities, sharedReplicas } from '../support/replicas.ts';
+import { someOf } from '../support/seed.ts';
 import { eventLogContract, type LogUnderTest } from './event-log.ts';
 import { type SharedLog, sharedLogContract } from './shared-log.ts';
 
@@ -24,12 +25,19 @@ const slowReads = (): FaultChoice => {
   return { readTurns: () => chance.between(0, 20), batchSize: () => chance.between(1, 3), rereads: () => 5 };
 };
 
-eventLogContract('replicated, engine in memory', replicatedCapabilities, () => oneReplica());
-eventLogContract('replicated, slow readers', replicatedCapabilities, () => oneReplica(slowReads()));
+const logs: readonly (readonly [string, () => FaultChoice | undefined])[] = [
+  ['replicated, engine in memory', () => undefined],
+  ['replicated, slow readers', slowReads],
+];
+for (const [name, choice] of someOf(logs)) {
+  eventLogContract(name, replicatedCapabilities, () => oneReplica(choice()));
+}
 
-const bodySizes = [0, 1_000_000, 5_000_000, 64 * 1024 * 1024 - 1_000];
-sharedLogContract('replicated, engine in memory', () => overMemory(), { bodySizes });
-sharedLogContract('replicated, slow readers', () => overMemory(slowReads()), { bodySizes: [70_000] });
-sharedLogContract('replicated, every append twice', () => overMemory({ append: () => ({ kind: 'twice' }) }), {
-  bodySizes: [70_000],
-});
+const sharedLogs: readonly (readonly [string, () => FaultChoice | undefined, readonly number[]])[] = [
+  ['replicated, engine in memory', () => undefined, [0, 1_000_000, 5_000_000, 64 * 1024 * 1024 - 1_000]],
+  ['replicated, slow readers', slowReads, [70_000]],
+  ['replicated, every append twice', () => ({ append: () => ({ kind: 'twice' }) }), [70_000]],
+];
+for (const [name, choice, bodySizes] of someOf(sharedLogs)) {
+  sharedLogContract(name, () => overMemory(choice()), { bodySizes });
+}

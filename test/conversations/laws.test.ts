@@ -10,6 +10,7 @@ import { handleCommand, loadState } from '../../src/commands/handle-command.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { countOf } from '../support/seed.ts';
 import { command, id, message } from './events.ts';
 
 const stream = streamName('conversation', id);
@@ -57,7 +58,7 @@ describe('conversations, after any commands', () => {
         }
         expect(plain((await loadState(conversationDecider, stream, log)).state)).toEqual(plain(live));
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 

@@ -60,7 +60,10 @@ export async function runDriverRounds(options: DriverOptions): Promise<DriverSum
       const writers = Array.from({ length: options.writers }, () =>
         new Writer(connect, chance.fork(), sent, acknowledged, sum).run(stop.signal),
       );
+      const before = sum.acknowledged;
       await faults(engine, chance, secondsPerRound, sum);
+      // On a busy machine, writers may have connected only now.
+      while (sum.acknowledged < before + LEAST_PER_ROUND) await sleep(5);
       stop.abort();
       await Promise.all(writers);
       sum.rounds = round;
@@ -92,6 +95,9 @@ async function faults(engine: CrashEngine, chance: Random, seconds: number, sum:
   }
   await sleep(chance.between(0, longest));
 }
+
+/** Appends that are acknowledged in each round. */
+const LEAST_PER_ROUND = 20;
 
 const nameOf = ({ writer, number }: SequencedAppend) => `${writer}/${number}`;
 const digestOf = (append: SequencedAppend) => createHash('sha1').update(frameAppend(append)).digest('base64');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { kafkaJars } from '../../infra/kafka/jars.ts';
-import { seed } from '../support/seed.ts';
+import { seed, someOf } from '../support/seed.ts';
 import { runDriverRounds } from './driver-rounds.ts';
 import { type EngineName, startCrashEngine } from './engines.ts';
 import { createChance } from './random.ts';
@@ -31,15 +31,11 @@ async function keepsAll(name: EngineName): Promise<void> {
 }
 
 describe('a driver whose engine is killed and started again', () => {
-  it.skipIf('missing' in jars)(
-    `keeps the order of appends, and all acknowledged ones, on Kafka (seed ${seed})`,
-    () => keepsAll('kafka'),
-    120_000,
-  );
+  const engines = 'missing' in jars ? (['eventstore'] as const) : (['kafka', 'eventstore'] as const);
 
-  it(
-    `keeps the order of appends, and all acknowledged ones, on the stand-in for EventStoreDB (seed ${seed})`,
-    () => keepsAll('eventstore'),
+  it.each(someOf<EngineName>(engines))(
+    `keeps the order of appends, and all acknowledged ones, on %s (seed ${seed})`,
+    keepsAll,
     120_000,
   );
 });

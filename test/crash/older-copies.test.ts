@@ -15,12 +15,20 @@ import { createSimulatedProvider } from '../../infra/simulated-provider/server.t
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';
 import { openViewStore } from '../../src/projections/view-store.ts';
-import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from '../e2e/gateway-process.ts';
+import {
+  ask,
+  inheritedVariables,
+  killAll,
+  type ServedGateway,
+  serve,
+  startProcess,
+  temporaryFolder,
+} from '../e2e/gateway-process.ts';
 import { main } from '../support/main-program.ts';
 import { countOf, seed } from '../support/seed.ts';
 import { createChance, type Random } from './random.ts';
 
-const rounds = countOf(2, 40, 'CHANCERY_COPIES_ROUNDS');
+const rounds = countOf(1, 40, 'CHANCERY_COPIES_ROUNDS');
 const chance = createChance(seed);
 const folder = temporaryFolder();
 const provider = createSimulatedProvider({ models: ['m'] });
@@ -134,7 +142,7 @@ async function eventsIn(dataDir: string): Promise<string[]> {
 
 function command(cwd: string, dataDir: string, ...args: string[]) {
   return new Promise<{ code: number; output: string }>((resolve) => {
-    const env = { PATH: process.env['PATH'], DATA_DIR: dataDir, LOG_URL: environment(dataDir).LOG_URL };
+    const env = { ...inheritedVariables(), DATA_DIR: dataDir, LOG_URL: environment(dataDir).LOG_URL };
     execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, output: stdout + stderr });
     });

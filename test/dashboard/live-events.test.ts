@@ -3,6 +3,7 @@ import { createParser } from 'eventsource-parser';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Comment, type ServerSentEvent, ServerSentEvents } from '../../dashboard/src/live/server-sent-events.ts';
+import { countOf } from '../support/seed.ts';
 
 function readAll(parts: readonly Uint8Array[]): (ServerSentEvent | Comment)[] {
   const reader = new ServerSentEvents();
@@ -47,7 +48,7 @@ describe('the reader of server-sent events', () => {
         const events = readAll(divided(bytes, cuts)).filter((item) => item.kind === 'event');
         expect(events.map(({ id, type, data }) => [id, type, data])).toEqual(expected);
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 

@@ -9,6 +9,7 @@ import { LiveState } from '../../dashboard/src/live/live-state.ts';
 import { retryDelay } from '../../dashboard/src/live/retry-delay.ts';
 import { RowList } from '../../dashboard/src/live/row-list.ts';
 import { changesMessages } from '../../dashboard/src/live/tab-messages.ts';
+import { countOf } from '../support/seed.ts';
 import { histories, type Step, sentAtConnection, steps } from './live-model.ts';
 
 type History = readonly Extract<LiveEvent, { kind: 'request' | 'usage' }>[];
@@ -95,7 +96,7 @@ describe('the rows of the live list', () => {
         expect(state.position).toBe(history.at(-1)?.position);
         expect(state.missedRows).toEqual([]);
       }),
-      { numRuns: 1000 },
+      { numRuns: countOf(250, 1000) },
     );
   });
 
@@ -106,7 +107,7 @@ describe('the rows of the live list', () => {
         expect(state.gaps).toEqual([]);
         expect(state.rows).toEqual(receivedAtOnce(history).rows);
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { someOf } from '../support/seed.ts';
 import { readUntil } from '../support/with-gateway.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
 
@@ -51,7 +52,7 @@ async function ended(url: string, id: string) {
   return get(url, id);
 }
 
-describe.each(['SIGKILL', 'SIGTERM'] as const)('after %s', (signal) => {
+describe.each(someOf(['SIGKILL', 'SIGTERM'] as const))('after %s', (signal) => {
   async function again(gateway: ServedGateway, run: number): Promise<ServedGateway> {
     gateway.process.kill(signal);
     await gateway.process.exited;

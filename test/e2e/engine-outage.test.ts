@@ -7,6 +7,7 @@ import { createSimulatedProvider } from '../../infra/simulated-provider/server.t
 import { exchangeEnds } from '../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../src/events/event.ts';
 import { startKafkaBroker } from '../support/kafka-broker.ts';
+import { someOf } from '../support/seed.ts';
 import { startStandIn } from '../support/start-eventstore.ts';
 import { json } from '../support/with-gateway.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
@@ -61,7 +62,7 @@ const recovery = { timeout: 60_000, interval: 100 };
 
 afterAll(killAll);
 
-for (const { name, start, missing } of engines) {
+for (const { name, start, missing } of someOf(engines)) {
   if (missing !== undefined) console.log(`tests of outages of ${name} are skipped: ${missing}`);
   describe.skipIf(missing !== undefined)(`a gateway whose log is on ${name}`, () => {
     const folder = temporaryFolder();

@@ -74,7 +74,7 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
     cwd,
     // Analytics is a separate process, which its own tests enable.
     env: {
-      ...inherited(),
+      ...inheritedVariables(),
       ...{ PORT: '0', ANALYTICS_ENABLED: 'false' },
       ...(/^(kafka|esdb)/.test(env['LOG_URL'] ?? '') && { CREDENTIALS_KEY: SHARED_KEY }),
       ...logOfTests(env['DATA_DIR']),
@@ -118,8 +118,8 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   };
 }
 
-/** Compiled code is kept between starts, as `npm start` does. */
-function inherited(): Record<string, string> {
+/** What any program needs. Compiled code is kept between starts, as `npm start` does. */
+export function inheritedVariables(): Record<string, string> {
   const kept: Record<string, string> = { NODE_COMPILE_CACHE: compileCache };
   for (const name of ['PATH', 'HOME', 'TMPDIR']) {
     const value = process.env[name];

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import type { Answered } from '../support/answered.ts';
+import { someOf } from '../support/seed.ts';
 import { ask, killAll, serve, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
@@ -52,7 +53,7 @@ async function reservedIn(url: string, path: string, least: number): Promise<num
   return reserved;
 }
 
-describe.each(['1', '2'])('requests that a killed gateway with %s workers was serving', (workers) => {
+describe.each(someOf(['1', '2']))('requests that a killed gateway with %s workers was serving', (workers) => {
   it('cost the recorded usage, else the estimate of the recorded text, else what was reserved', async () => {
     const first = await start('kept', workers);
     const { url } = first;

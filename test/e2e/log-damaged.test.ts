@@ -7,8 +7,17 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { filesOf, thing } from '../events/log-files.ts';
 import type { Answered } from '../support/answered.ts';
+import { someOf } from '../support/seed.ts';
+import {
+  ask,
+  inheritedVariables,
+  killAll,
+  type ServedGateway,
+  serve,
+  startProcess,
+  temporaryFolder,
+} from './gateway-process.ts';
 import { main } from '../support/main-program.ts';
-import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
@@ -18,7 +27,7 @@ afterAll(() => {
 
 function command(cwd: string, ...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    const env = { PATH: process.env['PATH'] };
+    const env = inheritedVariables();
     execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
     });
@@ -37,10 +46,12 @@ function flipBit(file: string): void {
   writeFileSync(file, bytes);
 }
 
-it.each([
+const forms = [
   { form: 'compressed', seal: true, ending: '.zst' },
   { form: 'not compressed', seal: false, ending: '.seg' },
-])(
+];
+
+it.each(someOf(forms))(
   'a full segment ($form) with a flipped bit: named by readiness, refused without views.db, accepted by the smallest loss',
   async ({ seal, ending }) => {
     const cwd = join(folder.path, ending);

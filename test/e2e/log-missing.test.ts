@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
+import { someOf } from '../support/seed.ts';
 import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
@@ -16,7 +17,7 @@ async function stop({ process }: ServedGateway): Promise<void> {
   expect((await process.exited).code, process.stderr).toBe(0);
 }
 
-describe.each(['1', '2'])('a start without the log of the data folder, with %s workers', (workers) => {
+describe.each(someOf(['1', '2']))('a start without the log of the data folder, with %s workers', (workers) => {
   it('ends with the reason and makes nothing; it starts with the log, or anew without views.db', async () => {
     const dataDir = join(folder.path, `workers-${workers}`);
     const [log, elsewhere, views] = ['log', 'elsewhere', 'views.db'].map((name) => join(dataDir, name)) as [

@@ -3,8 +3,16 @@ import { execFile } from 'node:child_process';
 import { cpSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
+import {
+  ask,
+  inheritedVariables,
+  killAll,
+  type ServedGateway,
+  serve,
+  startProcess,
+  temporaryFolder,
+} from './gateway-process.ts';
 import { main } from '../support/main-program.ts';
-import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
@@ -14,7 +22,7 @@ afterAll(() => {
 
 function command(cwd: string, ...args: string[]) {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    const env = { PATH: process.env['PATH'] };
+    const env = inheritedVariables();
     execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
     });

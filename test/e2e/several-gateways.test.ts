@@ -8,6 +8,7 @@ import type { Answered } from '../support/answered.ts';
 import { type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
+import { someOf } from '../support/seed.ts';
 
 const folder = temporaryFolder();
 const chat = '/v1/chat/completions';
@@ -75,7 +76,7 @@ async function stop({ process }: ServedGateway): Promise<void> {
 }
 
 describe('two gateways on one log', () => {
-  it('apply a change of a key before the other one confirms it', async () => {
+  it('apply a change of a key before the other one confirms it, and have the same objects of clients', async () => {
     const [a, b] = [await start('a'), await start('b')];
     for (let n = 0; n < 10; n++) {
       const [one, other] = n % 2 === 0 ? [a, b] : [b, a];
@@ -85,6 +86,7 @@ describe('two gateways on one log', () => {
       expect(deactivated.ok).toBe(true);
       expect((await ask(other.url, chat, { json: question('hello'), key: value })).status).toBe(401);
     }
+    await haveTheSameObjects(a, b);
     await stop(a);
     await stop(b);
   }, 60_000);
@@ -164,8 +166,8 @@ describe('two gateways on one log', () => {
     expect(await endsIn('a')).toEqual([['exchange.completed']]);
   }, 60_000);
 
-  it('have the same responses, conversations and files of clients at any time', async () => {
-    const [a, b] = [await start('a'), await start('b')];
+  /** Responses and conversations, at any time. */
+  async function haveTheSameObjects(a: ServedGateway, b: ServedGateway): Promise<void> {
     const model = 'llamacpp/m';
     let previous: string | undefined;
     const conversation: Answered = await (await ask(a.url, '/v1/conversations', { json: {} })).json();
@@ -181,9 +183,7 @@ describe('two gateways on one log', () => {
       const items: Answered = await (await ask(other.url, `/v1/conversations/${conversation.id}/items`)).json();
       expect(items.data).toHaveLength(2 * (n + 1));
     }
-    await stop(a);
-    await stop(b);
-  }, 60_000);
+  }
 
   it('cancel, delete and follow a background response of each other', async () => {
     const [a, b] = [await start('a'), await start('b')];
@@ -284,13 +284,20 @@ describe('200 requests at the same time, under a budget for ten', () => {
     expect(reserved).toBeGreaterThanOrEqual(dollars);
   }
 
-  it('are served by three gateways as far as it goes, and never beyond', async () => {
-    const gateways = [await start('a'), await start('b'), await start('c')];
-    await serveBudget(gateways, join(folder.path, `${logs}-a`));
-  }, 60_000);
+  const services: Readonly<Record<string, () => Promise<void>>> = {
+    async 'three gateways'() {
+      const gateways = [await start('a'), await start('b'), await start('c')];
+      await serveBudget(gateways, join(folder.path, `${logs}-a`));
+    },
+    async 'three workers'() {
+      const dataDir = join(folder.path, `${logs}-workers`);
+      await serveBudget([await serve({ dataDir, env: { ...env, GATEWAY_WORKERS: '3' } })], dataDir);
+    },
+  };
 
-  it('are served by three workers as far as it goes, and never beyond', async () => {
-    const dataDir = join(folder.path, `${logs}-workers`);
-    await serveBudget([await serve({ dataDir, env: { ...env, GATEWAY_WORKERS: '3' } })], dataDir);
-  }, 60_000);
+  it.each(someOf(Object.entries(services)))(
+    'are served by %s as far as it goes, and never beyond',
+    (_services, test) => test(),
+    60_000,
+  );
 });

@@ -20,7 +20,7 @@ function randomOf(seed: number): () => number {
 
 /** More for a soak: `POWER_CUT_ROUNDS=5000`. */
 const base = seed;
-const rounds = countOf(21, 501, 'POWER_CUT_ROUNDS');
+const rounds = countOf(6, 501, 'POWER_CUT_ROUNDS');
 const cutsPerRound = 5;
 
 interface Life {

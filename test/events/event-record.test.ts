@@ -14,6 +14,7 @@ import { decodeFramePlaces, encodeFramePlaces } from '../../src/events/embedded/
 import type { EventContext, NewEvent, StreamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { CompiledFilter } from '../../src/events/log.ts';
+import { countOf } from '../support/seed.ts';
 
 const text = fc.oneof(fc.string(), fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' }));
 const wellFormed = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme-ascii' }));
@@ -85,7 +86,7 @@ describe('the record of an event', () => {
           body: body === undefined ? undefined : Buffer.from(body),
         });
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 

@@ -7,6 +7,7 @@ import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/
 import { streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { collect } from '../contract/event-log.ts';
+import { someOf } from '../support/seed.ts';
 import { emptyAndLockIndex, removeIndex } from './locked-index.ts';
 import { appendThings, filesOf, openTestLog, readThings, temporaryDirectory, thing, until, upTo } from './log-files.ts';
 
@@ -54,10 +55,12 @@ async function expectAllFound(log: EmbeddedLog): Promise<void> {
   expect(await numbers(log, 0)).toEqual([...upTo(60).filter((n) => n % 3 === 0), 60, 63]);
 }
 
-describe.each([
+const places = [
   ['on the thread of the caller', small],
   ['on a thread of its own', onThread],
-])('streams of closed segments, found %s', (_where, options) => {
+] as const;
+
+describe.each(someOf(places))('streams of closed segments, found %s', (_where, options) => {
   it('are found through the index', async () => {
     const log = await openTestLog(await closedLog(options), options);
     expect(log.status().unindexedSegments).toBe(0);

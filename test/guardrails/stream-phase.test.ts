@@ -5,6 +5,7 @@ import type { GuardrailStep } from '../../src/commands/guardrails/phases/guardra
 import { mustCollect, StreamPhase } from '../../src/commands/guardrails/phases/stream-phase.ts';
 import { Placeholders } from '../../src/commands/guardrails/placeholders.ts';
 import { jsonLiterals } from '../../src/commands/guardrails/text/json-text.ts';
+import { countOf } from '../support/seed.ts';
 import { chunked, type PushedText, singleUnits, throughPieces } from './any-chunking.ts';
 import { context, step } from './guardrail-context.ts';
 import { cardNumbers } from './valid-numbers.ts';
@@ -63,7 +64,7 @@ describe('StreamPhase', () => {
         expect(throughPieces(opened(text), pieces)).toBe(expected);
         expect(throughPieces(opened(text), singleUnits(whole))).toBe(expected);
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 
@@ -90,7 +91,7 @@ describe('StreamPhase', () => {
         expect(jsonLiterals(rewritten).map((literal) => literal.text)).toEqual(expected);
         expect(JSON.parse(throughPieces(opened(json), singleUnits(whole)))).toEqual(JSON.parse(rewritten));
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 

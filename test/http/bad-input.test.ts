@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MASTER_KEY } from '../support/gateway.ts';
 import { rawAnswer } from '../support/raw-client.ts';
+import { countOf } from '../support/seed.ts';
 import {
   errorOf,
   eventsOfExchange,
@@ -202,7 +203,7 @@ describe('a member of the wrong type', () => {
         expect(answer.status, text).not.toBe(500);
         expect(text).not.toContain('internal_error');
       }),
-      { numRuns: 150 },
+      { numRuns: countOf(38, 150) },
     );
   });
 });

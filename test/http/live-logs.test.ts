@@ -761,7 +761,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
         expect(listener.news().map(({ id }) => id)).toEqual(written.slice(begin));
         listener.leave();
       }),
-      { numRuns: 40 },
+      { numRuns: countOf(10, 40) },
     );
   });
 });

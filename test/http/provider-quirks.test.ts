@@ -2,6 +2,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { countOf } from '../support/seed.ts';
 import { errorOf, eventsOf, eventsOfExchange, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
 
 let scripted: ScriptedProvider;
@@ -200,7 +201,7 @@ describe('a provider with odd habits', () => {
             .join(''),
         ).toBe(bytes.toString());
       }),
-      { numRuns: 40 },
+      { numRuns: countOf(10, 40) },
     );
   });
 });

@@ -213,7 +213,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
           ),
         );
       }),
-      { numRuns: EXCHANGES > 10_000 ? 3 : countOf(8, 25) },
+      { numRuns: EXCHANGES > 10_000 ? 3 : countOf(4, 25) },
     );
   });
 

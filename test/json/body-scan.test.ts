@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type BodyBounds, jsonProblem, unbounded } from '../../src/json/body-scan.ts';
+import { countOf } from '../support/seed.ts';
 
 const problemOf = (text: string, bounds: Partial<BodyBounds> = {}) =>
   jsonProblem(Buffer.from(text), { ...unbounded, ...bounds });
@@ -67,7 +68,7 @@ describe('names that occur twice', () => {
         JSON.parse(json);
         expect(problemOf(json)?.kind).toBe(repeats ? 'repeated' : undefined);
       }),
-      { numRuns: 1000 },
+      { numRuns: countOf(250, 1000) },
     );
   });
 });

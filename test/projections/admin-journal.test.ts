@@ -10,6 +10,7 @@ import {
   positionsUntil,
 } from '../../src/projections/admin-journal.ts';
 import { fold } from '../../src/projections/projection.ts';
+import { countOf } from '../support/seed.ts';
 import { history, write } from './admin-events.ts';
 import { openTestLog, type TestLog } from './log-engines.ts';
 
@@ -77,7 +78,7 @@ describe('the journal of administrators', () => {
         expect(fold(adminJournal, known.slice(middle), loaded)).toEqual(journal);
         await log.discard();
       }),
-      { numRuns: 50 },
+      { numRuns: countOf(13, 50) },
     );
   });
 
@@ -114,7 +115,7 @@ describe('the journal of administrators', () => {
           await log.discard();
         },
       ),
-      { numRuns: 50 },
+      { numRuns: countOf(13, 50) },
     );
   });
 });

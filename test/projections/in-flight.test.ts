@@ -6,6 +6,7 @@ import { type InFlight, inFlight, openExchanges } from '../../src/projections/in
 import { fold } from '../../src/projections/projection.ts';
 import { createProjectionRunner } from '../../src/projections/runner.ts';
 import { openViewStore } from '../../src/projections/view-store.ts';
+import { countOf } from '../support/seed.ts';
 import { append, type ExchangeHistory, exchangeOf } from './exchange-history.ts';
 import { engines, openTestLog, type TestLog } from './log-engines.ts';
 
@@ -120,7 +121,7 @@ describe('requests in flight', () => {
         expect(fold(inFlight, events.slice(at), resumed)).toEqual(withoutUndefined(whole));
         await opened.discard();
       }),
-      { numRuns: 100 },
+      { numRuns: countOf(25, 100) },
     );
   });
 

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type NewEvent, type Position, START, streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { eventView, LiveTail, type TailSubscription } from '../../src/projections/live-tail.ts';
+import { countOf } from '../support/seed.ts';
 import { openTestLog, type TestLog } from './log-engines.ts';
 
 let opened: TestLog;
@@ -162,7 +163,7 @@ test('wherever listeners join and leave, each gets exactly the events that follo
       for (const { seat } of listeners) seat?.leave();
       expect(tail.listeners).toBe(0);
     }),
-    { numRuns: 60 },
+    { numRuns: countOf(15, 60) },
   );
 });
 

@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { EventLog } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
+import { someOf } from '../support/seed.ts';
 
-export const engines = ['memory', 'file'] as const;
-export type Engine = (typeof engines)[number];
+export type Engine = 'memory' | 'file';
+/** One of them in each run. */
+export const engines = someOf<Engine>(['memory', 'file']);
 
 export interface TestLog {
   readonly log: EventLog;

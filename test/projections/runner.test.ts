@@ -14,6 +14,7 @@ import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
 import { boundEvents, openViewStore, type ViewStore } from '../../src/projections/view-store.ts';
+import { countOf } from '../support/seed.ts';
 
 let dir: string;
 let log: EventLog;
@@ -285,7 +286,7 @@ describe('a snapshot is thrown away and the log folded again', () => {
         writeFileSync(file(), damaged);
         expect((await life(seen().projection)).state.positions).toEqual(expected);
       }),
-      { numRuns: 60 },
+      { numRuns: countOf(15, 60) },
     );
   });
 });
@@ -417,7 +418,7 @@ test('however often it is stopped and started, the state is the fold of the whol
       views.close();
       await own.close();
     }),
-    { numRuns: 40 },
+    { numRuns: countOf(10, 40) },
   );
 });
 

@@ -7,6 +7,7 @@ import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { createProjectionRunner } from '../../src/projections/runner.ts';
 import { openViewStore } from '../../src/projections/view-store.ts';
+import { countOf } from '../support/seed.ts';
 
 const types = ['a.one', 'a.two', 'b.one', 'c.one'];
 const event = (type: string): NewEvent => ({ type, schema: 1, data: {}, context: { actor: 'system' } });
@@ -79,7 +80,7 @@ describe('projections that start together', () => {
           await runner.close();
         },
       ),
-      { numRuns: 30 },
+      { numRuns: countOf(8, 30) },
     );
   });
 

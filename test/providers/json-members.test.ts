@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { rewriteMembers } from '../../src/providers/translate/json.ts';
+import { countOf } from '../support/seed.ts';
 
 function rewrite(text: string, changes: Record<string, string | undefined>): string {
   return rewriteMembers(Buffer.from(text), changes).toString();
@@ -86,7 +87,7 @@ describe('for any object', () => {
         const result = rewrite(JSON.stringify(before, null, space), texts);
         expect(JSON.parse(result)).toEqual(JSON.parse(JSON.stringify(expected)));
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ProviderFailure } from '../../src/providers/provider.ts';
 import { createFrameSplitter, type Frame, firstDataOf } from '../../src/providers/stream-frames.ts';
+import { countOf } from '../support/seed.ts';
 import { recorded, recordedBody } from './upstream.ts';
 
 const maxFrameBytes = 1024 * 1024;
@@ -161,7 +162,7 @@ describe('however a stream is cut into pieces', () => {
         const seen = framesOf(cut(whole, at)).filter(({ data }) => data !== undefined);
         expect(seen.map(({ data, event }) => [data, event])).toEqual(expected);
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 });

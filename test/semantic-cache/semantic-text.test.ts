@@ -6,6 +6,7 @@ import {
   type SemanticTextOptions,
   semanticText,
 } from '../../src/commands/semantic-cache/semantic-cache.ts';
+import { countOf } from '../support/seed.ts';
 
 const options: SemanticTextOptions = { maxMessages: 3, excludeSystemPrompt: false };
 const user = (content: unknown) => ({ role: 'user', content });
@@ -148,7 +149,7 @@ describe('two requests with the same rest', () => {
         const sameRest = JSON.stringify(first.rest) === JSON.stringify(second.rest);
         expect(sameRest).toBe(JSON.stringify(withText(one)) === JSON.stringify(withText(other)));
       }),
-      { numRuns: 3000 },
+      { numRuns: countOf(750, 3000) },
     );
   });
 

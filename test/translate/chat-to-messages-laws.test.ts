@@ -7,6 +7,7 @@ import { MessagesAnswerReader } from '../../src/providers/translate/chat-to-mess
 import { messagesRequestFromChat } from '../../src/providers/translate/chat-to-messages/request.ts';
 import type { JsonObject } from '../../src/providers/translate/json.ts';
 import type { Answered } from '../support/answered.ts';
+import { countOf } from '../support/seed.ts';
 
 /** As the provider reads it: integers past 2^53 are objects of their own until then. */
 const sent = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
@@ -121,7 +122,7 @@ describe('an answer of the Messages API', () => {
         const bytes = Buffer.from(streamed(whole, cutter(deltas)));
         expect(read(bytes, cutter(network))).toEqual(read(bytes, () => bytes.length));
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 
@@ -131,7 +132,7 @@ describe('an answer of the Messages API', () => {
         const bytes = Buffer.from(streamed(whole, cutter(deltas)));
         expect(completionOf(read(bytes, () => bytes.length))).toEqual(new MessagesAnswerReader(facts).whole(whole));
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 
@@ -165,7 +166,7 @@ describe('an answer of the Messages API', () => {
           expect(choices[index]).toEqual({ ...whole, index });
         }
       }),
-      { numRuns: 100 },
+      { numRuns: countOf(25, 100) },
     );
   });
 
@@ -185,7 +186,7 @@ describe('an answer of the Messages API', () => {
         const blocks = typeof back === 'string' ? [{ type: 'text', text: back }] : (back as JsonObject[]);
         expect(sent(joined(blocks))).toEqual(inOrder(whole.content));
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 });
@@ -240,7 +241,7 @@ describe('a chat completion request', () => {
           ),
         );
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 
@@ -266,7 +267,7 @@ describe('a chat completion request', () => {
         const result = messagesRequestFromChat(request, { model: 'm', stream: true, options: {} });
         expect(isObject(result.ok ? result.body : result.refusal)).toBe(true);
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 });

@@ -5,6 +5,7 @@ import { completionOf } from '../../src/providers/translate/chat-adapter.ts';
 import { OllamaReader } from '../../src/providers/translate/chat-to-ollama/reader.ts';
 import { ollamaRequestFromChat } from '../../src/providers/translate/chat-to-ollama/request.ts';
 import type { JsonObject } from '../../src/providers/translate/json.ts';
+import { countOf } from '../support/seed.ts';
 
 const facts = { model: 'llama3.2', stream: false, options: {} };
 const hello = [{ role: 'user', content: 'hello' }];
@@ -274,7 +275,7 @@ describe('an answer', () => {
           choices: [{ message: { content: content === '' && calls ? null : content } }],
         });
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 });

@@ -6,6 +6,7 @@ import {
   messageFromChat,
 } from '../../src/providers/translate/messages-to-chat/stream.ts';
 import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
+import { countOf } from '../support/seed.ts';
 import { addedUp, messageShell } from './message-shape.ts';
 import { streamed } from './streamed-chat.ts';
 
@@ -65,7 +66,7 @@ describe('laws of translated messages', () => {
         // Both sides go through JSON: -0 and the like do not count.
         expect(JSON.parse(JSON.stringify(addedUp(events)))).toEqual(JSON.parse(JSON.stringify(message)));
       }),
-      { numRuns: 400 },
+      { numRuns: countOf(100, 400) },
     );
   });
 
@@ -81,7 +82,7 @@ describe('laws of translated messages', () => {
         events.push(...translator.finish());
         addedUp(events);
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 
@@ -102,7 +103,7 @@ describe('laws of translated messages', () => {
           if (!result.ok) expect(result.refusal).toMatchObject({ status: 400, message: expect.stringMatching(/./) });
         }
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 
@@ -131,7 +132,7 @@ describe('laws of translated messages', () => {
         const expected = content.map((block) => ('signature' in block ? { type: block.type, thinking } : block));
         expect(JSON.parse(JSON.stringify(answer?.content))).toMatchObject(JSON.parse(JSON.stringify(expected)));
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 });

@@ -7,6 +7,7 @@ import type { ResponseObject } from '../../src/providers/translate/chat-to-respo
 import { responseFromChat } from '../../src/providers/translate/chat-to-responses/stream.ts';
 import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning.ts';
 import { chatRequestFromResponses } from '../../src/providers/translate/responses-to-chat/request.ts';
+import { countOf } from '../support/seed.ts';
 import { completedAt, shellFor } from './shells.ts';
 
 const tools = [
@@ -62,7 +63,7 @@ describe('a turn reaches the chat model again as the same message and the same q
         const expected = [{ role: 'user', content: question }, message, { role: 'user', content: 'And now?' }];
         expect(messagesOf(mergeHistory(chain, 'And now?'))).toEqual(JSON.parse(JSON.stringify(expected)));
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 
@@ -75,7 +76,7 @@ describe('a turn reaches the chat model again as the same message and the same q
         const requestBody = { role: 'user', content: question };
         expect(messagesOf([requestBody, ...kept])).toEqual(JSON.parse(JSON.stringify([requestBody, message])));
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 });
@@ -150,7 +151,7 @@ describe('no JSON value', () => {
         if (!result.ok) expect([400, 404]).toContain(result.refusal.status);
         else expect(result.body.messages.length).toBeGreaterThan(0);
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 
@@ -166,7 +167,7 @@ describe('no JSON value', () => {
           if (!result.ok) expect(result.refusal.message).not.toBe('');
         },
       ),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 });

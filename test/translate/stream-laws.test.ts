@@ -11,6 +11,7 @@ import {
   createChatStreamTranslator,
   responseFromChat,
 } from '../../src/providers/translate/chat-to-responses/stream.ts';
+import { countOf } from '../support/seed.ts';
 import { checkResponse, checkStream } from './openai-shape.ts';
 import { completedAt, createdAt, shellFor } from './shells.ts';
 import { says, streamed } from './streamed-chat.ts';
@@ -132,7 +133,7 @@ describe('laws of the stream', () => {
         checkStream(events);
         expect(JSON.stringify(translator.snapshot())).toBe(JSON.stringify(result.response));
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 
@@ -142,7 +143,7 @@ describe('laws of the stream', () => {
         const bytes = onTheWire(streamed(answer, cut));
         expect(relayed(split(bytes, cut), shell)).toBe(relayed([bytes], shell));
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 
@@ -155,7 +156,7 @@ describe('laws of the stream', () => {
         const ours = JSON.parse(JSON.stringify(translator.snapshot()));
         expect(await accumulated(events)).toMatchObject(ours);
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 
@@ -195,7 +196,7 @@ describe('laws of the stream', () => {
           deltas.map((one) => ('reasoning_content' in one ? one.reasoning_content : '')).join(''),
         );
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 
@@ -215,7 +216,7 @@ describe('laws of the stream', () => {
           expect(() => checkStream(events)).not.toThrow();
         },
       ),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { problemAround } from '../../src/commands/virtual-models/directory.ts';
 import { type Expanding, expand } from '../../src/commands/virtual-models/expand.ts';
 import { MAX_DEPTH, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
+import { countOf } from '../support/seed.ts';
 import { mapOf, named, redirect, target } from './virtual-model-fixtures.ts';
 
 /** Each provider serves every model that is selected with the provider's name; a bare model name has no provider. */
@@ -114,7 +115,7 @@ describe('any web of virtual models', () => {
         visit(first);
         expect(new Set(led(first, web))).toEqual(reached);
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 

@@ -13,6 +13,7 @@ import { RouteFallbacks } from '../../src/commands/virtual-models/route-fallback
 import { createRouter } from '../../src/commands/virtual-models/router.ts';
 import { RouteStrategies, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
+import { countOf } from '../support/seed.ts';
 import { target } from './virtual-model-fixtures.ts';
 
 const MODELS = ['p/m', 'p/n', 'q/m'];
@@ -122,7 +123,7 @@ test('explain states for each model of each provider what routing does, with any
         }
       }
     }),
-    { numRuns: 500 },
+    { numRuns: countOf(125, 500) },
   );
 });
 

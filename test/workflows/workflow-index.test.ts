@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { WorkflowIndex } from '../../src/commands/workflows/directory.ts';
 import { scopeDisplay, scopeKey, scopeType, type WorkflowScope } from '../../src/commands/workflows/workflow.ts';
 import { pathsAbove } from '../../src/events/event.ts';
+import { countOf } from '../support/seed.ts';
 
 const index = (...scopes: readonly WorkflowScope[]) =>
   new WorkflowIndex(scopes.map((scope) => [scope, scopeDisplay(scope)] as const));
@@ -81,7 +82,7 @@ describe('the workflow of a request', () => {
         const found = index(...scopes).find(at, of.provider, of.model);
         expect(found).toBe(bySpecification(new Set(scopes.map(scopeKey)), at, of));
       }),
-      { numRuns: 2000 },
+      { numRuns: countOf(500, 2000) },
     );
   });
 });

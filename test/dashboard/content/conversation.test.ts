@@ -8,6 +8,7 @@ import type { Conversation, Dialect, Part, Turn } from '../../../dashboard/src/c
 import { compareJson } from '../../../dashboard/src/content/diff/compare-json.ts';
 import { readJson, sourceOf } from '../../../dashboard/src/content/json/json-document.ts';
 import { runNow } from '../../../dashboard/src/content/sliced.ts';
+import { countOf } from '../../support/seed.ts';
 
 function read(dialect: Dialect, request: unknown, answer?: unknown): Conversation {
   const text = (body: unknown) => (body === undefined || typeof body === 'string' ? body : JSON.stringify(body));
@@ -442,7 +443,7 @@ describe('any body', () => {
           for (const turn of conversation.turns) expect(typeof turn.role).toBe('string');
         },
       ),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 });

@@ -7,6 +7,7 @@ import { countChanges, diffRows, unfold, wordSpans } from '../../../dashboard/sr
 import { readJson, sourceOf } from '../../../dashboard/src/content/json/json-document.ts';
 import { formatPath } from '../../../dashboard/src/content/json/json-path.ts';
 import { runNow } from '../../../dashboard/src/content/sliced.ts';
+import { countOf } from '../../support/seed.ts';
 
 /** The length of the longest common subsequence, by the textbook table. */
 function commonLength(before: readonly number[], after: readonly number[]): number {
@@ -43,7 +44,7 @@ describe('compareSequences', () => {
         expect([oldAt, newAt]).toEqual([before.length, after.length]);
         expect(equal).toBe(commonLength(before, after));
       }),
-      { numRuns: 1_000 },
+      { numRuns: countOf(250, 1_000) },
     );
   });
 
@@ -163,7 +164,7 @@ describe('compareJson', () => {
         expect(changesOf(old, current).length === 0).toBe(equal);
         expect(changesOf(old, old)).toEqual([]);
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 

@@ -19,6 +19,7 @@ import {
 import { formatPath, nodeAt, pathOf } from '../../../dashboard/src/content/json/json-path.ts';
 import { searchJson } from '../../../dashboard/src/content/json/search-json.ts';
 import { runNow, runSliced } from '../../../dashboard/src/content/sliced.ts';
+import { countOf } from '../../support/seed.ts';
 
 /** The value as JSON.parse returns it. */
 function parsedValue(node: JsonNode): unknown {
@@ -84,7 +85,7 @@ describe('readJson', () => {
         }
         expect(readJson(text).problem === undefined).toBe(valid);
       }),
-      { numRuns: 2_000 },
+      { numRuns: countOf(500, 2_000) },
     );
   });
 

@@ -8,6 +8,7 @@ import { runNow } from '../../../dashboard/src/content/sliced.ts';
 import { curlSnippet, quoteForShell } from '../../../dashboard/src/content/snippets/curl-snippet.ts';
 import type { RecordedRequest, Snippet } from '../../../dashboard/src/content/snippets/recorded-request.ts';
 import { pythonSnippet, typeScriptSnippet } from '../../../dashboard/src/content/snippets/sdk-snippets.ts';
+import { countOf } from '../../support/seed.ts';
 
 const run = promisify(execFile);
 const shells = ['sh', 'bash'].filter((shell) => spawnSync(shell, ['-c', 'true']).status === 0);
@@ -79,7 +80,7 @@ describe('quoteForShell', () => {
         const { stdout } = spawnSync(shell, ['-s'], { input: `printf %s ${quoteForShell(text)}` });
         expect(stdout.toString()).toBe(text);
       }),
-      { numRuns: 60 },
+      { numRuns: countOf(15, 60) },
     );
   });
 });
@@ -94,7 +95,7 @@ describe('curlSnippet', () => {
       fc.property(bodies, (body) => {
         expect(bodyFromShell(shell, codeOf(curlSnippet(recorded(body))))).toEqual(Buffer.from(body));
       }),
-      { numRuns: 60 },
+      { numRuns: countOf(15, 60) },
     );
   });
 
@@ -196,7 +197,7 @@ describe('typeScriptSnippet', () => {
         expect(JSON.parse(JSON.stringify(value))).toEqual(JSON.parse(source));
         expect(code).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 

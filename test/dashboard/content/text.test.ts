@@ -4,6 +4,7 @@ import { runNow } from '../../../dashboard/src/content/sliced.ts';
 import { hasHidden, piecesOf, visibleText } from '../../../dashboard/src/content/text/hidden-characters.ts';
 import { searchText } from '../../../dashboard/src/content/text/search-text.ts';
 import { allPages, pageIndexAt } from '../../../dashboard/src/content/text/text-pages.ts';
+import { countOf } from '../../support/seed.ts';
 
 const hostile = fc.constantFrom(
   'a',
@@ -46,7 +47,7 @@ describe('piecesOf', () => {
           expect(shown.replace(/\r?\n|\t/g, '')).not.toMatch(invisible);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: countOf(125, 500) },
     );
   });
 

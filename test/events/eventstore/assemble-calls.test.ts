@@ -13,6 +13,7 @@ import {
   resumeAfter,
 } from '../../../src/events/eventstore/event-layout.ts';
 import { EngineDamaged, type SequencedAppend } from '../../../src/events/replicated/engine.ts';
+import { countOf } from '../../support/seed.ts';
 import { append, barrier, numbersOf, writerA } from './appends.ts';
 
 interface LogEvent {
@@ -69,7 +70,7 @@ describe('CallAssembly', () => {
         const shuffled = order.flatMap((index) => events[index] ?? []);
         expect(read(place(shuffled)).appends).toEqual(group);
       }),
-      { numRuns: 20 },
+      { numRuns: countOf(5, 20) },
     );
   });
 
@@ -81,7 +82,7 @@ describe('CallAssembly', () => {
         expect(appends).toEqual(group.slice(0, appends.length));
         expect(appends.length).toBeLessThan(group.length);
       }),
-      { numRuns: 20 },
+      { numRuns: countOf(5, 20) },
     );
   });
 
@@ -122,7 +123,7 @@ describe('CallAssembly', () => {
           expect(names.slice(names.length - later.length)).toEqual(later);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 

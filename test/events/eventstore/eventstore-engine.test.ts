@@ -3,6 +3,7 @@ import { EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createEventStoreEngine } from '../../../src/events/eventstore/eventstore-engine.ts';
 import type { LogEngine } from '../../../src/events/replicated/engine.ts';
+import { someOf } from '../../support/seed.ts';
 import { eventStoreKind, type RunningEventStore, startEventStore } from '../../support/start-eventstore.ts';
 import { append, appends, barrier, numbersOf, readCount, readTo, readUntil, writerA, writerB } from './appends.ts';
 
@@ -102,9 +103,11 @@ describe(`a log on EventStoreDB (${await eventStoreKind()})`, () => {
     await engine.append(appends(61, 90));
     const { batches } = await readTo(engine, 90);
     const seen = new Set<number>();
+    const places = new Set(someOf(batches, undefined, Math.ceil(batches.length / 5)));
     for (const batch of batches) {
       for (const number of numbersOf(batch.appends)) seen.add(number);
       if (seen.size === 90) break;
+      if (!places.has(batch)) continue;
       const rest = numbersOf((await readTo(engine, 90, batch.resume)).appends);
       expect(new Set([...seen, ...rest]).size).toBe(90);
       expect(rest).toEqual([...rest].sort((one, other) => one - other));

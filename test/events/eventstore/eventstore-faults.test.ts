@@ -13,6 +13,7 @@ import {
   PlaceLost,
 } from '../../../src/events/replicated/engine.ts';
 import { runStandIn } from '../../support/eventstore-stand-in/server.ts';
+import { countOf } from '../../support/seed.ts';
 import { type RunningStandIn, startStandIn } from '../../support/start-eventstore.ts';
 import { append, appends, firstOnly, numbersOf, readTo, readUntil, writerA, writerB } from './appends.ts';
 
@@ -148,7 +149,7 @@ describe('the order of appends on EventStoreDB', () => {
       }
     };
     const cut = async () => {
-      for (let round = 1; round < 20; round++) {
+      for (let round = 1; round < countOf(8, 20); round++) {
         await expect.poll(() => sent[writerA] >= round && sent[writerB] >= round, { interval: 1 }).toBe(true);
         await server.disconnect();
       }
@@ -177,7 +178,7 @@ describe('the order of appends on EventStoreDB', () => {
       for (; !stop; last += 20) await appendSurely(one, appends(last + 1, last + 20));
     };
     const restart = async () => {
-      for (let round = 0; round < 5; round++) {
+      for (let round = 0; round < countOf(2, 5); round++) {
         const before = { last, sentToOther };
         await expect.poll(() => last > before.last && sentToOther > before.sentToOther, { interval: 3 }).toBe(true);
         await otherServer.kill();
@@ -205,7 +206,7 @@ describe('the order of appends on EventStoreDB', () => {
         acknowledged = from + 9;
       }
     })();
-    for (let round = 0; round < 6; round++) {
+    for (let round = 0; round < countOf(2, 6); round++) {
       const before = acknowledged;
       await expect.poll(() => acknowledged, { interval: 5 }).toBeGreaterThan(before + 50);
       await server.kill();

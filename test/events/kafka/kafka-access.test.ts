@@ -10,6 +10,7 @@ import { EmbeddedLog } from '../../../src/events/embedded/embedded-log.ts';
 import { createKafkaEngine } from '../../../src/events/kafka/kafka-engine.ts';
 import kafkajs from '../../../src/events/kafka/kafkajs.ts';
 import { EngineUnavailable, EngineUnsuitable, type LogEngine } from '../../../src/events/replicated/engine.ts';
+import { inheritedVariables } from '../../e2e/gateway-process.ts';
 import { type KafkaBroker, startKafkaBroker } from '../../support/kafka-broker.ts';
 import { main } from '../../support/main-program.ts';
 import { append, numbersOf, readTo } from '../eventstore/appends.ts';
@@ -160,7 +161,7 @@ describe.skipIf('missing' in kafkaJars())('a Kafka broker with users and rights'
 
 function copy(cwd: string, from: string, to: string, variables: Readonly<Record<string, string>>) {
   const { promise, resolve } = Promise.withResolvers<{ code: number; stdout: string; stderr: string }>();
-  const env = { PATH: process.env['PATH'], TMPDIR: cwd, ...variables };
+  const env = { ...inheritedVariables(), TMPDIR: cwd, ...variables };
   const args = [main, 'log', 'copy', '--from', from, '--to', to, '--json'];
   execFile(process.execPath, args, { cwd, env }, (error, stdout, stderr) => {
     resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });

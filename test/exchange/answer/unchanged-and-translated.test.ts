@@ -16,6 +16,7 @@ import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/
 import type { Refusal } from '../../../src/commands/refusal.ts';
 import { isObject } from '../../../src/json/is-object.ts';
 import { createFrameSplitter } from '../../../src/providers/stream-frames.ts';
+import { countOf } from '../../support/seed.ts';
 
 const provider = { name: 'upstream', redact: (text: string) => text.replaceAll('sk-secret', '[redacted]') };
 
@@ -322,7 +323,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
           expect(written.facts).toEqual(passed.facts);
           expect(passed.bytes).toEqual(answered(unchanged(), [stream]).bytes);
         }),
-        { numRuns: 40 },
+        { numRuns: countOf(10, 40) },
       );
     });
 

@@ -9,6 +9,7 @@ import { guardrailApplied } from '../../../src/events/catalogue/guardrail.ts';
 import { type EventContext, type NewEvent, streamName } from '../../../src/events/event.ts';
 import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
 import { providerRequest } from '../../../src/projections/provider-request.ts';
+import { countOf } from '../../support/seed.ts';
 
 const context: EventContext = { actor: 'master' };
 const stream = streamName('exchange', 'one');
@@ -71,7 +72,7 @@ describe('common bytes', () => {
           expect(commonSuffix(one, other, most)).toBe(suffix);
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: countOf(500, 2000) },
     );
   });
 });
@@ -97,7 +98,7 @@ describe('the recorded requests of an exchange', () => {
         expect((await providerRequest(stream, undefined, log))?.attempt.attempt).toBe(attempts.length);
         expect(await providerRequest(stream, attempts.length + 1, log)).toBeUndefined();
       }),
-      { numRuns: 300 },
+      { numRuns: countOf(75, 300) },
     );
   });
 

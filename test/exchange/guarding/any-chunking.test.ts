@@ -8,6 +8,7 @@ import { context, step } from '../../guardrails/guardrail-context.ts';
 import type { Answered } from '../../support/answered.ts';
 import { guard, saveGuardrail, withGuardrails } from '../../support/guarded.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../../support/scripted-provider.ts';
+import { countOf } from '../../support/seed.ts';
 import { dataOf, user, withGateway } from '../../support/with-gateway.ts';
 
 const guardrails = [
@@ -181,7 +182,7 @@ describe.each([
         for (const received of textsOf(dataOf(text))) expect(received).toBe(expected);
         if (expected !== whole) changed += 1;
       }),
-      { numRuns: 40 },
+      { numRuns: countOf(10, 40) },
     );
     expect(changed).toBeGreaterThan(10);
   });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formEnd, formParts, PART_END, partHead } from '../../../src/commands/exchange/dialects/forward/form.ts';
+import { countOf } from '../../support/seed.ts';
 
 const boundary = 'form-1';
 const contentType = `multipart/form-data; boundary=${boundary}`;
@@ -69,7 +70,7 @@ describe('a form', () => {
         );
         expect(await read(cut(written(parts), places))).toEqual(expected);
       }),
-      { numRuns: 200 },
+      { numRuns: countOf(50, 200) },
     );
   });
 

@@ -4,7 +4,7 @@ import { countOf, seed } from '../../support/seed.ts';
 import { type History, histories, type Mutation, play } from './world.ts';
 
 /** How many histories the tests play in all. */
-export const HISTORIES = countOf(5_000, 100_000);
+export const HISTORIES = countOf(2_000, 100_000);
 /** Histories that are played beside each other: more would outlive the young generation of the heap. */
 const GROUP = 25;
 /** Histories in which each fault of `faults.test.ts` is known to show. */
