@@ -18,6 +18,7 @@ it(`loses nothing it acknowledged when it is killed under load again and again (
     rounds,
     seed,
     secondsPerRound: 0.8,
+    leastAnswers: 6,
     clients: 12,
   });
   expect(sum.violations.slice(0, 20)).toEqual([]);

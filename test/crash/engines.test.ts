@@ -21,6 +21,7 @@ async function loses(name: EngineName): Promise<void> {
       rounds,
       seed,
       secondsPerRound: 0.8,
+      leastAnswers: 6,
       clients: 8,
       engine,
     });

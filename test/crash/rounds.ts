@@ -46,6 +46,8 @@ export interface CrashOptions {
   readonly seed: number;
   /** The longest time under load; each round takes a random part of it. */
   readonly secondsPerRound: number;
+  /** Whole answers in each round before its time begins: on a busy machine there would be nothing to lose. Default: 0. */
+  readonly leastAnswers?: number;
   readonly clients: number;
   /** Share (0 to 1) of the requests whose answers are large. */
   readonly largeAnswers?: number;
@@ -259,11 +261,14 @@ class CrashRun {
         client.run(wire(), conversations, () => ends.stopped),
       ),
     ];
-    const pluginKills = this.#plugins.killWithin(plan.loadMs, plan.pluginKills, this.#pluginChance);
     const gone = process.exited.then((exit) => {
       ends.exited = true;
       return exit;
     });
+    const { leastAnswers = 0 } = this.#options;
+    const whole = () => conversations.filter(({ answer }) => answer.end === 'whole').length;
+    while (whole() < leastAnswers && !ends.exited) await sleep(5);
+    const pluginKills = this.#plugins.killWithin(plan.loadMs, plan.pluginKills, this.#pluginChance);
     const engineServes = this.#engine?.underLoad(() => ends.stopped);
     await Promise.race([sleep(plan.loadMs), gone]);
     await this.#engine?.endOfLoad(url, plan.end === 'SIGTERM', gone);
