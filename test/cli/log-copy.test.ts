@@ -13,8 +13,8 @@ import { appendThings, readAll, until } from '../events/log-files.ts';
 import { kafkaOrSkip } from '../support/kafka-for-tests.ts';
 import { makeLogToCopy } from '../support/log-to-copy.ts';
 import { main } from '../support/main-program.ts';
-import { eventStoreKind, type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
 import { someOf } from '../support/seed.ts';
+import { eventStoreKind, type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
 
 const brokers = await kafkaOrSkip();
 const kind = await eventStoreKind();

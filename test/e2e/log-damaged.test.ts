@@ -7,6 +7,7 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { filesOf, thing } from '../events/log-files.ts';
 import type { Answered } from '../support/answered.ts';
+import { main } from '../support/main-program.ts';
 import { someOf } from '../support/seed.ts';
 import {
   ask,
@@ -17,7 +18,6 @@ import {
   startProcess,
   temporaryFolder,
 } from './gateway-process.ts';
-import { main } from '../support/main-program.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {

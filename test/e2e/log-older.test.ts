@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { cpSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
+import { main } from '../support/main-program.ts';
 import {
   ask,
   inheritedVariables,
@@ -12,7 +13,6 @@ import {
   startProcess,
   temporaryFolder,
 } from './gateway-process.ts';
-import { main } from '../support/main-program.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {

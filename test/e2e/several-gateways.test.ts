@@ -5,10 +5,10 @@ import { createSimulatedProvider, type SimulatedProvider } from '../../infra/sim
 import { attemptStarted, costReserved, exchangeEnds, requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { reservedFor, sharedSpendView } from '../../src/projections/budget-reservations.ts';
 import type { Answered } from '../support/answered.ts';
+import { someOf } from '../support/seed.ts';
 import { type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
-import { someOf } from '../support/seed.ts';
 
 const folder = temporaryFolder();
 const chat = '/v1/chat/completions';
