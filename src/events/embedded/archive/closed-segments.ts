@@ -74,6 +74,8 @@ export class ClosedSegments {
   #mintedSince = mintEventId();
   readonly #stop = new AbortController();
   #processing: Promise<void> | undefined;
+  /** How many callers wait until nothing is left to do. */
+  #awaited = 0;
   #step: { readonly effort: Effort; readonly stop: AbortController } | undefined;
   /** A segment could not be compressed: the index must not wait for that. */
   #indexFirst = false;
@@ -382,7 +384,8 @@ export class ClosedSegments {
 
   #effort(): Effort {
     if (this.#isSearchSlow()) return 'hurried';
-    return this.#indexIsLate() || this.waiting > this.#parts.mayWait() ? 'steady' : 'idle';
+    const isDue = this.#awaited > 0 || this.#indexIsLate() || this.waiting > this.#parts.mayWait();
+    return isDue ? 'steady' : 'idle';
   }
 
   #indexIsLate(): boolean {
@@ -397,9 +400,15 @@ export class ClosedSegments {
     return this.#unindexed.reduce((sum, { streams }) => sum + (streams?.places.size ?? 0), 0);
   }
 
-  /** Resolves when there is nothing left to do. */
+  /** Resolves when there is nothing left to do, which does not wait until the process is idle. */
   async settled(): Promise<void> {
-    while (this.#processing !== undefined) await this.#processing;
+    this.#awaited += 1;
+    this.start();
+    try {
+      while (this.#processing !== undefined) await this.#processing;
+    } finally {
+      this.#awaited -= 1;
+    }
   }
 
   /** Stops the running step; the next opening begins it again. */
