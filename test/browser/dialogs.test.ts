@@ -49,7 +49,7 @@ describeInChromium('the dialogs', () => {
   const addresses = [
     ...['/keys', '/keys?path=/dialogs', '/keys?tab=keys', '/keys/active', '/keys/ended'],
     ...['/budgets', '/budgets?tab=limits', '/budgets?tab=settings'],
-    ...['/models', '/models?tab=virtual', '/models?tab=prices', '/models?tab=providers'],
+    ...['/models?tab=virtual', '/models?tab=prices', '/models?tab=providers'],
     ...['/workflows', '/workflows?tab=guardrails', '/workflows?tab=guardrails&guardrail=with-dialogs'],
     ...['/cache', '/log?tab=projections', '/settings?tab=labels'],
   ];
