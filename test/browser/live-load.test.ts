@@ -1,15 +1,14 @@
-/** Live at 1,000 events per second for 12 seconds (30 in `npm run test:long`), in several tabs that share one stream. */
+/** Live at 1,000 events per second for 30 seconds, in several tabs that share one stream. */
 import type { Page } from 'playwright-core';
 import { afterAll, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { ask } from '../e2e/gateway-process.ts';
-import { countOf } from '../support/seed.ts';
 import { memoryOf, recordTasks } from './support/busy-browser.ts';
 import { expectClean, settled } from './support/dashboard.ts';
 import { shownExchanges } from './support/rows.ts';
 import { describeInChromium, withDashboard } from './support/with-dashboard.ts';
 
-const SECONDS = countOf(12, 30);
+const SECONDS = 30;
 const EVENTS_PER_SECOND = 1000;
 const MB = 1024 * 1024;
 /** Streams at the same time. The page gets the answer so far of each about twice a second: an event for each frame. */
