@@ -24,69 +24,82 @@ const hasBody = 1;
 /** Flag: all text is ASCII, so that places in bytes are places in characters. */
 const asciiText = 2;
 
+let viewed: Buffer | undefined;
+let latestView: DataView = new DataView(new ArrayBuffer(0));
+
+/** Of the buffer that was used last: reads and writes numbers without the checks that allocate in the buffer's own methods. */
+function viewOf(buffer: Buffer): DataView {
+  if (buffer !== viewed) {
+    viewed = buffer;
+    latestView = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+  }
+  return latestView;
+}
+
 export function recordEnd(buffer: Buffer, offset: number): number {
-  return offset + buffer.readUInt32LE(offset);
+  return offset + viewOf(buffer).getUint32(offset, true);
 }
 
 export function recordRevision(buffer: Buffer, offset: number): number {
-  return buffer.readDoubleLE(offset + 32);
+  return viewOf(buffer).getFloat64(offset + 32, true);
 }
 
 export function setRecordRevision(buffer: Buffer, offset: number, revision: number): void {
-  buffer.writeDoubleLE(revision, offset + 32);
+  viewOf(buffer).setFloat64(offset + 32, revision, true);
 }
 
 /** Whether the record's lengths agree with each other and with the room there is. */
 export function recordIsSound(buffer: Buffer, offset: number, end: number): boolean {
   if (end - offset < recordHeaderBytes) return false;
+  const view = viewOf(buffer);
   const text =
-    buffer.readUInt8(offset + 20) +
-    buffer.readUInt8(offset + 21) +
-    buffer.readUInt16LE(offset + 16) +
-    buffer.readUInt32LE(offset + 12) +
-    buffer.readUInt32LE(offset + 8);
-  const bytes = buffer.readUInt32LE(offset);
-  return bytes === recordHeaderBytes + text + buffer.readUInt32LE(offset + 4) && offset + bytes <= end;
+    view.getUint8(offset + 20) +
+    view.getUint8(offset + 21) +
+    view.getUint16(offset + 16, true) +
+    view.getUint32(offset + 12, true) +
+    view.getUint32(offset + 8, true);
+  const bytes = view.getUint32(offset, true);
+  return bytes === recordHeaderBytes + text + view.getUint32(offset + 4, true) && offset + bytes <= end;
 }
 
 export function recordId(buffer: Buffer, offset: number): string {
   const start = offset + recordHeaderBytes;
-  const encoding = (buffer.readUInt8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
-  return buffer.toString(encoding, start, start + buffer.readUInt8(offset + 20));
+  const encoding = (viewOf(buffer).getUint8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
+  return buffer.toString(encoding, start, start + viewOf(buffer).getUint8(offset + 20));
 }
 
 export function recordType(buffer: Buffer, offset: number): string {
-  const start = offset + recordHeaderBytes + buffer.readUInt8(offset + 20);
-  const encoding = (buffer.readUInt8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
-  return buffer.toString(encoding, start, start + buffer.readUInt8(offset + 21));
+  const start = offset + recordHeaderBytes + viewOf(buffer).getUint8(offset + 20);
+  const encoding = (viewOf(buffer).getUint8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
+  return buffer.toString(encoding, start, start + viewOf(buffer).getUint8(offset + 21));
 }
 
 /** Milliseconds since the epoch, with a fraction. */
 export function recordTime(buffer: Buffer, offset: number): number {
-  return buffer.readDoubleLE(offset + 24);
+  return viewOf(buffer).getFloat64(offset + 24, true);
 }
 
 function streamStart(buffer: Buffer, offset: number): number {
-  return offset + recordHeaderBytes + buffer.readUInt8(offset + 20) + buffer.readUInt8(offset + 21);
+  return offset + recordHeaderBytes + viewOf(buffer).getUint8(offset + 20) + viewOf(buffer).getUint8(offset + 21);
 }
 
 export function recordStream(buffer: Buffer, offset: number): StreamName {
   const start = streamStart(buffer, offset);
-  const encoding = (buffer.readUInt8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
-  return buffer.toString(encoding, start, start + buffer.readUInt16LE(offset + 16)) as StreamName;
+  const encoding = (viewOf(buffer).getUint8(offset + 22) & asciiText) === 0 ? 'utf8' : 'latin1';
+  return buffer.toString(encoding, start, start + viewOf(buffer).getUint16(offset + 16, true)) as StreamName;
 }
 
 /** Whether the record belongs to the stream with this name (as UTF-8). Cheaper than reading the name. */
 export function recordIsOf(buffer: Buffer, offset: number, stream: Buffer): boolean {
-  if (buffer.readUInt16LE(offset + 16) !== stream.length) return false;
+  if (viewOf(buffer).getUint16(offset + 16, true) !== stream.length) return false;
   const start = streamStart(buffer, offset);
   return buffer.compare(stream, 0, stream.length, start, start + stream.length) === 0;
 }
 
 /** Whether two records in the buffer belong to one stream. Cheaper than reading the names. */
 export function sameStream(buffer: Buffer, one: number, other: number): boolean {
-  const length = buffer.readUInt16LE(one + 16);
-  if (buffer.readUInt16LE(other + 16) !== length) return false;
+  const length = viewOf(buffer).getUint16(one + 16, true);
+  if (viewOf(buffer).getUint16(other + 16, true) !== length) return false;
   const start = streamStart(buffer, one);
   const otherStart = streamStart(buffer, other);
   return buffer.compare(buffer, otherStart, otherStart + length, start, start + length) === 0;
@@ -169,16 +182,17 @@ export function writeRecord(buffer: Buffer, offset: number, parts: RecordParts):
     buffer.set(body, end);
     end += bodyBytes;
   }
-  buffer.writeUInt32LE(end - offset, offset);
-  buffer.writeUInt32LE(bodyBytes, offset + 4);
-  buffer.writeUInt32LE(dataBytes, offset + 8);
-  buffer.writeUInt32LE(contextBytes, offset + 12);
-  buffer.writeUInt16LE(streamBytes, offset + 16);
-  buffer.writeUInt16LE(event.schema, offset + 18);
+  const view = viewOf(buffer);
+  view.setUint32(offset, end - offset, true);
+  view.setUint32(offset + 4, bodyBytes, true);
+  view.setUint32(offset + 8, dataBytes, true);
+  view.setUint32(offset + 12, contextBytes, true);
+  view.setUint16(offset + 16, streamBytes, true);
+  view.setUint16(offset + 18, event.schema, true);
   // the four one-byte fields in one write
-  buffer.writeUInt32LE(idBytes | (typeBytes << 8) | (flags << 16), offset + 20);
-  buffer.writeDoubleLE(parts.at, offset + 24);
-  buffer.writeDoubleLE(parts.revision, offset + 32);
+  view.setUint32(offset + 20, idBytes | (typeBytes << 8) | (flags << 16), true);
+  view.setFloat64(offset + 24, parts.at, true);
+  view.setFloat64(offset + 32, parts.revision, true);
   return end;
 }
 
@@ -191,7 +205,7 @@ const closingBrace = 0x7d;
 
 /** How many bytes of the record are before the last `dataBytes` of its data. */
 export function recordPrefixBytes(buffer: Buffer, offset: number, dataBytes: number): number {
-  return recordEnd(buffer, offset) - offset - buffer.readUInt32LE(offset + 4) - dataBytes;
+  return recordEnd(buffer, offset) - offset - viewOf(buffer).getUint32(offset + 4, true) - dataBytes;
 }
 
 /**
@@ -211,11 +225,12 @@ export function copyRecord(buffer: Buffer, from: number, to: number, prefix: num
     buffer[--at] = zero + rest - next * 10;
     rest = next;
   }
-  const before = recordHeaderBytes + buffer.readUInt8(to + 20) + buffer.readUInt8(to + 21);
-  const names = before + buffer.readUInt16LE(to + 16) + buffer.readUInt32LE(to + 12);
-  buffer.writeUInt32LE(end - to, to);
-  buffer.writeUInt32LE(0, to + 4);
-  buffer.writeUInt32LE(end - to - names, to + 8);
+  const view = viewOf(buffer);
+  const before = recordHeaderBytes + view.getUint8(to + 20) + view.getUint8(to + 21);
+  const names = before + view.getUint16(to + 16, true) + view.getUint32(to + 12, true);
+  view.setUint32(to, end - to, true);
+  view.setUint32(to + 4, 0, true);
+  view.setUint32(to + 8, end - to - names, true);
   return end;
 }
 
@@ -229,8 +244,8 @@ export function addRecordBody(
   length: number,
 ): number {
   body.copy(buffer, end, from, from + length);
-  buffer.writeUInt32LE(end + length - offset, offset);
-  buffer.writeUInt32LE(length, offset + 4);
+  viewOf(buffer).setUint32(offset, end + length - offset, true);
+  viewOf(buffer).setUint32(offset + 4, length, true);
   return end + length;
 }
 
@@ -299,12 +314,8 @@ export class RecordReader {
   readonly #types = new InternTable(512, (bytes) => bytes.toString());
   readonly #contexts = new InternTable<EventContext>(4096, (bytes) => Object.freeze(JSON.parse(bytes.toString())));
   readonly #bodies = new BodyCopies();
-  /** A view of the buffer that was read last: reads numbers in half the time that the buffer's own methods take. */
-  #view: DataView = new DataView(new ArrayBuffer(0));
-  #viewed: Buffer | undefined;
-
   typeOf(buffer: Buffer, offset: number): string {
-    const view = this.#viewOf(buffer);
+    const view = viewOf(buffer);
     return this.#types.at(view, offset + recordHeaderBytes + view.getUint8(offset + 20), view.getUint8(offset + 21));
   }
 
@@ -315,7 +326,7 @@ export class RecordReader {
       if (!filter.acceptsType(type)) return undefined;
       if (!filter.anyStream && !filter.acceptsStream(recordStream(buffer, offset))) return undefined;
     }
-    const view = this.#viewOf(buffer);
+    const view = viewOf(buffer);
     const idBytes = view.getUint8(offset + 20);
     const typeEnd = idBytes + view.getUint8(offset + 21);
     const flags = view.getUint8(offset + 22);
@@ -350,14 +361,6 @@ export class RecordReader {
       body:
         (flags & hasBody) === 0 ? undefined : this.#bodies.copy(buffer, bodyStart, view.getUint32(offset + 4, true)),
     });
-  }
-
-  #viewOf(buffer: Buffer): DataView {
-    if (buffer !== this.#viewed) {
-      this.#viewed = buffer;
-      this.#view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-    }
-    return this.#view;
   }
 }
 

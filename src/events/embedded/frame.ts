@@ -44,19 +44,20 @@ export function sealFrame(
   end: number,
   frame: { mark: number; count: number; first: number; durable: number; at: number; writer: number },
 ): void {
-  buffer.writeUInt32LE(magic, 0);
-  buffer.writeUInt32LE(frame.mark, 4);
-  buffer.writeUInt8(formatVersion, 12);
-  buffer.writeUInt8(0, 13);
-  buffer.writeUInt16LE(frameHeaderBytes, 14);
-  buffer.writeUInt32LE(end - frameHeaderBytes, 16);
-  buffer.writeUInt32LE(frame.count, 20);
-  buffer.writeUInt32LE(crc32(buffer.subarray(frameHeaderBytes, end)), 24);
-  buffer.writeUInt32LE(frame.writer, 28);
-  buffer.writeDoubleLE(frame.first, 32);
-  buffer.writeDoubleLE(frame.durable, 40);
-  buffer.writeDoubleLE(frame.at, 48);
-  buffer.writeUInt32LE(crc32(buffer.subarray(checkedFrom, frameHeaderBytes)), 8);
+  const view = new DataView(buffer.buffer, buffer.byteOffset, frameHeaderBytes);
+  view.setUint32(0, magic, true);
+  view.setUint32(4, frame.mark, true);
+  view.setUint8(12, formatVersion);
+  view.setUint8(13, 0);
+  view.setUint16(14, frameHeaderBytes, true);
+  view.setUint32(16, end - frameHeaderBytes, true);
+  view.setUint32(20, frame.count, true);
+  view.setUint32(24, crc32(buffer.subarray(frameHeaderBytes, end)), true);
+  view.setUint32(28, frame.writer, true);
+  view.setFloat64(32, frame.first, true);
+  view.setFloat64(40, frame.durable, true);
+  view.setFloat64(48, frame.at, true);
+  view.setUint32(8, crc32(buffer.subarray(checkedFrom, frameHeaderBytes)), true);
 }
 
 /**
