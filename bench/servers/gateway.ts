@@ -1,6 +1,6 @@
 /** `chancery serve` of this tree or of another checkout of the project, on a data folder of its own. */
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { freePort, launchNode, type Server, serverOf } from './launch.ts';
@@ -31,13 +31,16 @@ export async function launchGateway(options: GatewayOptions): Promise<Server> {
     pathToFileURL(join(tree, 'scripts', 'gateway-node.mjs')).href
   );
   const port = await freePort();
-  const child = launchNode(join(tree, 'src', 'main.ts'), ['serve'], {
+  // A probe tells functions apart by the files of the sources.
+  const bundle = nodeFlags.length === 0 ? await bundleOf(tree) : undefined;
+  const child = launchNode(bundle?.main ?? join(tree, 'src', 'main.ts'), ['serve'], {
     cwd: dataDir,
     cores,
     nodeFlags: [...gatewayFlags, ...nodeFlags],
     logFile: join(dataDir, 'gateway.log'),
     env: {
       PORT: String(port),
+      ...(bundle && { NODE_COMPILE_CACHE: bundle.compileCache }),
       ...gatewayEnvironment,
       HOST: '127.0.0.1',
       DATA_DIR: dataDir,
@@ -49,6 +52,17 @@ export async function launchGateway(options: GatewayOptions): Promise<Server> {
     },
   });
   return serverOf(child, `http://127.0.0.1:${port}`);
+}
+
+/** What `npm start` runs in a checkout; undefined in one from before bundles. */
+async function bundleOf(tree: string) {
+  const script = join(tree, 'scripts', 'bundle.mjs');
+  if (!existsSync(script)) return undefined;
+  const { prepareBundle, compileCacheOf }: typeof import('../../scripts/bundle.mjs') = await import(
+    pathToFileURL(script).href
+  );
+  const main = await prepareBundle(resolve(tree), process.execPath);
+  return main === undefined ? undefined : { main, compileCache: compileCacheOf(main) };
 }
 
 function providerVariables(providers: GatewayOptions['providers']): Record<string, string> {
