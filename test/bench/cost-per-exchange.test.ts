@@ -11,6 +11,8 @@ import { startResponder } from '../../bench/upstream/start-upstreams.ts';
 
 const WARM_UP = 100;
 const EXCHANGES = 300;
+/** The log writes so many zeros at a time ahead of its events: once more or less during the measurement. */
+const LAID_OUT_KB = 512 / EXCHANGES;
 /** Functions that V8 optimises allocate less, and it optimises them sooner or later. */
 const NEVER_OPTIMISED = ['--no-opt', '--no-maglev'];
 
@@ -68,6 +70,6 @@ describe.runIf(process.platform === 'linux')('an exchange without other load', (
   ])('of $answer costs no more than before', async ({ stream, heapKb, writtenKb }) => {
     const cost = await costOf(stream);
     expect(cost.heapKb).toBeLessThan(heapKb * 1.1);
-    expect(cost.writtenKb).toBeLessThan(writtenKb * 1.1);
+    expect(cost.writtenKb).toBeLessThan(writtenKb * 1.1 + LAID_OUT_KB);
   });
 });
