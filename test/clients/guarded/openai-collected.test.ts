@@ -1,8 +1,17 @@
-/** OpenAI's client through three guardrails that read streams as a whole. */
+/** OpenAI's client through three guardrails that read streams as a whole; two of its files in each run. */
+import { someOf } from '../../support/seed.ts';
 import { throughThreeGuardrails } from '../../support/three-guardrails.ts';
 
+const files = someOf(
+  [
+    () => import('../openai.test.ts'),
+    () => import('../openai-helpers.test.ts'),
+    () => import('../openai-conversations.test.ts'),
+    () => import('../openai-lifecycle.test.ts'),
+  ],
+  undefined,
+  2,
+);
+
 throughThreeGuardrails('collected');
-await import('../openai.test.ts');
-await import('../openai-helpers.test.ts');
-await import('../openai-conversations.test.ts');
-await import('../openai-lifecycle.test.ts');
+for (const load of files) await load();

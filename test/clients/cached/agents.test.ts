@@ -1,6 +1,0 @@
-/** Client libraries with the response cache on, every test twice. */
-import { twiceThroughCache } from '../../support/twice-through-cache.ts';
-
-twiceThroughCache(async () => {
-  await import('../agents.test.ts');
-});
