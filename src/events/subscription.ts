@@ -74,8 +74,16 @@ export class SubscriptionHub {
    */
   publish(batch: LiveBatch): void {
     if (this.#live.size === 0) return;
+    let latestType: string | undefined;
+    let wanting: readonly Subscription[] = [];
     for (let index = 0; index < batch.count; index++) {
-      for (const subscription of this.#live.wanting(batch.type(index))) subscription.offer(batch, index);
+      const type = batch.type(index);
+      // most events of a batch follow others of their type
+      if (type !== latestType) {
+        latestType = type;
+        wanting = this.#live.wanting(type);
+      }
+      for (let taker = 0; taker < wanting.length; taker++) wanting[taker]?.offer(batch, index);
     }
     const last = batch.first + batch.count - 1;
     let hasIdle = false;
