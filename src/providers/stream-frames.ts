@@ -159,9 +159,11 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
     pushRuns(piece, isRead) {
       const found: (Frame | UnreadFrames)[] = [];
       const text = piece.toString('latin1');
+      const nextRead = finder(text, isRead);
+      const nextReturn = finder(text, /\r/g);
       for (let at = 0; at < piece.length; ) {
-        const isBetweenFrames = begunBytes === 0 && !afterCr;
-        const ends = isBetweenFrames ? runEnds(text, at, isRead, maxFrameBytes) : NO_ENDS;
+        const mayBegin = begunBytes === 0 && !afterCr && text.startsWith(RUN_START, at);
+        const ends = mayBegin ? runEnds(text, at, Math.min(nextRead(at), nextReturn(at)), maxFrameBytes) : NO_ENDS;
         const runBytes = ends.at(-1);
         if (runBytes === undefined) {
           const blank = text.indexOf(FRAME_END, at);
@@ -186,13 +188,19 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
   return splitter;
 }
 
-/** Where the frames that begin at `start` and need not be read end, counted from there. */
-function runEnds(text: string, start: number, isRead: RegExp, maxFrameBytes: number): readonly number[] {
-  if (!text.startsWith(RUN_START, start)) return NO_ENDS;
-  const carriageReturn = text.indexOf('\r', start);
-  isRead.lastIndex = start;
-  const nextRead = isRead.exec(text)?.index ?? text.length;
-  const limit = carriageReturn === -1 ? nextRead : Math.min(carriageReturn, nextRead);
+/** The places of the matches, or the length of the text. Asked for ascending places, it searches the text once. */
+function finder(text: string, pattern: RegExp): (from: number) => number {
+  let next = -1;
+  return (from) => {
+    if (next >= from) return next;
+    pattern.lastIndex = from;
+    next = pattern.exec(text)?.index ?? text.length;
+    return next;
+  };
+}
+
+/** Where the frames that begin at `start`, end before `limit` and need not be read end, counted from `start`. */
+function runEnds(text: string, start: number, limit: number, maxFrameBytes: number): readonly number[] {
   const ends: number[] = [];
   for (let at = start; text.startsWith(RUN_START, at); ) {
     const line = text.indexOf('\n', at);

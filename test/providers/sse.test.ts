@@ -220,6 +220,20 @@ describe('runs of events that need not be read', () => {
     expect(found.map((frame) => ('ends' in frame ? frame.ends : frame.data))).toEqual([[15, 30], '{"usage":1}', [15]]);
   });
 
+  test('are looked for once in a piece, however often other events lie between them', () => {
+    let searches = 0;
+    class Counted extends RegExp {
+      override exec(text: string) {
+        searches += 1;
+        return super.exec(text);
+      }
+    }
+    const piece = Buffer.from('data: {}\n\n: still here\n\n'.repeat(1000));
+    const found = createFrameSplitter({ maxFrameBytes }).pushRuns(piece, new Counted(isRead.source, 'g'));
+    expect(found).toHaveLength(2000);
+    expect(searches).toBe(1);
+  });
+
   test('have no event that is too long', () => {
     const splitter = createFrameSplitter({ maxFrameBytes: 20 });
     expect(() => splitter.pushRuns(Buffer.from(`data: {"a":"${'x'.repeat(20)}"}\n\n`), isRead)).toThrow(
