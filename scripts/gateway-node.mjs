@@ -2,8 +2,8 @@
  * How the gateway's Node is started: with the usual young generation and V8's own growth of the heap. A smaller young
  * generation (8 MiB) with a slowly growing heap (`--heap-growing-percent=70`) kept 100 MB less resident and cost 12 to
  * 15 % more processor time per request. 32 MiB keeps 40 MB more, gains at most 5 %, and had a third of the p99 of the slow
- * growth at 500 connections; 16 MiB was not measured there. What an idle gateway does not need of it is returned with
- * `gc` (`src/wiring/idle-memory.ts`).
+ * growth at 500 connections; 16 MiB was not measured there. A gateway without work after its start returns
+ * what it does not need of it with `gc` (`src/wiring/idle-memory.ts`).
  */
 export const gatewayFlags = ['--max-semi-space-size=16', '--expose-gc'];
 

@@ -7,7 +7,7 @@ import { LogUnavailable } from '../events/log.ts';
 import type { Gateway } from '../gateway.ts';
 import { DASHBOARD_NOT_BUILT } from '../http/dashboard/dashboard.ts';
 import { createDiagnostics } from './diagnostics.ts';
-import { releaseMemoryWhenIdle } from './idle-memory.ts';
+import { releaseMemoryAfterStart } from './idle-memory.ts';
 import { watchUnexpectedErrors } from './unexpected-errors.ts';
 
 /** How long a stop after an unexpected error may take in addition to the grace period of open requests. */
@@ -19,7 +19,7 @@ export type ServedProcess = ReturnType<typeof beginServing>;
 export function beginServing(config: Config) {
   const logger = createDiagnostics({ level: config.logLevel, format: config.logFormat });
   for (const notice of config.notices) logger.warn(notice);
-  releaseMemoryWhenIdle();
+  releaseMemoryAfterStart();
   let masterKey = config.masterKey;
   let created = false;
   if (masterKey === undefined && !config.unsafeOpen) {

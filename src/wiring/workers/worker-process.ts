@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { type Gateway, startGateway } from '../../gateway.ts';
 import type { AnalyticsQueries } from '../analytics/reports.ts';
 import { createDiagnostics } from '../diagnostics.ts';
-import { releaseMemoryWhenIdle } from '../idle-memory.ts';
+import { releaseMemoryAfterStart } from '../idle-memory.ts';
 import { whyNotStarted } from '../served-process.ts';
 import { watchUnexpectedErrors } from '../unexpected-errors.ts';
 import { type ServiceState, type ToPrimary, toWorker, type WorkerStart } from './messages.ts';
@@ -57,7 +57,7 @@ async function serve(start: WorkerStart): Promise<void> {
   const logger = createDiagnostics({ level: config.logLevel, format: config.logFormat }).child({ worker: number });
   const unexpected = watchUnexpectedErrors(logger, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
   const stopped = Promise.race([stopRequested.promise, unexpected.first]);
-  releaseMemoryWhenIdle();
+  releaseMemoryAfterStart();
   const worker = {
     number,
     socketPath,
