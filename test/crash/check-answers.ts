@@ -58,7 +58,10 @@ export function checkAnswers(
     }
     if (exchangeId === undefined) {
       if (!isLogUnavailable && !isRefusal(answer, [refusals.stopping()]))
-        complain('answers', `answered ${answer.status} without an x-exchange-id`);
+        complain(
+          'answers',
+          `answered ${answer.status} without an x-exchange-id: ${answer.body.toString('utf8', 0, 300)}`,
+        );
       continue;
     }
     if (claimed.has(exchangeId)) complain('recorded once', `${claimed.get(exchangeId)} was the same exchange`);
