@@ -46,8 +46,8 @@ declare module 'fastify' {
     /** The declared routes, without the older addresses of the admin API. */
     readonly declaredRoutes: readonly Registered[];
     /**
-     * Routes that hardly any gateway is asked for: they are registered with the first request below the prefix, on a server
-     * with the same rules. The prefix ends with a slash; no other route has it.
+     * For routes that few clients use: they are registered at the first request below the prefix, on a second server with the
+     * same hooks and limits. The prefix ends with a slash, and no other route begins with it.
      */
     readonly registerLater: (prefix: string, register: (app: Routes) => void) => void;
   }
@@ -194,8 +194,10 @@ export function createServer(
   app.addHook('onRequest', (request, reply, done) => {
     for (const { prefix, server } of later) {
       if (!request.url.startsWith(prefix)) continue;
-      reply.hijack();
-      return void server().then((started) => started.routing(request.raw, reply.raw));
+      return void server().then((started) => {
+        reply.hijack();
+        started.routing(request.raw, reply.raw);
+      }, done);
     }
     request.arrivedAt = performance.now();
     request.response = reply.raw;
