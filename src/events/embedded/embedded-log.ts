@@ -405,10 +405,14 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     return formatPosition(this.visible());
   }
 
-  /** How many full segments, when they may have so many bytes. */
+  /** How many full segments, when they may have so many bytes; none where the free disk is not known. */
   #mayWait(bytes: number): number {
-    const { bavail, bsize } = statfsSync(this.dir);
-    return Math.floor(Math.min(bytes, bavail * bsize * backlogShareOfFree) / this.#segmentBytes);
+    try {
+      const { bavail, bsize } = statfsSync(this.dir);
+      return Math.floor(Math.min(bytes, bavail * bsize * backlogShareOfFree) / this.#segmentBytes);
+    } catch {
+      return 0;
+    }
   }
 
   status(): LogStatus {
