@@ -255,7 +255,7 @@ const MAX_OUTPUT_TOKENS = 100_000_000;
  */
 export function outputLimit(json: RequestMembers): number | undefined {
   let longest: number | undefined;
-  for (const limit of givenLimits(json)) {
+  for (const limit of memberValues(json, ALL_LIMITS)) {
     if (typeof limit !== 'number' || !(limit > 0)) return undefined;
     longest = Math.min(Math.max(limit, longest ?? 0), MAX_OUTPUT_TOKENS);
   }
@@ -264,7 +264,10 @@ export function outputLimit(json: RequestMembers): number | undefined {
 
 /** The largest number among the limits, those included that only some providers understand; 0 without any. */
 export function largestLimit(json: RequestMembers): number {
-  return Math.min(Math.max(0, ...givenLimits(json).map((limit) => numberIn(limit) ?? 0)), MAX_OUTPUT_TOKENS);
+  return Math.min(
+    Math.max(0, ...memberValues(json, ALL_LIMITS).map((limit) => numberIn(limit) ?? 0)),
+    MAX_OUTPUT_TOKENS,
+  );
 }
 
 const CHAT_LIMITS = ['max_tokens', 'max_completion_tokens'];
@@ -358,10 +361,6 @@ function memberValues(json: RequestMembers, paths: readonly string[]): unknown[]
     if (value !== null) found.push(value);
   }
   return found;
-}
-
-function givenLimits(json: RequestMembers): unknown[] {
-  return memberValues(json, ALL_LIMITS);
 }
 
 /** The expected length of an answer before it begins. */
