@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { createReadAudit } from './commands/audit/audit-reads.ts';
 import { guardedEndpoints } from './commands/exchange/guarding/guarded-endpoints.ts';
 import { checkSent } from './commands/files/named-objects.ts';
-import { ProviderJournal } from './commands/providers/provider-roster.ts';
+import { ProviderJournal } from './commands/providers/active-providers.ts';
 import type { Config } from './config/config.ts';
 import { parsePosition } from './events/event.ts';
 import type { LogUnavailable } from './events/log.ts';
@@ -188,7 +188,7 @@ async function startComponents(
   // Changes between the creation of the providers and this moment.
   await providers.follow();
   const { registry } = providers;
-  const { resilience } = providers.roster;
+  const { resilience } = providers.active;
   const routeStrategies = builtInRouteStrategies();
   const plugins = await createPlugins({ config, log, routeStrategies, logger });
   const virtualModels = createVirtualModels({
@@ -371,7 +371,7 @@ async function startComponents(
 
   // Work that starts once requests are accepted.
   await lease.recordStart();
-  providers.roster.announce();
+  providers.active.announce();
   jobs.whenFree('deferred-work', (held) =>
     deferred.follow(held, { archive, dialects, keys: knownKeys.directory, provider }),
   );

@@ -18,10 +18,10 @@ import {
   usageSettled,
 } from '../events/catalogue/exchange.ts';
 import { pathsAbove, type RecordedEvent, type StreamName } from '../events/event.ts';
-import { type Meter, readMeter } from './budgets.ts';
+import { type BudgetCounter, readCounter } from './budgets.ts';
 import { subjectKey } from './limits.ts';
 import { isA, type Projection } from './projection.ts';
-import { charge, metersOn, metersUnder, type SpendState, spendView } from './spend.ts';
+import { charge, countersOn, countersUnder, type SpendState, spendView } from './spend.ts';
 
 /** What a cost is charged to. */
 export interface CostAccount {
@@ -43,8 +43,8 @@ interface EndedReservation extends OpenReservation {
 }
 
 /** A budget as one exchange sees it, or the one that has no room for it. */
-export interface ExceededMeter {
-  readonly meter: Meter;
+export interface ExceededCounter {
+  readonly counter: BudgetCounter;
   /** In the period at that time. */
   readonly spent: number;
   readonly reserved: number;
@@ -60,7 +60,7 @@ export interface SharedSpendState {
   /** The reservation of the exchange whose end was the last event: its usage may follow. */
   ended: EndedReservation | undefined;
   /** Set by each `cost.reserved`: why its reservation does not fit; undefined when it does. */
-  refused: ExceededMeter | undefined;
+  refused: ExceededCounter | undefined;
 }
 
 /** A request whose cost has no bound leaves this part of each budget free. */
@@ -68,7 +68,7 @@ const UNBOUNDED_MARGIN = 0.1;
 
 export const sharedSpendView: Projection<SharedSpendState> = {
   name: 'shared-spend',
-  version: 3,
+  version: 4,
   filter: {
     types: [
       ...(spendView.filter.types ?? []),
@@ -133,11 +133,15 @@ export interface WantedReservation extends CostAccount {
 
 /** Whether the budget has room for the reservation. */
 export function hasRoom(
-  { meter, spent, reserved }: Pick<ExceededMeter, 'spent' | 'reserved'> & { readonly meter: Pick<Meter, 'amount'> },
+  {
+    counter,
+    spent,
+    reserved,
+  }: Pick<ExceededCounter, 'spent' | 'reserved'> & { readonly counter: Pick<BudgetCounter, 'amount'> },
   { amount, isBounded }: Pick<WantedReservation, 'amount' | 'isBounded'>,
 ): boolean {
-  const margin = isBounded ? 0 : meter.amount * UNBOUNDED_MARGIN;
-  return spent < meter.amount && spent + reserved + amount + margin <= meter.amount;
+  const margin = isBounded ? 0 : counter.amount * UNBOUNDED_MARGIN;
+  return spent < counter.amount && spent + reserved + amount + margin <= counter.amount;
 }
 
 /**
@@ -147,14 +151,14 @@ export function hasRoom(
 export function roomsFor(
   state: SharedSpendState,
   { stream, userPath, labels, at }: Omit<WantedReservation, 'amount' | 'isBounded'>,
-  more: (meter: Meter) => number = () => 0,
-): ExceededMeter[] {
+  more: (counter: BudgetCounter) => number = () => 0,
+): ExceededCounter[] {
   const { spend } = state;
   const own = reservedBy(state, stream);
-  const meters = [...metersOn(spend, userPath), ...(labels ?? []).flatMap((label) => metersUnder(spend, label))];
-  return meters.map((meter) => {
-    const { spent, end } = readMeter(meter, spend.budgets.settings, at);
-    return { meter, spent, reserved: reservedFor(state, meter.scope, meter.subject) - own + more(meter), end };
+  const counters = [...countersOn(spend, userPath), ...(labels ?? []).flatMap((label) => countersUnder(spend, label))];
+  return counters.map((counter) => {
+    const { spent, end } = readCounter(counter, spend.budgets.settings, at);
+    return { counter, spent, reserved: reservedFor(state, counter.scope, counter.subject) - own + more(counter), end };
   });
 }
 

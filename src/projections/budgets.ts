@@ -10,7 +10,7 @@ import { isA, type Projection, savedAsItIs } from './projection.ts';
 const SET_BACK_MS = 5 * 60_000;
 
 /** The spending of a budget in its present period. */
-export interface Meter {
+export interface BudgetCounter {
   readonly key: string;
   readonly scope: 'user_path' | 'label';
   readonly subject: string;
@@ -27,52 +27,52 @@ export interface Meter {
   left?: BudgetPeriod | undefined;
 }
 
-export function meterOf(rule: BudgetRule): Meter {
+export function newCounter(rule: BudgetRule): BudgetCounter {
   const { scope, subject, periodSeconds, amount } = rule;
   return { key: limitKey(rule), scope, subject, periodSeconds, amount, start: 0, end: 0, spent: 0, hasUsage: false };
 }
 
 /**
- * The state of a meter at a time: when its period has ended, the spending of the next period is 0. When the clock was
+ * The state of a counter at a time: when its period has ended, the spending of the next period is 0. When the clock was
  * set back, the spending is kept, and the period is the one of the present time; it is kept, too, when the clock then comes
  * to the period that it has left.
  */
-export function readMeter(
-  meter: Meter,
+export function readCounter(
+  counter: BudgetCounter,
   anchors: PeriodAnchors,
   at: number,
-): BudgetPeriod & Pick<Meter, 'spent' | 'hasUsage' | 'left'> {
-  const { spent, hasUsage, left } = meter;
-  if (isSetBack(meter, at)) {
-    const present = { start: meter.start, end: meter.end };
+): BudgetPeriod & Pick<BudgetCounter, 'spent' | 'hasUsage' | 'left'> {
+  const { spent, hasUsage, left } = counter;
+  if (isSetBack(counter, at)) {
+    const present = { start: counter.start, end: counter.end };
     const latest = left !== undefined && left.end > present.end ? left : present;
-    return { ...periodAt(meter.periodSeconds, anchors, at), spent, hasUsage, left: latest };
+    return { ...periodAt(counter.periodSeconds, anchors, at), spent, hasUsage, left: latest };
   }
-  if (at < meter.end) return meter;
+  if (at < counter.end) return counter;
   if (left !== undefined && at >= left.start && at < left.end) return { ...left, spent, hasUsage, left: undefined };
-  return { ...periodAt(meter.periodSeconds, anchors, at), spent: 0, hasUsage: false, left: undefined };
+  return { ...periodAt(counter.periodSeconds, anchors, at), spent: 0, hasUsage: false, left: undefined };
 }
 
 /**
- * Adds usage to the meter.
+ * Adds usage to the counter.
  * @param used in nano-dollars, with its time; `isNow` for new usage, false for a correction
  */
 export function countIn(
-  meter: Meter,
+  counter: BudgetCounter,
   anchors: PeriodAnchors,
   { at, nano, isNow }: { readonly at: number; readonly nano: number; readonly isNow: boolean },
 ): void {
-  if (at >= meter.end || (isNow && isSetBack(meter, at))) {
-    const { start, end, spent, hasUsage, left } = readMeter(meter, anchors, at);
-    Object.assign(meter, { start, end, spent, hasUsage, left });
+  if (at >= counter.end || (isNow && isSetBack(counter, at))) {
+    const { start, end, spent, hasUsage, left } = readCounter(counter, anchors, at);
+    Object.assign(counter, { start, end, spent, hasUsage, left });
   }
   // Usage before the period began, or before it was reset, is not counted.
-  if (at < meter.start) return;
-  meter.spent = Math.max(0, meter.spent + nano);
-  meter.hasUsage = true;
+  if (at < counter.start) return;
+  counter.spent = Math.max(0, counter.spent + nano);
+  counter.hasUsage = true;
 }
 
-function isSetBack({ start }: Meter, at: number): boolean {
+function isSetBack({ start }: BudgetCounter, at: number): boolean {
   return at < start - SET_BACK_MS;
 }
 

@@ -1,9 +1,9 @@
 /**
  * Spending, and how much of each budget is used up: a fold of every `usage.recorded` and its corrections, and of the
- * budgets themselves. A budget's meter is exact from its creation on; earlier spending of its first period comes from
+ * budgets themselves. A budget's counter is exact from its creation on; earlier spending of its first period comes from
  * buckets of an hour, or of a day before yesterday.
  *
- * Memory: a meter for each budget, and for each user path and label that spent something in the last 35 days at most 83
+ * Memory: a counter for each budget, and for each user path and label that spent something in the last 35 days at most 83
  * buckets of 16 bytes. Beyond `MAX_ACCOUNTS`, spending of a new path counts at the nearest known path above.
  */
 import { LRUCache } from 'lru-cache';
@@ -11,14 +11,14 @@ import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '..
 import { usageRecalculated, usageRecorded } from '../events/catalogue/exchange.ts';
 import { pathsAbove, type RecordedEvent } from '../events/event.ts';
 import {
+  type BudgetCounter,
   type BudgetPeriod,
   type BudgetsState,
   budgetsView,
   countIn,
-  type Meter,
-  meterOf,
+  newCounter,
   periodAt,
-  readMeter,
+  readCounter,
 } from './budgets.ts';
 import { limitKey, subjectKey } from './limits.ts';
 import { isA, type Projection } from './projection.ts';
@@ -92,9 +92,9 @@ function compacted(buckets: Buckets, fineFrom: number, keptFrom: number): Bucket
 }
 
 const MAX_ACCOUNTS = 20_000;
-/** User paths with a cached list of meters. `max` would allocate them at once. */
+/** User paths with a cached list of counters. `max` would allocate them at once. */
 const MAX_CHAINS = 10_000;
-const NONE: readonly Meter[] = [];
+const NONE: readonly BudgetCounter[] = [];
 
 export interface SpendState {
   budgets: BudgetsState;
@@ -102,26 +102,26 @@ export interface SpendState {
   readonly labels: Map<string, Buckets>;
   /** The newest day with spending. */
   day: number;
-  readonly meters: Map<string, Meter>;
-  /** The meters of each path or label that has any, by its `subjectKey`. */
-  readonly bySubject: Map<string, readonly Meter[]>;
-  /** The meters above a user path, its own included, root first. Emptied when a budget comes or goes. */
-  readonly chains: LRUCache<string, readonly Meter[]>;
+  readonly counters: Map<string, BudgetCounter>;
+  /** The counters of each path or label that has any, by its `subjectKey`. */
+  readonly bySubject: Map<string, readonly BudgetCounter[]>;
+  /** The counters above a user path, its own included, root first. Emptied when a budget comes or goes. */
+  readonly chains: LRUCache<string, readonly BudgetCounter[]>;
 }
 
-/** The lists of meters stay those of `meters`: one object that is saved twice is one again. */
+/** The lists of counters stay those of `counters`: one object that is saved twice is one again. */
 type SavedSpend = Omit<SpendState, 'chains'>;
 
 export const spendView: Projection<SpendState> = {
   name: 'spend',
-  version: 2,
+  version: 3,
   filter: { types: [usageRecorded.type, usageRecalculated.type, ...(budgetsView.filter.types ?? [])] },
   initial: () => ({
     budgets: budgetsView.initial(),
     paths: new Map(),
     labels: new Map(),
     day: 0,
-    meters: new Map(),
+    counters: new Map(),
     bySubject: new Map(),
     chains: new LRUCache({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 }),
   }),
@@ -149,18 +149,18 @@ export const spendView: Projection<SpendState> = {
   }),
 };
 
-/** Every meter that usage of this path is charged to, root first. Usually from a cache. */
-export function metersOn(state: SpendState, userPath: string): readonly Meter[] {
+/** Every counter that usage of this path is charged to, root first. Usually from a cache. */
+export function countersOn(state: SpendState, userPath: string): readonly BudgetCounter[] {
   let chain = state.chains.get(userPath);
   if (chain === undefined) {
-    chain = metersAbove(state, userPath);
+    chain = countersAbove(state, userPath);
     state.chains.set(userPath, chain);
   }
   return chain;
 }
 
-/** The meters of one label. */
-export function metersUnder(state: SpendState, label: string): readonly Meter[] {
+/** The counters of one label. */
+export function countersUnder(state: SpendState, label: string): readonly BudgetCounter[] {
   return state.bySubject.get(subjectKey('label', label)) ?? NONE;
 }
 
@@ -175,7 +175,7 @@ interface Charge {
   readonly labels: readonly string[] | undefined;
 }
 
-/** Adds a cost to the account and the meters of a path and labels. */
+/** Adds a cost to the account and the counters of a path and labels. */
 export function charge(state: SpendState, used: Charge): void {
   const { at, isNow, nano, userPath, labels } = used;
   if (!Number.isFinite(nano)) return;
@@ -184,13 +184,13 @@ export function charge(state: SpendState, used: Charge): void {
   const hour = hourOf(at);
   const fine = fineFrom(state);
   if (hour >= keptFrom(state)) addSpend(pathAccount(state, userPath), hour, nano, fine);
-  if (state.meters.size > 0)
-    for (const meter of metersOn(state, userPath)) countIn(meter, state.budgets.settings, used);
+  if (state.counters.size > 0)
+    for (const counter of countersOn(state, userPath)) countIn(counter, state.budgets.settings, used);
   if (labels === undefined) return;
   for (const label of labels) {
     const account = labelAccount(state, label);
     if (account !== undefined && hour >= keptFrom(state)) addSpend(account, hour, nano, fine);
-    for (const meter of metersUnder(state, label)) countIn(meter, state.budgets.settings, used);
+    for (const counter of countersUnder(state, label)) countIn(counter, state.budgets.settings, used);
   }
 }
 
@@ -238,44 +238,44 @@ function labelAccount({ labels }: SpendState, label: string): Buckets | undefine
   return account;
 }
 
-/** A budget was created, changed or removed: updates its meter. */
+/** A budget was created, changed or removed: updates its counter. */
 function follow(state: SpendState, event: RecordedEvent): void {
   if (isA(event, budgetSettingsChanged)) {
-    for (const meter of state.meters.values()) moveAnchors(state, meter, event.at);
+    for (const counter of state.counters.values()) moveAnchors(state, counter, event.at);
     return;
   }
   if (!isA(event, budgetSet) && !isA(event, budgetRemoved) && !isA(event, budgetReset)) return;
   const { periodSeconds } = event.data;
   const key = limitKey(event.data);
   const rule = state.budgets.rules.get(key);
-  const meter = state.meters.get(key);
+  const counter = state.counters.get(key);
   if (rule === undefined) {
     remove(state, key);
-  } else if (meter === undefined) {
-    const made = meterOf(rule);
+  } else if (counter === undefined) {
+    const made = newCounter(rule);
     add(state, made);
     open(state, made, periodAt(periodSeconds, state.budgets.settings, event.at));
   } else if (isA(event, budgetReset)) {
-    const { end } = readMeter(meter, state.budgets.settings, event.at);
-    Object.assign(meter, { start: event.at, end, spent: 0, hasUsage: false, left: undefined });
+    const { end } = readCounter(counter, state.budgets.settings, event.at);
+    Object.assign(counter, { start: event.at, end, spent: 0, hasUsage: false, left: undefined });
   } else {
-    meter.amount = rule.amount;
+    counter.amount = rule.amount;
   }
 }
 
-function moveAnchors(state: SpendState, meter: Meter, at: number): void {
+function moveAnchors(state: SpendState, counter: BudgetCounter, at: number): void {
   const { settings, rules } = state.budgets;
-  const { start, end } = periodAt(meter.periodSeconds, settings, at);
-  const begun = Math.max(start, rules.get(meter.key)?.lastResetAt ?? start);
-  if (begun === meter.start) meter.end = end;
-  else open(state, meter, { start: begun, end });
+  const { start, end } = periodAt(counter.periodSeconds, settings, at);
+  const begun = Math.max(start, rules.get(counter.key)?.lastResetAt ?? start);
+  if (begun === counter.start) counter.end = end;
+  else open(state, counter, { start: begun, end });
 }
 
 /** Begins a period with the spending in the buckets. */
-function open(state: SpendState, meter: Meter, { start, end }: BudgetPeriod): void {
+function open(state: SpendState, counter: BudgetCounter, { start, end }: BudgetPeriod): void {
   const spent =
-    meter.scope === 'label' ? spentUnder(state, meter.subject, start) : spentBelow(state, meter.subject, start);
-  Object.assign(meter, { start, end, spent: spent ?? 0, hasUsage: spent !== undefined, left: undefined });
+    counter.scope === 'label' ? spentUnder(state, counter.subject, start) : spentBelow(state, counter.subject, start);
+  Object.assign(counter, { start, end, spent: spent ?? 0, hasUsage: spent !== undefined, left: undefined });
 }
 
 function spentUnder(state: SpendState, label: string, start: number): number | undefined {
@@ -294,23 +294,23 @@ function spentBelow(state: SpendState, userPath: string, start: number): number 
   return total;
 }
 
-function metersAbove(state: SpendState, userPath: string): Meter[] {
+function countersAbove(state: SpendState, userPath: string): BudgetCounter[] {
   return pathsAbove(userPath).flatMap((path) => state.bySubject.get(subjectKey('user_path', path)) ?? NONE);
 }
 
-function add({ meters, bySubject, chains }: SpendState, meter: Meter): void {
-  const subject = subjectKey(meter.scope, meter.subject);
-  meters.set(meter.key, meter);
-  bySubject.set(subject, [...(bySubject.get(subject) ?? NONE), meter]);
+function add({ counters, bySubject, chains }: SpendState, counter: BudgetCounter): void {
+  const subject = subjectKey(counter.scope, counter.subject);
+  counters.set(counter.key, counter);
+  bySubject.set(subject, [...(bySubject.get(subject) ?? NONE), counter]);
   chains.clear();
 }
 
-function remove({ meters, bySubject, chains }: SpendState, key: string): void {
-  const meter = meters.get(key);
-  if (meter === undefined) return;
-  const subject = subjectKey(meter.scope, meter.subject);
-  const others = (bySubject.get(subject) ?? NONE).filter((one) => one !== meter);
-  meters.delete(key);
+function remove({ counters, bySubject, chains }: SpendState, key: string): void {
+  const counter = counters.get(key);
+  if (counter === undefined) return;
+  const subject = subjectKey(counter.scope, counter.subject);
+  const others = (bySubject.get(subject) ?? NONE).filter((one) => one !== counter);
+  counters.delete(key);
   if (others.length === 0) bySubject.delete(subject);
   else bySubject.set(subject, others);
   chains.clear();

@@ -20,7 +20,7 @@ import { parseUserPath } from '../http/request-head.ts';
 import type { UsageOptions } from '../http/v1/usage.ts';
 import {
   deferredFor,
-  type ExceededMeter,
+  type ExceededCounter,
   hasRoom,
   reservedBy,
   reservedFor,
@@ -28,13 +28,13 @@ import {
   type SharedSpendState,
   sharedSpendView,
 } from '../projections/budget-reservations.ts';
-import { type BudgetScope, type Meter, readMeter } from '../projections/budgets.ts';
+import { type BudgetCounter, type BudgetScope, readCounter } from '../projections/budgets.ts';
 import type { OpenWork } from '../projections/deferred-usage.ts';
 import { deferredUsageView, workKey } from '../projections/deferred-usage.ts';
 import { limitKey } from '../projections/limits.ts';
 import { isA } from '../projections/projection.ts';
 import type { ProjectionRunner, RunningProjection } from '../projections/runner.ts';
-import { metersOn, metersUnder, type SpendState, spendView } from '../projections/spend.ts';
+import { countersOn, countersUnder, type SpendState, spendView } from '../projections/spend.ts';
 
 export interface BudgetKeepingOptions {
   readonly config: Pick<Config, 'budgets'>;
@@ -83,7 +83,7 @@ export function budgetKeeping({ config, declares, log, projections, deferred }: 
   return {
     gate,
     view,
-    of: ledger.metersOf,
+    of: ledger.countersOf,
     async begin() {
       await declare();
       await deferred.caughtUp;
@@ -118,7 +118,7 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
     },
     reservedBy: (stream) => reservedBy(running.state, stream),
     fitsWithoutBound: ({ budget: { amount, spent }, reserved }, nano) =>
-      hasRoom({ meter: { amount }, spent, reserved }, { amount: nano, isBounded: nano === 0 }),
+      hasRoom({ counter: { amount }, spent, reserved }, { amount: nano, isBounded: nano === 0 }),
     roomsFor: (exchange, more) =>
       roomsFor(running.state, exchange, ({ scope, subject }) => more(scope, subject)).map((room) =>
         exceededBudget(room, exchange.at),
@@ -127,7 +127,7 @@ export function sharedBudgetKeeping({ config, declares, log, projections }: Budg
     whenProcessed: (position) => running.whenProcessed(position),
   };
   const gate = new SharedBudgetGate(shared, now, config.budgets.reservations?.maxWaitMs);
-  return { gate, view, of: ledger.metersOf, begin: declare };
+  return { gate, view, of: ledger.countersOf, begin: declare };
 }
 
 function kept(
@@ -143,20 +143,20 @@ function kept(
     reserved(scope: BudgetScope, subject: string): number;
   },
 ) {
-  const read = (meter: Meter, at: number) => {
-    const { start, end, spent, hasUsage } = readMeter(meter, spend().budgets.settings, at);
-    const { scope, subject, periodSeconds, amount } = meter;
+  const read = (counter: BudgetCounter, at: number) => {
+    const { start, end, spent, hasUsage } = readCounter(counter, spend().budgets.settings, at);
+    const { scope, subject, periodSeconds, amount } = counter;
     return { scope, subject, periodSeconds, amount, start, end, spent, hasUsage };
   };
   const ledger = {
     get any() {
-      return spend().meters.size > 0;
+      return spend().counters.size > 0;
     },
-    metersOf(userPath: string, labels: readonly string[] | undefined, at: number) {
+    countersOf(userPath: string, labels: readonly string[] | undefined, at: number) {
       const state = spend();
-      const above = metersOn(state, userPath);
-      const all = labels === undefined ? above : [...above, ...labels.flatMap((label) => metersUnder(state, label))];
-      return all.map((meter) => read(meter, at));
+      const above = countersOn(state, userPath);
+      const all = labels === undefined ? above : [...above, ...labels.flatMap((label) => countersUnder(state, label))];
+      return all.map((counter) => read(counter, at));
     },
   } satisfies SpendLedger;
   const view: BudgetView = {
@@ -165,9 +165,9 @@ function kept(
     },
     whenProcessed: (position) => running.whenProcessed(position),
     used(rule) {
-      const meter = spend().meters.get(limitKey(rule));
+      const counter = spend().counters.get(limitKey(rule));
       const { scope, subject } = rule;
-      return { spent: meter && read(meter, now()), reserved: reserved(scope as BudgetScope, subject) };
+      return { spent: counter && read(counter, now()), reserved: reserved(scope as BudgetScope, subject) };
     },
   };
   return {
@@ -183,8 +183,8 @@ function kept(
   };
 }
 
-function exceededBudget({ meter, spent, reserved, end }: ExceededMeter, at: number): ExceededBudget {
-  const { scope, subject, periodSeconds, amount } = meter;
+function exceededBudget({ counter, spent, reserved, end }: ExceededCounter, at: number): ExceededBudget {
+  const { scope, subject, periodSeconds, amount } = counter;
   return { budget: { scope, subject, periodSeconds, amount, spent, end }, reserved, at };
 }
 

@@ -185,7 +185,7 @@ function countElsewhere(
   };
 }
 
-const noBudgets: SpendLedger = { any: false, metersOf: () => [] };
+const noBudgets: SpendLedger = { any: false, countersOf: () => [] };
 const noRules = { changes: 0, rules: new Map() };
 
 /** Memory: one small entry for each open exchange. */

@@ -6,7 +6,11 @@ import type { Logger } from 'pino';
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import type { Credential } from '../commands/credentials/credential.ts';
 import { openCredential, type SealerSource } from '../commands/credentials/sealed-credentials.ts';
-import { type ProviderJournal, ProviderRoster, type RosterConfig } from '../commands/providers/provider-roster.ts';
+import {
+  type ActiveProviderConfig,
+  ActiveProviders,
+  type ProviderJournal,
+} from '../commands/providers/active-providers.ts';
 import type { Config } from '../config/config.ts';
 import type { SavedObjects } from '../projections/administered.ts';
 import type { ProviderMemory } from '../projections/provider-memory.ts';
@@ -41,7 +45,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     },
     onAvailable: (name) => journal.available(name),
   });
-  const roster = new ProviderRoster({
+  const active = new ActiveProviders({
     registry,
     journal,
     remembered: () => remembered.state,
@@ -60,8 +64,8 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
   const shared = { retry: config.retry, circuitBreaker: config.circuitBreaker };
   const managed = new Set(config.providers.map(({ name }) => name));
 
-  async function configured(unusable: Map<string, string>): Promise<RosterConfig[]> {
-    const settings: RosterConfig[] = [];
+  async function configured(unusable: Map<string, string>): Promise<ActiveProviderConfig[]> {
+    const settings: ActiveProviderConfig[] = [];
     for (const { value: credential } of stored.state.byKey.values()) {
       if (!credential.enabled || managed.has(credential.name)) continue;
       try {
@@ -87,7 +91,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     const { byKey, version } = stored.state;
     if (inForce?.byKey === byKey && inForce.version === version && problems.size === 0) return;
     const unusable = new Map<string, string>();
-    for (const [name, why] of roster.follow(await configured(unusable))) unusable.set(name, why);
+    for (const [name, why] of active.follow(await configured(unusable))) unusable.set(name, why);
     for (const [name, why] of unusable) {
       if (problems.get(name) !== why) logger.error(`provider ${name} is not in force: ${why}`);
     }
@@ -98,7 +102,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
   await follow();
   return {
     registry,
-    roster,
+    active,
     /** Whether the demonstration's provider is the only one. */
     demo: () => isDemo,
     /** Applies the stored credentials to the running gateway. */
@@ -110,7 +114,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions) {
     problems: () => problems,
     async close() {
       registry.close();
-      await roster.close();
+      await active.close();
       await demo?.server.close();
     },
   };

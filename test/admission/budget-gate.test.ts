@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
+import type { CountedBudget } from '../../src/commands/admission/budget-decision.ts';
 import { BudgetGate, type BudgetReservation } from '../../src/commands/admission/budget-gate.ts';
 import type { CostForecast } from '../../src/commands/admission/cost-forecast.ts';
 import { SharedBudgetGate } from '../../src/commands/admission/shared-budget-gate.ts';
@@ -23,14 +23,22 @@ function end(reservation: BudgetReservation, cost?: number): void {
 }
 
 /** A ledger with one budget for everything, and a gate before it. */
-function gateOf(amount: number, more: Partial<BudgetMeter> = {}) {
-  const meter = { scope: 'user_path', subject: '/', periodSeconds: 3600, amount, end: NOW + 90_500, spent: 0, ...more };
-  const spending = meter as { spent: number };
-  const gate = new BudgetGate({ any: true, metersOf: () => [meter as BudgetMeter] }, () => NOW);
+function gateOf(amount: number, more: Partial<CountedBudget> = {}) {
+  const counter = {
+    scope: 'user_path',
+    subject: '/',
+    periodSeconds: 3600,
+    amount,
+    end: NOW + 90_500,
+    spent: 0,
+    ...more,
+  };
+  const spending = counter as { spent: number };
+  const gate = new BudgetGate({ any: true, countersOf: () => [counter as CountedBudget] }, () => NOW);
   let exchanges = 0;
   return {
     gate,
-    meter: spending,
+    counter: spending,
     admit(forecast: Partial<CostForecast> = {}) {
       const exchangeId = String(exchanges++);
       const reservation = gate.admit(requestFor({ exchangeId }), () => ({
@@ -66,8 +74,8 @@ function refusalOf(attempt: () => unknown): Refusal {
 
 describe('a request', () => {
   test('is refused when the amount is spent', () => {
-    const { admit, meter } = gateOf(100);
-    meter.spent = 100;
+    const { admit, counter } = gateOf(100);
+    counter.spent = 100;
     const refusal = refusalOf(() => admit());
     expect(refusal).toMatchObject({
       status: 429,
@@ -79,8 +87,8 @@ describe('a request', () => {
   });
 
   test('is refused when its known cost does not fit any more', () => {
-    const { admit, meter } = gateOf(100);
-    meter.spent = 95;
+    const { admit, counter } = gateOf(100);
+    counter.spent = 95;
     expect(refusalOf(() => admit({ likely: 6 })).code).toBe('budget_exceeded');
     expect(() => admit({ likely: 5 })).not.toThrow();
   });
@@ -94,8 +102,8 @@ describe('a request', () => {
   });
 
   test('is refused for its price per request, also when it is alone', () => {
-    const { admit, meter } = gateOf(10);
-    meter.spent = 9;
+    const { admit, counter } = gateOf(10);
+    counter.spent = 9;
     expect(refusalOf(() => admit({ least: 2, likely: 2, learned: false })).code).toBe('budget_exceeded');
   });
 
@@ -132,13 +140,13 @@ describe('a request', () => {
   });
 
   test('of unknown cost reserves a tenth of its smallest budget, once for all budgets of a path', () => {
-    const meters: BudgetMeter[] = [
+    const counters: CountedBudget[] = [
       { scope: 'user_path', subject: '/', periodSeconds: 3600, amount: 1000, end: NOW + 1000, spent: 0 },
       { scope: 'user_path', subject: '/', periodSeconds: 86_400, amount: 5000, end: NOW + 9000, spent: 0 },
       { scope: 'user_path', subject: '/a', periodSeconds: 3600, amount: 200, end: NOW + 1000, spent: 0 },
       { scope: 'label', subject: '/a', periodSeconds: 3600, amount: 300, end: NOW + 1000, spent: 0 },
     ];
-    const gate = new BudgetGate({ any: true, metersOf: () => meters }, () => NOW);
+    const gate = new BudgetGate({ any: true, countersOf: () => counters }, () => NOW);
     gate.admit(requestFor({}), () => ({ least: 0, likely: undefined, most: undefined, learned: false }));
     expect(gate.reserved('user_path', '/')).toBe(20);
     expect(gate.reserved('user_path', '/a')).toBe(20);
@@ -146,7 +154,7 @@ describe('a request', () => {
   });
 
   test('without a budget reserves nothing, and its cost is not forecast', () => {
-    const gate = new BudgetGate({ any: true, metersOf: () => [] }, () => NOW);
+    const gate = new BudgetGate({ any: true, countersOf: () => [] }, () => NOW);
     const send = () => {
       throw new Error('nobody is to ask');
     };
@@ -154,12 +162,12 @@ describe('a request', () => {
   });
 
   test('gets the refusal of the budget that lasts longest', () => {
-    const meters: BudgetMeter[] = [
+    const counters: CountedBudget[] = [
       { scope: 'user_path', subject: '/', periodSeconds: 3600, amount: 10, end: NOW + 1000, spent: 10 },
       { scope: 'user_path', subject: '/a', periodSeconds: 86_400, amount: 10, end: NOW + 9000, spent: 10 },
       { scope: 'user_path', subject: '/a', periodSeconds: 2_592_000, amount: 100, end: NOW + 99_000, spent: 10 },
     ];
-    const gate = new BudgetGate({ any: true, metersOf: () => meters }, () => NOW);
+    const gate = new BudgetGate({ any: true, countersOf: () => counters }, () => NOW);
     const refusal = refusalOf(() =>
       gate.admit(requestFor({}), () => ({ least: 0, likely: 1, most: 1, learned: true })),
     );
@@ -360,7 +368,7 @@ describe('in any order of beginnings, ends and countings', () => {
           next.reservation.settle(true);
           if (choice % 2 === 1) one.count(next.exchangeId, actual);
         }
-        expect(one.meter.spent).toBe(due);
+        expect(one.counter.spent).toBe(due);
         expect(due).toBeLessThanOrEqual(amount);
       }),
     );
@@ -383,11 +391,11 @@ test('of two hundred requests at once against a budget for ten, ten are let thro
 describe.each(['one gateway', 'several gateways'])('with %s', (kind) => {
   /** 60 of 100 are reserved by others. */
   function half() {
-    const budget: BudgetMeter = {
+    const budget: CountedBudget = {
       ...{ scope: 'user_path', subject: '/', periodSeconds: 3600, amount: 100, end: NOW + 90_500, spent: 0 },
     };
     if (kind === 'one gateway') {
-      const gate = new BudgetGate({ any: true, metersOf: () => [budget] }, () => NOW, 60_000);
+      const gate = new BudgetGate({ any: true, countersOf: () => [budget] }, () => NOW, 60_000);
       gate.admit(requestFor({ exchangeId: 'other' }), () => ({
         least: 0,
         likely: 0,

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
+import type { CountedBudget } from '../../src/commands/admission/budget-decision.ts';
 import { BudgetGate } from '../../src/commands/admission/budget-gate.ts';
 import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
 import { LimitAdmission } from '../../src/commands/admission/limit-admission.ts';
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
 import type { RateLimitRule } from '../../src/commands/admission/sliding-window.ts';
-import { type Ticket, withoutLimits } from '../../src/commands/model-request/admission.ts';
+import { type RequestReservation, withoutLimits } from '../../src/commands/model-request/admission.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { unpriced } from '../support/nothing-configured.ts';
@@ -27,7 +27,7 @@ function admissionBy(...given: (Partial<RateLimitRule> & { subject: string })[])
   );
   const admission = new LimitAdmission({
     limits,
-    budgets: new BudgetGate({ any: false, metersOf: () => [] }, () => now),
+    budgets: new BudgetGate({ any: false, countersOf: () => [] }, () => now),
     forecaster: new CostForecaster(unpriced),
     now: () => now,
     refused: ({ code }) => refused.push(code ?? ''),
@@ -43,11 +43,11 @@ function admissionBy(...given: (Partial<RateLimitRule> & { subject: string })[])
     pass(ms: number) {
       now += ms;
     },
-    admitPlugin(userPath: string): Ticket {
+    admitPlugin(userPath: string): RequestReservation {
       const request = requestFor({ exchangeId: String(requests++), userPath });
       return admission.admit({ ...request, caller: { ...request.caller, origin: 'plugin' } });
     },
-    admit: (userPath?: string): Ticket =>
+    admit: (userPath?: string): RequestReservation =>
       admission.admit(requestFor({ exchangeId: String(requests++), ...(userPath === undefined ? {} : { userPath }) })),
   };
   for (const [index, rule] of given.entries()) it.set(String(index), rule);
@@ -105,9 +105,9 @@ describe('requests per minute', () => {
 
   test('count also when they fail', () => {
     const { admit } = admissionBy({ subject: '/', maxRequests: 1 });
-    const ticket = admit();
-    ticket.enter(targetOf('a', 'm'));
-    ticket.settle(true, true);
+    const reservation = admit();
+    reservation.enter(targetOf('a', 'm'));
+    reservation.settle(true, true);
     expect(refusalOf(() => admit()).code).toBe('rate_limit_exceeded');
   });
 
@@ -170,20 +170,20 @@ describe('the number of requests under way', () => {
             { scope: 'model', subject: 'b/m', maxRequests: 2 },
           ] as const;
           const one = admissionBy(...rules.map((rule) => ({ ...rule, periodSeconds: 0 })));
-          const open: Ticket[] = [];
+          const open: RequestReservation[] = [];
           for (const [move, choice] of moves) {
-            const ticket = open[choice % Math.max(1, open.length)];
+            const reservation = open[choice % Math.max(1, open.length)];
             if (move === 'admit') {
               try {
                 open.push(one.admit());
               } catch (error) {
                 if (!(error instanceof Refusal)) throw error;
               }
-            } else if (ticket !== undefined && move === 'enter')
-              ticket.enter(targets[choice % 3] ?? targetOf('c', 'm'));
-            else if (ticket !== undefined) {
-              ticket.settle(true, true);
-              open.splice(open.indexOf(ticket), 1);
+            } else if (reservation !== undefined && move === 'enter')
+              reservation.enter(targets[choice % 3] ?? targetOf('c', 'm'));
+            else if (reservation !== undefined) {
+              reservation.settle(true, true);
+              open.splice(open.indexOf(reservation), 1);
             }
             for (const [index, { maxRequests }] of rules.entries()) {
               const inFlight = one.limits.counts(String(index))?.inFlight ?? 0;
@@ -191,7 +191,7 @@ describe('the number of requests under way', () => {
               expect(inFlight).toBeLessThanOrEqual(maxRequests);
             }
           }
-          for (const ticket of open) ticket.settle(true, true);
+          for (const reservation of open) reservation.settle(true, true);
           for (const index of rules.keys()) expect(one.limits.counts(String(index))?.inFlight).toBe(0);
           expect(one.admission.open.size).toBe(0);
         },
@@ -201,7 +201,7 @@ describe('the number of requests under way', () => {
 });
 
 describe('a provider or a model', () => {
-  test('that has no room refuses, and the ticket enters another', () => {
+  test('that has no room refuses, and the reservation enters another', () => {
     const { admit, admission, refused } = admissionBy({
       scope: 'provider',
       subject: 'a',
@@ -239,11 +239,11 @@ describe('a provider or a model', () => {
 
   test('counts the tokens of its answers', () => {
     const { admit, admission } = admissionBy({ scope: 'provider', subject: 'a', maxTokens: 10 });
-    const ticket = admit();
-    ticket.enter(targetOf('b', 'm'));
-    ticket.enter(targetOf('a', 'm'));
-    ticket.charge(tokens(10));
-    ticket.settle(true, true);
+    const reservation = admit();
+    reservation.enter(targetOf('b', 'm'));
+    reservation.enter(targetOf('a', 'm'));
+    reservation.charge(tokens(10));
+    reservation.settle(true, true);
     expect(admission.hasRoom(targetOf('a', 'm'))).toBe(false);
   });
 });
@@ -305,7 +305,7 @@ describe('a rule that is changed', () => {
 });
 
 test('a request that a rate limit refuses reserves nothing of its budget', () => {
-  const meter: BudgetMeter = {
+  const counter: CountedBudget = {
     scope: 'user_path',
     subject: '/',
     periodSeconds: 3600,
@@ -313,7 +313,7 @@ test('a request that a rate limit refuses reserves nothing of its budget', () =>
     end: START + 1000,
     spent: 0,
   };
-  const budgets = new BudgetGate({ any: true, metersOf: () => [meter] }, () => START);
+  const budgets = new BudgetGate({ any: true, countersOf: () => [counter] }, () => START);
   const rule: RateLimitRule = {
     scope: 'user_path',
     subject: '/',
@@ -339,7 +339,7 @@ test('a request that a rate limit refuses reserves nothing of its budget', () =>
   expect([...admission.open]).toEqual(['first']);
 });
 
-test('without a rule and a budget, every request gets the same ticket', () => {
+test('without a rule and a budget, every request gets the same reservation', () => {
   const { admit } = admissionBy();
   expect(admit()).toBe(withoutLimits.admit(requestFor({})));
 });

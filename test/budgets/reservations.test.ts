@@ -34,7 +34,7 @@ describe('a reservation', () => {
       used(MONDAY, { cost: 5, labels: ['jobs'] }),
       reserved(MONDAY, 'a', 26, { userPath: '/', labels: ['jobs'] }),
     ]);
-    expect(state.refused).toMatchObject({ meter: { subject: 'jobs' }, spent: 5, reserved: 0 });
+    expect(state.refused).toMatchObject({ counter: { subject: 'jobs' }, spent: 5, reserved: 0 });
     expect(open(state)).toEqual([]);
   });
 
@@ -68,7 +68,7 @@ describe('a reservation', () => {
     fold(sharedSpendView, [ended(MONDAY, 'a'), used(MONDAY, { cost: 10, exchange: 'a' })], state);
     expect(open(state)).toEqual([]);
     expect(state.reserved.size).toBe(0);
-    expect([...state.spend.meters.values()].map(({ spent }) => spent)).toEqual([35]);
+    expect([...state.spend.counters.values()].map(({ spent }) => spent)).toEqual([35]);
   });
 
   it('counts as spent when another gateway ends the exchange, as far as the usage is not known', () => {
@@ -76,7 +76,7 @@ describe('a reservation', () => {
       const begin = [budget(MONDAY, 100, hourly), reserved(MONDAY, 'a', 60, { userPath: '/', labels: ['l'] })];
       const state = fold(sharedSpendView, [...begin, ended(MONDAY, 'a', interrupted), ...usage]);
       expect(open(state)).toEqual([]);
-      return [...state.spend.meters.values()].map(({ spent }) => spent);
+      return [...state.spend.counters.values()].map(({ spent }) => spent);
     };
     const usage = (cost: number | null, isEstimated: boolean) => {
       const event = used(MONDAY, { cost, exchange: 'a' });
@@ -92,7 +92,7 @@ describe('a reservation', () => {
       ...[ended(MONDAY, 'a', interrupted), deferred(MONDAY, 'a', null, { userPath: '/' })],
     ]);
     expect(open(state)).toEqual([['exchange-a', 60]]);
-    expect([...state.spend.meters.values()].map(({ spent }) => spent)).toEqual([0]);
+    expect([...state.spend.counters.values()].map(({ spent }) => spent)).toEqual([0]);
   });
 
   it('is kept through a new period and a reset', () => {

@@ -1,6 +1,6 @@
 /** Gateways that read one log late, stop and are taken over: their budgets, without their servers. */
 import { expect } from 'vitest';
-import type { BudgetMeter } from '../../src/commands/admission/budget-decision.ts';
+import type { CountedBudget } from '../../src/commands/admission/budget-decision.ts';
 import type { BudgetReservation } from '../../src/commands/admission/budget-gate.ts';
 import { SharedBudgetGate } from '../../src/commands/admission/shared-budget-gate.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
@@ -14,7 +14,7 @@ import {
   type SharedSpendState,
   sharedSpendView,
 } from '../../src/projections/budget-reservations.ts';
-import { type Meter, readMeter } from '../../src/projections/budgets.ts';
+import { type BudgetCounter, readCounter } from '../../src/projections/budgets.ts';
 import { fold } from '../../src/projections/projection.ts';
 import { requestFor } from '../admission/request.ts';
 import { at, budget, MONDAY, used } from './history.ts';
@@ -67,19 +67,19 @@ export class Simulation {
   }
 
   #begin(state: SharedSpendState, read: number): SimulatedGateway {
-    const view = (meter: Meter, ms: number): BudgetMeter => ({
-      ...meter,
-      ...readMeter(meter, gateway.state.spend.budgets.settings, ms),
+    const view = (counter: BudgetCounter, ms: number): CountedBudget => ({
+      ...counter,
+      ...readCounter(counter, gateway.state.spend.budgets.settings, ms),
     });
     const gate = new SharedBudgetGate(
       {
         any: true,
         reservedBy: (stream) => reservedBy(gateway.state, stream),
         fitsWithoutBound: ({ budget, reserved }, amount) =>
-          hasRoom({ meter: budget, spent: budget.spent, reserved }, { amount, isBounded: amount === 0 }),
+          hasRoom({ counter: budget, spent: budget.spent, reserved }, { amount, isBounded: amount === 0 }),
         roomsFor: (exchange, more) =>
           roomsFor(gateway.state, exchange, ({ scope, subject }) => more(scope, subject)).map((room) => ({
-            ...{ budget: view(room.meter, exchange.at), reserved: room.reserved, at: exchange.at },
+            ...{ budget: view(room.counter, exchange.at), reserved: room.reserved, at: exchange.at },
           })),
         deferred: () => 0,
         whenProcessed: async () => {},
@@ -98,11 +98,11 @@ export class Simulation {
       this.log.push(event);
       this.whole = sharedSpendView.apply(this.whole, event);
       if (event.type === costReserved.type && this.whole.refused !== undefined) this.#refused.add(this.log.length);
-      const { meters, budgets: rules } = this.whole.spend;
-      for (const meter of meters.values()) {
-        const { spent } = readMeter(meter, rules.settings, event.at);
-        const sum = spent + reservedFor(this.whole, meter.scope, meter.subject);
-        expect(sum, `${meter.key} after ${event.type}`).toBeLessThanOrEqual(meter.amount);
+      const { counters, budgets: rules } = this.whole.spend;
+      for (const counter of counters.values()) {
+        const { spent } = readCounter(counter, rules.settings, event.at);
+        const sum = spent + reservedFor(this.whole, counter.scope, counter.subject);
+        expect(sum, `${counter.key} after ${event.type}`).toBeLessThanOrEqual(counter.amount);
       }
     }
   }
@@ -141,13 +141,13 @@ export class Simulation {
       gateway.state = sharedSpendView.apply(gateway.state, event);
       gateway.read += 1;
       if (event.type !== costReserved.type) continue;
-      const { refused: meter } = gateway.state;
+      const { refused: counter } = gateway.state;
       const { settings } = gateway.state.spend.budgets;
       gateway.gate.read(
         event.stream,
-        meter && {
-          budget: { ...meter.meter, ...readMeter(meter.meter, settings, event.at) },
-          reserved: meter.reserved,
+        counter && {
+          budget: { ...counter.counter, ...readCounter(counter.counter, settings, event.at) },
+          reserved: counter.reserved,
           at: event.at,
         },
       );

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
-import { defaultAnchors, periodAt, readMeter } from '../../src/projections/budgets.ts';
+import { defaultAnchors, periodAt, readCounter } from '../../src/projections/budgets.ts';
 import { limitKey } from '../../src/projections/limits.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { metersOn, metersUnder, type SpendState, spendView } from '../../src/projections/spend.ts';
+import { countersOn, countersUnder, type SpendState, spendView } from '../../src/projections/spend.ts';
 import { anchored, budget, budgetGone, corrected, DAY_MS, forgiven, HOUR_MS, MONDAY, used } from './history.ts';
 
 const NOON = MONDAY + 12 * HOUR_MS;
@@ -17,9 +17,9 @@ function spent(
 ) {
   const state = fold(spendView, events);
   const { subject = '/', scope = 'user_path', periodSeconds = 86_400 } = which;
-  const meter = state.meters.get(limitKey({ scope, subject, periodSeconds }));
-  if (meter === undefined) return undefined;
-  const { spent: nano, hasUsage, start, end } = readMeter(meter, state.budgets.settings, now);
+  const counter = state.counters.get(limitKey({ scope, subject, periodSeconds }));
+  if (counter === undefined) return undefined;
+  const { spent: nano, hasUsage, start, end } = readCounter(counter, state.budgets.settings, now);
   return { nano, hasUsage, start, end };
 }
 
@@ -87,14 +87,15 @@ describe('the spend of a budget', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5 }), budget(NOON + 1, 200)];
     expect(spent(events, NOON + 1)).toMatchObject({ nano: 5 });
     expect(
-      fold(spendView, events).meters.get(limitKey({ scope: 'user_path', subject: '/', periodSeconds: 86_400 }))?.amount,
+      fold(spendView, events).counters.get(limitKey({ scope: 'user_path', subject: '/', periodSeconds: 86_400 }))
+        ?.amount,
     ).toBe(200);
   });
 
   test('is undefined when the budget is removed', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5 }), budgetGone(NOON)];
     expect(spent(events, NOON)).toBeUndefined();
-    expect(metersOn(fold(spendView, events), '/')).toEqual([]);
+    expect(countersOn(fold(spendView, events), '/')).toEqual([]);
   });
 
   test('is corrected when recorded costs are recalculated', () => {
@@ -153,8 +154,8 @@ describe('when the clock is set back', () => {
     const saved = spendView.save?.(fold(spendView, events.slice(0, 3)));
     const loaded = spendView.load?.(structuredClone(saved));
     expect(loaded && spendView.save?.(loaded)).toEqual(saved);
-    const meter = loaded?.meters.get(limitKey({ scope: 'user_path', subject: '/', periodSeconds: 86_400 }));
-    expect(meter && readMeter(meter, defaultAnchors, MONDAY + 1).spent).toBe(12);
+    const counter = loaded?.counters.get(limitKey({ scope: 'user_path', subject: '/', periodSeconds: 86_400 }));
+    expect(counter && readCounter(counter, defaultAnchors, MONDAY + 1).spent).toBe(12);
   });
 
   test('by a moment, nothing changes: events are noted at one time and recorded at another', () => {
@@ -288,8 +289,8 @@ describe('any history', () => {
   test('never has a negative spend, nor buckets without end', () => {
     fc.assert(
       fc.property(historyOf(step), (events) => {
-        const { meters, paths: accounts } = fold(spendView, events);
-        for (const meter of meters.values()) expect(meter.spent).toBeGreaterThanOrEqual(0);
+        const { counters, paths: accounts } = fold(spendView, events);
+        for (const counter of counters.values()) expect(counter.spent).toBeGreaterThanOrEqual(0);
         for (const buckets of accounts.values()) {
           expect(buckets.length).toBeLessThanOrEqual(2 * (48 + 35));
           expect(buckets.every((value) => value >= 0)).toBe(true);
@@ -339,7 +340,7 @@ test('spending of more paths than are kept counts at the nearest kept path above
   expect(state.paths.get('/')?.[1]).toBe(3);
 });
 
-test('the meters of a path are its own and those of the paths above it, root first', () => {
+test('the counters of a path are its own and those of the paths above it, root first', () => {
   const state = fold(spendView, [
     budget(NOON, 1, { subject: '/a' }),
     budget(NOON, 2),
@@ -347,8 +348,8 @@ test('the meters of a path are its own and those of the paths above it, root fir
     budget(NOON, 4, { subject: '/b' }),
     budget(NOON, 5, { scope: 'label', subject: 'x' }),
   ]);
-  expect(metersOn(state, '/a/b/c').map(({ subject }) => subject)).toEqual(['/', '/a', '/a/b']);
-  expect(metersOn(state, '/ab').map(({ subject }) => subject)).toEqual(['/']);
-  expect(metersUnder(state, 'x').map(({ amount }) => amount)).toEqual([5]);
-  expect(metersUnder(state, 'y')).toEqual([]);
+  expect(countersOn(state, '/a/b/c').map(({ subject }) => subject)).toEqual(['/', '/a', '/a/b']);
+  expect(countersOn(state, '/ab').map(({ subject }) => subject)).toEqual(['/']);
+  expect(countersUnder(state, 'x').map(({ amount }) => amount)).toEqual([5]);
+  expect(countersUnder(state, 'y')).toEqual([]);
 });

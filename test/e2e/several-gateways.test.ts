@@ -273,7 +273,7 @@ describe('200 requests at the same time, under a budget for ten', () => {
     let state = sharedSpendView.initial();
     for (const event of events) {
       state = sharedSpendView.apply(state, event);
-      for (const { spent } of state.spend.meters.values()) {
+      for (const { spent } of state.spend.counters.values()) {
         expect(spent + reservedFor(state, 'user_path', '/')).toBeLessThanOrEqual(dollars * 1e9);
       }
     }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join as pathOf } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Ticket } from '../../src/commands/model-request/admission.ts';
+import type { RequestReservation } from '../../src/commands/model-request/admission.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { rateLimitSet } from '../../src/events/catalogue/budget.ts';
@@ -88,15 +88,15 @@ function limit(gateway: TestGateway, periodSeconds: number, amounts: { maxReques
 
 interface Begun {
   readonly id: string;
-  readonly ticket: Ticket;
+  readonly reservation: RequestReservation;
 }
 
 /** As the pipeline does. @throws Refusal */
 async function begin(gateway: TestGateway): Promise<Begun> {
   exchanges += 1;
   const id = `e${exchanges}`;
-  const ticket = gateway.limits.admission.admit(requestFor({ exchangeId: id, userPath: '/team' }));
-  ticket.enter(target);
+  const reservation = gateway.limits.admission.admit(requestFor({ exchangeId: id, userPath: '/team' }));
+  reservation.enter(target);
   const received = {
     ...{ dialect: 'chat' as const, method: 'POST', path: '/', headers: {}, stream: false, gateway: gateway.name },
     ...{ authMethod: 'master_key' as const, capture: 'full' as const },
@@ -106,17 +106,17 @@ async function begin(gateway: TestGateway): Promise<Begun> {
     events.requestReceived.create(received, context),
     events.attemptStarted.create({ attempt: 1, ...called, dialect: 'chat' }, context),
   ]);
-  return { id, ticket };
+  return { id, reservation };
 }
 
 async function end(
   gateway: TestGateway,
-  { id, ticket }: Pick<Begun, 'id'> & Partial<Begun>,
+  { id, reservation }: Pick<Begun, 'id'> & Partial<Begun>,
   tokens = 0,
 ): Promise<void> {
   const usage = { ...unknownUsage, source: 'provider' as const, totalTokens: tokens };
-  ticket?.charge({ usage, totalCost: null, isFailed: false });
-  ticket?.settle(true, true);
+  reservation?.charge({ usage, totalCost: null, isFailed: false });
+  reservation?.settle(true, true);
   const failed = { status: 0, type: 'internal_error', code: null, message: '', chunks: 0, durationMs: 0 };
   const spentOn = { provider: 'local', providerType: 'llamacpp', model: 'tiny', endpoint: '/v1/chat/completions' };
   await record(gateway, streamName('exchange', id), [

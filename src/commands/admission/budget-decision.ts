@@ -11,7 +11,7 @@ import type { SetLimit } from './cost-bound.ts';
 import type { AnswerLimit, CostForecast } from './cost-forecast.ts';
 
 /** A budget, and the amount spent in its current period. Nano-dollars; milliseconds since the epoch. */
-export interface BudgetMeter {
+export interface CountedBudget {
   readonly scope: 'user_path' | 'label';
   readonly subject: string;
   readonly periodSeconds: number;
@@ -22,7 +22,7 @@ export interface BudgetMeter {
 
 /** A budget as one request sees it. */
 export interface Room {
-  readonly budget: BudgetMeter;
+  readonly budget: CountedBudget;
   /** Nano-dollars that others have reserved in it. */
   readonly reserved: number;
 }
@@ -104,7 +104,7 @@ export function subjectsOfRooms(rooms: readonly Pick<Room, 'budget'>[]): string[
   return [...new Set(rooms.map(({ budget }) => budgetSubject(budget)))];
 }
 
-export function budgetSubject({ scope, subject }: Pick<BudgetMeter, 'scope' | 'subject'>): string {
+export function budgetSubject({ scope, subject }: Pick<CountedBudget, 'scope' | 'subject'>): string {
   return `${scope}:${subject}`;
 }
 
@@ -171,7 +171,7 @@ function longestWithin(free: number, bound: number, { longest, boundAt }: Answer
 
 /** @param at milliseconds since the epoch */
 export function refusalOfBudget(
-  exceeded: BudgetMeter,
+  exceeded: CountedBudget,
   reserved: number,
   at: number,
   caller: AdmissionRequest['caller'],
@@ -182,11 +182,11 @@ export function refusalOfBudget(
 }
 
 /** The message without amounts. */
-function plainMessageOf({ subject, periodSeconds }: BudgetMeter): string {
+function plainMessageOf({ subject, periodSeconds }: CountedBudget): string {
   return `The ${budgetPeriodLabel(periodSeconds)} budget of '${subject}' does not allow this request.`;
 }
 
-function messageOf({ subject, periodSeconds, amount, spent }: BudgetMeter, reserved: number): string {
+function messageOf({ subject, periodSeconds, amount, spent }: CountedBudget, reserved: number): string {
   const budget = `The ${budgetPeriodLabel(periodSeconds)} budget of '${subject}', ${usdOf(amount)} USD,`;
   const rest = reserved > 0 ? ` and ${usdOf(reserved)} USD are reserved for requests under way` : '';
   return `${budget} does not allow this request: ${usdOf(spent)} USD are spent${rest}.`;

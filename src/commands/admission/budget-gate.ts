@@ -13,9 +13,9 @@ import type { Refusal } from '../refusal.ts';
 import {
   type AdmittedReservation,
   type BoundedShare,
-  type BudgetMeter,
   budgetSubject,
   type CompleteForecast,
+  type CountedBudget,
   completed,
   type Deciding,
   type FitsWithoutBound,
@@ -34,7 +34,7 @@ export interface SpendLedger {
   /** Whether there is any budget. */
   readonly any: boolean;
   /** The budgets of the path, of the paths above it, and of the labels, in their state at that time. */
-  metersOf(userPath: string, labels: readonly string[] | undefined, at: number): readonly BudgetMeter[];
+  countersOf(userPath: string, labels: readonly string[] | undefined, at: number): readonly CountedBudget[];
 }
 
 /** Decides by budgets. */
@@ -191,13 +191,13 @@ export class BudgetGate implements BudgetAdmission {
   }
 
   #roomsFor({ caller, labels }: Pick<AdmissionRequest, 'caller' | 'labels'>): readonly Room[] {
-    const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, this.#now());
-    return meters.map((budget) => ({ budget, reserved: this.#reserved.get(budgetSubject(budget)) }));
+    const counters = this.#ledger.countersOf(caller.userPath ?? '/', labels, this.#now());
+    return counters.map((budget) => ({ budget, reserved: this.#reserved.get(budgetSubject(budget)) }));
   }
 
   /** Restores the reservation of work that started before a restart and has not ended. */
   restore(stream: StreamName, account: Pick<AdmissionRequest, 'labels'> & { readonly userPath: string }, nano: number) {
-    const rooms = this.#ledger.metersOf(account.userPath, account.labels, this.#now()).map((budget) => ({ budget }));
+    const rooms = this.#ledger.countersOf(account.userPath, account.labels, this.#now()).map((budget) => ({ budget }));
     if (rooms.length === 0) return;
     const reservation = this.#keep(stream, subjectsOfRooms(rooms), nano, nano);
     reservation.defer();

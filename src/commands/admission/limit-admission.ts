@@ -4,10 +4,10 @@ import {
   type AdmissionRequest,
   type Charge,
   type EarlierTokens,
-  freeTicket,
+  freeReservation,
   type RecordedReservation,
+  type RequestReservation,
   type ReservationOnLog,
-  type Ticket,
 } from '../model-request/admission.ts';
 import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
@@ -43,24 +43,24 @@ export class LimitAdmission implements Admission {
     return this.#open;
   }
 
-  admit(request: AdmissionRequest): Ticket {
+  admit(request: AdmissionRequest): RequestReservation {
     const { budgets, forecaster } = this.#parts;
     return this.#reporting(() => {
-      const reservation = this.#isUnmetered(request)
+      const reservation = this.#isUncounted(request)
         ? undefined
         : budgets.admit(request, () => forecaster.forecast(request));
-      return this.#ticket(request, reservation);
+      return this.#reserved(request, reservation);
     });
   }
 
-  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): Ticket | Promise<Ticket> {
+  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): RequestReservation | Promise<RequestReservation> {
     const { budgets, forecaster } = this.#parts;
-    if (this.#isUnmetered(request)) return this.admit(request);
+    if (this.#isUncounted(request)) return this.admit(request);
     return this.#reporting(() => {
       const admitted = budgets.admitWhenRoom(request, () => forecaster.forecast(request), signal);
-      if (!(admitted instanceof Promise)) return this.#ticket(request, admitted.reservation);
+      if (!(admitted instanceof Promise)) return this.#reserved(request, admitted.reservation);
       return admitted.then(
-        ({ reservation }) => this.#reporting(() => this.#ticket(request, reservation)),
+        ({ reservation }) => this.#reporting(() => this.#reserved(request, reservation)),
         (error) => {
           if (error instanceof Refusal) this.#parts.refused(error);
           throw error;
@@ -69,20 +69,20 @@ export class LimitAdmission implements Admission {
     });
   }
 
-  #isUnmetered({ checksBudgets }: AdmissionRequest): boolean {
+  #isUncounted({ checksBudgets }: AdmissionRequest): boolean {
     return this.#parts.budgets.isOpen || !checksBudgets;
   }
 
   /** @throws Refusal when the limits have no room */
-  #ticket(request: AdmissionRequest, reservation: BudgetReservation | undefined): Ticket {
+  #reserved(request: AdmissionRequest, reservation: BudgetReservation | undefined): RequestReservation {
     const { limits, now } = this.#parts;
-    if (limits.isOpen && this.#isUnmetered(request) && reservation === undefined) return freeTicket;
+    if (limits.isOpen && this.#isUncounted(request) && reservation === undefined) return freeReservation;
     const { caller, exchangeId } = request;
     try {
       const at = now();
       const path = limits.isOpen ? [] : limits.admit(caller, at);
       this.#open.add(exchangeId);
-      return new LimitTicket({
+      return new LimitReservation({
         ...this.#parts,
         request,
         at,
@@ -122,7 +122,7 @@ export class LimitAdmission implements Admission {
   }
 }
 
-interface TicketParts extends LimitAdmissionParts {
+interface LimitReservationParts extends LimitAdmissionParts {
   readonly request: AdmissionRequest;
   /** When the request was admitted. */
   readonly at: number;
@@ -131,15 +131,15 @@ interface TicketParts extends LimitAdmissionParts {
   over(): void;
 }
 
-class LimitTicket implements Ticket {
-  readonly #parts: TicketParts;
+class LimitReservation implements RequestReservation {
+  readonly #parts: LimitReservationParts;
   #target: Target | undefined;
   /** The counts of the rules of the target. */
   #entered: RequestCounts = [];
   #enteredAt = 0;
   #settled = false;
 
-  constructor(parts: TicketParts) {
+  constructor(parts: LimitReservationParts) {
     this.#parts = parts;
   }
 
@@ -202,7 +202,7 @@ class LimitTicket implements Ticket {
     };
   }
 
-  get isMetered(): boolean {
+  get isCounted(): boolean {
     return this.#parts.reservation !== undefined;
   }
 

@@ -14,7 +14,7 @@ import type { Refusal } from '../refusal.ts';
 import {
   type AdmittedReservation,
   type BoundedShare,
-  type BudgetMeter,
+  type CountedBudget,
   completed,
   type Deciding,
   type FitsWithoutBound,
@@ -52,11 +52,14 @@ export interface SharedLedger extends Pick<SpendLedger, 'any'> {
    * The budgets of an exchange, and what others have reserved in them.
    * @param more of each budget, nano-dollars to count as reserved that the log does not show yet
    */
-  roomsFor(exchange: WantingExchange, more: (scope: BudgetMeter['scope'], subject: string) => number): readonly Room[];
+  roomsFor(
+    exchange: WantingExchange,
+    more: (scope: CountedBudget['scope'], subject: string) => number,
+  ): readonly Room[];
   /** Whether the order of the log admits this amount of a request without a bound, if nothing precedes it. */
   fitsWithoutBound(room: Room, amount: number): boolean;
   /** Nano-dollars that are reserved for work which continues after its exchange, in all budgets of a path or label. */
-  deferred(scope: BudgetMeter['scope'], subject: string): number;
+  deferred(scope: CountedBudget['scope'], subject: string): number;
   whenProcessed(position: Position): Promise<void>;
 }
 
@@ -98,7 +101,7 @@ export class SharedBudgetGate implements BudgetAdmission {
   #deciding(request: AdmissionRequest, forecast: () => CostForecast): Deciding<BudgetReservation> {
     const { caller, labels, exchangeId } = request;
     const stream = streamName('exchange', exchangeId);
-    const unread = (scope: BudgetMeter['scope'], subject: string) => this.#unread.get(`${scope}:${subject}`);
+    const unread = (scope: CountedBudget['scope'], subject: string) => this.#unread.get(`${scope}:${subject}`);
     return {
       rooms: () => this.#ledger.roomsFor({ stream, userPath: caller.userPath ?? '/', labels, at: this.#now() }, unread),
       forecast,
@@ -153,7 +156,7 @@ export class SharedBudgetGate implements BudgetAdmission {
 interface HoldParts {
   readonly ledger: SharedLedger;
   now(): number;
-  unread(scope: BudgetMeter['scope'], subject: string): number;
+  unread(scope: CountedBudget['scope'], subject: string): number;
   changeUnread(subjects: readonly string[], change: number): void;
   await(stream: StreamName, reservation: SharedReservation): void;
   forget(stream: StreamName): void;
@@ -245,7 +248,7 @@ class SharedReservation implements BudgetReservation {
   }
 
   /** What other exchanges of this gateway have reserved and the log does not show yet. */
-  readonly #others = (scope: BudgetMeter['scope'], subject: string): number => {
+  readonly #others = (scope: CountedBudget['scope'], subject: string): number => {
     const isOwn = this.#subjects.includes(`${scope}:${subject}`);
     return this.#parts.unread(scope, subject) - (isOwn ? this.#unread : 0);
   };

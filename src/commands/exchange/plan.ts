@@ -2,7 +2,7 @@
 import type { LogUnavailable } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { Dialect, ForwardCall, ProviderFailure, ProviderReply } from '../../providers/provider.ts';
-import type { Ticket } from '../model-request/admission.ts';
+import type { RequestReservation } from '../model-request/admission.ts';
 import type { ForwardEndpoint } from '../model-request/forward-operations.ts';
 import type { Client } from '../model-request/model-request.ts';
 import type { NamedValue } from '../model-request/references.ts';
@@ -79,7 +79,7 @@ export interface AttemptOptions {
   readonly streamLimits: StreamLimits;
   answerHeaders(reply: ProviderReply): Record<string, string>;
   /** Absent where the provider does not count the input before it answers, or no budget counts the request. */
-  readonly inputCounted?: Ticket['inputCounted'] | undefined;
+  readonly inputCounted?: RequestReservation['inputCounted'] | undefined;
 }
 
 /** The bounds of a streamed answer, from its headers on. */

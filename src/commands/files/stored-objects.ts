@@ -316,28 +316,28 @@ export async function checkBatchFile(
   input: CheckedInput,
   deps: ObjectDependencies,
 ): Promise<readonly WorkPart[] | undefined> {
-  const { target, visibility, ticket, record } = input;
+  const { target, visibility, reservation, record } = input;
   const { provider } = target;
-  if (deps.providers.mayUseAll(provider) && seesEverything(visibility) && !ticket.isMetered) return undefined;
+  if (deps.providers.mayUseAll(provider) && seesEverything(visibility) && !reservation.isCounted) return undefined;
   const question = { requestId: record.context.requestId ?? record.id, signal: AbortSignal.timeout(READING_MS) };
   return checkBatchLines(linesOfFile(provider, fileId, question), input, deps);
 }
 
-type CheckedInput = Pick<PlanInput, 'target' | 'visibility' | 'ticket' | 'record'>;
+type CheckedInput = Pick<PlanInput, 'target' | 'visibility' | 'reservation' | 'record'>;
 
 /** The same checks for lines, which are always read. */
 export async function checkBatchLines(
   lines: BatchLines,
-  { target: { provider }, visibility, ticket }: CheckedInput,
+  { target: { provider }, visibility, reservation }: CheckedInput,
   { providers, tracked, forecast }: ObjectDependencies,
 ): Promise<readonly WorkPart[]> {
   const isLimited = !seesEverything(visibility);
   const rules = { mayUse: providers.checkModel, forecast, namedFiles: isLimited ? filesNamed : () => [] };
   const { parts, cost, bound, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
   for (const id of namedFiles) await remembered(files, id, visibility, { tracked });
-  if (ticket.isMetered) {
+  if (reservation.isCounted) {
     if (cost === undefined) throw refusals.priceUnknown(`${provider.name}/${unpriced}`);
-    ticket.reserve(cost, bound);
+    reservation.reserve(cost, bound);
   }
   return parts;
 }

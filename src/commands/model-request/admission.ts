@@ -47,12 +47,12 @@ export interface Charge {
 
 export interface Admission {
   /** Reserves an estimate for the caller's user path and the paths above it. @throws Refusal (429) */
-  admit(request: AdmissionRequest): Ticket;
+  admit(request: AdmissionRequest): RequestReservation;
   /**
    * As `admit`, after a wait for what others have reserved in the request's budgets, if that is likely to help.
    * @param signal aborted when the client has left
    */
-  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): Ticket | Promise<Ticket>;
+  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): RequestReservation | Promise<RequestReservation>;
   /**
    * Counts a request that begins no exchange, such as a change of a conversation, in the rate limits of periods;
    * limits of concurrent requests do not count it. @throws Refusal (429)
@@ -80,8 +80,8 @@ export interface ReservationOnLog {
   decided(position: Position): Promise<Refusal | undefined>;
 }
 
-/** One admitted exchange, until it ends. Every ticket is settled exactly once, in every case. */
-export interface Ticket extends Reservation {
+/** One admitted exchange, until it ends. Every reservation is settled exactly once, in every case. */
+export interface RequestReservation extends Reservation {
   /** Undefined when no budget counts the cost, and where one gateway at a time uses the log. */
   readonly onLog?: ReservationOnLog | undefined;
   /**
@@ -120,15 +120,15 @@ export interface Ticket extends Reservation {
   settle(isRecorded: boolean, wasCalled: boolean): void;
 }
 
-/** The ticket of an exchange without limits. */
-export const freeTicket: Ticket = {
+/** The reservation of an exchange without limits. */
+export const freeReservation: RequestReservation = {
   outputLimit: () => undefined,
   again: () => undefined,
   inputCounted: () => undefined,
   reservedCost: () => undefined,
   enter: () => undefined,
   headers: () => undefined,
-  isMetered: false,
+  isCounted: false,
   reserve: () => {},
   expectEarlierTurns: () => {},
   defer: () => undefined,
@@ -138,8 +138,8 @@ export const freeTicket: Ticket = {
 
 /** Admits every request, for a gateway without limits. */
 export const withoutLimits: Admission = {
-  admit: () => freeTicket,
-  admitWhenRoom: () => freeTicket,
+  admit: () => freeReservation,
+  admitWhenRoom: () => freeReservation,
   admitRequest: () => {},
   hasRoom: () => true,
 };
@@ -154,7 +154,7 @@ export interface EarlierTokens {
 /** The reservation in the caller's budgets. */
 export interface Reservation {
   /** Whether any budget counts the cost. */
-  readonly isMetered: boolean;
+  readonly isCounted: boolean;
   /**
    * Replaces the estimate by this amount. @param nano nano-dollars. @param bound nano-dollars that the cost cannot exceed;
    * undefined when there is no such bound, or it is not needed. @throws Refusal (429)

@@ -174,9 +174,9 @@ function gatewayAdmin(routes: AdminRoutes): (admin: Routes) => void {
 }
 
 function providerFacts({ providers, views }: AdminRoutes): ProviderFacts[] {
-  const { roster, registry } = providers;
+  const { active, registry } = providers;
   const listings = new Map(registry.status().map((status) => [status.name, status]));
-  const inForce = roster.configs.map(({ name, type, baseUrl, options, models, resilience }) => ({
+  const inForce = active.configs.map(({ name, type, baseUrl, options, models, resilience }) => ({
     name,
     type,
     baseUrl: publicUrl(baseUrl),
@@ -184,7 +184,7 @@ function providerFacts({ providers, views }: AdminRoutes): ProviderFacts[] {
     configuredModels: models.map(({ id }) => id),
     resilience,
     listing: listings.get(name),
-    circuit: roster.resilience.get(name)?.breakers.state,
+    circuit: active.resilience.get(name)?.breakers.state,
     rememberedListedAt: views.providerMemory.state.get(name)?.modelsListedAt,
     problem: undefined,
   }));

@@ -42,8 +42,8 @@ export function registerMetricsRoute(app: Routes, routes: MetricsRoutes): void {
   if (enabled) registerMetrics(app, { text, contentType }, { path, isPublic });
 }
 
-function* providerFigures({ registry, roster }: GatewayProviders) {
+function* providerFigures({ registry, active }: GatewayProviders) {
   for (const { name, state } of registry.status()) {
-    yield { name, up: state === 'available', circuit: roster.resilience.get(name)?.breakers.state };
+    yield { name, up: state === 'available', circuit: active.resilience.get(name)?.breakers.state };
   }
 }

@@ -45,7 +45,7 @@ function nothingSpent(): SharedSpendState {
   return {
     ...{ ...none, open: new Map(), reserved: new Map() },
     spend: {
-      ...{ ...spend, budgets: budgetsView.initial(), paths: new Map(), labels: new Map(), meters: new Map() },
+      ...{ ...spend, budgets: budgetsView.initial(), paths: new Map(), labels: new Map(), counters: new Map() },
       ...{ bySubject: new Map(), chains: new LRUCache({ max: 4 }) },
     },
   };

@@ -8,7 +8,7 @@ import {
   attemptStarted,
   costReserved,
 } from '../../../events/catalogue/exchange.ts';
-import type { Ticket } from '../../model-request/admission.ts';
+import type { RequestReservation } from '../../model-request/admission.ts';
 import type { RefusedTarget } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
 import type { ExchangeScope } from '../exchange-record.ts';
@@ -39,7 +39,7 @@ interface AttemptsOptions extends AttemptOptions {
   readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
   readonly breakers: Pick<CircuitBreakers, 'of'>;
   readonly calledBy: CalledBy;
-  readonly ticket: Pick<Ticket, 'onLog' | 'again' | 'reservedCost'>;
+  readonly reservation: Pick<RequestReservation, 'onLog' | 'again' | 'reservedCost'>;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Receives what is to be called with the end of an answer that is still to be delivered. */
   readonly whenDelivered: ((end: AttemptEnd) => void)[];
@@ -88,17 +88,17 @@ async function pauseOf({ target, retriesRateLimits, retry, wait, client }: Attem
 }
 
 async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResult> {
-  const { record, target, client, ticket } = options;
+  const { record, target, client, reservation } = options;
   const { provider } = target;
-  const { onLog } = ticket;
+  const { onLog } = reservation;
   let plan = options.plan;
   let kind: 'primary' | 'failover' | 'retry' | 'translation' = options.kind;
   let tries = 0;
   for (let attempt = options.attemptsBefore + 1; ; attempt++) {
     tries += 1;
-    const over = attempt === 1 ? undefined : ticket.again();
+    const over = attempt === 1 ? undefined : reservation.again();
     if (over !== undefined) return { kind: 'refused', refusal: over, attempts: attempt - 1, reason: 'budget_exceeded' };
-    const reservedCost = ticket.reservedCost();
+    const reservedCost = reservation.reservedCost();
     const path = plan.kind === 'model' ? provider.pathOf(plan.dialect) : undefined;
     const { request, body: sentBody } = options.sent.next(attempt, plan, path);
     const reserved = onLog?.next();

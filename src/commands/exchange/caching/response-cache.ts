@@ -158,9 +158,9 @@ interface CacheIndex {
 export type FlightEnd = 'cached' | 'ended_early' | 'not_cached';
 
 export interface Flight {
-  readonly landed: Promise<FlightEnd>;
+  readonly finished: Promise<FlightEnd>;
   /** Has no effect after the first call. */
-  land(end: FlightEnd): void;
+  finish(end: FlightEnd): void;
 }
 
 class Flights {
@@ -174,8 +174,8 @@ class Flights {
   begin(digest: string): Flight {
     const { promise, resolve } = Promise.withResolvers<FlightEnd>();
     const flight: Flight = {
-      landed: promise,
-      land: (end) => {
+      finished: promise,
+      finish: (end) => {
         if (this.#byDigest.get(digest) === flight) this.#byDigest.delete(digest);
         resolve(end);
       },

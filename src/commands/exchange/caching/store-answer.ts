@@ -74,8 +74,8 @@ export function noteCached(
     const indexed = appended === undefined ? Promise.resolve() : cache.whenIndexed(appended.position);
     addVector?.(indexed);
     indexed.then(
-      () => place.flight?.land('cached'),
-      () => place.flight?.land('not_cached'),
+      () => place.flight?.finish('cached'),
+      () => place.flight?.finish('not_cached'),
     );
   };
 }

@@ -2,7 +2,7 @@
 import type { ReplyHead } from '../../../providers/provider.ts';
 import { streamFormatOf } from '../../../providers/stream-frames.ts';
 import { rateLimitsIn } from '../../../providers/upstream-error.ts';
-import type { Ticket } from '../../model-request/admission.ts';
+import type { RequestReservation } from '../../model-request/admission.ts';
 import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/routing-types.ts';
 import type { ExchangeDialect } from '../dialect.ts';
@@ -16,7 +16,7 @@ interface AnsweredRequest {
   readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
-  readonly ticket: Ticket;
+  readonly reservation: RequestReservation;
   /** Whether the answer was looked for in the response cache. */
   readonly hasMissedCache: boolean;
   /** Undefined when no guardrail runs. */
@@ -39,7 +39,7 @@ export function headersOfAnyProvider(headers: Record<string, string>): Record<st
 
 /** @param target the target that answered */
 export function answerHeaders(
-  { dialect, parsedRequest, record, request, ticket, guarded, hasMissedCache }: AnsweredRequest,
+  { dialect, parsedRequest, record, request, reservation, guarded, hasMissedCache }: AnsweredRequest,
   target: Target,
   reply: ReplyHead,
 ): Record<string, string> {
@@ -56,7 +56,7 @@ export function answerHeaders(
   headers['x-exchange-id'] = record.id;
   if (hasMissedCache) headers[cacheHeader] = 'MISS';
   addRouting(headers, parsedRequest.model, target.provider.name);
-  const limits = ticket.headers();
+  const limits = reservation.headers();
   if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
   for (const name in rateLimitsIn(headers)) delete headers[name];
   return Object.assign(headers, limits);

@@ -5,7 +5,7 @@
 import { modelResolved, requestReceived } from '../../../events/catalogue/exchange.ts';
 import { pluginApplied } from '../../../events/catalogue/gateway.ts';
 import { whenNewerEvent } from '../../../events/log.ts';
-import type { Ticket } from '../../model-request/admission.ts';
+import type { RequestReservation } from '../../model-request/admission.ts';
 import { refusals } from '../../refusal.ts';
 import type { Answer, RecordedAnswer } from '../answer-source.ts';
 import type { ExchangeDialect } from '../dialect.ts';
@@ -167,12 +167,12 @@ export const holdLimits: Step<Governed, Governed> = {
     if (policy.guardrails.prompt.length === 0) return exchange;
     // A hit of the cache is free of budgets; without one, `admit` checks them.
     const checksBudgets = policy.checksBudgets && cachePolicyOf(exchange) === undefined;
-    return Promise.resolve(ticketFor(exchange, checksBudgets)).then((ticket) => {
+    return Promise.resolve(reserveFor(exchange, checksBudgets)).then((reservation) => {
       let counts = true;
-      exchange.scope.atEnd(() => ticket.settle(false, counts));
+      exchange.scope.atEnd(() => reservation.settle(false, counts));
       exchange.releaseHeld = () => {
         counts = false;
-        ticket.settle(false, counts);
+        reservation.settle(false, counts);
       };
       return exchange;
     });
@@ -180,10 +180,10 @@ export const holdLimits: Step<Governed, Governed> = {
 };
 
 /** Not yet released at the end of the exchange. @throws Refusal (429) */
-function ticketFor(
+function reserveFor(
   { client, dialect, request, record, parsedRequest, route, guarded, deps }: Governed,
   checksBudgets: boolean,
-): Ticket | Promise<Ticket> {
+): RequestReservation | Promise<RequestReservation> {
   const { caller, labels } = request;
   const admitted = {
     caller,
@@ -204,15 +204,17 @@ export const admit: Step<Governed, Admitted> = {
   name: 'admit',
   run(exchange) {
     if (exchange.claim !== undefined) return admitUnderKey(exchange, exchange.claim);
-    const ticket = ticketFor(exchange, exchange.policy.checksBudgets);
-    return ticket instanceof Promise ? ticket.then((given) => admitted(exchange, given)) : admitted(exchange, ticket);
+    const reservation = reserveFor(exchange, exchange.policy.checksBudgets);
+    return reservation instanceof Promise
+      ? reservation.then((given) => admitted(exchange, given))
+      : admitted(exchange, reservation);
   },
 };
 
-function admitted(exchange: Governed, ticket: Ticket): Admitted {
+function admitted(exchange: Governed, reservation: RequestReservation): Admitted {
   const { record, scope } = exchange;
-  scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
-  return Object.assign(exchange, { ticket });
+  scope.atEnd((isRecorded) => reservation.settle(isRecorded, record.called));
+  return Object.assign(exchange, { reservation });
 }
 
 /**
@@ -222,7 +224,7 @@ function admitted(exchange: Governed, ticket: Ticket): Admitted {
 async function admitUnderKey(exchange: Governed, claim: KeyClaim): Promise<Admitted | Answer> {
   let held: Admitted | undefined;
   const hold = async () => {
-    held = admitted(exchange, await ticketFor(exchange, exchange.policy.checksBudgets));
+    held = admitted(exchange, await reserveFor(exchange, exchange.policy.checksBudgets));
   };
   const earlier = await makeClaim(exchange, claim, hold, () => exchange.scope.end(false));
   if (earlier !== undefined) return earlier;

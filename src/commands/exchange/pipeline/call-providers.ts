@@ -99,14 +99,14 @@ interface CalledTarget {
  * @throws Refusal when none could be called: all are saturated, or the request cannot be sent to any
  */
 async function callWithFailover(exchange: Admitted): Promise<CalledTarget> {
-  const { route, ticket, record, resumed, whenDelivered } = exchange;
+  const { route, reservation, record, resumed, whenDelivered } = exchange;
   const { candidates, ready } = route;
   let last: CalledTarget | undefined;
   let refused: unknown;
   let attempts = resumed?.attempts ?? 0;
   let calls = 0;
   for (const [place, target] of candidates.entries()) {
-    const full = ticket.enter(target);
+    const full = reservation.enter(target);
     if (full !== undefined) {
       refused ??= full;
       continue;
@@ -164,7 +164,7 @@ interface TargetCall {
 
 /** @throws Refusal when the request cannot be sent to the target; LogUnavailable */
 async function callCandidate(target: Target, call: TargetCall, exchange: Admitted): Promise<CallResult> {
-  const { request, record, scope, parsedRequest, policy, ticket, guarded, whenDelivered, deps } = exchange;
+  const { request, record, scope, parsedRequest, policy, reservation, guarded, whenDelivered, deps } = exchange;
   exchange.target = target;
   const plan = await planFor(target, exchange);
   const keepBodies = policy.capture === 'full';
@@ -182,10 +182,10 @@ async function callCandidate(target: Target, call: TargetCall, exchange: Admitte
     sent: exchange.sent,
     requestId: request.requestId,
     stream: parsedRequest.stream,
-    ticket,
+    reservation,
     inputCounted:
-      ticket.isMetered && providerType(target.provider.type)?.countsInputFirst === true
-        ? (usage) => ticket.inputCounted(usage)
+      reservation.isCounted && providerType(target.provider.type)?.countsInputFirst === true
+        ? (usage) => reservation.inputCounted(usage)
         : undefined,
     ...deps.resilienceOf(target.provider.name),
     retriesRateLimits: exchange.pendingResponse !== undefined,
@@ -209,7 +209,7 @@ async function callCandidate(target: Target, call: TargetCall, exchange: Admitte
  * The request as it is sent to one target. The id of a background response is recorded and sent to the client first.
  */
 async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
-  const { dialect, request, record, parsedRequest: original, policy, ticket, guarded, deps } = exchange;
+  const { dialect, request, record, parsedRequest: original, policy, reservation, guarded, deps } = exchange;
   const sent = guarded ?? {
     ...{ parsedRequest: original, history: exchange.history, merged: undefined },
     ...{ body: request.body, headers: request.headers },
@@ -226,7 +226,7 @@ async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
     record,
     policy,
     history: sent.history,
-    ticket,
+    reservation,
     createdAt: record.createdAt,
   };
   const background = dialect.background?.(input);
@@ -247,7 +247,7 @@ async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
     const announced = { request, client: exchange.client, parsedRequest: original };
     exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
   }
-  const limit = ticket.outputLimit(target);
+  const limit = reservation.outputLimit(target);
   // Every plan passes here, so that no answer reaches the client past the guardrails.
   const guardedPlan = guarded === undefined ? plan : planUnderGuard(plan, target, guarded, exchange);
   return limit === undefined ? guardedPlan : limitedPlan(guardedPlan, target, limit);

@@ -39,18 +39,18 @@ export const complete = {
 };
 
 async function completeRefused(refused: RefusedTarget, exchange: Admitted): Promise<number> {
-  const { record, pendingResponse, ticket } = exchange;
+  const { record, pendingResponse, reservation } = exchange;
   const { refusal, reason = 'provider_error' } = refused;
   const wasCalled = refused.attempts > 0 && !(reason === 'budget_exceeded' && !record.called);
   if (!wasCalled) events.noteRefused(record, refusal);
   else events.noteFailed(record, refusal, { status: refusal.status, reason, chunks: 0 });
   if (pendingResponse !== undefined) noteOutcome(pendingResponse, 'failed', refusal, undefined);
   await record.flush('durable');
-  return sendError(exchange, refusal, ticket);
+  return sendError(exchange, refusal, reservation);
 }
 
 async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: Admitted): Promise<number> {
-  const { record, client, dialect, parsedRequest, request, guarded, pendingResponse, ticket, deps } = exchange;
+  const { record, client, dialect, parsedRequest, request, guarded, pendingResponse, reservation, deps } = exchange;
   const { chunks } = outcome.received;
   const estimate = await estimateUsage(outcome, exchange, deps.log);
   if (outcome.kind === 'abandoned' && pendingResponse !== undefined) {
@@ -84,7 +84,7 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
       events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
       recordUsage(outcome, target, exchange, { estimate });
       await record.flush('durable');
-      if (outcome.cut) return sendError(exchange, refusal, ticket);
+      if (outcome.cut) return sendError(exchange, refusal, reservation);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
@@ -99,7 +99,7 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
       });
       recordUsage(outcome, target, exchange, { isWhole, estimate });
       await record.flush('durable');
-      return sendError(exchange, refusal, ticket);
+      return sendError(exchange, refusal, reservation);
     }
     case 'abandoned': {
       if (client.ended.reason !== 'gateway_stopping') {
@@ -113,7 +113,7 @@ async function completeAnswered(outcome: AttemptEnd, target: Target, exchange: A
       events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
       recordUsage(outcome, target, exchange, { estimate });
       await record.flush('durable');
-      if (!client.begun || outcome.cut) return sendError(exchange, refusal, ticket);
+      if (!client.begun || outcome.cut) return sendError(exchange, refusal, reservation);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
@@ -126,7 +126,7 @@ async function completeUnrecordable(
   { provider }: Target,
   exchange: Admitted,
 ): Promise<number> {
-  const { record, client, pendingResponse, ticket, deps } = exchange;
+  const { record, client, pendingResponse, reservation, deps } = exchange;
   const { maxEventBytes } = deps.log.capabilities;
   const refusal = answerNotRecordable(provider.name, maxEventBytes);
   const usage = record.withdraw(maxEventBytes / 2);
@@ -143,7 +143,7 @@ async function completeUnrecordable(
   await record.flush('durable');
   // A new stream: this one has ended, without the error.
   const last = begun ? plan.newStream(attempt).unguarded.broken(refusal) : undefined;
-  if (last === undefined) return sendError(exchange, refusal, ticket);
+  if (last === undefined) return sendError(exchange, refusal, reservation);
   finishStream(client, 200, {}, [last]);
   return refusal.status;
 }
@@ -159,14 +159,14 @@ async function completeInterrupted(
   pending: PendingResponse,
   estimate: EstimatedTokens | undefined,
 ): Promise<number> {
-  const { record, client, ticket, deps } = exchange;
+  const { record, client, reservation, deps } = exchange;
   const { chunks } = outcome.received;
   const cancelled = client.ended.reason === 'cancelled';
   const refusal = cancelled ? responseCancelled() : gatewayStopping();
   if (!cancelled && chunks === 0) {
     await record.flush('durable');
     deps.open.leftOpen(record.stream);
-    return sendError(exchange, refusal, ticket);
+    return sendError(exchange, refusal, reservation);
   }
   const response = chunks > 0 ? outcome.answer.writer.response?.() : undefined;
   const responseId = noteOutcome(pending, cancelled ? 'cancelled' : 'failed', refusal, response);
@@ -175,7 +175,7 @@ async function completeInterrupted(
   events.noteFailed(record, refusal, { status, reason, chunks, responseId });
   recordUsage(outcome, target, exchange, { estimate });
   await record.flush('durable');
-  if (!client.begun) return sendError(exchange, refusal, ticket);
+  if (!client.begun) return sendError(exchange, refusal, reservation);
   finishStream(client, 200, {}, outcome.rest);
   return refusal.status;
 }

@@ -5,7 +5,7 @@
 
 import { cacheHit } from '../../../events/catalogue/cache.ts';
 import { answerReplayed, usageRecorded } from '../../../events/catalogue/exchange.ts';
-import type { Ticket } from '../../model-request/admission.ts';
+import type { RequestReservation } from '../../model-request/admission.ts';
 import type { Client } from '../../model-request/model-request.ts';
 import type { Refusal } from '../../refusal.ts';
 import { previousResponseOf } from '../../responses/create-request.ts';
@@ -167,8 +167,12 @@ export function sendWhole(
 }
 
 /** Sends an error with the ids of the exchange and the limits of the caller. @returns its status */
-export function sendError({ record, request, client }: RunningExchange, refusal: Refusal, ticket?: Ticket): number {
-  const limits = ticket?.headers() ?? refusal.rateLimits;
+export function sendError(
+  { record, request, client }: RunningExchange,
+  refusal: Refusal,
+  reservation?: RequestReservation,
+): number {
+  const limits = reservation?.headers() ?? refusal.rateLimits;
   client.refuse(refusal, { ...limits, 'x-exchange-id': record.id, 'x-request-id': request.requestId });
   return refusal.status;
 }

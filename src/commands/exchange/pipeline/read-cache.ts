@@ -142,7 +142,7 @@ function lookedUp(lookup: Lookup): Looked | Promise<Looked> {
   }
   const follows = directives.reads && directives.exact && directives.maxAgeSeconds !== 0;
   const flight = follows ? cache.flights.of(digest) : undefined;
-  if (flight !== undefined) return afterFlight(flight.landed, lookup);
+  if (flight !== undefined) return afterFlight(flight.finished, lookup);
   return missed(lookup);
 }
 
@@ -171,7 +171,7 @@ function isAllowed({ template: { facts } }: CachedContent, { toolCalls }: CacheP
 /** Longest wait for the answer to an equal request. */
 const FOLLOW_MS = 5 * 60_000;
 
-async function afterFlight(landed: Promise<FlightEnd>, lookup: Lookup): Promise<Looked> {
+async function afterFlight(finished: Promise<FlightEnd>, lookup: Lookup): Promise<Looked> {
   const { ended } = lookup.exchange.client;
   const over = new AbortController();
   const gone = () => over.abort();
@@ -179,7 +179,7 @@ async function afterFlight(landed: Promise<FlightEnd>, lookup: Lookup): Promise<
   const timeout = sleep(FOLLOW_MS, 'not_cached' as const, { signal: over.signal, ref: false }).catch(
     () => 'not_cached' as const,
   );
-  const end = ended.aborted ? 'not_cached' : await Promise.race([landed, timeout]);
+  const end = ended.aborted ? 'not_cached' : await Promise.race([finished, timeout]);
   ended.removeEventListener('abort', gone);
   over.abort();
   if (ended.aborted) throw earlyEnd(ended.reason).refusal;
@@ -207,7 +207,7 @@ async function afterSearch(
     return goesOn(lookup, place);
   }
   exchange.cachePlace = undefined;
-  place?.flight?.land('not_cached');
+  place?.flight?.finish('not_cached');
   return claimed({ cacheType: 'semantic', ...found }, exchange);
 }
 
@@ -232,11 +232,11 @@ function placeOf({ exchange, cache, directives, digest, policy, follows = true }
   };
   exchange.cachePlace = place;
   if (flight !== undefined) {
-    exchange.client = new WatchedClient(exchange.client, () => flight.land('not_cached'));
+    exchange.client = new WatchedClient(exchange.client, () => flight.finish('not_cached'));
   }
   exchange.scope.atEnd((isRecorded) => {
     if (isRecorded && place.isKept) return;
-    flight?.land(exchange.client.ended.aborted ? 'ended_early' : 'not_cached');
+    flight?.finish(exchange.client.ended.aborted ? 'ended_early' : 'not_cached');
   });
   return place;
 }

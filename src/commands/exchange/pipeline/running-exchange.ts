@@ -1,6 +1,6 @@
 /** One exchange while it runs: one object, which every step of the pipeline completes. */
 
-import type { Ticket } from '../../model-request/admission.ts';
+import type { RequestReservation } from '../../model-request/admission.ts';
 import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Route, Target } from '../../model-request/routing-types.ts';
 import type { Answer, OwnAnswer, ProviderAnswer } from '../answer-source.ts';
@@ -79,7 +79,7 @@ export interface Governed extends Routed {
 
 export interface Admitted extends Governed {
   /** The reservation; released by the scope of the exchange. */
-  readonly ticket: Ticket;
+  readonly reservation: RequestReservation;
 }
 
 export function isGoverned(exchange: RunningExchange): exchange is Governed {
@@ -87,7 +87,7 @@ export function isGoverned(exchange: RunningExchange): exchange is Governed {
 }
 
 export function isAdmitted(exchange: RunningExchange): exchange is Admitted {
-  return 'ticket' in exchange;
+  return 'reservation' in exchange;
 }
 
 /** A request as the guardrails of the prompt phase let it pass. */

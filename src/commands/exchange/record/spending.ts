@@ -11,7 +11,7 @@ import {
   type StreamFormat,
   streamFormatOf,
 } from '../../../providers/stream-frames.ts';
-import type { Ticket } from '../../model-request/admission.ts';
+import type { RequestReservation } from '../../model-request/admission.ts';
 import { parseChunk } from '../../model-request/answer-body.ts';
 import type { ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/routing-types.ts';
@@ -43,7 +43,7 @@ interface Spender {
   readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
-  readonly ticket: Ticket;
+  readonly reservation: RequestReservation;
   /** Where the workflow of the request records no usage, nothing is charged either. */
   readonly policy: Pick<ExchangePolicy, 'recordsUsage'>;
   readonly deps: { readonly pricing: Pricing };
@@ -57,9 +57,9 @@ interface SpendingFacts {
   readonly estimate?: EstimatedTokens | undefined;
 }
 
-/** @param target the target that was called, which the ticket has entered */
+/** @param target the target that was called, which the reservation has entered */
 export function noteSpending(
-  { dialect, parsedRequest, record, request, ticket, policy, deps }: Spender,
+  { dialect, parsedRequest, record, request, reservation, policy, deps }: Spender,
   { provider, model }: Target,
   reader: Pick<AnswerReader, 'usage' | 'model' | 'answerId'>,
   { isPartial, failedAttempt, estimate }: SpendingFacts,
@@ -80,12 +80,12 @@ export function noteSpending(
   if (estimate !== undefined) {
     const limited = dialect.passed?.() ?? { endpoint: dialect.endpoint, parsedRequest };
     const own = boundOfOutput(limited.parsedRequest.json, limited.endpoint, provider.type);
-    bounded = withinLimit(estimate, ticket.outputLimit({ provider, model }) ?? own, limited.parsedRequest);
+    bounded = withinLimit(estimate, reservation.outputLimit({ provider, model }) ?? own, limited.parsedRequest);
   }
   const { charged, cost } = priced(spent, bounded, deps.pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
-  ticket.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+  reservation.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
 }
 
 /** No answer is estimated longer than the limit that its provider got. */
@@ -126,7 +126,7 @@ export function priced(
  * then.
  */
 export function noteDeferral(
-  { dialect, parsedRequest, record, request, ticket, policy }: Spender,
+  { dialect, parsedRequest, record, request, reservation, policy }: Spender,
   { provider, model }: Target,
   work: DeferredWork,
   reader: Pick<AnswerReader, 'model'>,
@@ -138,7 +138,7 @@ export function noteDeferral(
     providerType: provider.type,
     model: named,
     endpoint: endpointOf(dialect, request.path),
-    reserved: ticket.defer(),
+    reserved: reservation.defer(),
   };
   const parts = work.parts ?? (work.kind === 'response' ? [partOf(named, parsedRequest.json)] : undefined);
   noteDeferred(record, { ...work, parts }, facts, request);

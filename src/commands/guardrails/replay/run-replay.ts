@@ -96,8 +96,8 @@ export class ReplayRun {
     const within = await logRange(range, log);
     const pure = this.#draft.pure();
     const sampled = this.#draft.hasCalls ? await this.#sample(within, signal) : new Set<string>();
-    const meter = new ModelMeter(this.#deps.ratesOf);
-    const full = sampled.size === 0 ? pure : this.#draft.withCalls(meter.counting(this.#path), 'all');
+    const counter = new ModelCallCounter(this.#deps.ratesOf);
+    const full = sampled.size === 0 ? pure : this.#draft.withCalls(counter.counting(this.#path), 'all');
     this.#progress = { stage: 'running', done: 0 };
     const reading = { log, signal, letOthersWork: this.#letOthersWork };
     for await (const exchange of exchangesIn(range, within, reading)) {
@@ -111,12 +111,12 @@ export class ReplayRun {
         this.#figures.noteOtherWorkflow();
         continue;
       }
-      const isSampled = sampled.has(exchange.recorded.id) && !this.#isSpent(meter);
+      const isSampled = sampled.has(exchange.recorded.id) && !this.#isSpent(counter);
       await this.#evaluate(exchange, isSampled ? full : pure, signal, isSampled);
     }
     const { sample } = this.#figures;
     if (sample?.state !== 'evaluated') return;
-    this.#figures.sample = { ...sample, calls: meter.calls, cost: await recordedCost(meter.exchanges, log) };
+    this.#figures.sample = { ...sample, calls: counter.calls, cost: await recordedCost(counter.exchanges, log) };
   }
 
   async #evaluate(exchange: ReplayedExchange, steps: GuardrailSteps, signal: AbortSignal, isSampled: boolean) {
@@ -135,8 +135,8 @@ export class ReplayRun {
     this.#figures.sample = { ...nothing, state: size === 0 ? 'not_requested' : 'estimating' };
     if (size === 0) return new Set();
     this.#progress = { stage: 'estimating', done: 0 };
-    const meter = new ModelMeter(this.#deps.ratesOf);
-    const calling = this.#draft.withCalls((services) => meter.estimating(services), 'calling');
+    const counter = new ModelCallCounter(this.#deps.ratesOf);
+    const calling = this.#draft.withCalls((services) => counter.estimating(services), 'calling');
     const { log } = this.#deps;
     const isOfDraft = (exchange: ReplayedExchange) => this.#isOfDraft(exchange);
     const options = { range, within, size, log, signal, isOfDraft, letOthersWork: this.#letOthersWork };
@@ -146,7 +146,7 @@ export class ReplayRun {
       chosen.add(exchange.recorded.id);
       this.#progress = { stage: 'estimating', done: chosen.size / size };
     }
-    const { dollars } = meter;
+    const { dollars } = counter;
     const estimatedCost = dollars === undefined ? null : nanoDollars(dollars);
     const isTooMuch = maxCost !== undefined && (dollars === undefined || dollars > maxCost);
     const state = !isTooMuch ? 'evaluated' : dollars === undefined ? 'price_unknown' : 'too_expensive';
@@ -167,7 +167,7 @@ export class ReplayRun {
     return this.#index.find(userPath, target?.provider, target?.model) === 'draft';
   }
 
-  #isSpent({ dollars }: ModelMeter): boolean {
+  #isSpent({ dollars }: ModelCallCounter): boolean {
     const { maxCost } = this.#options;
     return maxCost !== undefined && (dollars === undefined || dollars > maxCost);
   }
@@ -234,7 +234,7 @@ async function* sampledRequests(options: SampleOptions): AsyncGenerator<Replayed
 /** The services of guardrails in a run: their calls are counted, priced before and after, and made at one user path. */
 type RatesOf = (call: Pick<ModelCall, 'model' | 'provider'>) => ModelRates | undefined;
 
-class ModelMeter {
+class ModelCallCounter {
   readonly #ratesOf: RatesOf;
   readonly #exchanges: string[] = [];
   #calls = 0;

@@ -102,8 +102,8 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
       passed ??= { request: method === 'POST' ? passedRequest(call) : undefined };
       return passed.request;
     },
-    plan({ record, ticket, policy }) {
-      if (ticket.isMetered && startsUncountedWork(method, path)) throw refusals.unmetered();
+    plan({ record, reservation, policy }) {
+      if (reservation.isCounted && startsUncountedWork(method, path)) throw refusals.unmetered();
       return {
         kind: 'forward',
         dialect: 'passthrough',

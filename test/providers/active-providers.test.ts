@@ -1,11 +1,11 @@
 /** The providers in force, and what happens to them when the configuration changes. */
 import { afterEach, describe, expect, test } from 'vitest';
 import {
+  type ActiveProviderConfig,
+  ActiveProviders,
   type Configuration,
   type KnownProvider,
-  ProviderRoster,
-  type RosterConfig,
-} from '../../src/commands/providers/provider-roster.ts';
+} from '../../src/commands/providers/active-providers.ts';
 import { type ProviderModel, RESPONSES_PROBE_MS } from '../../src/providers/provider.ts';
 import type { RegisteredProvider } from '../../src/providers/registry.ts';
 
@@ -14,21 +14,21 @@ const resilience = {
   circuitBreaker: { enabled: true, failureThreshold: 1, successThreshold: 1, openMs: 1000, failureOnStatuses: [500] },
 };
 
-function config(name: string, more: Partial<RosterConfig> = {}): RosterConfig {
+function config(name: string, more: Partial<ActiveProviderConfig> = {}): ActiveProviderConfig {
   const common = { type: 'vllm', baseUrl: 'http://127.0.0.1:9/v1', apiKeys: [], models: [], options: {} };
   return { name, ...common, modelsMode: 'fallback', source: 'stored', localAddresses: true, resilience, ...more };
 }
 
-const rosters: ProviderRoster[] = [];
-afterEach(() => Promise.all(rosters.splice(0).map((roster) => roster.close())));
+const opened: ActiveProviders[] = [];
+afterEach(() => Promise.all(opened.splice(0).map((active) => active.close())));
 
-function roster(remembered: Record<string, KnownProvider> = {}) {
+function activeProviders(remembered: Record<string, KnownProvider> = {}) {
   const events: string[] = [];
   let registered: readonly RegisteredProvider[] = [];
   let known: ReadonlyMap<string, readonly ProviderModel[]> = new Map();
   const ended = Promise.withResolvers<void>();
   const memory = new Map(Object.entries(remembered));
-  const made = new ProviderRoster({
+  const made = new ActiveProviders({
     mayCall: () => true,
     registry: {
       set(providers, of = new Map()) {
@@ -49,9 +49,9 @@ function roster(remembered: Record<string, KnownProvider> = {}) {
     circuitChanged: () => {},
     onError: (error) => events.push(String(error)),
   });
-  rosters.push(made);
+  opened.push(made);
   return {
-    roster: made,
+    active: made,
     told: events,
     ended,
     provider: (name: string) => registered.find(({ provider }) => provider.name === name)?.provider,
@@ -60,9 +60,9 @@ function roster(remembered: Record<string, KnownProvider> = {}) {
   };
 }
 
-describe('the roster of providers', () => {
+describe('ActiveProviders', () => {
   test('keeps an unchanged provider, and makes a changed one anew', () => {
-    const { roster: it, provider, names } = roster();
+    const { active: it, provider, names } = activeProviders();
     it.follow([config('a'), config('b')]);
     const [a, b] = [provider('a'), provider('b')];
     it.follow([config('b', { apiKeys: ['sk-1'] }), config('a')]);
@@ -75,7 +75,7 @@ describe('the roster of providers', () => {
   });
 
   test('leaves out a runtime provider that cannot be made, and reports why', () => {
-    const { roster: it, names } = roster();
+    const { active: it, names } = activeProviders();
     const problems = it.follow([config('a', { type: 'gone' }), config('b'), config('c', { baseUrl: 'nowhere' })]);
     expect(names()).toEqual(['b']);
     expect([...problems.keys()]).toEqual(['a', 'c']);
@@ -83,7 +83,7 @@ describe('the roster of providers', () => {
   });
 
   test('changes nothing when a provider of the configuration cannot be made', () => {
-    const { roster: it, names } = roster();
+    const { active: it, names } = activeProviders();
     it.follow([config('a')]);
     expect(() => it.follow([config('b'), config('c', { type: 'gone', source: 'file' })])).toThrow('gone');
     expect(names()).toEqual(['a']);
@@ -100,19 +100,19 @@ describe('the roster of providers', () => {
     const models = [{ id: 'm', created: 1, ownedBy: 'x' }];
     const capabilities = { responses: false };
     const memory = { a: { configuration, models, capabilities, capabilitiesLearnedAt: Date.now() } };
-    const same = roster(memory);
-    same.roster.follow([config('a')]);
+    const same = activeProviders(memory);
+    same.active.follow([config('a')]);
     expect(same.known().get('a')).toEqual(models);
     expect(same.provider('a')?.capabilities.responses).toBe('no');
-    const another = roster(memory);
-    another.roster.follow([config('a', { baseUrl: 'http://127.0.0.1:10/v1' })]);
+    const another = activeProviders(memory);
+    another.active.follow([config('a', { baseUrl: 'http://127.0.0.1:10/v1' })]);
     expect(another.known().has('a')).toBe(false);
     expect(another.provider('a')?.capabilities.responses).toBe('unknown');
-    const changed = roster(memory);
-    changed.roster.follow([config('a', { apiKeys: ['key'] })]);
+    const changed = activeProviders(memory);
+    changed.active.follow([config('a', { apiKeys: ['key'] })]);
     expect(changed.provider('a')?.capabilities.responses).toBe('unknown');
-    const old = roster({ a: { ...memory.a, capabilitiesLearnedAt: Date.now() - RESPONSES_PROBE_MS } });
-    old.roster.follow([config('a')]);
+    const old = activeProviders({ a: { ...memory.a, capabilitiesLearnedAt: Date.now() - RESPONSES_PROBE_MS } });
+    old.active.follow([config('a')]);
     expect(old.provider('a')?.capabilities.responses).toBe('unknown');
   });
 
@@ -124,7 +124,7 @@ describe('the roster of providers', () => {
       hasApiKey: false,
       configuredModels: [],
     };
-    const { roster: it, told: events } = roster({ old: { configuration, capabilities: {} } });
+    const { active: it, told: events } = activeProviders({ old: { configuration, capabilities: {} } });
     it.follow([config('a')]);
     expect(events).toEqual([]);
     it.announce();
@@ -134,7 +134,7 @@ describe('the roster of providers', () => {
   });
 
   test('keeps the breaker of a removed provider until its calls have ended', async () => {
-    const { roster: it, ended } = roster();
+    const { active: it, ended } = activeProviders();
     it.follow([config('a'), config('b')]);
     const breakers = it.resilience.get('a')?.breakers;
     it.follow([config('b')]);
@@ -145,7 +145,7 @@ describe('the roster of providers', () => {
   });
 
   test('keeps the breaker of a provider that came back under the same name', async () => {
-    const { roster: it, ended, told: events } = roster();
+    const { active: it, ended, told: events } = activeProviders();
     it.follow([config('a')]);
     it.resilience.get('a')?.breakers.of('m').enter().permit?.end('failed');
     expect(events).toEqual(['a open']);

@@ -26,7 +26,7 @@ interface ResilienceSettings {
   readonly circuitBreaker: Omit<CircuitBreakerPolicy, 'isFailure'> & { readonly failureOnStatuses: readonly number[] };
 }
 
-export type RosterConfig = ProviderConfig & { readonly resilience: ResilienceSettings };
+export type ActiveProviderConfig = ProviderConfig & { readonly resilience: ResilienceSettings };
 
 /** Facts about a provider from before the start. */
 export interface KnownProvider {
@@ -39,7 +39,7 @@ export interface KnownProvider {
   readonly capabilitiesLearnedAt?: number | undefined;
 }
 
-interface RosterOptions {
+interface ActiveProvidersOptions {
   readonly registry: Pick<Registry, 'set'>;
   readonly journal: Pick<ProviderJournal, 'configured' | 'circuit'>;
   remembered(): ReadonlyMap<string, KnownProvider>;
@@ -54,23 +54,23 @@ interface RosterOptions {
 }
 
 interface Entry {
-  readonly config: RosterConfig;
+  readonly config: ActiveProviderConfig;
   readonly provider: Provider;
 }
 
-export class ProviderRoster {
-  readonly #options: RosterOptions;
+export class ActiveProviders {
+  readonly #options: ActiveProvidersOptions;
   readonly #resilience = new Map<string, Resilience>();
   readonly #retired = new Set<Provider>();
   #entries: readonly Entry[] = [];
   #announced: ReadonlyMap<string, Configuration> | undefined;
 
-  constructor(options: RosterOptions) {
+  constructor(options: ActiveProvidersOptions) {
     this.#options = options;
   }
 
   /** The settings of the providers in force, including secrets. */
-  get configs(): readonly RosterConfig[] {
+  get configs(): readonly ActiveProviderConfig[] {
     return this.#entries.map(({ config }) => config);
   }
 
@@ -84,7 +84,7 @@ export class ProviderRoster {
    * @returns by name, why providers that were set up at run time could not be created; they are left out
    * @throws Error when a provider of the configuration cannot be created; nothing has changed then
    */
-  follow(configured: readonly RosterConfig[]): ReadonlyMap<string, string> {
+  follow(configured: readonly ActiveProviderConfig[]): ReadonlyMap<string, string> {
     const before = new Map(this.#entries.map((entry) => [entry.config.name, entry]));
     const problems = new Map<string, string>();
     const next: Entry[] = [];
@@ -177,7 +177,7 @@ export class ProviderRoster {
   }
 }
 
-function configurationOf({ name, type, baseUrl, apiKeys, models }: RosterConfig): Configuration {
+function configurationOf({ name, type, baseUrl, apiKeys, models }: ActiveProviderConfig): Configuration {
   return {
     name,
     type,
