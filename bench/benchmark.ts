@@ -83,7 +83,7 @@ async function measureSideBySide({ options, workDir, upstreams, stand, progress 
   if (works.length === 0 && !options.wants('sustained')) return { cells, sustained, memory: [] };
   const subjects = await startSubjects({ ...options, kinds: options.servers, workDir, upstreams });
   try {
-    const memory = await watchMemory(subjects.all);
+    const memory = await watchMemory(subjects.all, !options.choosesParts);
     for (const work of works) {
       const planned = cellsOf(work, options);
       const present = (kinds: readonly SubjectKind[]) => subjects.all.filter((each) => takesPart(each, work, kinds));
@@ -118,7 +118,9 @@ function cellsOf(work: Work, { connections, servers, choosesServers }: Options):
 }
 
 function roundsOf({ mostRounds }: Work, { rounds, seconds, choosesParts }: Options): Rounds {
-  return { rounds: choosesParts ? rounds : Math.min(rounds, mostRounds ?? rounds), seconds };
+  return choosesParts
+    ? { rounds, seconds }
+    : { rounds: Math.min(rounds, mostRounds ?? rounds), seconds, repeatsDisturbed: true };
 }
 
 function takesPart(subject: Subject, work: Work, kinds: readonly SubjectKind[]): boolean {

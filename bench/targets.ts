@@ -41,54 +41,60 @@ export function judge(results: Results): Verdict[] {
 }
 
 function throughput({ cells, sustained, memory }: Results): Target[] {
-  const gateway = (work: string) => measuredBy(cells, work, 50, 'gateway');
+  const gateway = (work: string, connections = 50) => measuredBy(cells, work, connections, 'gateway');
   const rates = (work: string, one: string, other: string) =>
     between(measuredBy(cells, work, 50, one), measuredBy(cells, work, 50, other), (a, b) => a.perSecond / b.perSecond);
-  const peak = memory.filter(({ server, process }) => server === 'gateway' && process === 'server')[0]?.peakMb;
+  const kinds = [
+    { work: 'chat-json', name: 'chat JSON', rate: [0.45, 0.6], cpu: [150, 110], p99: [2.4, 1.5] },
+    { work: 'chat-sse', name: 'chat SSE', rate: [0.33, 0.45], cpu: [240, 190], p99: [4, 2] },
+  ] as const;
   return [
+    ...kinds.flatMap(({ work, name, rate, cpu, p99 }): Target[] => [
+      {
+        what: `${name}, 50 connections: rate, of bare`,
+        measured: gateway(work)?.ofBare ?? undefined,
+        atLeast: true,
+        required: rate[0],
+        goal: rate[1],
+        show: share,
+      },
+      {
+        what: `processor time per exchange, ${name}`,
+        measured: gateway(work)?.cpuMicros,
+        required: cpu[0],
+        goal: cpu[1],
+        show: micros,
+      },
+      {
+        what: `${name}, 50 connections: p99, relative to bare`,
+        measured: gateway(work)?.p99OfBare ?? undefined,
+        required: p99[0],
+        goal: p99[1],
+        show: times,
+      },
+      {
+        what: `as shipped, ${name}: rate, of analytics off on the same core`,
+        measured: rates(work, 'shipped', 'gateway'),
+        atLeast: true,
+        required: 0.9,
+        goal: 0.95,
+        show: share,
+      },
+      {
+        what: `managed key, budget and limits, ${name}: rate, of the gateway without`,
+        measured: rates(work, 'governed', 'gateway'),
+        atLeast: true,
+        required: 0.93,
+        goal: 0.97,
+        show: share,
+      },
+    ]),
     {
-      what: 'chat JSON, 50 connections: rate, of bare',
-      measured: gateway('chat-json')?.ofBare ?? undefined,
+      what: 'chat JSON, 10 connections: rate, of bare',
+      measured: gateway('chat-json', 10)?.ofBare ?? undefined,
       atLeast: true,
-      required: 0.33,
+      required: 0.42,
       goal: 0.6,
-      show: share,
-    },
-    {
-      what: 'processor time per exchange, chat JSON',
-      measured: gateway('chat-json')?.cpuMicros,
-      required: 220,
-      goal: 110,
-      show: micros,
-    },
-    {
-      what: 'processor time per exchange, chat SSE',
-      measured: gateway('chat-sse')?.cpuMicros,
-      required: 400,
-      goal: 190,
-      show: micros,
-    },
-    {
-      what: 'chat JSON, 50 connections: p99, relative to bare',
-      measured: gateway('chat-json')?.p99OfBare ?? undefined,
-      required: 4,
-      goal: 1.5,
-      show: times,
-    },
-    {
-      what: 'as shipped, chat JSON: rate, of analytics off on the same core',
-      measured: rates('chat-json', 'shipped', 'gateway'),
-      atLeast: true,
-      required: 0.75,
-      goal: 0.95,
-      show: share,
-    },
-    {
-      what: 'managed key, budget and limits, chat JSON: rate, of the gateway without',
-      measured: rates('chat-json', 'governed', 'gateway'),
-      atLeast: true,
-      required: 0.9,
-      goal: null,
       show: share,
     },
     {
@@ -133,8 +139,32 @@ function throughput({ cells, sustained, memory }: Results): Target[] {
       goal: 6000,
       show: perSecond,
     },
-    { what: 'peak memory of the gateway in this run', measured: peak, required: 300, goal: null, show: mb },
+    ...memoryTargets(memory),
+    {
+      what: 'memory for each of 2,000 paced streams',
+      measured: gateway('chat-paced', 2000)?.connectionKb,
+      required: 40,
+      goal: 25,
+      show: (value) => `${value.toFixed(0)} KB`,
+    },
   ];
+}
+
+/** Of the gateway, and of the gateway with analytics and its processes. */
+function memoryTargets(memory: Results['memory']): Target[] {
+  const limits = [
+    { server: 'gateway', name: 'gateway', idle: [110, 90], peak: [250, 180] },
+    { server: 'shipped', name: 'gateway with analytics', idle: [320, 250], peak: [600, 450] },
+  ] as const;
+  return limits.flatMap(({ server, name, idle, peak }): Target[] => {
+    const processes = memory.filter((each) => each.server === server);
+    const sum = (figure: 'idleMb' | 'peakMb') =>
+      processes.length === 0 ? undefined : processes.reduce((total, each) => total + each[figure], 0);
+    return [
+      { what: `idle memory: ${name}`, measured: sum('idleMb'), required: idle[0], goal: idle[1], show: mb },
+      { what: `peak memory in this run: ${name}`, measured: sum('peakMb'), required: peak[0], goal: peak[1], show: mb },
+    ];
+  });
 }
 
 function latency({ cells }: Results): Target[] {
@@ -144,7 +174,11 @@ function latency({ cells }: Results): Target[] {
       measuredBy(cells, work, connections, 'direct'),
       (gateway, direct) => (figure(gateway) ?? 0) - (figure(direct) ?? 0),
     );
-  const waves = measuredBy(cells, 'chat-wait-60', 500, 'gateway');
+  const waves = [
+    [150, 95, 80],
+    [500, 160, 120],
+    [1000, 260, 180],
+  ] as const;
   return [
     {
       what: 'upstream of 60 ms, 50 connections: p50 above direct',
@@ -160,20 +194,15 @@ function latency({ cells }: Results): Target[] {
       goal: 10,
       show: ms,
     },
-    {
-      what: 'upstream of 60 ms, 500 connections: p99, relative to p50',
-      measured: waves && waves.p99 / waves.p50,
-      required: 2.5,
-      goal: 1.5,
-      show: times,
-    },
-    {
-      what: 'upstream of 60 ms, 1,000 connections: p99 above direct',
-      measured: added('chat-wait-60', 1000, ({ p99 }) => p99),
-      required: null,
-      goal: null,
-      show: ms,
-    },
+    ...waves.map(
+      ([connections, required, goal]): Target => ({
+        what: `upstream of 60 ms, ${connections.toLocaleString('en')} connections: p99`,
+        measured: measuredBy(cells, 'chat-wait-60', connections, 'gateway')?.p99,
+        required,
+        goal,
+        show: ms,
+      }),
+    ),
     {
       what: 'added latency at 1 connection: p99 above direct',
       measured: added('chat-json', 1, ({ p99 }) => p99),
@@ -196,10 +225,14 @@ function latency({ cells }: Results): Target[] {
       show: ms,
     },
     {
-      what: 'added delay per token, 2,000 paced streams: p99 above direct',
-      measured: added('chat-paced', 2000, ({ wordP99 }) => wordP99),
-      required: null,
-      goal: null,
+      what: 'added delay per token, 2,000 paced streams: p99 above bare',
+      measured: between(
+        measuredBy(cells, 'chat-paced', 2000, 'gateway'),
+        measuredBy(cells, 'chat-paced', 2000, 'bare'),
+        (gateway, bare) => (gateway.wordP99 ?? 0) - (bare.wordP99 ?? 0),
+      ),
+      required: 15,
+      goal: 5,
       show: ms,
     },
   ];
@@ -227,10 +260,17 @@ function starts({ startUp, adminState }: Results): Target[] {
   ] as const;
   return [
     {
+      what: 'start to first answer, second start with an empty log',
+      measured: startUp?.emptyMs,
+      required: 500,
+      goal: 300,
+      show: ms,
+    },
+    {
       what: 'start to first answer, 1,000,000 events in the log',
       measured: startUp?.againMs,
-      required: 1000,
-      goal: null,
+      required: 900,
+      goal: 500,
       show: ms,
     },
     ...states.flatMap(([how, start]): Target[] => [

@@ -14,11 +14,11 @@ export function otherParts({ startUp, adminState, log }: Pick<Results, 'startUp'
   ];
 }
 
-function startUpSection({ events, againMs, firstMs }: StartUp): string[] {
+function startUpSection({ events, againMs, firstMs, emptyMs }: StartUp): string[] {
   return [
     '## Start-up',
     `From starting the process to the first answered chat request, with ${whole(events)} events in the log: ` +
-      `${whole(againMs)} ms; ${whole(firstMs)} ms when all read models have to be built first.`,
+      `${whole(againMs)} ms; ${whole(firstMs)} ms when all read models have to be built first; ${whole(emptyMs)} ms with an empty log.`,
   ];
 }
 

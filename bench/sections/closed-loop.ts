@@ -55,9 +55,15 @@ export interface Cell {
 export interface Rounds {
   readonly rounds: number;
   readonly seconds: number;
+  /** Whether a disturbed round is measured once more; the less disturbed of the two then counts. */
+  readonly repeatsDisturbed?: boolean;
 }
 
 const WARM_UP_CONNECTIONS = 50;
+/** Share of the server's processor that others may use in a round. */
+const DISTURBED = 0.03;
+
+const disturbedShare = ({ disturbance: { stolen, others } }: Round) => stolen + others;
 
 /** Nothing of it is counted. */
 export async function warmUp(stand: Stand, work: Work, subjects: readonly Subject[], seconds: number): Promise<void> {
@@ -72,7 +78,7 @@ export async function measureCell(
   work: Work,
   connections: number,
   subjects: readonly Subject[],
-  { rounds, seconds }: Rounds,
+  { rounds, seconds, repeatsDisturbed = false }: Rounds,
 ): Promise<Cell> {
   const failures: Record<string, number> = {};
   const restless = new Set<string>();
@@ -91,7 +97,10 @@ export async function measureCell(
 
   for (let round = 0; round < rounds; round++) {
     for (const subject of turns(subjects, round)) {
-      all.get(subject.name)?.push(await once(subject, Math.max(seconds, leastSeconds)));
+      const counted = Math.max(seconds, leastSeconds);
+      const first = await once(subject, counted);
+      const second = repeatsDisturbed && disturbedShare(first) > DISTURBED ? await once(subject, counted) : first;
+      all.get(subject.name)?.push(disturbedShare(second) < disturbedShare(first) ? second : first);
     }
   }
   const bare = all.get('bare');

@@ -1,4 +1,5 @@
 /** The memory of a server's processes before any request, after all of them, and at its most. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { descendantsOf, memoryOf } from '../servers/process-stat.ts';
 import type { Subject } from '../servers/subject.ts';
 
@@ -12,9 +13,16 @@ export interface ProcessMemory {
   readonly peakMb: number;
 }
 
-/** Measures the idle memory now. @returns a function that measures the rest after the work */
-export async function watchMemory(subjects: readonly Subject[]): Promise<() => ProcessMemory[]> {
+/** A gateway returns memory when it had no work for twenty seconds after its start. */
+const RETURNED_MS = 22_000;
+
+/**
+ * Measures the idle memory. @param waits until gateways have returned what their start needed
+ * @returns a function that measures the rest after the work
+ */
+export async function watchMemory(subjects: readonly Subject[], waits: boolean): Promise<() => ProcessMemory[]> {
   const watched: { subject: Subject; pids: number[]; idle: number[] }[] = [];
+  if (waits) await delay(RETURNED_MS);
   for (const subject of subjects.filter(({ kind }) => kind !== 'direct')) {
     await subject.rest();
     const { pid } = subject.process('instant');
