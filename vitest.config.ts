@@ -1,14 +1,21 @@
 import { randomInt } from 'node:crypto';
 import { defineConfig } from 'vitest/config';
+import { filesLeftOut } from './test/support/drawn-files.ts';
 
 /** Of all random choices of the run (`test/support/seed.ts`). */
-process.env['CHANCERY_TEST_SEED'] ??= String(randomInt(2 ** 31));
-console.log(`CHANCERY_TEST_SEED=${process.env['CHANCERY_TEST_SEED']}`);
+const seed = process.env['CHANCERY_TEST_SEED'] ?? String(randomInt(2 ** 31));
+process.env['CHANCERY_TEST_SEED'] = seed;
+console.log(`CHANCERY_TEST_SEED=${seed}`);
+
+const isLong = process.env['CHANCERY_LONG_TESTS'] === '1';
+const namesFiles = process.argv.slice(2).some((word) => /^(?!-).*\btest\b/.test(word));
+const leftOut = isLong || namesFiles ? [] : filesLeftOut(import.meta.dirname, Number(seed));
+if (leftOut.length > 0) console.log(`${leftOut.length} files are not in this run (test/support/drawn-files.ts)`);
 
 const filesOf = (...names: string[]) => names.map((name) => `test/${name}.test.ts`);
 
-/** They measure times in Chromium, so they have one of their own. */
-const measuring = filesOf('browser/first-start', 'browser/hostile', 'browser/live-load', 'browser/reconnect');
+/** They measure times, so nothing runs beside them. */
+const measuring = filesOf('browser/first-start', 'browser/live-load');
 const browser = filesOf('browser/**/*');
 /** They measure their process as a whole, or change settings for all files of a process. */
 const isolated = filesOf(
@@ -34,7 +41,7 @@ export default defineConfig({
         test: {
           name: 'gateway',
           include: filesOf('**/*'),
-          exclude: [...browser, ...isolated],
+          exclude: [...browser, ...isolated, ...leftOut],
           // The files of a worker share its process and modules: to load a gateway takes longer than most tests.
           isolate: false,
           sequence: { groupOrder: 0 },
@@ -42,14 +49,14 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'isolated', include: isolated, sequence: { groupOrder: 0 } },
+        test: { name: 'isolated', include: isolated, exclude: leftOut, sequence: { groupOrder: 0 } },
       },
       {
         extends: true,
         test: {
           name: 'browser',
           include: browser,
-          exclude: measuring,
+          exclude: [...measuring, ...leftOut],
           maxWorkers: 2,
           // The files share Chromium, and those that only read a gateway (`with-dashboard.ts`).
           isolate: false,
@@ -65,6 +72,7 @@ export default defineConfig({
         test: {
           name: 'measuring',
           include: measuring,
+          exclude: leftOut,
           // One at a time, and nothing beside them.
           maxWorkers: 1,
           testTimeout: 60_000,

@@ -175,7 +175,7 @@ async function main(): Promise<void> {
   const options: Options = { only: values.only ?? [], png: values.png };
   mkdirSync(folder, { recursive: true });
   if (options.png !== undefined) mkdirSync(options.png, { recursive: true });
-  const seeded = await seededFolder();
+  const seeded = await seededFolder(20_000);
   const { providers, env, close } = await seededProviders();
   for (const name of ['openai', 'groq'] as const) providers[name].control.always({ paceMs: 120, words: 60 });
   const gateway = await serveDashboard({ dataDir: seeded.dataDir, env });

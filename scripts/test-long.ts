@@ -1,8 +1,8 @@
 /**
  * `npm run test:long [-- part…]`: everything that `.ci/run` leaves out: random tests with many more cases, all cases of the
- * tables of which a run tests a part (`someOf` in `test/support/seed.ts`), the tests of users' expectations on every engine, and
- * hundreds of rounds in which gateways and engines are killed. Each part prints its seed. Takes
- * hours; a failed part does not keep the others from running. Exits with 1 when one failed.
+ * tables and all files of which a run has a part (`someOf` in `test/support/seed.ts`, `test/support/drawn-files.ts`), the
+ * tests of users' expectations on every engine, and hundreds of rounds in which gateways and engines are killed. Each part
+ * prints its seed. Takes hours; a failed part does not keep the others from running. Exits with 1 when one failed.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

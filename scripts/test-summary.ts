@@ -1,6 +1,6 @@
 /**
- * `node scripts/run.mjs scripts/test-summary.ts <vitest.json>`: for each failed test its name and the beginning of the
- * reason, then `N passed, N failed, N skipped`.
+ * `node scripts/run.mjs scripts/test-summary.ts <vitest.json>…`: for each failed test its name and the beginning of the
+ * reason, then `N passed, N failed, N skipped` of all files together.
  * Exits with 1 when something failed, or when no test ran.
  */
 import { readFileSync } from 'node:fs';
@@ -25,16 +25,17 @@ const report = z.object({
   ),
 });
 
-const [path] = process.argv.slice(2);
-if (path === undefined) throw new Error('usage: test-summary.ts <vitest.json>');
-const found = report.parse(JSON.parse(readFileSync(path, 'utf8')));
+const paths = process.argv.slice(2);
+if (paths.length === 0) throw new Error('usage: test-summary.ts <vitest.json>…');
+const reports = paths.map((path) => report.parse(JSON.parse(readFileSync(path, 'utf8'))));
+const files = reports.flatMap(({ testResults }) => testResults);
 
 // A file that could not even be loaded has no failed test, but nothing in it was tested.
-const broken = found.testResults.filter(
+const broken = files.filter(
   ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((one) => one.status === 'failed'),
 );
 for (const { name, message } of broken) console.log([`failed as a whole: ${name}`, ...beginning(message)].join('\n'));
-for (const { name, assertionResults } of found.testResults) {
+for (const { name, assertionResults } of files) {
   for (const { status, fullName, failureMessages } of assertionResults) {
     if (status !== 'failed') continue;
     console.log([`failed: ${name}: ${fullName}`, ...(failureMessages ?? []).flatMap(beginning)].join('\n'));
@@ -47,7 +48,9 @@ function beginning(message: string): string[] {
   return lines.filter((line) => line !== '').map((line) => `    ${line.slice(0, 200)}`);
 }
 
-const failed = found.numFailedTests + broken.length;
-const skipped = found.numPendingTests + found.numTodoTests;
-console.log(`${found.numPassedTests} passed, ${failed} failed, ${skipped} skipped`);
-process.exitCode = failed === 0 && found.success && found.numPassedTests > 0 ? 0 : 1;
+const sumOf = (count: (one: z.infer<typeof report>) => number) => reports.reduce((sum, one) => sum + count(one), 0);
+const passed = sumOf(({ numPassedTests }) => numPassedTests);
+const failed = sumOf(({ numFailedTests }) => numFailedTests) + broken.length;
+const skipped = sumOf(({ numPendingTests, numTodoTests }) => numPendingTests + numTodoTests);
+console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
+process.exitCode = failed === 0 && reports.every(({ success }) => success) && passed > 0 ? 0 : 1;

@@ -18,7 +18,6 @@ interface FileResult {
 }
 
 function summary(passed: number, failed: number, testResults: readonly FileResult[] = [], success = failed === 0) {
-  const folder = mkdtempSync(join(tmpdir(), 'chancery-summary-'));
   const report = {
     numPassedTests: passed,
     numFailedTests: failed,
@@ -27,8 +26,17 @@ function summary(passed: number, failed: number, testResults: readonly FileResul
     success,
     testResults,
   };
-  writeFileSync(join(folder, 'vitest.json'), JSON.stringify(report));
-  const { status, stdout } = spawnSync(process.execPath, [script, join(folder, 'vitest.json')], { encoding: 'utf8' });
+  return summaryOf(report);
+}
+
+function summaryOf(...reports: object[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'chancery-summary-'));
+  const paths = reports.map((report, at) => {
+    const path = join(folder, `${at}.json`);
+    writeFileSync(path, JSON.stringify(report));
+    return path;
+  });
+  const { status, stdout } = spawnSync(process.execPath, [script, ...paths], { encoding: 'utf8' });
   rmSync(folder, { recursive: true });
   return { status, lines: stdout.trim().split('\n') };
 }
@@ -36,6 +44,20 @@ function summary(passed: number, failed: number, testResults: readonly FileResul
 describe('the last line of .ci/run', () => {
   test('has the numbers of passed, failed and skipped tests', () => {
     expect(summary(5, 0)).toEqual({ status: 0, lines: ['5 passed, 0 failed, 3 skipped'] });
+  });
+
+  test('has the sums of all parts of a run, of which each can fail it', () => {
+    const part = {
+      numPassedTests: 4,
+      numFailedTests: 0,
+      numPendingTests: 2,
+      numTodoTests: 0,
+      success: true,
+      testResults: [],
+    };
+    const failed = { ...part, numFailedTests: 1, success: false };
+    expect(summaryOf(part, part)).toEqual({ status: 0, lines: ['8 passed, 0 failed, 4 skipped'] });
+    expect(summaryOf(part, failed)).toEqual({ status: 1, lines: ['8 passed, 1 failed, 4 skipped'] });
   });
 
   test('a failed test fails the run and is named', () => {

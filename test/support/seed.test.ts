@@ -1,6 +1,8 @@
+import { dirname } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createChance } from '../crash/random.ts';
+import { filesLeftOut, subjects } from './drawn-files.ts';
 import { coveringPart, pairsOf } from './seed.ts';
 
 const tables = fc.record({
@@ -47,5 +49,25 @@ describe('a part of a table of cases', () => {
       for (const one of coveringPart(cases, kindsOf, 1, createChance(seed))) seen.add(one);
     }
     expect(seen.size).toBe(cases.length);
+  });
+});
+
+describe('files that test one subject', () => {
+  const root = dirname(dirname(import.meta.dirname));
+  const all = subjects.flatMap(({ files }) => files.map((file) => `test/${file}.test.ts`));
+
+  it('belong to one subject each', () => {
+    expect(new Set(all).size).toBe(all.length);
+  });
+
+  it('are in a run as often as is wanted, and each of them in some run', () => {
+    const wanted = subjects.reduce((sum, { drawn }) => sum + drawn, 0);
+    const seen = new Set<string>();
+    for (let seed = 0; seed < 100; seed++) {
+      const left = filesLeftOut(root, seed);
+      expect(all.length - left.length).toBe(wanted);
+      for (const file of all) if (!left.includes(file)) seen.add(file);
+    }
+    expect(all.filter((file) => !seen.has(file))).toEqual(['test/browser/live-load.test.ts']);
   });
 });

@@ -72,3 +72,18 @@ export async function memoryOf(page: Page): Promise<{ readonly heap: number; rea
   const value = (name: string) => metrics.find((metric) => metric.name === name)?.value ?? 0;
   return { heap: value('JSHeapUsedSize'), nodes: value('Nodes') };
 }
+
+/** Milliseconds of processor time that the tasks of the page's main thread take during `action`. */
+export async function processorTimeOf(page: Page, action: () => Promise<unknown>): Promise<number> {
+  const session = await page.context().newCDPSession(page);
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const soFar = async () => {
+    const { metrics } = await session.send('Performance.getMetrics');
+    return (metrics.find(({ name }) => name === 'TaskDuration')?.value ?? 0) * 1000;
+  };
+  const before = await soFar();
+  await action();
+  const took = (await soFar()) - before;
+  await session.detach();
+  return took;
+}

@@ -14,7 +14,6 @@ import { type Random, seededRandom } from './random.ts';
 import { type Client, conversationTurns, pictureQuestion, requestKinds, type Sent, toolCall } from './requests.ts';
 import { conversation, personal, questions } from './texts.ts';
 
-const EXCHANGES = 20_000;
 /** Requests that are sent at the same time, at one moment of the history. */
 const GROUP = 24;
 const CLOCK_SPEED = 60;
@@ -205,8 +204,11 @@ function weightOf(at: number): number {
   );
 }
 
-/** @returns what tests need to know of it */
-export async function buildHistory(dataDir: string, now = Date.now()): Promise<HistoryFacts> {
+/**
+ * @param exchanges how many it has at least
+ * @returns what tests need to know of it
+ */
+export async function buildHistory(dataDir: string, exchanges: number, now = Date.now()): Promise<HistoryFacts> {
   const today = Math.floor(now / day) * day;
   // A Monday: two whole weeks are over.
   const start = today - (((new Date(today).getUTCDay() + 6) % 7) + 14) * day;
@@ -225,7 +227,7 @@ export async function buildHistory(dataDir: string, now = Date.now()): Promise<H
     let conversationId: string | undefined;
     for (const at of hours) {
       const end = Math.min(at + hour, now - 60_000);
-      due += (EXCHANGES * weightOf(at)) / total;
+      due += (exchanges * weightOf(at)) / total;
       for (const moment of special.filter(({ at: time }) => time >= at && time < at + hour)) {
         await gateway.advanceTo(Math.min(moment.at, end));
         await moment.happen();

@@ -19,6 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { withLock } from '../../../../scripts/install-lock.mjs';
 import { ask, root, serve } from '../../../e2e/gateway-process.ts';
+import { countOf } from '../../../support/seed.ts';
 import { until } from '../until.ts';
 import { buildHistory, type HistoryFacts } from './build-history.ts';
 
@@ -27,20 +28,26 @@ const KEPT_MS = 6 * 3_600_000;
 /** How long the first start may take to write the history to analytics. */
 const ANALYTICS_PATIENCE_MS = 120_000;
 
+/** How many exchanges the history of the tests has at least. */
+export const exchangesOfTests = countOf(6_000, 20_000);
+
 export interface SeededFolder {
   readonly dataDir: string;
   readonly facts: HistoryFacts;
   remove(): void;
 }
 
-/** A copy of its own for one gateway. The first caller of the day builds the history, which takes up to a minute. */
-export async function seededFolder(): Promise<SeededFolder> {
-  const kept = join(tmpdir(), `${prefix}${digest()}`);
+/**
+ * A copy of its own for one gateway. The first caller of the day builds the history, which takes up to a minute.
+ * @param exchanges how many it has at least
+ */
+export async function seededFolder(exchanges = exchangesOfTests): Promise<SeededFolder> {
+  const kept = join(tmpdir(), `${prefix}${digest(exchanges)}`);
   if (!existsSync(kept))
     await withLock(
       `${kept}.lock`,
       () => {},
-      () => keepHistory(kept),
+      () => keepHistory(kept, exchanges),
     );
   const copy = mkdtempSync(join(tmpdir(), 'chancery-browser-'));
   const dataDir = join(copy, 'data');
@@ -50,8 +57,8 @@ export async function seededFolder(): Promise<SeededFolder> {
 }
 
 /** Of the sources that determine the history, and of the day: it ends at the time at which it was built. */
-function digest(): string {
-  const hash = createHash('sha256').update(new Date().toISOString().slice(0, 10));
+function digest(exchanges: number): string {
+  const hash = createHash('sha256').update(`${new Date().toISOString().slice(0, 10)} ${exchanges}`);
   const sources = globSync(
     ['test/browser/support/history/*.ts', 'src/events/**/*.ts', 'src/projections/analytics/**/*.ts'],
     { cwd: root },
@@ -60,14 +67,14 @@ function digest(): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-async function keepHistory(kept: string): Promise<void> {
+async function keepHistory(kept: string, exchanges: number): Promise<void> {
   if (existsSync(kept)) return;
   removeOld();
   const building = mkdtempSync(join(tmpdir(), 'chancery-building-'));
   try {
     const dataDir = join(building, 'data');
     mkdirSync(dataDir);
-    const facts = await buildHistory(dataDir);
+    const facts = await buildHistory(dataDir, exchanges);
     await writeToAnalytics(dataDir);
     writeFileSync(join(building, 'facts.json'), JSON.stringify(facts, null, 2));
     renameSync(building, kept);
