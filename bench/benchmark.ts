@@ -81,7 +81,13 @@ async function measureSideBySide({ options, workDir, upstreams, stand, progress 
   const cells: Cell[] = [];
   const sustained: Sustained[] = [];
   if (works.length === 0 && !options.wants('sustained')) return { cells, sustained, memory: [] };
-  const subjects = await startSubjects({ ...options, kinds: options.servers, workDir, upstreams });
+  const subjects = await startSubjects({
+    ...options,
+    kinds: options.servers,
+    workDir,
+    upstreams,
+    env: (name) => options.settings.get(name.split('@')[1] ?? '') ?? {},
+  });
   try {
     const memory = await watchMemory(subjects.all, !options.choosesParts);
     for (const work of works) {

@@ -18,6 +18,8 @@ export interface Options extends Rounds {
   readonly choosesServers: boolean;
   /** Folders of other checkouts, by name. */
   readonly trees: ReadonlyMap<string, string>;
+  /** Environment variables of those of `trees` that are this checkout with other settings, by name. */
+  readonly settings: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly peers: readonly Peer[];
   /** Override those of each work. */
   readonly connections: readonly number[] | undefined;
@@ -51,6 +53,8 @@ export function parseOptions(args: readonly string[]): Options {
       'warm-up': { type: 'string', default: '2' },
       /** `name=folder`, repeatable. */
       gateway: { type: 'string', multiple: true, default: [] },
+      /** `name=VARIABLE=value`, repeatable, also for one name: this checkout with these settings. */
+      setting: { type: 'string', multiple: true, default: [] },
       /** A file such as those in peers/, repeatable. */
       peer: { type: 'string', multiple: true, default: [] },
       profile: { type: 'boolean', default: false },
@@ -62,16 +66,19 @@ export function parseOptions(args: readonly string[]): Options {
   const only = values.only === undefined ? undefined : listOf('--only', values.only, parts);
   const servers = values.servers === undefined ? SUBJECTS : listOf('--servers', values.servers, SUBJECTS);
   const rounds = positive('--rounds', values.rounds);
+  const settings = settingsOf(values.setting);
+  const others = [...settings.keys()].map((name) => [name, process.cwd()] as const);
   return {
     wants: (name) => only === undefined || only.includes(name),
     choosesParts: only !== undefined,
     isPartial:
       [values.only, values.servers, values.connections].some((given) => given !== undefined) ||
-      values.gateway.length > 0 ||
+      values.gateway.length + values.setting.length > 0 ||
       rounds < LEAST_ROUNDS,
     servers,
     choosesServers: values.servers !== undefined,
-    trees: new Map(values.gateway.map(treeOf)),
+    trees: new Map([...values.gateway.map(treeOf), ...others]),
+    settings,
     peers: values.peer.map((file) => readPeer(resolve(file))),
     connections: values.connections?.split(',').map((each) => positive('--connections', each)),
     rounds,
@@ -100,6 +107,17 @@ function treeOf(given: string): [string, string] {
   const at = given.indexOf('=');
   if (at < 1) refuse(`--gateway: ${given} is not name=folder`);
   return [given.slice(0, at), resolve(given.slice(at + 1))];
+}
+
+function settingsOf(given: readonly string[]): Map<string, Record<string, string>> {
+  const settings = new Map<string, Record<string, string>>();
+  for (const each of given) {
+    const { name, variable, value } = /^(?<name>[^=]+)=(?<variable>\w+)=(?<value>.*)$/.exec(each)?.groups ?? {};
+    if (name === undefined || variable === undefined || value === undefined)
+      refuse(`--setting: ${each} is not name=VARIABLE=value`);
+    settings.set(name, { ...settings.get(name), [variable]: value });
+  }
+  return settings;
 }
 
 function refuse(problem: string): never {

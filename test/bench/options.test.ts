@@ -20,11 +20,28 @@ describe('the command line of the benchmark', () => {
     expect(options.awake).toBe(false);
   });
 
+  it('takes settings, several for one name', () => {
+    const options = parseOptions([
+      '--setting',
+      'a=LOG_DURABILITY=strict',
+      '--setting',
+      'a=URL=x=y',
+      '--setting',
+      'b=C=',
+    ]);
+    expect([...options.trees.keys()]).toEqual(['a', 'b']);
+    expect([...options.settings]).toEqual([
+      ['a', { LOG_DURABILITY: 'strict', URL: 'x=y' }],
+      ['b', { C: '' }],
+    ]);
+  });
+
   it.each([
     ['--only', 'chat-json'],
     ['--servers', 'bare'],
     ['--connections', '50'],
     ['--gateway', 'before=/tmp/x'],
+    ['--setting', 'strict=LOG_DURABILITY=strict'],
     ['--rounds', '4'],
   ])('calls a run with %s %s less than the whole', (option, value) => {
     expect(parseOptions([option, value]).isPartial).toBe(true);
