@@ -21,6 +21,9 @@ export type StreamName = Brand<string, 'StreamName'>;
 /** A slash-separated path of an organisation, always starting with `/`. */
 export type UserPath = Brand<string, 'UserPath'>;
 
+/** A time of the system clock, in milliseconds since the epoch. */
+export type EpochMs = number;
+
 /** Who caused an event: the master key, a managed key, or the gateway itself. */
 export type Actor = 'master' | 'system' | `key:${string}`;
 

@@ -17,7 +17,7 @@ import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/model-request/model-request.ts';
 import { refusals } from '../commands/refusal.ts';
 import { visibilityOf } from '../commands/visibility.ts';
-import type { UserPath } from '../events/event.ts';
+import type { EpochMs, UserPath } from '../events/event.ts';
 import { optionalUserPath } from './request-head.ts';
 
 /**
@@ -85,8 +85,7 @@ interface AuthenticatorOptions {
   readonly keys: Pick<KeyDirectory, 'byHash'>;
   /** Whether `keys` has every change that was confirmed to an administrator; default: always. */
   readonly isCurrent?: () => boolean;
-  /** Milliseconds since the epoch. */
-  readonly now?: () => number;
+  readonly now?: () => EpochMs;
   /** Called for each key that is not accepted. The client does not learn the reason. */
   refused?(reason: RefusedBecause, keyId?: string): void;
 }

@@ -2,7 +2,7 @@
  * Positions and times of the administrators' changes in the log. With it, the state at a past time is folded from its
  * own few events, and the log between them is not read.
  */
-import { formatPosition, type Position, parsePosition, type RecordedEvent } from '../events/event.ts';
+import { type EpochMs, formatPosition, type Position, parsePosition, type RecordedEvent } from '../events/event.ts';
 import type { Projection } from './projection.ts';
 
 /** The changes of one family (`key`, `user`, `budget`, …), oldest first. Both lists are of one length. */
@@ -27,8 +27,7 @@ export interface AdminJournal {
 /** A change in the journal. */
 export interface JournalEntry {
   readonly position: Position;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
+  readonly at: EpochMs;
 }
 
 /** A kind of subject in the history: the category of its streams, and the types of the changes by administrators. */

@@ -17,7 +17,7 @@ import {
   usageRecorded,
   usageSettled,
 } from '../events/catalogue/exchange.ts';
-import { pathsAbove, type RecordedEvent, type StreamName } from '../events/event.ts';
+import { type EpochMs, pathsAbove, type RecordedEvent, type StreamName } from '../events/event.ts';
 import { type BudgetCounter, readCounter } from './budgets.ts';
 import { subjectKey } from './limits.ts';
 import { isA, type Projection } from './projection.ts';
@@ -127,8 +127,7 @@ export interface WantedReservation extends CostAccount {
   readonly stream: StreamName;
   readonly amount: number;
   readonly isBounded: boolean;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
+  readonly at: EpochMs;
 }
 
 /** Whether the budget has room for the reservation. */

@@ -1,14 +1,13 @@
 /** The index of the response cache: from the digest of a request to the exchange that answered it. */
 import { answerCached, cacheHit, cachePurged } from '../events/catalogue/cache.ts';
 import { responseDeleted } from '../events/catalogue/response.ts';
-import { idOf } from '../events/event.ts';
+import { type EpochMs, idOf } from '../events/event.ts';
 import { isA, type Projection } from './projection.ts';
 
 export interface IndexedAnswer {
   readonly digest: string;
   readonly exchangeId: string;
-  /** Milliseconds since the epoch. */
-  readonly storedAt: number;
+  readonly storedAt: EpochMs;
   readonly expiresAt: number;
   /** Of the request; empty for one without a user path. */
   readonly userPath: string;

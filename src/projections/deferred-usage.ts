@@ -4,7 +4,14 @@
  */
 import type { z } from 'zod';
 import { usageDeferred, usageSettled } from '../events/catalogue/exchange.ts';
-import { type Actor, type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
+import {
+  type Actor,
+  type EpochMs,
+  type RecordedEvent,
+  type StreamName,
+  streamName,
+  type UserPath,
+} from '../events/event.ts';
 import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 export interface OpenWork {
@@ -27,8 +34,7 @@ export interface OpenWork {
   readonly actor: Actor;
   readonly userPath?: UserPath | undefined;
   readonly requestId?: string | undefined;
-  /** Milliseconds since the epoch. */
-  readonly since: number;
+  readonly since: EpochMs;
 }
 
 export interface DeferredUsageState {

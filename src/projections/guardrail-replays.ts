@@ -1,12 +1,13 @@
 /** The newest runs of draft workflows over recorded requests, for their list. */
+
 import type { z } from 'zod';
 import { replayFinished, replayStarted } from '../events/catalogue/guardrail.ts';
+import type { EpochMs } from '../events/event.ts';
 import { isA, type Projection, savedAsItIs } from './projection.ts';
 
 export interface ReplayRecord {
   readonly id: string;
-  /** Milliseconds since the epoch. */
-  readonly startedAt: number;
+  readonly startedAt: EpochMs;
   readonly actor: string;
   /** Which runs it. */
   readonly gateway?: string | undefined;

@@ -1,5 +1,5 @@
 /** One frame of the live tail, and the filter that decides which frames a listener gets. */
-import type { Position, RecordedEvent, StreamName } from '../events/event.ts';
+import type { EpochMs, Position, RecordedEvent, StreamName } from '../events/event.ts';
 import type { EventFilter } from '../events/log.ts';
 
 export interface LiveFrame {
@@ -9,8 +9,7 @@ export interface LiveFrame {
   readonly alias: string | undefined;
   /** A listener that got this frame has got everything up to this position. */
   readonly position: Position;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
+  readonly at: EpochMs;
   readonly stream: StreamName;
   readonly exchangeId: string | undefined;
   readonly requestId: string | undefined;

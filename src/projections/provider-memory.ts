@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/budget.ts';
 import * as events from '../events/catalogue/provider.ts';
 import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/provider.ts';
-import { idOf, type RecordedEvent } from '../events/event.ts';
+import { type EpochMs, idOf, type RecordedEvent } from '../events/event.ts';
 import { administeredView } from './administered.ts';
 import { isA, type Projection, savedAsItIs } from './projection.ts';
 
@@ -33,8 +33,7 @@ export interface RememberedProvider {
   configuration?: Configuration | undefined;
   /** The last good model list, kept while the provider cannot be reached. */
   models?: z.infer<typeof events.providerModelsListed.data>['models'] | undefined;
-  /** Milliseconds since the epoch. */
-  modelsListedAt?: number;
+  modelsListedAt?: EpochMs;
   capabilities: Partial<Record<z.infer<typeof events.providerCapabilityLearned.data>['capability'], boolean>>;
   /** When the newest capability was learned. Milliseconds since the epoch. */
   capabilitiesLearnedAt?: number;

@@ -8,7 +8,7 @@ import {
   requestReceived,
 } from '../events/catalogue/exchange.ts';
 import { guardrailApplied } from '../events/catalogue/guardrail.ts';
-import type { RecordedEvent, StreamName } from '../events/event.ts';
+import type { EpochMs, RecordedEvent, StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { isA } from './projection.ts';
 
@@ -16,8 +16,7 @@ type Attempt = z.infer<typeof attemptStarted.data>;
 
 export interface ProviderRequest {
   readonly attempt: Attempt;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
+  readonly at: EpochMs;
   readonly contentType: string | undefined;
   readonly content:
     | { readonly kind: 'body'; readonly bytes: Buffer }

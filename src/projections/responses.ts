@@ -11,7 +11,7 @@ import {
   responseDeleted,
   responseStored,
 } from '../events/catalogue/response.ts';
-import { type Actor, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
+import { type Actor, type EpochMs, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, newestEvent } from '../events/log.ts';
 import { parseExactly } from '../json/exact-json.ts';
 import { isA } from './projection.ts';
@@ -114,8 +114,7 @@ export interface StoredResponse {
   /** Of the creator; undefined when the creator had none. */
   readonly userPath: UserPath | undefined;
   readonly createdBy: Actor;
-  /** Milliseconds since the epoch. */
-  readonly storedAt: number;
+  readonly storedAt: EpochMs;
   /** Of the snapshot in its stream: the expected revision of the next append. */
   readonly revision: bigint;
   /** The stored bytes: JSON `{"response": …, "input_items": […], "placeholders": […]}`. */

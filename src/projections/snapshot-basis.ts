@@ -1,7 +1,7 @@
 /** What a snapshot was built from. One with another basis is not used, and the log is folded again. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { rebuildsStream, skippedStream, viewEventSkipped, viewRebuildRequested } from '../events/catalogue/gateway.ts';
-import { type Position, positionBefore, type RecordedEvent, START } from '../events/event.ts';
+import { type EpochMs, type Position, positionBefore, type RecordedEvent, START } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { isA, isCaughtUp } from './projection.ts';
 import { type BoundEvent, checksumOfEvent, type MovedSnapshot, type Snapshot, type ViewStore } from './view-store.ts';
@@ -60,8 +60,7 @@ export async function saveBound(
 export interface RebuildRequest {
   readonly position: Position;
   readonly by: string;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
+  readonly at: EpochMs;
 }
 
 /** The newest request to rebuild each view, by its name. */
@@ -87,8 +86,7 @@ export interface Skipped {
   readonly eventType: string;
   readonly reason: string;
   readonly by: string;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
+  readonly at: EpochMs;
 }
 
 /** All skipped events, oldest first. */

@@ -7,7 +7,7 @@ import {
   workflowCreated,
   workflowDeactivated,
 } from '../events/catalogue/workflow.ts';
-import { idOf } from '../events/event.ts';
+import { type EpochMs, idOf } from '../events/event.ts';
 import { administeredView } from './administered.ts';
 import { isA, type Projection, savedAsItIs } from './projection.ts';
 
@@ -30,8 +30,7 @@ export const guardrailsView = administeredView({
 /** The active version of a scope. It is replaced, never changed. */
 export interface WorkflowRecord {
   readonly workflow: z.infer<typeof workflowCreated.data>;
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
+  readonly createdAt: EpochMs;
   /** Of its event. */
   readonly revision: number;
 }

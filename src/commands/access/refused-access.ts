@@ -3,7 +3,7 @@
  * the number of requests it represents, and for a limited number of reasons and keys at a time.
  */
 import { accessRefused } from '../../events/catalogue/access.ts';
-import { streamName } from '../../events/event.ts';
+import { type EpochMs, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 
 export type RefusedBecause = 'unknown' | 'inactive' | 'expired' | 'rotated';
@@ -24,8 +24,7 @@ interface Counted {
 
 export interface RefusedAccessOptions {
   readonly log: EventLog;
-  /** Milliseconds since the epoch. */
-  readonly now?: () => number;
+  readonly now?: () => EpochMs;
   readonly onError: (error: unknown) => void;
 }
 

@@ -2,6 +2,7 @@
  * What a request reserves of its budgets, and the limit of its answers that this covers; or that it waits, or is refused. The
  * same with one gateway and with several; they differ in what they know of the budgets, and in requests without a bound.
  */
+import type { EpochMs } from '../../events/event.ts';
 import { usdOf } from '../limits/budget.ts';
 import { budgetPeriodLabel } from '../limits/period.ts';
 import type { AdmissionRequest } from '../model-request/admission.ts';
@@ -201,8 +202,7 @@ export interface Deciding<Reserved> {
   rooms(): readonly Room[];
   forecast(): CostForecast;
   readonly fits: FitsWithoutBound;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
   /** Reserves what was decided. */
   reservation(share: BoundedShare, forecast: CompleteForecast, rooms: readonly Room[]): Reserved;
   /** Nano-dollars that are reserved in the budget and are not in `likely`. Default: none. */

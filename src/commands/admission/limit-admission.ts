@@ -1,4 +1,5 @@
 /** Admission by budgets and rate limits. Without either, it costs two comparisons. */
+import type { EpochMs } from '../../events/event.ts';
 import {
   type Admission,
   type AdmissionRequest,
@@ -23,8 +24,7 @@ export interface LimitAdmissionParts {
   readonly budgets: BudgetAdmission;
   readonly limits: RateLimiter;
   readonly forecaster: CostForecaster;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
   /** Called for every request that was refused, and for every target without room. */
   refused(refusal: Refusal): void;
 }

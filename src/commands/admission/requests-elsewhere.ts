@@ -5,7 +5,7 @@
  */
 import { attemptStarted, exchangeEnds, requestRefused, usageRecorded } from '../../events/catalogue/exchange.ts';
 import { leaseEnded, leaseGranted } from '../../events/catalogue/gateway.ts';
-import { idOf, type Position, type RecordedEvent } from '../../events/event.ts';
+import { type EpochMs, idOf, type Position, type RecordedEvent } from '../../events/event.ts';
 import { type EventLog, positionAtTime } from '../../events/log.ts';
 import type { LimitMemory } from '../../projections/limit-memory-store.ts';
 import { countedTokens } from '../model-request/usage.ts';
@@ -19,8 +19,7 @@ interface RestoreOptions {
   readonly memory: LimitMemory | undefined;
   /** Later events are counted elsewhere; undefined: there are none. */
   readonly upTo?: Position | undefined;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
+  readonly now: EpochMs;
 }
 
 /** Called once, before any request is admitted. */

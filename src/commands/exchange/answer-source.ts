@@ -1,6 +1,8 @@
 /** The answer to a request, from a provider or from the record, on its way to the client. */
+
 import type { z } from 'zod';
 import type { usageRecorded } from '../../events/catalogue/exchange.ts';
+import type { EpochMs } from '../../events/event.ts';
 import type { Target } from '../model-request/routing-types.ts';
 import type { Refusal } from '../refusal.ts';
 import type { PastAttempt } from './dialect.ts';
@@ -46,8 +48,7 @@ export interface CachedEntry {
   readonly digest: string;
   /** The exchange that a provider answered. */
   readonly exchangeId: string;
-  /** Milliseconds since the epoch. */
-  readonly storedAt: number;
+  readonly storedAt: EpochMs;
 }
 
 /** A recorded answer that can be sent to further callers. */

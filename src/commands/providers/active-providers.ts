@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import * as events from '../../events/catalogue/provider.ts';
-import { type EventContext, type NewEvent, streamName } from '../../events/event.ts';
+import { type EpochMs, type EventContext, type NewEvent, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { createProvider } from '../../providers/create-provider.ts';
 import type { Provider, ProviderConfig, ProviderModel } from '../../providers/provider.ts';
@@ -35,8 +35,7 @@ export interface KnownProvider {
   /** Its last valid list of models. */
   readonly models?: readonly ProviderModel[] | undefined;
   readonly capabilities: { readonly responses?: boolean | undefined };
-  /** Milliseconds since the epoch. */
-  readonly capabilitiesLearnedAt?: number | undefined;
+  readonly capabilitiesLearnedAt?: EpochMs | undefined;
 }
 
 interface ActiveProvidersOptions {

@@ -1,4 +1,5 @@
 /** Where vectors are kept and searched: in this process, in PostgreSQL with pgvector, or in Qdrant. */
+import type { EpochMs } from '../../events/event.ts';
 
 export interface StoredVector {
   /** Of the request that was answered, 64 hexadecimal digits: the key of its answer in the index of the response cache. */
@@ -7,8 +8,7 @@ export interface StoredVector {
   readonly partition: string;
   /** Of length 1. */
   readonly vector: Float32Array;
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number;
+  readonly expiresAt: EpochMs;
 }
 
 export interface Neighbour {
@@ -23,8 +23,7 @@ export interface VectorQuery {
   readonly vector: Float32Array;
   /** The least similarity that is returned. */
   readonly threshold: number;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
+  readonly now: EpochMs;
 }
 
 export type MaybeLater<Value> = Value | Promise<Value>;

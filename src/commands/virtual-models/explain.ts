@@ -1,5 +1,5 @@
 /** Explains whether a caller may use a model, and which rule decides: the checks of inference, one by one. Pure. */
-import type { UserPath } from '../../events/event.ts';
+import type { EpochMs, UserPath } from '../../events/event.ts';
 import { type AccessStep, decide, type Policies } from '../access/authorizer.ts';
 import { whyNotAccepted } from '../access/key-directory.ts';
 import type { CallerKey } from '../model-request/model-request.ts';
@@ -15,8 +15,7 @@ export interface AccessQuestion {
   readonly key:
     | (CallerKey & { readonly expiresAt: number | undefined; readonly deactivatedAt: number | undefined })
     | undefined;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
+  readonly now: EpochMs;
 }
 
 /** The rules in force at the time of the question. */

@@ -2,7 +2,7 @@
  * Queries providers for the state of open work, also without a client: soon at first, then less and less often. It
  * starts with the work in the log, so that a restart loses none.
  */
-import type { EventContext, StreamName } from '../../events/event.ts';
+import type { EpochMs, EventContext, StreamName } from '../../events/event.ts';
 import type { OpenWork } from '../../projections/deferred-usage.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
@@ -23,8 +23,7 @@ interface WorkFollowerOptions {
    * @returns whether it is over
    */
   readonly look: (work: OpenWork, isTooOld: boolean, signal: AbortSignal) => Promise<boolean>;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly now: () => EpochMs;
   readonly onError: (error: unknown) => void;
   /** Interval in ms at which it checks whether a query is due. Default 250. */
   readonly tickMs?: number;

@@ -1,6 +1,6 @@
 /** `?as_of=<time or position>`: a list as of that moment, folded from the log by the fold that maintains it. */
 import { refusals } from '../../commands/refusal.ts';
-import { type Position, positionBefore, START } from '../../events/event.ts';
+import { type EpochMs, type Position, positionBefore, START } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { foldAsOf } from '../../projections/admin-history.ts';
 import { type AdminJournal, newestBy } from '../../projections/admin-journal.ts';
@@ -12,8 +12,7 @@ import { logPosition } from '../paging.ts';
 export interface AsOfDependencies {
   readonly log: EventLog;
   readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 /** A requested moment: it includes every event up to `position`, and no later one. */

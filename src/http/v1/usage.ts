@@ -4,7 +4,7 @@ import { usdOf } from '../../commands/limits/budget.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/limits/period.ts';
 import type { Caller } from '../../commands/model-request/model-request.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';
-import type { UserPath } from '../../events/event.ts';
+import type { EpochMs, UserPath } from '../../events/event.ts';
 import { ruleMembers, ruleSubject } from '../admin/limits/limit-subject.ts';
 import type { Counted } from '../admin/limits/rate-limits.ts';
 import { usageSummary } from '../admin/reports/usage-answers.ts';
@@ -43,8 +43,7 @@ export interface UsageOptions {
   readonly figures: UsageFigures;
   /** Awaited before each read; undefined where no other gateway can use the log. */
   readonly readToPresent?: ReadToPresent | undefined;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 /** Usage in US dollars and tokens; null when it is temporarily unknown. */

@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { Config } from '../../config/config.ts';
+import type { EpochMs } from '../../events/event.ts';
 import { visibleKeys } from '../../http/admin/admin-scope.ts';
 import { ContentReads, registerContentReads } from '../../http/admin/audit/content-reads.ts';
 import { registerAuditChain, registerAuditDetail } from '../../http/admin/audit/detail.ts';
@@ -115,8 +116,7 @@ interface UsageFiguresOptions {
   readonly enabled: boolean;
   /** Whether analytics is off. Default: it is not. */
   isAnalyticsOff?(): boolean;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 /** How long a result is reused for the same query. */

@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { z } from 'zod';
 import { cachePurged } from '../../../events/catalogue/cache.ts';
 import { exchangeCompleted, usageRecorded } from '../../../events/catalogue/exchange.ts';
-import { type EventContext, type Position, streamName } from '../../../events/event.ts';
+import { type EpochMs, type EventContext, type Position, streamName } from '../../../events/event.ts';
 import { type EventLog, LogUnavailable } from '../../../events/log.ts';
 import { refusals } from '../../refusal.ts';
 import type { SemanticCache } from '../../semantic-cache/semantic-cache.ts';
@@ -27,8 +27,7 @@ interface ResponseCacheParts extends ReplayDependencies {
   readonly settings: ResponseCacheSettings;
   /** Undefined when answers to similar requests are not served. */
   readonly semantic: SemanticCache | undefined;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 export class ResponseCache {
@@ -137,8 +136,7 @@ async function accountOf(exchangeId: string, { log }: ReplayDependencies) {
 export interface CacheEntry extends CachedEntry {
   /** Of requests that may get it when they are similar; undefined where only equal ones may. */
   readonly partition?: string | undefined;
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number;
+  readonly expiresAt: EpochMs;
 }
 
 interface CacheIndex {

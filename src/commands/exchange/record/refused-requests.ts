@@ -10,7 +10,7 @@ import {
   requestsAnswered,
   requestsRefused,
 } from '../../../events/catalogue/exchange.ts';
-import { type Actor, type NewEvent, streamName, type UserPath } from '../../../events/event.ts';
+import { type Actor, type EpochMs, type NewEvent, streamName, type UserPath } from '../../../events/event.ts';
 import { mintEventId } from '../../../events/event-id.ts';
 import type { EventLog } from '../../../events/log.ts';
 import type { Caller, ModelRequest } from '../../model-request/model-request.ts';
@@ -48,8 +48,7 @@ interface RefusedRequestsOptions {
   readonly log: Pick<EventLog, 'append'>;
   /** Refusals of one key in one minute that are recorded one by one. */
   readonly alone: number;
-  /** Milliseconds since the epoch. */
-  readonly now?: () => number;
+  readonly now?: () => EpochMs;
   readonly onError: (error: unknown) => void;
 }
 

@@ -1,4 +1,5 @@
 /** `/admin/guardrails/replay`: runs of a draft workflow over recorded requests. */
+
 import { z } from 'zod';
 import type { SealerSource } from '../../../commands/credentials/sealed-credentials.ts';
 import { type Guardrail, type GuardrailTypes, guardrailFrom } from '../../../commands/guardrails/guardrail.ts';
@@ -9,6 +10,7 @@ import type { ReplayResult } from '../../../commands/guardrails/replay/result.ts
 import { type ReplayOptions, replayLimits } from '../../../commands/guardrails/replay/run-replay.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
 import { type ScopeTargets, workflowDraft } from '../../../commands/workflows/workflow-input.ts';
+import type { EpochMs } from '../../../events/event.ts';
 import type { ReplayRecords } from '../../../projections/guardrail-replays.ts';
 import { globalAdmin, jsonAnswer, pathParameters, type Routes } from '../../api/route-schema.ts';
 import { DAY_MS, dayOrTime, timeText } from '../../dates.ts';
@@ -276,8 +278,7 @@ interface ReplayRoutesOptions {
   readonly replays: GuardrailReplays;
   readonly draft: DraftContext & DraftParts;
   readonly recorded: { readonly state: ReplayRecords };
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 const startReplay = globalAdmin('startGuardrailReplay', 'Run a draft workflow over recorded requests', {

@@ -9,7 +9,7 @@ import { canonicalSelectors } from '../../../commands/access/selector.ts';
 import { changeKey, type KeyCommand, keyNotFound, renameLabel } from '../../../commands/keys/key.ts';
 import type { KeyAdministrator } from '../../../commands/keys/key-bounds.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
-import type { Position } from '../../../events/event.ts';
+import type { EpochMs, Position } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import type { KeyRecord, KeysState } from '../../../projections/keys.ts';
 import type { RunningProjection } from '../../../projections/runner.ts';
@@ -239,8 +239,7 @@ export interface AccessRoutesOptions<At> {
 }
 
 interface AuthKeysOptions extends AccessRoutesOptions<KeysAt> {
-  /** Milliseconds since the epoch. */
-  readonly now?: () => number;
+  readonly now?: () => EpochMs;
 }
 
 type OfOneKey = FastifyRequest<{ Params: { id: string } }>;

@@ -1,6 +1,8 @@
 /** `/admin/budgets/settings`: when days, weeks and months of budgets begin, in UTC. */
+
 import { z } from 'zod';
 import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../../commands/limits/budget.ts';
+import type { EpochMs } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import {
   type BudgetsState,
@@ -70,8 +72,7 @@ interface BudgetSettingsOptions {
   readonly log: EventLog;
   /** @throws Refusal 503 while budgets are off */
   view(): Pick<LimitView<BudgetsState, unknown>, 'state' | 'whenProcessed'>;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 export function registerBudgetSettings(admin: Routes, { log, view, now }: BudgetSettingsOptions): void {

@@ -6,7 +6,7 @@ import type { KeyDirectory } from '../../../commands/access/key-directory.ts';
 import { executeCommand } from '../../../commands/handle-command.ts';
 import { type LimitCommand, type LimitKind, limitDecider, resetLimits } from '../../../commands/limits/limit.ts';
 import { refusals } from '../../../commands/refusal.ts';
-import type { EventContext, Position } from '../../../events/event.ts';
+import type { EpochMs, EventContext, Position } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import {
   type LimitName,
@@ -49,8 +49,7 @@ export interface LimitParts<State, Used> {
   readonly view: LimitView<State, Used> | undefined;
   readonly asOf: AsOf;
   readonly keys: Pick<KeyDirectory, 'byId'>;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 type PeriodKey = 'budget_key' | 'limit_key';

@@ -2,11 +2,13 @@
  * `/admin/model-pricing-overrides`: model prices that replace those of the configuration or the snapshot; and `POST
  * /admin/usage/recalculate-pricing`.
  */
+
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../../commands/access/selector.ts';
 import { type PriceOverride, pricingSchema } from '../../../commands/pricing/model-pricing.ts';
 import type { Recalculated, Recalculation } from '../../../commands/pricing/recalculate.ts';
 import { Refusal, refusals } from '../../../commands/refusal.ts';
+import type { EpochMs } from '../../../events/event.ts';
 import type { SavedObjects } from '../../../projections/administered.ts';
 import { priceOverrides } from '../../../projections/provider-memory.ts';
 import { queryOfParameters, textParameter } from '../../api/parameters.ts';
@@ -109,8 +111,7 @@ interface RecalculationOptions {
   recalculate(job: Recalculation): Promise<Recalculated>;
   /** The models of a selector: one, or those behind an alias. Undefined when the selector is unknown. */
   modelsOf(selector: string): Recalculation['scope']['models'];
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
   /** The route answers with the work done so far after this time, even when some remains. */
   readonly limitMs: number;
 }

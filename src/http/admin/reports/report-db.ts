@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { ReadAudit } from '../../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../../commands/exchange/record/replay-answer.ts';
 import { refusals } from '../../../commands/refusal.ts';
-import type { UserPath } from '../../../events/event.ts';
+import type { EpochMs, UserPath } from '../../../events/event.ts';
 import {
   type AnalyticsDb,
   type AnalyticsFiles,
@@ -111,8 +111,7 @@ export interface Reports {
   /** Whether the gateway caches answers. */
   readonly cacheEnabled: boolean;
   analytics(): AnalyticsLag;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  now(): EpochMs;
 }
 
 /** How current the tables are. */
@@ -159,8 +158,7 @@ export interface ReportContext {
   /** The caller's scope. */
   readonly scope: UserPath | undefined;
   readonly timeZone: string;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
+  readonly now: EpochMs;
 }
 
 export interface RequestedReport extends ReportRange {
