@@ -6,11 +6,11 @@ import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
 import { LimitAdmission } from '../../src/commands/admission/limit-admission.ts';
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
 import type { RateLimitRule } from '../../src/commands/admission/sliding-window.ts';
-import { type RequestReservation, withoutLimits } from '../../src/commands/model-request/admission.ts';
+import type { RequestReservation } from '../../src/commands/model-request/admission.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { unpriced } from '../support/nothing-configured.ts';
-import { requestFor, targetOf } from './request.ts';
+import { admittedNow, requestFor, targetOf } from './request.ts';
 
 const START = Date.parse('2026-03-01T00:00:00Z');
 
@@ -45,10 +45,13 @@ function admissionBy(...given: (Partial<RateLimitRule> & { subject: string })[])
     },
     admitPlugin(userPath: string): RequestReservation {
       const request = requestFor({ exchangeId: String(requests++), userPath });
-      return admission.admit({ ...request, caller: { ...request.caller, origin: 'plugin' } });
+      return admittedNow(admission, { ...request, caller: { ...request.caller, origin: 'plugin' } });
     },
     admit: (userPath?: string): RequestReservation =>
-      admission.admit(requestFor({ exchangeId: String(requests++), ...(userPath === undefined ? {} : { userPath }) })),
+      admittedNow(
+        admission,
+        requestFor({ exchangeId: String(requests++), ...(userPath === undefined ? {} : { userPath }) }),
+      ),
   };
   for (const [index, rule] of given.entries()) it.set(String(index), rule);
   return it;
@@ -331,17 +334,19 @@ test('a request that a rate limit refuses reserves nothing of its budget', () =>
     now: () => START,
     refused: () => {},
   });
-  admission.admit(requestFor({ exchangeId: 'first' }));
+  admittedNow(admission, requestFor({ exchangeId: 'first' }));
   const reserved = budgets.reserved('user_path', '/');
   expect(reserved).toBe(100);
-  expect(refusalOf(() => admission.admit(requestFor({ exchangeId: 'second' }))).code).toBe('rate_limit_exceeded');
+  expect(refusalOf(() => admittedNow(admission, requestFor({ exchangeId: 'second' }))).code).toBe(
+    'rate_limit_exceeded',
+  );
   expect(budgets.reserved('user_path', '/')).toBe(reserved);
   expect([...admission.open]).toEqual(['first']);
 });
 
-test('without a rule and a budget, every request gets the same reservation', () => {
-  const { admit } = admissionBy();
-  expect(admit()).toBe(withoutLimits.admit(requestFor({})));
+test('without a rule and a budget, no request gets a reservation', () => {
+  const { admission } = admissionBy();
+  expect(admission.admit(requestFor({}), new AbortController().signal)).toBeUndefined();
 });
 
 describe("a guardrail's own call", () => {

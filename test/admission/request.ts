@@ -1,5 +1,5 @@
 /** Requests as admission gets them. */
-import type { AdmissionRequest } from '../../src/commands/model-request/admission.ts';
+import type { Admission, AdmissionRequest, RequestReservation } from '../../src/commands/model-request/admission.ts';
 import type { Target } from '../../src/commands/model-request/routing-types.ts';
 import type { Units } from '../../src/commands/model-request/usage.ts';
 import type { UserPath } from '../../src/events/event.ts';
@@ -35,4 +35,12 @@ export function requestFor(facts: RequestFacts): AdmissionRequest {
     checksBudgets: true,
     exchangeId,
   };
+}
+
+/** For a request that waits for nothing, and that a limit or a budget counts. @throws Refusal */
+export function admittedNow(admission: Admission, request: AdmissionRequest): RequestReservation {
+  const reservation = admission.admit(request, new AbortController().signal);
+  if (reservation === undefined || reservation instanceof Promise)
+    throw new Error('the request was not admitted at once');
+  return reservation;
 }

@@ -13,7 +13,7 @@ import { type EventContext, type NewEvent, streamName, type UserPath } from '../
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
 import { openViewStore, type ViewStore } from '../../src/projections/view-store.ts';
 import { createLimits, type Limits } from '../../src/wiring/limits.ts';
-import { requestFor, targetOf } from '../admission/request.ts';
+import { admittedNow, requestFor, targetOf } from '../admission/request.ts';
 import { MemoryEngineStore } from '../support/memory-engine.ts';
 import { Replica } from '../support/replicas.ts';
 
@@ -95,7 +95,7 @@ interface Begun {
 async function begin(gateway: TestGateway): Promise<Begun> {
   exchanges += 1;
   const id = `e${exchanges}`;
-  const reservation = gateway.limits.admission.admit(requestFor({ exchangeId: id, userPath: '/team' }));
+  const reservation = admittedNow(gateway.limits.admission, requestFor({ exchangeId: id, userPath: '/team' }));
   reservation.enter(target);
   const received = {
     ...{ dialect: 'chat' as const, method: 'POST', path: '/', headers: {}, stream: false, gateway: gateway.name },
@@ -127,7 +127,7 @@ async function end(
 
 function hasRoom({ limits }: TestGateway): boolean {
   try {
-    limits.admission.admit(requestFor({ exchangeId: 'probe', userPath: '/team' })).settle(false, false);
+    admittedNow(limits.admission, requestFor({ exchangeId: 'probe', userPath: '/team' })).settle(false, false);
     return true;
   } catch (error) {
     if (error instanceof Refusal) return false;

@@ -1,14 +1,13 @@
 /** Admission by budgets and rate limits. Without either, it costs two comparisons. */
 import type { EpochMs } from '../../events/event.ts';
-import {
-  type Admission,
-  type AdmissionRequest,
-  type Charge,
-  type EarlierTokens,
-  freeReservation,
-  type RecordedReservation,
-  type RequestReservation,
-  type ReservationOnLog,
+import type {
+  Admission,
+  AdmissionRequest,
+  Charge,
+  EarlierTokens,
+  RecordedReservation,
+  RequestReservation,
+  ReservationOnLog,
 } from '../model-request/admission.ts';
 import type { Caller } from '../model-request/model-request.ts';
 import type { Target } from '../model-request/routing-types.ts';
@@ -43,76 +42,51 @@ export class LimitAdmission implements Admission {
     return this.#open;
   }
 
-  admit(request: AdmissionRequest): RequestReservation {
-    const { budgets, forecaster } = this.#parts;
-    return this.#reporting(() => {
-      const reservation = this.#isUncounted(request)
-        ? undefined
-        : budgets.admit(request, () => forecaster.forecast(request));
-      return this.#reserved(request, reservation);
-    });
-  }
-
-  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): RequestReservation | Promise<RequestReservation> {
-    const { budgets, forecaster } = this.#parts;
-    if (this.#isUncounted(request)) return this.admit(request);
-    return this.#reporting(() => {
+  admit(
+    request: AdmissionRequest,
+    signal: AbortSignal,
+  ): RequestReservation | undefined | Promise<RequestReservation | undefined> {
+    const { budgets, limits, forecaster } = this.#parts;
+    const isCounted = request.checksBudgets && !budgets.isOpen;
+    if (!isCounted && limits.isOpen) return undefined;
+    try {
+      if (!isCounted) return this.#reserved(request, undefined);
       const admitted = budgets.admitWhenRoom(request, () => forecaster.forecast(request), signal);
       if (!(admitted instanceof Promise)) return this.#reserved(request, admitted.reservation);
-      return admitted.then(
-        ({ reservation }) => this.#reporting(() => this.#reserved(request, reservation)),
-        (error) => {
-          if (error instanceof Refusal) this.#parts.refused(error);
-          throw error;
-        },
-      );
-    });
+      return admitted
+        .then(({ reservation }) => this.#reserved(request, reservation))
+        .catch((error) => this.#fail(error));
+    } catch (error) {
+      return this.#fail(error);
+    }
   }
 
-  #isUncounted({ checksBudgets }: AdmissionRequest): boolean {
-    return this.#parts.budgets.isOpen || !checksBudgets;
+  #fail(error: unknown): never {
+    if (error instanceof Refusal) this.#parts.refused(error);
+    throw error;
   }
 
   /** @throws Refusal when the limits have no room */
   #reserved(request: AdmissionRequest, reservation: BudgetReservation | undefined): RequestReservation {
     const { limits, now } = this.#parts;
-    if (limits.isOpen && this.#isUncounted(request) && reservation === undefined) return freeReservation;
-    const { caller, exchangeId } = request;
     try {
       const at = now();
-      const path = limits.isOpen ? [] : limits.admit(caller, at);
-      this.#open.add(exchangeId);
-      return new LimitReservation({
-        ...this.#parts,
-        request,
-        at,
-        path,
-        reservation,
-        over: () => this.#open.delete(exchangeId),
-      });
+      const path = limits.isOpen ? [] : limits.admit(request.caller, at);
+      this.#open.add(request.exchangeId);
+      return new LimitReservation(this.#parts, { request, at, path, reservation, open: this.#open });
     } catch (error) {
       reservation?.settle(false);
       throw error;
     }
   }
 
-  #reporting<T>(admit: () => T): T {
-    try {
-      return admit();
-    } catch (error) {
-      if (error instanceof Refusal) this.#parts.refused(error);
-      throw error;
-    }
-  }
-
   admitRequest(caller: Pick<Caller, 'userPath' | 'key'>): void {
-    const { limits, now, refused } = this.#parts;
+    const { limits, now } = this.#parts;
     if (limits.isOpen) return;
     try {
       limits.pass(caller, now());
     } catch (error) {
-      if (error instanceof Refusal) refused(error);
-      throw error;
+      this.#fail(error);
     }
   }
 
@@ -122,37 +96,41 @@ export class LimitAdmission implements Admission {
   }
 }
 
-interface LimitReservationParts extends LimitAdmissionParts {
+interface Admitted {
   readonly request: AdmissionRequest;
   /** When the request was admitted. */
   readonly at: number;
   readonly path: RequestCounts;
   readonly reservation: BudgetReservation | undefined;
-  over(): void;
+  /** The running exchanges that are counted in a window. */
+  readonly open: Set<string>;
 }
 
 class LimitReservation implements RequestReservation {
-  readonly #parts: LimitReservationParts;
+  readonly #parts: LimitAdmissionParts;
+  readonly #admitted: Admitted;
   #target: Target | undefined;
   /** The counts of the rules of the target. */
   #entered: RequestCounts = [];
   #enteredAt = 0;
   #settled = false;
 
-  constructor(parts: LimitReservationParts) {
+  constructor(parts: LimitAdmissionParts, admitted: Admitted) {
     this.#parts = parts;
+    this.#admitted = admitted;
   }
 
   outputLimit(target: Target): number | undefined {
-    return this.#parts.reservation?.limit?.(target);
+    return this.#admitted.reservation?.limit?.(target);
   }
 
   reservedCost(): number | undefined {
-    return this.#parts.reservation?.reserved;
+    return this.#admitted.reservation?.reserved;
   }
 
   inputCounted(usage: TokenUsage): RecordedReservation | undefined {
-    const { reservation, forecaster, request } = this.#parts;
+    const { reservation, request } = this.#admitted;
+    const { forecaster } = this.#parts;
     const target = this.#target;
     if (reservation === undefined || target === undefined) return undefined;
     const nano = forecaster.boundOfCounted(target, request, usage, reservation.limit?.(target));
@@ -160,19 +138,19 @@ class LimitReservation implements RequestReservation {
   }
 
   again(): Refusal | undefined {
-    const refusal = this.#parts.reservation?.again();
+    const refusal = this.#admitted.reservation?.again();
     if (refusal !== undefined) this.#parts.refused(refusal);
     return refusal;
   }
 
   enter(target: Target): Refusal | undefined {
-    const { limits, request, now } = this.#parts;
+    const { limits, now } = this.#parts;
     limits.leave(this.#entered);
     this.#entered = [];
     this.#target = target;
     if (limits.isOpen) return undefined;
     const at = now();
-    const entered = limits.enter(target, request.caller, at);
+    const entered = limits.enter(target, this.#admitted.request.caller, at);
     if (entered instanceof Refusal) {
       this.#parts.refused(entered);
       return entered;
@@ -183,14 +161,14 @@ class LimitReservation implements RequestReservation {
   }
 
   headers(): Record<string, string> | undefined {
-    const { path, request, now } = this.#parts;
+    const { path, request } = this.#admitted;
     if (path.length + this.#entered.length === 0) return undefined;
-    return rateLimitHeaders([...path, ...this.#entered], request.caller.key, now());
+    return rateLimitHeaders([...path, ...this.#entered], request.caller.key, this.#parts.now());
   }
 
   get onLog(): ReservationOnLog | undefined {
-    const { reservation, refused } = this.#parts;
-    const onLog = reservation?.onLog;
+    const { refused } = this.#parts;
+    const onLog = this.#admitted.reservation?.onLog;
     if (onLog === undefined) return undefined;
     return {
       next: () => onLog.next(),
@@ -203,7 +181,7 @@ class LimitReservation implements RequestReservation {
   }
 
   get isCounted(): boolean {
-    return this.#parts.reservation !== undefined;
+    return this.#admitted.reservation !== undefined;
   }
 
   reserve(nano: number, bound: number | undefined): void {
@@ -211,27 +189,28 @@ class LimitReservation implements RequestReservation {
   }
 
   expectEarlierTurns(tokens: EarlierTokens): void {
-    const { forecaster, request } = this.#parts;
-    this.#inReservation((reservation) => reservation.expect(forecaster.forecast(request, tokens)));
+    const { forecaster } = this.#parts;
+    this.#inReservation((reservation) => reservation.expect(forecaster.forecast(this.#admitted.request, tokens)));
   }
 
   #inReservation(change: (reservation: BudgetReservation) => void): void {
-    const { reservation, refused } = this.#parts;
+    const { reservation } = this.#admitted;
     if (reservation === undefined) return;
     try {
       change(reservation);
     } catch (error) {
-      if (error instanceof Refusal) refused(error);
+      if (error instanceof Refusal) this.#parts.refused(error);
       throw error;
     }
   }
 
   defer(): number | undefined {
-    return this.#parts.reservation?.defer();
+    return this.#admitted.reservation?.defer();
   }
 
   charge(charge: Charge): void {
-    const { limits, forecaster, reservation, request, path } = this.#parts;
+    const { limits, forecaster } = this.#parts;
+    const { reservation, request, path } = this.#admitted;
     const totalTokens = countedTokens(charge.usage.totalTokens, charge.estimate);
     if (totalTokens !== null) {
       limits.countTokens(path, totalTokens);
@@ -245,7 +224,8 @@ class LimitReservation implements RequestReservation {
   settle(isRecorded: boolean, wasCalled: boolean): void {
     if (this.#settled) return;
     this.#settled = true;
-    const { limits, reservation, at, path, over } = this.#parts;
+    const { limits } = this.#parts;
+    const { request, reservation, at, path, open } = this.#admitted;
     if (!wasCalled) {
       limits.revert(path, at);
       limits.revert(this.#entered, this.#enteredAt);
@@ -253,7 +233,7 @@ class LimitReservation implements RequestReservation {
     limits.leave(path);
     limits.leave(this.#entered);
     reservation?.settle(isRecorded);
-    over();
+    open.delete(request.exchangeId);
   }
 }
 

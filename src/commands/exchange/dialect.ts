@@ -36,7 +36,7 @@ export interface PlanInput {
   readonly policy: ExchangePolicy;
   /** The earlier turns that the request continues; undefined when it continues nothing. */
   readonly history: EarlierTurns | undefined;
-  readonly reservation: Reservation;
+  readonly reservation: Reservation | undefined;
   /** Unix seconds, for objects that carry their time of creation. */
   readonly createdAt: number;
 }

@@ -67,17 +67,14 @@ export interface Upload extends AsyncIterable<Buffer> {
   readonly failure: Refusal | LogUnavailable | undefined;
 }
 
-/** The input of an attempt. */
+/** What passes an answer on uses of its attempt. */
 export interface AttemptOptions {
   readonly target: Target;
   readonly record: ExchangeRecord;
   readonly client: Client;
-  readonly requestId: string;
-  readonly stream: boolean;
   readonly keepBodies: boolean;
   readonly maxAnswerBytes: number;
   readonly streamLimits: StreamLimits;
-  answerHeaders(reply: ProviderReply): Record<string, string>;
   /** Absent where the provider does not count the input before it answers, or no budget counts the request. */
   readonly inputCounted?: RequestReservation['inputCounted'] | undefined;
 }

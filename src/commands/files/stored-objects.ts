@@ -318,7 +318,8 @@ export async function checkBatchFile(
 ): Promise<readonly WorkPart[] | undefined> {
   const { target, visibility, reservation, record } = input;
   const { provider } = target;
-  if (deps.providers.mayUseAll(provider) && seesEverything(visibility) && !reservation.isCounted) return undefined;
+  if (deps.providers.mayUseAll(provider) && seesEverything(visibility) && reservation?.isCounted !== true)
+    return undefined;
   const question = { requestId: record.context.requestId ?? record.id, signal: AbortSignal.timeout(READING_MS) };
   return checkBatchLines(linesOfFile(provider, fileId, question), input, deps);
 }
@@ -335,7 +336,7 @@ export async function checkBatchLines(
   const rules = { mayUse: providers.checkModel, forecast, namedFiles: isLimited ? filesNamed : () => [] };
   const { parts, cost, bound, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
   for (const id of namedFiles) await remembered(files, id, visibility, { tracked });
-  if (reservation.isCounted) {
+  if (reservation?.isCounted) {
     if (cost === undefined) throw refusals.priceUnknown(`${provider.name}/${unpriced}`);
     reservation.reserve(cost, bound);
   }

@@ -46,13 +46,16 @@ export interface Charge {
 }
 
 export interface Admission {
-  /** Reserves an estimate for the caller's user path and the paths above it. @throws Refusal (429) */
-  admit(request: AdmissionRequest): RequestReservation;
   /**
-   * As `admit`, after a wait for what others have reserved in the request's budgets, if that is likely to help.
+   * Reserves an estimate for the caller's user path and the paths above it, after a wait for what others have reserved in
+   * the request's budgets, if that is likely to help.
    * @param signal aborted when the client has left
+   * @returns undefined when neither a limit nor a budget counts the request. @throws Refusal (429)
    */
-  admitWhenRoom(request: AdmissionRequest, signal: AbortSignal): RequestReservation | Promise<RequestReservation>;
+  admit(
+    request: AdmissionRequest,
+    signal: AbortSignal,
+  ): RequestReservation | undefined | Promise<RequestReservation | undefined>;
   /**
    * Counts a request that begins no exchange, such as a change of a conversation, in the rate limits of periods;
    * limits of concurrent requests do not count it. @throws Refusal (429)
@@ -120,29 +123,8 @@ export interface RequestReservation extends Reservation {
   settle(isRecorded: boolean, wasCalled: boolean): void;
 }
 
-/** The reservation of an exchange without limits. */
-export const freeReservation: RequestReservation = {
-  outputLimit: () => undefined,
-  again: () => undefined,
-  inputCounted: () => undefined,
-  reservedCost: () => undefined,
-  enter: () => undefined,
-  headers: () => undefined,
-  isCounted: false,
-  reserve: () => {},
-  expectEarlierTurns: () => {},
-  defer: () => undefined,
-  charge: () => {},
-  settle: () => {},
-};
-
 /** Admits every request, for a gateway without limits. */
-export const withoutLimits: Admission = {
-  admit: () => freeReservation,
-  admitWhenRoom: () => freeReservation,
-  admitRequest: () => {},
-  hasRoom: () => true,
-};
+export const withoutLimits: Admission = { admit: () => undefined, admitRequest: () => {}, hasRoom: () => true };
 
 /** Tokens of earlier turns in front of the request's own input. */
 export interface EarlierTokens {

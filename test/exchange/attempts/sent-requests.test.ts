@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { commonPrefix, commonSuffix, SentRequests } from '../../../src/commands/exchange/attempts/retry-loop.ts';
+import { differenceOf, type RecordedBodies, sentRequest } from '../../../src/commands/exchange/attempts/retry-loop.ts';
 import type { Plan } from '../../../src/commands/exchange/plan.ts';
 import { attemptStarted, requestReceived } from '../../../src/events/catalogue/exchange.ts';
 import { guardrailApplied } from '../../../src/events/catalogue/guardrail.ts';
@@ -23,10 +23,10 @@ const plan = (body: Buffer): Plan => ({
   },
 });
 
-function attemptEvent(sent: SentRequests, attempt: number, body: Buffer): NewEvent {
-  const { request, body: recorded } = sent.next(attempt, plan(body), '/v1/chat/completions');
+function attemptEvent(recorded: RecordedBodies, attempt: number, body: Buffer): NewEvent {
+  const { request, body: sent } = sentRequest(recorded, attempt, plan(body), '/v1/chat/completions');
   const facts = { attempt, kind: 'primary', provider: 'p', providerType: 'llamacpp', dialect: 'chat' } as const;
-  return attemptStarted.create({ ...facts, request }, context, recorded);
+  return attemptStarted.create({ ...facts, request }, context, sent);
 }
 
 const received = (body: Buffer): NewEvent =>
@@ -65,11 +65,11 @@ describe('common bytes', () => {
         ([one, other]) => {
           let prefix = 0;
           while (prefix < Math.min(one.length, other.length) && one[prefix] === other[prefix]) prefix += 1;
-          expect(commonPrefix(one, other)).toBe(prefix);
           const most = Math.min(one.length, other.length) - prefix;
           let suffix = 0;
           while (suffix < most && one[one.length - 1 - suffix] === other[other.length - 1 - suffix]) suffix += 1;
-          expect(commonSuffix(one, other, most)).toBe(suffix);
+          const found = differenceOf(one, 'client', other);
+          expect(found).toEqual({ base: 'client', prefixBytes: prefix, suffixBytes: suffix });
         },
       ),
       { numRuns: countOf(500, 2000) },
@@ -88,7 +88,7 @@ describe('the recorded requests of an exchange', () => {
     );
     await fc.assert(
       fc.asyncProperty(exchange, async ({ client, guardrails, attempts }) => {
-        const sent = new SentRequests({ keepBodies: true, client, guardrails });
+        const sent: RecordedBodies = { keepBodies: true, client, guardrails };
         const before = [received(client), ...(guardrails === undefined ? [] : [applied(guardrails)])];
         const log = await logOf([...before, ...attempts.map((body, place) => attemptEvent(sent, place + 1, body))]);
         for (const [place, body] of attempts.entries()) {
@@ -106,18 +106,18 @@ describe('the recorded requests of an exchange', () => {
   const renamed = Buffer.from(client.toString().replace('alias', 'provider-model'));
 
   it('record a changed name of the model by its bytes, and a retry by none', () => {
-    const sent = new SentRequests({ keepBodies: true, client, guardrails: undefined });
-    const first = sent.next(1, plan(renamed), undefined);
+    const sent: RecordedBodies = { keepBodies: true, client, guardrails: undefined };
+    const first = sentRequest(sent, 1, plan(renamed), undefined);
     expect(first.body?.toString()).toBe('provider-model');
     expect(first.request).toEqual({ bytes: renamed.length, base: 'client', prefixBytes: 10, suffixBytes: 14017 });
-    const again = sent.next(2, plan(renamed), undefined);
+    const again = sentRequest(sent, 2, plan(renamed), undefined);
     expect(again.body).toBeUndefined();
     expect(again.request).toMatchObject({ base: 'attempt:1', prefixBytes: renamed.length });
-    expect(sent.next(3, plan(client), undefined).request).toMatchObject({ base: 'client', suffixBytes: 0 });
+    expect(sentRequest(sent, 3, plan(client), undefined).request).toMatchObject({ base: 'client', suffixBytes: 0 });
   });
 
   it('keep only size and digest where bodies are not kept', async () => {
-    const sent = new SentRequests({ keepBodies: false, client, guardrails: undefined });
+    const sent: RecordedBodies = { keepBodies: false, client, guardrails: undefined };
     const log = await logOf([attemptEvent(sent, 1, renamed)]);
     const digest = { bytes: renamed.length, sha256: hash('sha256', renamed) };
     expect((await providerRequest(stream, 1, log))?.content).toEqual({ kind: 'digest', ...digest });
@@ -128,7 +128,7 @@ describe('the recorded requests of an exchange', () => {
     const facts = { attempt: 1, kind: 'primary', provider: 'p', providerType: 'llamacpp', dialect: 'chat' } as const;
     const before = await logOf([received(client), attemptStarted.create(facts, context)]);
     expect((await providerRequest(stream, 1, before))?.content).toEqual({ kind: 'unknown' });
-    const sent = new SentRequests({ keepBodies: true, client, guardrails: undefined });
+    const sent: RecordedBodies = { keepBodies: true, client, guardrails: undefined };
     const without = await logOf([attemptEvent(sent, 1, renamed)]);
     expect((await providerRequest(stream, 1, without))?.content).toEqual({ kind: 'unknown' });
   });

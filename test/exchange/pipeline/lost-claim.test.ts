@@ -80,12 +80,12 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
 /** @returns the status of the answer; undefined when the key was claimed */
 async function untilClaimed(exchange: RunningExchange): Promise<number | undefined> {
   const parsedRequest = { model: 'm', provider: undefined, stream: false, json: {} };
-  const looked = await claimKey.run(Object.assign(exchange, { parsedRequest }));
-  if ('source' in looked) throw new Error('the key has an answer');
+  const parsed = Object.assign(exchange, { parsedRequest });
+  if ((await claimKey(parsed)) !== undefined) throw new Error('the key has an answer');
   const route = { candidates: [], ready: 0, through: [], failsOver: () => false };
   const policy = policyWithout({ capture: 'full' });
-  const admitted = await admit.run(Object.assign(looked, { route, policy, isByModel: true }));
-  return 'source' in admitted ? complete.run(await deliver.run(admitted, exchange), exchange) : undefined;
+  const admitted = await admit(Object.assign(parsed, { route, policy, isByModel: true }));
+  return 'source' in admitted ? complete(await deliver(admitted, exchange), exchange) : undefined;
 }
 
 describe('a request that waits for a claim that was released', () => {

@@ -7,7 +7,9 @@ import { isObject } from '../../../json/is-object.ts';
 import { type ParallelOptions, sendInParallel } from '../../../providers/parallel-calls.ts';
 import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../../providers/provider.ts';
 import { streamFormatOf } from '../../../providers/stream-frames.ts';
+import { providerType } from '../../../providers/types.ts';
 import { isErrorBody, mapUpstreamError } from '../../../providers/upstream-error.ts';
+import type { RequestReservation } from '../../model-request/admission.ts';
 import {
   errorBody,
   isEventStream,
@@ -17,6 +19,8 @@ import {
   redacted,
   wholeBody,
 } from '../../model-request/answer-body.ts';
+import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/routing-types.ts';
 import {
   refusalAsSent,
   refusalFromFailure,
@@ -24,7 +28,10 @@ import {
   streamTooLong,
 } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
+import { type AnsweredRequest, answerHeaders } from '../delivery/answer-headers.ts';
 import { opening, type PassedAnswer, passBytes, passStream, type StreamEnd } from '../delivery/pass-stream.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
 import {
   type Answered,
   type AttemptEnd,
@@ -39,27 +46,49 @@ import {
   type OpenAnswer,
   type Plan,
   type ReceivedAnswer,
+  type StreamLimits,
   type WholeAnswer,
 } from '../plan.ts';
-import { countedAnswer } from '../record/spending.ts';
+import type { ExchangePolicy } from '../policy.ts';
+import { countedAnswer, type Spender } from '../record/spending.ts';
 import { AnswerBlocked, type ResponseStream } from '../response-stream.ts';
+
+/** The exchange whose provider is called. */
+export interface CallingExchange extends Spender, AnsweredRequest {
+  readonly request: ModelRequest;
+  readonly parsedRequest: ParsedRequest;
+  readonly record: ExchangeRecord;
+  readonly reservation: RequestReservation | undefined;
+  readonly dialect: ExchangeDialect;
+  readonly client: Client;
+  readonly policy: Pick<ExchangePolicy, 'recordsUsage' | 'capture'>;
+  readonly deps: Spender['deps'] & { readonly maxAnswerBytes: number; readonly streamLimits: StreamLimits };
+}
 
 /** @throws LogUnavailable */
 export async function callProvider(
-  options: AttemptOptions,
+  exchange: CallingExchange,
+  target: Target,
   plan: Plan,
   attempt: number,
 ): Promise<OpenAnswer | WholeAnswer | BlockedAnswer | FailedAttempt | FailedUpload> {
-  const { record, target, client, keepBodies } = options;
+  const {
+    record,
+    client,
+    parsedRequest: { stream },
+    policy,
+    deps,
+  } = exchange;
   const provider = target.provider.name;
   const answer = plan.newStream(attempt);
   const received = nothingYet();
   const answered = { attempt, plan, answer, received };
   const { calls } = plan;
-  const parallel = plan.kind === 'model' && calls !== undefined ? inParallel(plan, calls, options, attempt) : undefined;
+  const parallel =
+    plan.kind === 'model' && calls !== undefined ? inParallel(plan, calls, exchange, attempt) : undefined;
   try {
     record.called = true;
-    const reply = await call(plan, options, parallel);
+    const reply = await call(plan, target, exchange, parallel);
     if (reply.status >= 400) {
       const failed = refused(reply, await errorBody(reply), target.provider, plan);
       const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
@@ -73,9 +102,18 @@ export async function callProvider(
     if (client.isKeptOpen && streamFormatOf(reply.headers) === undefined) {
       return malformedAnswer(reply, provider, await errorBody(reply), 'an event stream');
     }
-    if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
-    if (options.stream && streamFormatOf(reply.headers) !== undefined) {
-      const given = { ...options, ...answered, reply, headers: options.answerHeaders(reply) };
+    if (plan.kind === 'forward') {
+      return await forwardedAnswer(
+        reply,
+        answered,
+        plan,
+        attemptOf(exchange, target),
+        answerHeaders(exchange, target, reply),
+      );
+    }
+    if (stream && streamFormatOf(reply.headers) !== undefined) {
+      const headers = answerHeaders(exchange, target, reply);
+      const given = { ...attemptOf(exchange, target), ...answered, reply, headers };
       const passing = opening(
         (beforeFirstByte) => passStream({ ...given, beforeFirstByte }, true),
         (end) => endOf(end, answered, reply),
@@ -85,15 +123,15 @@ export async function callProvider(
       if (first !== 'opened' && first.kind === 'blocked') return blocked(answered, first.refusal, first.isWhole);
       return { ...answered, kind: 'open', reply, deliver: passing.deliver };
     }
-    const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
+    const bytes = await wholeBody(reply, target.provider, deps.maxAnswerBytes);
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
     const error = calls === undefined ? (isErrorBody(parsed) ? bytes : undefined) : errorOfCalls(parsed);
     if (error !== undefined) {
       return { ...refused(reply, error, target.provider, plan), spent: usageOfMalformed(answer, bytes, parsed) };
     }
-    if (parsed === undefined || options.stream) {
-      const failed = malformedAnswer(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
+    if (parsed === undefined || stream) {
+      const failed = malformedAnswer(reply, provider, bytes, stream ? 'an event stream' : 'JSON');
       return { ...failed, spent: usageOfMalformed(answer, bytes, parsed) };
     }
     const whole = { parsed, bytes: bytes.length, isJson: true, vectors: plan.vectors };
@@ -102,7 +140,8 @@ export async function callProvider(
     received.chunks = 1;
     received.bytes = bytes.length;
     const redactedBody = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
-    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? redactedBody : undefined));
+    const kept = policy.capture === 'full' ? redactedBody : undefined;
+    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, kept));
     const ofClient = countedAnswer(answered, redactedBody, redactedBody === bytes ? parsed : parseWhole(redactedBody));
     return { ...answered, kind: 'whole', reply, bytes: ofClient instanceof Promise ? await ofClient : ofClient };
   } catch (error) {
@@ -144,9 +183,26 @@ function blocked(answered: Answered, refusal: Refusal, isWhole: boolean): Blocke
   return { ...answered, kind: 'blocked', refusal, isWhole };
 }
 
-function call(plan: Plan, options: AttemptOptions, parallel: Parallel | undefined): Promise<ProviderReply> {
-  const { target, requestId, stream, client, record } = options;
-  const { provider, model } = target;
+/** The part of the exchange that passes an answer on piece by piece. */
+function attemptOf({ record, client, policy, reservation, deps }: CallingExchange, target: Target): AttemptOptions {
+  const countsInput = reservation?.isCounted && providerType(target.provider.type)?.countsInputFirst === true;
+  return {
+    target,
+    record,
+    client,
+    keepBodies: policy.capture === 'full',
+    maxAnswerBytes: deps.maxAnswerBytes,
+    streamLimits: deps.streamLimits,
+    inputCounted: countsInput ? (usage) => reservation.inputCounted(usage) : undefined,
+  };
+}
+
+function call(
+  plan: Plan,
+  { provider, model }: Target,
+  { request: { requestId }, parsedRequest: { stream }, client, record }: CallingExchange,
+  parallel: Parallel | undefined,
+): Promise<ProviderReply> {
   const signal = client.ended;
   const { traceparent } = record.context;
   if (plan.kind === 'forward') {
@@ -168,7 +224,7 @@ interface Parallel extends ParallelOptions {
 function inParallel(
   plan: ModelPlan,
   calls: number,
-  { maxAnswerBytes: maxBytes, stream }: AttemptOptions,
+  { parsedRequest: { stream }, deps: { maxAnswerBytes: maxBytes } }: CallingExchange,
   attempt: number,
 ): Parallel {
   const first = plan.newStream(attempt).unguarded;
@@ -203,9 +259,10 @@ async function forwardedAnswer(
   answered: Answered,
   plan: ForwardPlan,
   options: AttemptOptions,
+  headers: Record<string, string>,
 ): Promise<OpenAnswer | BlockedAnswer | FailedAttempt> {
   const { provider } = options.target;
-  const given = { ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) };
+  const given = { ...options, ...answered, reply, plan, headers };
   const passing = opening(
     (beforeFirstByte) => passForwarded({ ...given, beforeFirstByte }),
     (end) => endOf(end, answered, reply),

@@ -8,99 +8,103 @@ import {
   attemptStarted,
   costReserved,
 } from '../../../events/catalogue/exchange.ts';
-import type { RequestReservation } from '../../model-request/admission.ts';
-import type { RefusedTarget } from '../../model-request/routing-types.ts';
+import { callerName, type ModelRequest } from '../../model-request/model-request.ts';
+import type { RefusedTarget, Target } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
 import type { ExchangeScope } from '../exchange-record.ts';
-import {
-  type AttemptEnd,
-  type AttemptOptions,
-  type CallResult,
-  type FailedAttempt,
-  nothingYet,
-  type Plan,
-} from '../plan.ts';
-import type { ResponseStream } from '../response-stream.ts';
-import { callProvider } from './call-provider.ts';
-import { type CalledBy, type CircuitBreakers, verdictOf } from './circuit-breaker.ts';
+import { type AttemptEnd, type CallResult, type FailedAttempt, nothingYet, type Plan } from '../plan.ts';
+import { noteSpending } from '../record/spending.ts';
+import { type CallingExchange, callProvider } from './call-provider.ts';
+import { type CircuitBreakers, verdictOf } from './circuit-breaker.ts';
 
-interface AttemptsOptions extends AttemptOptions {
+/** A call of one target. */
+interface TargetCall {
+  readonly target: Target;
   readonly plan: Plan;
+  /** Of the exchange. */
+  readonly recorded: RecordedBodies;
   /** Calls made before this one, when the exchange is resumed or has called another target. */
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
-  readonly retry: RetryPolicy;
-  /**
-   * Whether 429 is retried here. It is not when a client waits for the answer: the client gets the 429 with
-   * `Retry-After` and retries by itself. A background response has no waiting client, so its 429 is retried here.
-   */
-  readonly retriesRateLimits: boolean;
-  /** Whether another target is called after this failure; if so, this one is not retried. Default: no other target. */
-  readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
-  readonly breakers: Pick<CircuitBreakers, 'of'>;
-  readonly calledBy: CalledBy;
-  readonly reservation: Pick<RequestReservation, 'onLog' | 'again' | 'reservedCost'>;
+  /** Whether another target is called after this failure; if so, this one is not retried. Undefined: no other target. */
+  readonly movesOn: ((refused: RefusedTarget) => boolean) | undefined;
+}
+
+/** The exchange of the calls. */
+interface RetryingExchange extends CallingExchange {
+  readonly request: ModelRequest;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Receives what is to be called with the end of an answer that is still to be delivered. */
   readonly whenDelivered: ((end: AttemptEnd) => void)[];
-  /** Of the exchange. */
-  readonly sent: SentRequests;
-  /** Called with the stream of a failed attempt that has spent tokens. */
-  spent(answer: ResponseStream, attempt: number): void;
-  /** `durable` when the provider may be called only after the request is on disk. */
-  readonly recordBeforeCall: 'written' | 'durable';
-  readonly random: () => number;
-  /** Resolves after the wait, or at once when the signal is aborted. */
-  readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
+  /**
+   * A background response: no client waits, so its 429 is retried here. The client of another request gets the 429 with
+   * `Retry-After` and retries by itself.
+   */
+  readonly pendingResponse: object | undefined;
+  readonly deps: CallingExchange['deps'] & {
+    resilienceOf(provider: string): { readonly retry: RetryPolicy; readonly breakers: Pick<CircuitBreakers, 'of'> };
+    /** `durable` when the provider may be called only after the request is on disk. */
+    readonly recordBeforeCall: 'written' | 'durable';
+    random(): number;
+    /** Resolves after the wait, or at once when the signal is aborted. */
+    wait(ms: number, signal: AbortSignal): Promise<void>;
+  };
 }
 
 /** @throws LogUnavailable */
-export async function callTarget(options: AttemptsOptions): Promise<CallResult> {
-  const { target, attemptsBefore } = options;
-  const breaker = options.breakers.of(target.model);
-  const pausedMs = target.provider.pausedMs(target.model);
-  const paused = pausedMs === 0 ? undefined : await pauseOf(options, pausedMs);
-  if (paused !== undefined) return { kind: 'refused', refusal: paused, attempts: attemptsBefore };
-  const permission = breaker.enter(options.calledBy);
+export async function callTarget(call: TargetCall, exchange: RetryingExchange): Promise<CallResult> {
+  const { target, attemptsBefore } = call;
+  const { provider, model } = target;
+  const { request, deps, scope, whenDelivered } = exchange;
+  const { retry, breakers } = deps.resilienceOf(provider.name);
+  const breaker = breakers.of(model);
+  const pausedMs = provider.pausedMs(model);
+  if (pausedMs > 0) {
+    if (exchange.pendingResponse === undefined || pausedMs > retry.maxBackoffMs) {
+      const refusal = refusals.rateLimitedByProvider(provider.name, model, Math.ceil(pausedMs / 1000));
+      return { kind: 'refused', refusal, attempts: attemptsBefore };
+    }
+    await deps.wait(pausedMs, exchange.client.ended);
+  }
+  let digest: string | undefined;
+  const { body } = request;
+  const permission = breaker.enter({
+    caller: callerName(request.caller),
+    // Only breakers with failures need it.
+    body: () => (digest ??= body instanceof Uint8Array ? hash('sha256', body, 'base64') : undefined),
+  });
   if (permission.permit === undefined) {
-    const refusal = refusals.circuitOpen(target.provider.name, target.model, Math.ceil(permission.waitMs / 1000));
+    const refusal = refusals.circuitOpen(provider.name, model, Math.ceil(permission.waitMs / 1000));
     return { kind: 'refused', refusal, attempts: attemptsBefore };
   }
   const { permit } = permission;
   // After an error that the provider did not cause.
-  options.scope.atEnd(() => permit.end('neutral'));
-  const result = await attemptUntilAnswered(options);
-  if (result.kind === 'open') options.whenDelivered.push((end) => permit.end(verdictOf(end, breaker.policy)));
+  scope.atEnd(() => permit.end('neutral'));
+  const result = await attemptUntilAnswered(call, exchange, retry);
+  if (result.kind === 'open') whenDelivered.push((end) => permit.end(verdictOf(end, breaker.policy)));
   else permit.end(verdictOf(result, breaker.policy));
   return result;
 }
 
-/**
- * Why the target cannot be called while its provider has requested a pause. A request without a waiting client waits
- * here.
- */
-async function pauseOf({ target, retriesRateLimits, retry, wait, client }: AttemptsOptions, pausedMs: number) {
-  if (retriesRateLimits && pausedMs <= retry.maxBackoffMs) {
-    await wait(pausedMs, client.ended);
-    return undefined;
-  }
-  return refusals.rateLimitedByProvider(target.provider.name, target.model, Math.ceil(pausedMs / 1000));
-}
-
-async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResult> {
-  const { record, target, client, reservation } = options;
+async function attemptUntilAnswered(
+  call: TargetCall,
+  exchange: RetryingExchange,
+  retry: RetryPolicy,
+): Promise<CallResult> {
+  const { target } = call;
+  const { record, client, reservation, policy, deps } = exchange;
   const { provider } = target;
-  const { onLog } = reservation;
-  let plan = options.plan;
-  let kind: 'primary' | 'failover' | 'retry' | 'translation' = options.kind;
+  const onLog = reservation?.onLog;
+  let { plan } = call;
+  let kind: 'primary' | 'failover' | 'retry' | 'translation' = call.kind;
   let tries = 0;
-  for (let attempt = options.attemptsBefore + 1; ; attempt++) {
+  for (let attempt = call.attemptsBefore + 1; ; attempt++) {
     tries += 1;
-    const over = attempt === 1 ? undefined : reservation.again();
+    const over = attempt === 1 ? undefined : reservation?.again();
     if (over !== undefined) return { kind: 'refused', refusal: over, attempts: attempt - 1, reason: 'budget_exceeded' };
-    const reservedCost = reservation.reservedCost();
+    const reservedCost = reservation?.reservedCost();
     const path = plan.kind === 'model' ? provider.pathOf(plan.dialect) : undefined;
-    const { request, body: sentBody } = options.sent.next(attempt, plan, path);
+    const { request, body: sentBody } = sentRequest(call.recorded, attempt, plan, path);
     const reserved = onLog?.next();
     if (reserved !== undefined) record.note(costReserved.create(reserved, record.context));
     record.note(
@@ -122,21 +126,21 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
         sentBody,
       ),
     );
-    const appended = await record.flush(options.recordBeforeCall);
+    const appended = await record.flush(deps.recordBeforeCall);
     if (reserved !== undefined && appended !== undefined) {
       const overBudget = await onLog?.decided(appended.position);
       if (overBudget !== undefined) {
         return { kind: 'refused', refusal: overBudget, attempts: attempt, reason: 'budget_exceeded' };
       }
     }
-    const outcome = await callProvider(options, plan, attempt);
+    const outcome = await callProvider(exchange, target, plan, attempt);
     if (outcome.kind === 'upload_failed') {
       return { kind: 'refused', refusal: outcome.refusal, attempts: attempt, reason: 'upload_failed' };
     }
     if (outcome.kind !== 'failed') return outcome;
 
     const { status, failure, body } = outcome;
-    const refusal = isFinal(status, options.retry) ? outcome.refusal.withoutRetry() : outcome.refusal;
+    const refusal = isFinal(status, retry) ? outcome.refusal.withoutRetry() : outcome.refusal;
     const other = status === undefined ? undefined : await plan.instead?.(refusal);
     const stopped = client.ended.aborted || failure?.kind === 'aborted';
     const refused: RefusedTarget = {
@@ -149,8 +153,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
       isRetried: tries > 1,
       spent: plan.kind === 'forward' && !plan.repeatable,
     };
-    const movesOn = other !== undefined || stopped || (!refused.spent && options.movesOn?.(refused) === true);
-    const retryInMs = movesOn ? undefined : delayAfter(outcome, plan, tries, options);
+    const movesOn = other !== undefined || stopped || (!refused.spent && call.movesOn?.(refused) === true);
+    const retryInMs = movesOn ? undefined : delayAfter(outcome, plan, tries, retry, exchange);
     // A call that the client ended is not a failure of its provider.
     const endedByClient = client.ended.aborted && failure?.kind === 'aborted';
     if (!endedByClient) {
@@ -158,12 +162,14 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
         attemptFailed.create(
           { attempt, status, code: refusal.code, message: refusal.message, retryInMs, durationMs: record.elapsed() },
           record.context,
-          options.keepBodies ? body : undefined,
+          policy.capture === 'full' ? body : undefined,
         ),
       );
     }
     if (failure?.kind === 'aborted') return abandoned(plan, attempt, false, outcome.spent);
-    if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
+    if (outcome.spent !== undefined) {
+      noteSpending(exchange, target, outcome.spent.reader, { isPartial: false, failedAttempt: attempt });
+    }
     if (stopped) {
       return abandoned(plan, attempt, true);
     }
@@ -174,7 +180,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
       continue;
     }
     if (retryInMs === undefined) return refused;
-    await options.wait(retryInMs, client.ended);
+    await deps.wait(retryInMs, client.ended);
     if (client.ended.aborted) {
       return abandoned(plan, attempt, true);
     }
@@ -199,12 +205,18 @@ function isFinal(status: number | undefined, { maxRetries, onStatuses }: RetryPo
 }
 
 /** The wait in milliseconds before the same target is called again; undefined when it is not. */
-function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: AttemptsOptions): number | undefined {
+function delayAfter(
+  failed: FailedAttempt,
+  plan: Plan,
+  tries: number,
+  retry: RetryPolicy,
+  { pendingResponse, deps }: RetryingExchange,
+): number | undefined {
   if (failed.malformed || (plan.kind === 'forward' && !plan.repeatable)) return undefined;
   const { status, failure, retryAfterMs } = failed;
-  if (status === 429 && !options.retriesRateLimits) return undefined;
+  if (status === 429 && pendingResponse === undefined) return undefined;
   const attempt = { attempt: tries, status, transport: failure?.kind, retryAfterMs };
-  return retryDelay(attempt, options.retry, options.random);
+  return retryDelay(attempt, retry, deps.random);
 }
 
 // Whether a failed attempt is repeated, and after which delay. Pure.
@@ -247,13 +259,16 @@ export function retryDelay(failed: AttemptFailure, policy: RetryPolicy, random: 
 // The bodies of an exchange's requests to providers, as `attempt.started` records them: by the bytes that differ from a
 // body which is on record already.
 
-interface RecordedBodies {
+/** The bodies from which a body may be recorded by its difference. */
+export interface RecordedBodies {
   /** Otherwise only size and digest of a body are recorded. */
   readonly keepBodies: boolean;
   /** The body of `request.received`; undefined when it is not on record. */
   readonly client: Buffer | undefined;
   /** The request as guardrails changed it, the body of `guardrail.applied`; undefined when they did not. */
   readonly guardrails: Buffer | undefined;
+  /** The body of the attempt before. */
+  previous?: { readonly base: AttemptRequestBase; readonly body: Buffer };
 }
 
 interface SentRequest {
@@ -270,71 +285,57 @@ interface Difference {
 
 const nothing = Buffer.alloc(0);
 
-export class SentRequests {
-  readonly #recorded: RecordedBodies;
-  #previous: { readonly base: AttemptRequestBase; readonly body: Buffer } | undefined;
-
-  constructor(recorded: RecordedBodies) {
-    this.#recorded = recorded;
+/** The request of the next attempt, whose body is the one that is sent, and the base of the one after. */
+export function sentRequest(
+  recorded: RecordedBodies,
+  attempt: number,
+  plan: Plan,
+  path: string | undefined,
+): SentRequest {
+  const head: { path?: string; contentType?: string } = path === undefined ? {} : { path };
+  if (plan.kind === 'forward' && plan.body !== undefined) {
+    const contentType = plan.call.headers['content-type'];
+    if (contentType !== undefined && contentType !== 'application/json') head.contentType = contentType;
   }
-
-  /** The request of the next attempt, whose body is the one that is sent. */
-  next(attempt: number, plan: Plan, path: string | undefined): SentRequest {
-    const head: { path?: string; contentType?: string } = path === undefined ? {} : { path };
-    if (plan.kind === 'forward' && plan.body !== undefined) {
-      const contentType = plan.call.headers['content-type'];
-      if (contentType !== undefined && contentType !== 'application/json') head.contentType = contentType;
-    }
-    const { body: given = nothing } = plan;
-    if (!(given instanceof Uint8Array)) return { request: { ...head, streamed: true }, body: undefined };
-    const bytes = given.length;
-    if (bytes === 0) return { request: { ...head, bytes }, body: undefined };
-    if (!this.#recorded.keepBodies || (plan.kind === 'forward' && plan.fields !== undefined)) {
-      return { request: { ...head, bytes, sha256: hash('sha256', given) }, body: undefined };
-    }
-    const body = Buffer.from(given.buffer, given.byteOffset, given.byteLength);
-    const { client, guardrails } = this.#recorded;
-    const before = this.#previous;
-    this.#previous = { base: `attempt:${attempt}`, body };
-    // From the base that leaves the fewest bytes to record.
-    let difference = guardrails !== undefined ? differenceOf(body, 'guardrails', guardrails) : undefined;
-    if (guardrails === undefined && client !== undefined) difference = differenceOf(body, 'client', client);
-    if (before !== undefined && (difference === undefined || shared(difference) < bytes)) {
-      const toPrevious = differenceOf(body, before.base, before.body);
-      if (difference === undefined || shared(toPrevious) > shared(difference)) difference = toPrevious;
-    }
-    if (difference === undefined) return { request: { ...head, bytes }, body };
-    const { prefixBytes, suffixBytes } = difference;
-    const middle = body.subarray(prefixBytes, bytes - suffixBytes);
-    return { request: { ...head, bytes, ...difference }, body: middle.length === 0 ? undefined : middle };
+  const { body: given = nothing } = plan;
+  if (!(given instanceof Uint8Array)) return { request: { ...head, streamed: true }, body: undefined };
+  const bytes = given.length;
+  if (bytes === 0) return { request: { ...head, bytes }, body: undefined };
+  if (!recorded.keepBodies || (plan.kind === 'forward' && plan.fields !== undefined)) {
+    return { request: { ...head, bytes, sha256: hash('sha256', given) }, body: undefined };
   }
+  const body = Buffer.from(given.buffer, given.byteOffset, given.byteLength);
+  const { client, guardrails, previous: before } = recorded;
+  recorded.previous = { base: `attempt:${attempt}`, body };
+  // From the base that leaves the fewest bytes to record.
+  let difference = guardrails !== undefined ? differenceOf(body, 'guardrails', guardrails) : undefined;
+  if (guardrails === undefined && client !== undefined) difference = differenceOf(body, 'client', client);
+  if (before !== undefined && (difference === undefined || shared(difference) < bytes)) {
+    const toPrevious = differenceOf(body, before.base, before.body);
+    if (difference === undefined || shared(toPrevious) > shared(difference)) difference = toPrevious;
+  }
+  if (difference === undefined) return { request: { ...head, bytes }, body };
+  const { prefixBytes, suffixBytes } = difference;
+  const middle = body.subarray(prefixBytes, bytes - suffixBytes);
+  return { request: { ...head, bytes, ...difference }, body: middle.length === 0 ? undefined : middle };
 }
 
 function shared({ prefixBytes, suffixBytes }: Difference): number {
   return prefixBytes + suffixBytes;
 }
 
-function differenceOf(body: Buffer, base: AttemptRequestBase, other: Buffer): Difference {
+/** How many bytes the body shares with another, at its beginning and at its end. */
+export function differenceOf(body: Buffer, base: AttemptRequestBase, other: Buffer): Difference {
   if (body === other) return { base, prefixBytes: body.length, suffixBytes: 0 };
-  const prefixBytes = commonPrefix(body, other);
-  const most = Math.min(body.length, other.length) - prefixBytes;
-  return { base, prefixBytes, suffixBytes: commonSuffix(body, other, most) };
+  const most = Math.min(body.length, other.length);
+  const prefixBytes = sharedLength(body, other, most, false);
+  return { base, prefixBytes, suffixBytes: sharedLength(body, other, most - prefixBytes, true) };
 }
-
-// How many bytes two texts share at their beginning and at their end.
 
 /** Longer ranges are compared natively, shorter ones byte by byte. */
 const SHORT_RANGE = 512;
 
-export function commonPrefix(one: Buffer, other: Buffer): number {
-  return sharedLength(one, other, Math.min(one.length, other.length), false);
-}
-
 /** @param most bytes of both that may count, at most the length of the shorter one */
-export function commonSuffix(one: Buffer, other: Buffer, most: number): number {
-  return sharedLength(one, other, most, true);
-}
-
 function sharedLength(one: Buffer, other: Buffer, most: number, atEnd: boolean): number {
   let equal = 0;
   for (let range = SHORT_RANGE; range >= SHORT_RANGE; ) {

@@ -11,12 +11,12 @@ import type { ExchangeRecord } from '../exchange-record.ts';
 /** Tells clients of the response cache: `HIT (exact)`, `HIT (semantic)` or `MISS`; absent where it was not looked up. */
 export const cacheHeader = 'x-cache';
 
-interface AnsweredRequest {
+export interface AnsweredRequest {
   readonly dialect: ExchangeDialect;
   readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
-  readonly reservation: RequestReservation;
+  readonly reservation: RequestReservation | undefined;
   /** Whether the answer was looked for in the response cache. */
   readonly hasMissedCache: boolean;
   /** Undefined when no guardrail runs. */
@@ -56,7 +56,7 @@ export function answerHeaders(
   headers['x-exchange-id'] = record.id;
   if (hasMissedCache) headers[cacheHeader] = 'MISS';
   addRouting(headers, parsedRequest.model, target.provider.name);
-  const limits = reservation.headers();
+  const limits = reservation?.headers();
   if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
   for (const name in rateLimitsIn(headers)) delete headers[name];
   return Object.assign(headers, limits);

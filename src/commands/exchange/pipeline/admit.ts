@@ -5,11 +5,11 @@
 import { modelResolved, requestReceived } from '../../../events/catalogue/exchange.ts';
 import { pluginApplied } from '../../../events/catalogue/gateway.ts';
 import { whenNewerEvent } from '../../../events/log.ts';
-import type { RequestReservation } from '../../model-request/admission.ts';
+import type { Admission, RequestReservation } from '../../model-request/admission.ts';
 import { refusals } from '../../refusal.ts';
-import type { Answer, RecordedAnswer } from '../answer-source.ts';
+import type { RecordedAnswer } from '../answer-source.ts';
 import type { ExchangeDialect } from '../dialect.ts';
-import type { ExchangePolicy } from '../policy.ts';
+import type { ExchangePolicy, GuardrailSteps } from '../policy.ts';
 import { type KeyClaim, lookUpKey, noAnswer } from '../record/idempotency-key.ts';
 import {
   type Admitted,
@@ -17,31 +17,33 @@ import {
   type Governed,
   type RequestParsed,
   type RunningExchange,
-  type Step,
 } from './running-exchange.ts';
 
 // The first events of an exchange. They are appended to the log before the exchange has any effect outside the
 // gateway.
 
-export const record: Step<Governed, Governed> = {
-  name: 'record',
-  run(exchange) {
-    const { dialect, record, route, parsedRequest, resumed, deps } = exchange;
-    if (resumed === undefined) noteReceived(exchange, exchange.policy);
-    const { candidates, through, selections } = route;
-    const [first] = candidates;
-    if (exchange.isByModel && first !== undefined) {
-      const { provider, model } = first;
-      const facts = { requested: parsedRequest.model, provider: provider.name, providerType: provider.type, model };
-      const chain = through.length === 0 ? facts : { ...facts, through };
-      record.note(modelResolved.create(selections === undefined ? chain : { ...chain, selections }, record.context));
-    }
-    if (resumed === undefined && dialect.inputItems !== undefined && dialect.keeps?.(parsedRequest) === true) {
-      checkInputSize(exchange, dialect.inputItems, deps.log.capabilities.maxEventBytes);
-    }
-    return exchange;
-  },
-};
+/** @throws Refusal (413) when the input of a response is larger than the event that would store it */
+export function record(exchange: Governed): void {
+  const { dialect, record, route, parsedRequest, resumed, deps } = exchange;
+  if (resumed === undefined) noteReceived(exchange, exchange.policy);
+  const { candidates, through, selections } = route;
+  const [first] = candidates;
+  if (exchange.isByModel && first !== undefined) {
+    const { provider, model } = first;
+    const facts = {
+      requested: parsedRequest.model,
+      provider: provider.name,
+      providerType: provider.type,
+      model,
+      through: through.length === 0 ? undefined : through,
+      selections,
+    };
+    record.note(modelResolved.create(facts, record.context));
+  }
+  if (resumed === undefined && dialect.inputItems !== undefined && dialect.keeps?.(parsedRequest) === true) {
+    checkInputSize(exchange, dialect.inputItems, deps.log.capabilities.maxEventBytes);
+  }
+}
 
 /** Room for the rest of an event that stores an input. */
 const BESIDE_INPUT_BYTES = 1024 * 1024;
@@ -99,21 +101,17 @@ export function noteReceived(
   for (const one of beforePlugins?.applied ?? []) record.note(pluginApplied.create(one, record.context));
 }
 
-/** Looks up the request's idempotency key: returns the recorded answer, or the claim to make. */
-export const claimKey: Step<RequestParsed, RequestParsed> = {
-  name: 'claimKey',
-  run(exchange) {
-    const { request, resumed, dialect, deps } = exchange;
-    // Only answers of the known dialects can be generated again from the record.
-    const isKeyed = request.headers['idempotency-key'] !== undefined && deps.dialects.has(dialect.name);
-    if (!isKeyed || resumed !== undefined) return exchange;
-    return lookUpKey(exchange, deps).then((found) => {
-      if (!('source' in found)) return Object.assign(exchange, { claim: found });
-      noteReceived(exchange, deps.policyOf(request, undefined));
-      return found;
-    });
-  },
-};
+/** Looks up the request's idempotency key. @returns the recorded answer; undefined when the claim is to be made */
+export async function claimKey(exchange: RequestParsed): Promise<RecordedAnswer | undefined> {
+  const { request, deps } = exchange;
+  const found = await lookUpKey(exchange, deps);
+  if ('source' in found) {
+    noteReceived(exchange, deps.policyOf(request, undefined));
+    return found;
+  }
+  exchange.claim = found;
+  return undefined;
+}
 
 // Claims the idempotency key of a request in the log.
 
@@ -158,32 +156,26 @@ export async function makeClaim(
  * refuse it before. A request that a guardrail ends counts in the rate limits; `admit` takes the place again for the
  * request that they let pass. @throws Refusal (429)
  */
-export const holdLimits: Step<Governed, Governed> = {
-  name: 'holdLimits',
-  run(exchange) {
-    const { policy, dialect, parsedRequest, route, deps } = exchange;
-    if (policy.guardrails === undefined) return exchange;
-    deps.guardedEndpoints.get(dialect.endpoint)?.check?.({ parsedRequest, candidates: route.candidates });
-    if (policy.guardrails.prompt.length === 0) return exchange;
-    // A hit of the cache is free of budgets; without one, `admit` checks them.
-    const checksBudgets = policy.checksBudgets && cachePolicyOf(exchange) === undefined;
-    return Promise.resolve(reserveFor(exchange, checksBudgets)).then((reservation) => {
-      let counts = true;
-      exchange.scope.atEnd(() => reservation.settle(false, counts));
-      exchange.releaseHeld = () => {
-        counts = false;
-        reservation.settle(false, counts);
-      };
-      return exchange;
-    });
-  },
-};
+export async function holdLimits(exchange: Governed, { prompt }: GuardrailSteps): Promise<void> {
+  const { policy, dialect, parsedRequest, route, deps } = exchange;
+  deps.guardedEndpoints.get(dialect.endpoint)?.check?.({ parsedRequest, candidates: route.candidates });
+  if (prompt.length === 0) return;
+  // A hit of the cache is free of budgets; without one, `admit` checks them.
+  const reservation = await reserveFor(exchange, policy.checksBudgets && cachePolicyOf(exchange) === undefined);
+  if (reservation === undefined) return;
+  let counts = true;
+  exchange.scope.atEnd(() => reservation.settle(false, counts));
+  exchange.releaseHeld = () => {
+    counts = false;
+    reservation.settle(false, counts);
+  };
+}
 
 /** Not yet released at the end of the exchange. @throws Refusal (429) */
 function reserveFor(
   { client, dialect, request, record, parsedRequest, route, guarded, deps }: Governed,
   checksBudgets: boolean,
-): RequestReservation | Promise<RequestReservation> {
+): ReturnType<Admission['admit']> {
   const { caller, labels } = request;
   const admitted = {
     caller,
@@ -197,23 +189,21 @@ function reserveFor(
     exchangeId: record.id,
     checksBudgets,
   };
-  return deps.admission.admitWhenRoom(admitted, client.ended);
+  return deps.admission.admit(admitted, client.ended);
 }
 
-export const admit: Step<Governed, Admitted> = {
-  name: 'admit',
-  run(exchange) {
-    if (exchange.claim !== undefined) return admitUnderKey(exchange, exchange.claim);
-    const reservation = reserveFor(exchange, exchange.policy.checksBudgets);
-    return reservation instanceof Promise
-      ? reservation.then((given) => admitted(exchange, given))
-      : admitted(exchange, reservation);
-  },
-};
+/** Reserves the cost of the request, and claims its idempotency key. @throws Refusal, LogUnavailable */
+export function admit(exchange: Governed): Admitted | Promise<Admitted | RecordedAnswer> {
+  if (exchange.claim !== undefined) return admitUnderKey(exchange, exchange.claim);
+  const reservation = reserveFor(exchange, exchange.policy.checksBudgets);
+  return reservation instanceof Promise
+    ? reservation.then((given) => admitted(exchange, given))
+    : admitted(exchange, reservation);
+}
 
-function admitted(exchange: Governed, reservation: RequestReservation): Admitted {
+function admitted(exchange: Governed, reservation: RequestReservation | undefined): Admitted {
   const { record, scope } = exchange;
-  scope.atEnd((isRecorded) => reservation.settle(isRecorded, record.called));
+  if (reservation !== undefined) scope.atEnd((isRecorded) => reservation.settle(isRecorded, record.called));
   return Object.assign(exchange, { reservation });
 }
 
@@ -221,7 +211,7 @@ function admitted(exchange: Governed, reservation: RequestReservation): Admitted
  * Reserves before the key is claimed, so that a refused request leaves the key to the next. When another request
  * claims the key first, the client gets that request's answer.
  */
-async function admitUnderKey(exchange: Governed, claim: KeyClaim): Promise<Admitted | Answer> {
+async function admitUnderKey(exchange: Governed, claim: KeyClaim): Promise<Admitted | RecordedAnswer> {
   let held: Admitted | undefined;
   const hold = async () => {
     held = admitted(exchange, await reserveFor(exchange, exchange.policy.checksBudgets));

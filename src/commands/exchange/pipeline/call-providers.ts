@@ -1,27 +1,22 @@
 /** Calls the candidates, one attempt at a time, until one begins to answer. */
-import { hash } from 'node:crypto';
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { membersIn, rewriteMembers } from '../../../providers/translate/json.ts';
-import { providerType } from '../../../providers/types.ts';
-import { callerName } from '../../model-request/model-request.ts';
 import type { NamingRequest } from '../../model-request/references.ts';
 import type { RefusedTarget, Route, Target } from '../../model-request/routing-types.ts';
 import { answerLimits, appliedLimits, isLimitWithin } from '../../model-request/usage.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { everything, maySeeEverything } from '../../visibility.ts';
 import type { OwnAnswer, ProviderAnswer } from '../answer-source.ts';
-import { callTarget, SentRequests } from '../attempts/retry-loop.ts';
+import { callTarget, type RecordedBodies } from '../attempts/retry-loop.ts';
 import { announcePendingResponse, newPendingResponse } from '../background/background-response.ts';
-import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
 import { adjustChatBody } from '../dialects/chat/chat-dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import { pastAttempt, planWithGuard } from '../guarding/guarded-stream.ts';
-import type { AttemptEnd, CallResult, Plan } from '../plan.ts';
-import { noteSpending } from '../record/spending.ts';
+import type { AttemptEnd, Plan } from '../plan.ts';
 import type { AnswerStream } from '../response-stream.ts';
-import type { Admitted, GuardedRequest, Step } from './running-exchange.ts';
+import type { Admitted, GuardedRequest } from './running-exchange.ts';
 
 // Limits the length of the answers in the request to a provider, in the provider's dialect, to what a budget covers.
 
@@ -70,25 +65,6 @@ function ofOllama(body: Buffer, limit: number): Buffer | undefined {
   return rewriteMembers(body, { options: JSON.stringify({ ...options, num_predict: limit }) });
 }
 
-export const callProviders: Step<Admitted, ProviderAnswer | OwnAnswer> = {
-  name: 'callProviders',
-  async run(exchange) {
-    const { dialect, parsedRequest, route, guarded } = exchange;
-    const [first] = route.candidates;
-    const request = guarded?.parsedRequest ?? parsedRequest;
-    const given = guarded?.answer ?? dialect.answerWithoutProvider?.(request, route.candidates);
-    if (given !== undefined && first !== undefined) return { source: 'gateway', given, target: first };
-    const { target, result } = await callWithFailover(exchange);
-    exchange.target = target;
-    return { source: 'provider', target, result };
-  },
-};
-
-interface CalledTarget {
-  readonly target: Target;
-  readonly result: CallResult;
-}
-
 /**
  * Calls one candidate after another, until one answers or no further call can succeed. When the gateway has repeated
  * a call and still failed, the error advises the client against a retry, which would multiply the calls. The
@@ -96,35 +72,46 @@ interface CalledTarget {
  * Only the last healthy candidate is retried as its retry policy states; every other one is followed by the next
  * candidate at once. Candidates that are not ready come last and are called once each.
  * The client gets the error of the candidate that was called last.
- * @throws Refusal when none could be called: all are saturated, or the request cannot be sent to any
+ * @throws Refusal when none could be called: all are saturated, or the request cannot be sent to any; LogUnavailable
  */
-async function callWithFailover(exchange: Admitted): Promise<CalledTarget> {
-  const { route, reservation, record, resumed, whenDelivered } = exchange;
-  const { candidates, ready } = route;
-  let last: CalledTarget | undefined;
+export async function callProviders(exchange: Admitted): Promise<ProviderAnswer | OwnAnswer> {
+  const { dialect, parsedRequest, route, guarded, reservation, record, request, resumed, policy, whenDelivered } =
+    exchange;
+  const { candidates, ready, observed } = route;
+  const [first] = candidates;
+  const given = guarded?.answer ?? dialect.answerWithoutProvider?.(guarded?.parsedRequest ?? parsedRequest, candidates);
+  if (given !== undefined && first !== undefined) return { source: 'gateway', given, target: first };
+  const recorded: RecordedBodies = {
+    keepBodies: policy.capture === 'full',
+    client: request.body,
+    guardrails: guarded?.guard.changedBody,
+  };
+  let last: ProviderAnswer | undefined;
   let refused: unknown;
   let attempts = resumed?.attempts ?? 0;
   let calls = 0;
   for (const [place, target] of candidates.entries()) {
-    const full = reservation.enter(target);
+    const full = reservation?.enter(target);
     if (full !== undefined) {
       refused ??= full;
       continue;
     }
-    const calledAt = route.observed === undefined ? 0 : record.elapsed();
+    const calledAt = observed === undefined ? 0 : record.elapsed();
     const movesOn = place === Math.max(ready, 1) - 1 ? undefined : route.failsOver;
     const kind = last === undefined ? 'primary' : 'failover';
     try {
-      const result = await callCandidate(target, { attemptsBefore: attempts, kind, movesOn }, exchange);
-      const { observed } = route;
+      exchange.target = target;
+      const plan = await planFor(target, exchange);
+      const result = await callTarget({ target, plan, recorded, attemptsBefore: attempts, kind, movesOn }, exchange);
+      const answer: ProviderAnswer = { source: 'provider', target, result };
       if (result.kind === 'open') {
         if (observed !== undefined) whenDelivered.push((end) => observe(observed, end, target, calledAt, record));
-        return { target, result };
+        return answer;
       }
-      if (result.kind === 'refused' && result.reason === 'budget_exceeded') return { target, result };
+      if (result.kind === 'refused' && result.reason === 'budget_exceeded') return answer;
       const wasCalled = result.kind !== 'refused' || result.attempts > attempts;
       if (wasCalled) calls += 1;
-      if (wasCalled || last === undefined) last = { target, result };
+      if (wasCalled || last === undefined) last = answer;
       if (wasCalled && observed !== undefined) observe(observed, result, target, calledAt, record);
       if (result.kind !== 'refused' || result.spent || result.reason !== undefined || !route.failsOver(result)) break;
       attempts = result.attempts;
@@ -136,9 +123,10 @@ async function callWithFailover(exchange: Admitted): Promise<CalledTarget> {
   }
   if (last === undefined) throw refused;
   const { target, result } = last;
+  exchange.target = target;
   if (result.kind !== 'refused' || result.refusal.status === 429) return last;
   if (calls <= 1 && result.isRetried !== true) return last;
-  return { target, result: { ...result, refusal: result.refusal.withoutRetry() } };
+  return { ...last, result: { ...result, refusal: result.refusal.withoutRetry() } };
 }
 
 function observe(
@@ -152,57 +140,6 @@ function observe(
   const firstByteMs = end.kind === 'refused' ? undefined : end.received.firstByteMs;
   const firstByteAfter = firstByteMs === undefined ? undefined : Math.max(0, firstByteMs - calledAt);
   observed(target, failure, record.elapsed() - calledAt, firstByteAfter);
-}
-
-interface TargetCall {
-  /** Calls made before this one, to any provider. */
-  readonly attemptsBefore: number;
-  readonly kind: 'primary' | 'failover';
-  /** Whether another candidate is called after this failure, so that it is not retried here. */
-  readonly movesOn: ((refused: RefusedTarget) => boolean) | undefined;
-}
-
-/** @throws Refusal when the request cannot be sent to the target; LogUnavailable */
-async function callCandidate(target: Target, call: TargetCall, exchange: Admitted): Promise<CallResult> {
-  const { request, record, scope, parsedRequest, policy, reservation, guarded, whenDelivered, deps } = exchange;
-  exchange.target = target;
-  const plan = await planFor(target, exchange);
-  const keepBodies = policy.capture === 'full';
-  exchange.sent ??= new SentRequests({ keepBodies, client: request.body, guardrails: guarded?.guard.changedBody });
-  const { body } = request;
-  let digest: string | undefined;
-  return callTarget({
-    ...call,
-    plan,
-    target,
-    record,
-    client: exchange.client,
-    scope,
-    whenDelivered,
-    sent: exchange.sent,
-    requestId: request.requestId,
-    stream: parsedRequest.stream,
-    reservation,
-    inputCounted:
-      reservation.isCounted && providerType(target.provider.type)?.countsInputFirst === true
-        ? (usage) => reservation.inputCounted(usage)
-        : undefined,
-    ...deps.resilienceOf(target.provider.name),
-    retriesRateLimits: exchange.pendingResponse !== undefined,
-    calledBy: {
-      caller: callerName(request.caller),
-      // Only breakers with failures need it.
-      body: () => (digest ??= body instanceof Uint8Array ? hash('sha256', body, 'base64') : undefined),
-    },
-    recordBeforeCall: deps.recordBeforeCall,
-    keepBodies,
-    maxAnswerBytes: deps.maxAnswerBytes,
-    streamLimits: deps.streamLimits,
-    random: deps.random,
-    wait: deps.wait,
-    answerHeaders: (reply) => answerHeaders(exchange, target, reply),
-    spent: ({ reader }, failedAttempt) => noteSpending(exchange, target, reader, { isPartial: false, failedAttempt }),
-  });
 }
 
 /**
@@ -247,7 +184,7 @@ async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
     const announced = { request, client: exchange.client, parsedRequest: original };
     exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
   }
-  const limit = reservation.outputLimit(target);
+  const limit = reservation?.outputLimit(target);
   // Every plan passes here, so that no answer reaches the client past the guardrails.
   const guardedPlan = guarded === undefined ? plan : planUnderGuard(plan, target, guarded, exchange);
   return limit === undefined ? guardedPlan : limitedPlan(guardedPlan, target, limit);

@@ -21,22 +21,21 @@ import { bytesOfGiven } from '../response-stream.ts';
 import { completeCachedAnswer, NO_ATTEMPT, replayHeaders, sendError, sendWhole, wholeContentType } from './deliver.ts';
 import { type Admitted, isAdmitted, isGoverned, type RunningExchange } from './running-exchange.ts';
 
-export const complete = {
-  name: 'complete',
-  /** @returns the status that represents the end of the exchange. @throws LogUnavailable */
-  run(delivered: DeliveredAnswer, exchange: RunningExchange): Promise<number> {
-    if (delivered.source === 'record') return completeReplay(delivered, exchange);
-    if (delivered.source === 'cache' && isGoverned(exchange)) return completeCachedAnswer(delivered.answer, exchange);
-    if (delivered.source === 'cache' || !isAdmitted(exchange)) throw new Error('the exchange was not admitted');
-    if (delivered.source === 'gateway') return completeOwnAnswer(delivered.answer, exchange);
-    const { answer, outcome } = delivered;
-    if (outcome.kind === 'refused') return completeRefused(outcome, exchange);
-    return completeAnswered(outcome, answer.target, exchange).catch((error) => {
-      if (!(error instanceof EventTooLarge)) throw error;
-      return completeUnrecordable(outcome, answer.target, exchange);
-    });
-  },
-};
+/** @returns the status that represents the end of the exchange. @throws LogUnavailable */
+export async function complete(delivered: DeliveredAnswer, exchange: RunningExchange): Promise<number> {
+  if (delivered.source === 'record') return completeReplay(delivered, exchange);
+  if (delivered.source === 'cache' && isGoverned(exchange)) return completeCachedAnswer(delivered.answer, exchange);
+  if (delivered.source === 'cache' || !isAdmitted(exchange)) throw new Error('the exchange was not admitted');
+  if (delivered.source === 'gateway') return completeOwnAnswer(delivered.answer, exchange);
+  const { answer, outcome } = delivered;
+  if (outcome.kind === 'refused') return completeRefused(outcome, exchange);
+  try {
+    return await completeAnswered(outcome, answer.target, exchange);
+  } catch (error) {
+    if (!(error instanceof EventTooLarge)) throw error;
+    return completeUnrecordable(outcome, answer.target, exchange);
+  }
+}
 
 async function completeRefused(refused: RefusedTarget, exchange: Admitted): Promise<number> {
   const { record, pendingResponse, reservation } = exchange;

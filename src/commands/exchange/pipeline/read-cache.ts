@@ -19,7 +19,7 @@ import type { CacheEntry, FlightEnd, ResponseCache } from '../caching/response-c
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { CachePolicy } from '../policy.ts';
 import { makeClaim } from './admit.ts';
-import { cachedEndpoints, cachePolicyOf, type Governed, type Step } from './running-exchange.ts';
+import { cachePolicyOf, type Governed } from './running-exchange.ts';
 
 // A client for whose answer other requests wait.
 
@@ -78,25 +78,22 @@ class WatchedClient implements Client {
   }
 }
 
-export const readCache: Step<Governed, Governed> = {
-  name: 'readCache',
-  run(exchange) {
-    const { cache } = exchange.deps;
-    if (!cachedEndpoints.has(exchange.dialect.endpoint) || exchange.resumed !== undefined) return exchange;
-    // Read also where nothing is cached, so that `only-if-cached` never calls a provider.
-    const directives = cacheDirectives(exchange.request.headers, cache?.settings ?? withoutCache);
-    const policy = cache === undefined ? undefined : cachePolicyOf(exchange);
-    if (cache !== undefined && policy !== undefined && (directives.reads || directives.stores)) {
-      const request = digestedRequest(exchange, policy);
-      const digest = request === undefined ? undefined : cache.digests.of(request);
-      if (request !== undefined && digest !== undefined) {
-        return lookedUp({ exchange, cache, policy, directives, request, digest });
-      }
+/** @returns undefined when the request goes on to a provider. @throws Refusal */
+export function readCache(exchange: Governed): Looked | Promise<Looked> {
+  const { cache } = exchange.deps;
+  // Read also where nothing is cached, so that `only-if-cached` never calls a provider.
+  const directives = cacheDirectives(exchange.request.headers, cache?.settings ?? withoutCache);
+  const policy = cache === undefined ? undefined : cachePolicyOf(exchange);
+  if (cache !== undefined && policy !== undefined && (directives.reads || directives.stores)) {
+    const request = digestedRequest(exchange, policy);
+    const digest = request === undefined ? undefined : cache.digests.of(request);
+    if (request !== undefined && digest !== undefined) {
+      return lookedUp({ exchange, cache, policy, directives, request, digest });
     }
-    if (directives.onlyIfCached) throw refusals.notCached();
-    return exchange;
-  },
-};
+  }
+  if (directives.onlyIfCached) throw refusals.notCached();
+  return undefined;
+}
 
 const withoutCache = { maxTtlSeconds: Number.POSITIVE_INFINITY };
 
@@ -129,7 +126,7 @@ interface Lookup {
   readonly follows?: boolean;
 }
 
-type Looked = Governed | CachedAnswer | RecordedAnswer;
+type Looked = CachedAnswer | RecordedAnswer | undefined;
 
 /** Without a wait when the answer is ready in memory, or when there is none. */
 function lookedUp(lookup: Lookup): Looked | Promise<Looked> {
@@ -212,12 +209,11 @@ async function afterSearch(
 }
 
 /** The request goes on to a provider, whose answer may be cached. @throws Refusal 504 under `only-if-cached` */
-function goesOn(lookup: Lookup, place: CachePlace | undefined): Governed {
+function goesOn(lookup: Lookup, place: CachePlace | undefined): undefined {
   const { exchange } = lookup;
   if (lookup.directives.onlyIfCached) throw refusals.notCached();
   exchange.hasMissedCache = true;
   if (place === undefined) placeOf(lookup);
-  return exchange;
 }
 
 /** Where the answer may be kept; equal requests wait for it from now on. */

@@ -8,7 +8,7 @@ import { Refusal, refusals } from '../../refusal.ts';
 import { responseIdOf } from '../../responses/create-request.ts';
 import { isPending } from '../../responses/storable-response.ts';
 import { everything } from '../../visibility.ts';
-import type { Answer, DeliveredAnswer } from '../answer-source.ts';
+import type { DeliveredAnswer } from '../answer-source.ts';
 import {
   inProgressWrite,
   noteOutcome,
@@ -25,7 +25,7 @@ import { complete } from './complete.ts';
 import { deliver, sendError } from './deliver.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import { RunningExchange } from './running-exchange.ts';
-import { steps } from './steps.ts';
+import { answerTo } from './steps.ts';
 
 /** Never rejects: in every case the client gets an answer or an error, and the end of the exchange is recorded. */
 export function runExchange(
@@ -44,20 +44,12 @@ export function runExchange(
 /** Never rejects. */
 async function runPipeline(exchange: RunningExchange): Promise<void> {
   const { record, scope, deps } = exchange;
-  let reached: RunningExchange | Answer = exchange;
   let delivered: DeliveredAnswer | undefined;
   let isRecorded = false;
   let status: number;
   try {
-    for (const step of steps) {
-      // `inOrder` has checked that each step takes the result of the step before.
-      const next: ReturnType<typeof step.run> = step.run(exchange as never);
-      reached = next instanceof Promise ? await next : next;
-      if ('source' in reached) break;
-    }
-    if (!('source' in reached)) throw new Error('the last step of the pipeline returned no answer');
-    delivered = await deliver.run(reached, exchange);
-    status = await complete.run(delivered, exchange);
+    delivered = await deliver(await answerTo(exchange), exchange);
+    status = await complete(delivered, exchange);
     isRecorded = true;
   } catch (error) {
     if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange);

@@ -3,8 +3,7 @@
 import type { RequestReservation } from '../../model-request/admission.ts';
 import type { Client, ModelRequest, ParsedRequest } from '../../model-request/model-request.ts';
 import type { Route, Target } from '../../model-request/routing-types.ts';
-import type { Answer, OwnAnswer, ProviderAnswer } from '../answer-source.ts';
-import type { SentRequests } from '../attempts/retry-loop.ts';
+import type { OwnAnswer } from '../answer-source.ts';
 import type { NewExchange, PendingResponse, Resumed } from '../background/background-response.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { EarlierTurns, ExchangeDialect } from '../dialect.ts';
@@ -42,8 +41,6 @@ export class RunningExchange {
   hasMissedCache = false;
   /** Where the answer may be cached; undefined where it must not be. */
   cachePlace: CachePlace | undefined;
-  /** The requests to providers, once one was called. */
-  sent: SentRequests | undefined;
   /** The background response, once its id is on record. */
   pendingResponse: PendingResponse | undefined;
   /** The target that was called last. */
@@ -78,8 +75,8 @@ export interface Governed extends Routed {
 }
 
 export interface Admitted extends Governed {
-  /** The reservation; released by the scope of the exchange. */
-  readonly reservation: RequestReservation;
+  /** The reservation; released by the scope of the exchange. Undefined when no limit and no budget counts the request. */
+  readonly reservation: RequestReservation | undefined;
 }
 
 export function isGoverned(exchange: RunningExchange): exchange is Governed {
@@ -103,41 +100,6 @@ export interface GuardedRequest {
   readonly history: EarlierTurns | undefined;
   /** The answer of a guardrail, in place of a provider's. */
   readonly answer: OwnAnswer['given'] | undefined;
-}
-
-/**
- * One step of the pipeline. It returns the exchange with what the next step needs, or an answer, with which the pipeline
- * continues at `deliver`. It does not call another step. @throws Refusal, LogUnavailable
- */
-export interface Step<In extends RunningExchange, Out extends RunningExchange | Answer> {
-  readonly name: string;
-  run(exchange: In): Out | Answer | Promise<Out | Answer>;
-}
-
-/** A step as the pipeline runs it. `inOrder` checks its input type at compile time. */
-interface AnyStep {
-  readonly name: string;
-  run(exchange: never): RunningExchange | Answer | Promise<RunningExchange | Answer>;
-}
-
-type Steps = readonly [
-  Step<RunningExchange, RequestParsed>,
-  Step<RequestParsed, RequestParsed>,
-  Step<RequestParsed, RequestParsed>,
-  Step<RequestParsed, Routed>,
-  Step<Routed, Governed>,
-  Step<Governed, Governed>,
-  Step<Governed, Governed>,
-  Step<Governed, Governed>,
-  Step<Governed, Governed>,
-  Step<Governed, Governed>,
-  Step<Governed, Admitted>,
-  Step<Admitted, ProviderAnswer | OwnAnswer>,
-];
-
-/** The steps of the pipeline, each of which takes the result of the step before. */
-export function inOrder(...steps: Steps): readonly AnyStep[] {
-  return steps;
 }
 
 /** The endpoints whose answers the response cache keeps. */

@@ -12,7 +12,7 @@ import { oneTarget, type Route, type Target } from '../../model-request/routing-
 import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { limitsRefusal } from '../../request-limits.ts';
-import type { OwnAnswer } from '../answer-source.ts';
+import type { Answer, OwnAnswer } from '../answer-source.ts';
 import {
   ExchangeGuard,
   type GuardedEndpoint,
@@ -32,27 +32,16 @@ import { admit, claimKey, holdLimits, noteReceived, record } from './admit.ts';
 import { callProviders } from './call-providers.ts';
 import { readCache } from './read-cache.ts';
 import {
+  cachedEndpoints,
   type Governed,
   type GuardedRequest,
-  inOrder,
   type RequestParsed,
   type Routed,
   type RunningExchange,
-  type Step,
 } from './running-exchange.ts';
 
-/** Evaluates the guardrails of the prompt phase on the whole request, earlier turns included. */
-const guardPrompt: Step<Governed, Governed> = {
-  name: 'guardPrompt',
-  run(exchange) {
-    const { guardrails } = exchange.policy;
-    if (guardrails === undefined) return exchange;
-    return guardedRequest(exchange, guardrails).then((guarded) => Object.assign(exchange, { guarded }));
-  },
-};
-
-/** @throws Refusal */
-async function guardedRequest(exchange: Governed, steps: GuardrailSteps): Promise<GuardedRequest> {
+/** Evaluates the guardrails of the prompt phase on the whole request, earlier turns included. @throws Refusal */
+async function guardPrompt(exchange: Governed, steps: GuardrailSteps): Promise<GuardedRequest> {
   const { dialect, parsedRequest, history, route, request, record, deps } = exchange;
   const endpoint = deps.guardedEndpoints.get(dialect.endpoint);
   if (endpoint === undefined) throw new Error(`guardrails cannot read requests to ${dialect.endpoint}`);
@@ -140,20 +129,11 @@ function guardOf(exchange: Governed, steps: GuardrailSteps, merged: MergedReques
   });
 }
 
-/** Lets plugins read and change the request, one after the other. Without such a plugin the step does nothing. */
-const applyPlugins: Step<RequestParsed, RequestParsed> = {
-  name: 'applyPlugins',
-  run(exchange) {
-    const { resumed, request, deps } = exchange;
-    // Calls that guardrails and plugins make would cause further ones.
-    const isOwn = request.caller.origin !== undefined;
-    if (deps.requestPlugins.length === 0 || resumed !== undefined || isOwn) return exchange;
-    return afterPlugins(exchange, deps.requestPlugins);
-  },
-};
-
-/** @throws Refusal when a plugin refuses the request, or fails and fails closed */
-async function afterPlugins(exchange: RequestParsed, plugins: readonly RequestPlugin[]): Promise<RequestParsed> {
+/**
+ * Lets plugins read and change the request, one after the other.
+ * @throws Refusal when a plugin refuses the request, or fails and fails closed
+ */
+async function applyPlugins(exchange: RequestParsed, plugins: readonly RequestPlugin[]): Promise<void> {
   const original = exchange.parsedRequest;
   const { headers } = exchange.request;
   const applied: AppliedPlugin[] = [];
@@ -190,7 +170,7 @@ async function afterPlugins(exchange: RequestParsed, plugins: readonly RequestPl
       labels: one.labels === undefined ? request.labels : [...(request.labels ?? []), ...one.labels],
     };
   }
-  return Object.assign(exchange, { parsedRequest });
+  exchange.parsedRequest = parsedRequest;
 }
 
 async function changesOf(
@@ -230,23 +210,13 @@ function factsOf(
 
 /**
  * Selects the policy of the request by its caller and its first candidate. Failover keeps this policy, and leaves out
- * candidates under other guardrails. A request that is resumed keeps the workflow with which it was recorded.
+ * candidates under other guardrails.
+ * @param again the policy with which a request that is resumed was recorded
+ * @throws Refusal 500 when the guardrails of the workflow cannot run; 403 when they read no requests to this endpoint
  */
-const selectPolicy: Step<Routed, Governed> = {
-  name: 'selectPolicy',
-  run(exchange) {
-    const { request, resumed, route, deps } = exchange;
-    const first = route.candidates[0];
-    if (resumed?.workflow === undefined) return governed(exchange, deps.policyOf(request, first));
-    return deps
-      .policyAgain(resumed.workflow)
-      .then((again) => governed(exchange, again ?? deps.policyOf(request, first)));
-  },
-};
-
-/** @throws Refusal 500 when the guardrails of the workflow cannot run; 403 when they read no requests to this endpoint */
-function governed(exchange: Routed, policy: ExchangePolicy): Governed {
+function selectPolicy(exchange: Routed, again: ExchangePolicy | undefined): Governed {
   const { dialect, route, request, deps } = exchange;
+  const policy = again ?? deps.policyOf(request, route.candidates[0]);
   const { workflow, guardrails } = policy;
   const isRead =
     guardrails === undefined || (dialect.take === undefined && deps.guardedEndpoints.has(dialect.endpoint));
@@ -269,22 +239,8 @@ function governed(exchange: Routed, policy: ExchangePolicy): Governed {
   return Object.assign(exchange, { policy, route: { ...route, candidates, ready } });
 }
 
-/** The body of the request, parsed once. */
-const receive: Step<RunningExchange, RequestParsed> = {
-  name: 'receive',
-  run(exchange) {
-    const { dialect, request, resumed } = exchange;
-    if (resumed !== undefined) {
-      if (resumed.refused !== undefined) throw resumed.refused;
-      return Object.assign(exchange, { parsedRequest: resumed.parsedRequest });
-    }
-    const read = dialect.take === undefined ? readJson(dialect, request.body) : dialect.take(request);
-    return read instanceof Promise ? read.then((parsed) => received(exchange, parsed)) : received(exchange, read);
-  },
-};
-
 /** @throws Refusal for a body that is malformed, or whose values are out of range */
-function received(exchange: RunningExchange, read: ReadResult): RequestParsed {
+function receive(exchange: RunningExchange, read: ReadResult): RequestParsed {
   const { dialect, request, deps, record } = exchange;
   if (!read.ok) {
     if (read.known !== undefined) {
@@ -311,50 +267,64 @@ function received(exchange: RunningExchange, read: ReadResult): RequestParsed {
   throw refusal;
 }
 
-/** The candidates for a request, determined by its route or by the model that it names. */
-const resolveRoute: Step<RequestParsed, Routed> = {
-  name: 'resolveRoute',
-  run(exchange) {
-    const { dialect, request, parsedRequest, deps } = exchange;
-    const given = dialect.target?.(parsedRequest);
-    if (given instanceof Promise) {
-      return given.then((target) => Object.assign(exchange, { route: oneTarget(target), isByModel: false }));
-    }
-    if (given !== undefined) return Object.assign(exchange, { route: oneTarget(given), isByModel: false });
-    const { caller, labels, sessionId } = request;
-    const { model: selector, provider, stream } = parsedRequest;
-    const found = deps.router.route({ selector, provider, caller, labels, sessionId, stream });
-    return found instanceof Promise ? found.then((route) => routed(exchange, route)) : routed(exchange, found);
-  },
-};
-
-function routed(exchange: RequestParsed, route: Route): Routed {
-  if (route.candidates.length === 0) throw refusals.modelNotFound(exchange.parsedRequest.model);
-  return Object.assign(exchange, { route, isByModel: true });
+/** The candidates for a request, determined by its route or by the model that it names. @throws Refusal */
+function resolveRoute({ dialect, request, parsedRequest, deps }: RequestParsed): Route | Promise<Route> {
+  if (dialect.target !== undefined) {
+    const target = dialect.target(parsedRequest);
+    return target instanceof Promise ? target.then(oneTarget) : oneTarget(target);
+  }
+  const { caller, labels, sessionId } = request;
+  const { model: selector, provider, stream } = parsedRequest;
+  return deps.router.route({ selector, provider, caller, labels, sessionId, stream });
 }
 
-/** Loads the conversation, or the turns before a response, that the request continues. Read once for all candidates. */
-const loadHistory: Step<Governed, Governed> = {
-  name: 'loadHistory',
-  run(exchange) {
-    const { dialect, parsedRequest, request } = exchange;
-    const loading = dialect.loadHistory?.({ parsedRequest, visibility: request.caller.visibility });
-    return loading === undefined ? exchange : loading.then((history) => Object.assign(exchange, { history }));
-  },
-};
-
-/** An answer ends the list early. `deliver` sends it, and `complete` records the end before the last bytes are sent. */
-export const steps = inOrder(
-  receive, //        parses the body, once
-  applyPlugins, //   plugins may change or refuse the request
-  claimKey, //       looks up the idempotency key → answer from the record
-  resolveRoute, //   selectors and virtual models → candidates
-  selectPolicy, //   the workflow of this request: capture level, features, guardrails
-  record, //         request.received, model.resolved
-  loadHistory, //    the conversation or response that the request continues
-  holdLimits, //     limits and budgets, held while guardrails evaluate the request
-  guardPrompt, //    guardrails of the prompt phase → the request to send, or an answer in place of a provider's
-  readCache, //      an equal request → answer from the cache
-  admit, //          limits and budgets → reservation, released by the scope; claims the idempotency key
-  callProviders, //  failover × retry × attempt → answer
-);
+/**
+ * The answer to a request, of which no byte has been sent. `deliver` sends it, and `complete` records the end before the
+ * last bytes are sent. @throws Refusal, LogUnavailable
+ */
+export async function answerTo(exchange: RunningExchange): Promise<Answer> {
+  const { dialect, resumed, deps } = exchange;
+  let parsed: RequestParsed;
+  if (resumed !== undefined) {
+    if (resumed.refused !== undefined) throw resumed.refused;
+    parsed = Object.assign(exchange, { parsedRequest: resumed.parsedRequest });
+  } else {
+    const { request } = exchange;
+    parsed = receive(
+      exchange,
+      dialect.take === undefined ? readJson(dialect, request.body) : await dialect.take(request),
+    );
+    // Calls that guardrails and plugins make would cause further ones.
+    const isOwn = request.caller.origin !== undefined;
+    if (deps.requestPlugins.length > 0 && !isOwn) await applyPlugins(parsed, deps.requestPlugins);
+    // Only answers of the known dialects can be generated again from the record.
+    if (exchange.request.headers['idempotency-key'] !== undefined && deps.dialects.has(dialect.name)) {
+      const recorded = await claimKey(parsed);
+      if (recorded !== undefined) return recorded;
+    }
+  }
+  // Only what is a promise is waited for.
+  const resolved = resolveRoute(parsed);
+  const route = resolved instanceof Promise ? await resolved : resolved;
+  if (route.candidates.length === 0) throw refusals.modelNotFound(parsed.parsedRequest.model);
+  const routed = Object.assign(parsed, { route, isByModel: dialect.target === undefined });
+  const again = resumed?.workflow === undefined ? undefined : await deps.policyAgain(resumed.workflow);
+  const governed = selectPolicy(routed, again);
+  record(governed);
+  const { parsedRequest, request, policy } = governed;
+  const history = dialect.loadHistory?.({ parsedRequest, visibility: request.caller.visibility });
+  // Read once for all candidates.
+  if (history !== undefined) governed.history = await history;
+  if (policy.guardrails !== undefined) {
+    await holdLimits(governed, policy.guardrails);
+    governed.guarded = await guardPrompt(governed, policy.guardrails);
+  }
+  if (cachedEndpoints.has(dialect.endpoint) && resumed === undefined) {
+    const looked = readCache(governed);
+    const cached = looked instanceof Promise ? await looked : looked;
+    if (cached !== undefined) return cached;
+  }
+  const reserved = admit(governed);
+  const admitted = reserved instanceof Promise ? await reserved : reserved;
+  return 'source' in admitted ? admitted : await callProviders(admitted);
+}

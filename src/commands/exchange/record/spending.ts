@@ -38,12 +38,12 @@ import type { ExchangePolicy } from '../policy.ts';
 import type { AnswerReader } from '../response-stream.ts';
 import { noteDeferred, noteUsage } from './end-events.ts';
 
-interface Spender {
+export interface Spender {
   readonly dialect: ExchangeDialect;
   readonly parsedRequest: ParsedRequest;
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
-  readonly reservation: RequestReservation;
+  readonly reservation: RequestReservation | undefined;
   /** Where the workflow of the request records no usage, nothing is charged either. */
   readonly policy: Pick<ExchangePolicy, 'recordsUsage'>;
   readonly deps: { readonly pricing: Pricing };
@@ -80,12 +80,12 @@ export function noteSpending(
   if (estimate !== undefined) {
     const limited = dialect.passed?.() ?? { endpoint: dialect.endpoint, parsedRequest };
     const own = boundOfOutput(limited.parsedRequest.json, limited.endpoint, provider.type);
-    bounded = withinLimit(estimate, reservation.outputLimit({ provider, model }) ?? own, limited.parsedRequest);
+    bounded = withinLimit(estimate, reservation?.outputLimit({ provider, model }) ?? own, limited.parsedRequest);
   }
   const { charged, cost } = priced(spent, bounded, deps.pricing);
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
-  reservation.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+  reservation?.charge({ usage: charged.usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
 }
 
 /** No answer is estimated longer than the limit that its provider got. */
@@ -138,7 +138,7 @@ export function noteDeferral(
     providerType: provider.type,
     model: named,
     endpoint: endpointOf(dialect, request.path),
-    reserved: reservation.defer(),
+    reserved: reservation?.defer(),
   };
   const parts = work.parts ?? (work.kind === 'response' ? [partOf(named, parsedRequest.json)] : undefined);
   noteDeferred(record, { ...work, parts }, facts, request);

@@ -103,7 +103,7 @@ export function passthroughDialect(call: Passthrough): ExchangeDialect {
       return passed.request;
     },
     plan({ record, reservation, policy }) {
-      if (reservation.isCounted && startsUncountedWork(method, path)) throw refusals.unmetered();
+      if (reservation?.isCounted && startsUncountedWork(method, path)) throw refusals.unmetered();
       return {
         kind: 'forward',
         dialect: 'passthrough',

@@ -74,7 +74,7 @@ export async function turnsFor(
   if (history.kind === 'response') return responseTurnsFor(history, planned, archive);
   const { id, turn } = history;
   if (turn.earlier === 0) return undefined;
-  if (reservation.isCounted) reservation.expectEarlierTurns(tokensOf(turn.input.slice(0, turn.earlier)));
+  if (reservation?.isCounted) reservation.expectEarlierTurns(tokensOf(turn.input.slice(0, turn.earlier)));
   const facts = { responses: [], conversation: id, items: turn.input.length };
   record.note(historyReplayed.create(facts, record.context));
   return turn;
@@ -92,7 +92,7 @@ async function responseTurnsFor(
     // The provider has the previous response: it is the provider's own, or one that this gateway has not stored. A
     // translated response is stored here only.
     if (head === undefined || (head.native && head.provider === target.provider.name)) {
-      if (reservation.isCounted && head !== undefined) reservation.expectEarlierTurns(tokensFrom(head));
+      if (reservation?.isCounted && head !== undefined) reservation.expectEarlierTurns(tokensFrom(head));
       return undefined;
     }
   }
@@ -100,7 +100,7 @@ async function responseTurnsFor(
   const turns = responses.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
   const input = mergeHistory(turns, parsedRequest.json.input);
   const earlier = input.length - inputItems(parsedRequest.json.input).length;
-  if (reservation.isCounted) reservation.expectEarlierTurns(tokensOf(input.slice(0, earlier)));
+  if (reservation?.isCounted) reservation.expectEarlierTurns(tokensOf(input.slice(0, earlier)));
   const facts = { responses: responses.map(({ id }) => id), items: input.length };
   record.note(historyReplayed.create(facts, record.context));
   return { input, earlier };
