@@ -19,68 +19,58 @@ export function wallClock(): number {
   return origin + elapsed;
 }
 
-const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-const pool = new Uint8Array(6 * 1024);
+const pool = new Uint8Array(9 * 512);
 let poolUsed = pool.length;
 
 /** RFC 9562 §6.2 method 1: 26 bits that count within a millisecond, started at random with room to count up. */
 const counterLimit = 2 ** 26;
 let counter = 0;
 let millisecond = 0;
-let timePrefix = '';
-/** Drawn anew with each millisecond; within one, the counter makes ids differ. */
-let random = '';
 
-function nextRandom(): number {
+export const eventIdBytes = 36;
+/** The id that was minted last, as text. */
+const latest = Buffer.from('00000000-0000-7000-8000-000000000000');
+
+/** @param value of so many hexadecimal digits, at most 8 */
+function writeDigits(at: number, digits: number, value: number): void {
+  for (let digit = at + digits - 1, rest = value; digit >= at; digit--, rest >>>= 4) {
+    const nibble = rest & 0xf;
+    latest[digit] = nibble + (nibble < 10 ? 0x30 : 0x57);
+  }
+}
+
+/** The last 48 bits are drawn anew with each millisecond; within one, the counter makes ids differ. */
+function beginMillisecond(time: number): void {
+  millisecond = time;
   if (poolUsed === pool.length) {
     randomFillSync(pool);
     poolUsed = 0;
   }
-  return pool[poolUsed++] ?? 0;
+  const random = pool.subarray(poolUsed, poolUsed + 9);
+  poolUsed += 9;
+  counter = ((random[0] ?? 0) << 16) | ((random[1] ?? 0) << 8) | (random[2] ?? 0);
+  for (let byte = 3; byte < 9; byte++) writeDigits(18 + 2 * byte, 2, random[byte] ?? 0);
+  const high = Math.floor(time / 0x10000);
+  writeDigits(0, 8, high);
+  writeDigits(9, 4, time - high * 0x10000);
 }
 
-function beginMillisecond(time: number): void {
-  millisecond = time;
-  const time48 = time.toString(16).padStart(12, '0');
-  timePrefix = `${time48.slice(0, 8)}-${time48.slice(8)}-`;
-  counter = (nextRandom() << 16) | (nextRandom() << 8) | nextRandom();
-  random = '';
-  for (let byte = 0; byte < 6; byte++) random += hex[nextRandom()];
-}
-
-/** Advances the counter, and the time when it is later. */
-function advance(now: number): void {
+function mint(now: number): void {
   const time = Math.floor(now);
   if (time > millisecond) beginMillisecond(time);
   else if (++counter >= counterLimit) beginMillisecond(millisecond + 1);
+  writeDigits(14, 4, 0x7000 | (counter >>> 14));
+  writeDigits(19, 4, 0x8000 | (counter & 0x3fff));
 }
 
 /** @param now milliseconds since the epoch; a clock that goes backwards does not make the ids do so */
 export function mintEventId(now = Date.now()): string {
-  advance(now);
-  const high = 0x7000 | (counter >>> 14);
-  const low = 0x8000 | (counter & 0x3fff);
-  return `${timePrefix}${hex[high >>> 8]}${hex[high & 255]}-${hex[low >>> 8]}${hex[low & 255]}-${random}`;
+  mint(now);
+  return latest.toString('latin1');
 }
 
-/**
- * As `mintEventId`, written as text over the id that was minted before at `buffer[offset]`: of the same millisecond, only
- * the digits that count are written.
- */
+/** As `mintEventId`, written as text to `buffer[offset]`. */
 export function writeEventId(buffer: Buffer, offset: number, now: number): void {
-  const before = millisecond;
-  advance(now);
-  if (millisecond !== before) {
-    buffer.write(timePrefix, offset, 'latin1');
-    buffer.write(random, offset + 24, 'latin1');
-  }
-  writeDigits(buffer, offset + 14, 0x7000 | (counter >>> 14));
-  writeDigits(buffer, offset + 19, 0x8000 | (counter & 0x3fff));
-}
-
-function writeDigits(buffer: Buffer, offset: number, value: number): void {
-  for (let digit = 0; digit < 4; digit++) {
-    const nibble = (value >>> (12 - 4 * digit)) & 0xf;
-    buffer[offset + digit] = nibble + (nibble < 10 ? 0x30 : 0x57);
-  }
+  mint(now);
+  buffer.set(latest, offset);
 }

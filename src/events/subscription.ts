@@ -3,10 +3,10 @@
  * events as they become visible. A subscription that does not keep up reads from the disk again, so that none needs
  * more memory than its small queue.
  */
-import { formatPosition, type Position, parsePosition, type RecordedEvent } from './event.ts';
+import { formatPosition, parsePosition, type RecordedEvent } from './event.ts';
 import { type CaughtUp, CompiledFilter, type SubscribeOptions } from './log.ts';
 
-/** Events that have just become visible; they are decoded only when needed. */
+/** Events that have just become visible; they are decoded only when needed. The methods are called with ascending indexes. */
 export interface LiveBatch {
   /** Position of the first event. */
   readonly first: number;
@@ -70,7 +70,7 @@ export class SubscriptionHub {
 
   /**
    * Hands a batch to all that have caught up. Called in the order of positions, once per event. The cost grows with the
-   * number of events and of their takers: a subscription that takes none of them is called once per batch.
+   * number of events and of their takers: a subscription that takes none of them is not called.
    */
   publish(batch: LiveBatch): void {
     if (this.#live.size === 0) return;
@@ -85,15 +85,9 @@ export class SubscriptionHub {
       }
       for (let taker = 0; taker < wanting.length; taker++) wanting[taker]?.offer(batch, index);
     }
-    const last = batch.first + batch.count - 1;
-    let hasIdle = false;
-    for (const subscription of this.#live) {
-      if (!subscription.offeredUpTo(last)) hasIdle = true;
-    }
-    if (hasIdle) {
-      // It keeps the process alive: a start may wait for nothing else.
-      this.#progress ??= setTimeout(() => this.#reportProgress(), this.#limits.progressMs);
-    }
+    this.#live.offered = batch.first + batch.count - 1;
+    // It keeps the process alive: a start may wait for nothing else.
+    this.#progress ??= setTimeout(() => this.#reportProgress(), this.#limits.progressMs);
   }
 
   /** For a source that has not published what has become visible: all subscriptions read it from the log. */
@@ -116,6 +110,8 @@ export class SubscriptionHub {
 
 /** The subscriptions that have caught up, and which of them want events of a type. */
 class LiveSubscriptions {
+  /** Position up to which everything was offered to all of them. */
+  offered = 0;
   readonly #all = new Set<Subscription>();
   /** Cached by type: types are few, and the set of live subscriptions rarely changes. */
   readonly #wanting = new Map<string, readonly Subscription[]>();
@@ -166,7 +162,7 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
   #queuedBytes = 0;
   /** The queue overflowed: later events must be read from the log. */
   #behind = true;
-  /** Everything up to here is queued, yielded or filtered out. */
+  /** Everything up to here, and while it is live up to `LiveSubscriptions.offered`, is queued, yielded or filtered out. */
   #cursor: number;
   #announced = -1;
   #ended = false;
@@ -204,21 +200,13 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     if (this.#behind || batch.first + index <= this.#cursor) return;
     if (!filter.anyStream && !filter.acceptsStream(batch.stream(index))) return;
     if (this.#queuedBytes >= queueBytes) {
-      this.#cursor = Math.max(this.#cursor, batch.first + index - 1);
+      this.#cursor = batch.first + index - 1;
       this.switchToLog();
       return;
     }
     this.#queue.push(batch.event(index));
     this.#queuedBytes += batch.bytes(index) + eventOverheadBytes;
-  }
-
-  /** Everything up to here was offered. False when nothing of it is left to be taken and the subscriber is waiting. */
-  offeredUpTo(last: number): boolean {
-    this.#cursor = Math.max(this.#cursor, last);
-    if (this.#wake === undefined) return true;
-    if (this.#queueHead === this.#queue.length) return false;
-    this.wake();
-    return true;
+    if (this.#wake !== undefined) this.wake();
   }
 
   wake(): void {
@@ -258,14 +246,16 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
         if (event !== undefined) return { value: event, done: false };
         if (this.#behind) {
           await this.#catchUp();
-        } else if (this.#cursor > this.#announced) {
-          this.#announced = this.#cursor;
-          return { value: caughtUp(formatPosition(this.#cursor)), done: false };
-        } else {
-          await new Promise<void>((resolve) => {
-            this.#wake = resolve;
-          });
+          continue;
         }
+        const reached = Math.max(this.#cursor, this.#parts.live.offered);
+        if (reached > this.#announced) {
+          this.#announced = reached;
+          return { value: { type: '$caughtUp', position: formatPosition(reached) }, done: false };
+        }
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
       }
     } catch (error) {
       this.end();
@@ -289,14 +279,12 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
   }
 
   switchToLog(): void {
+    const { live } = this.#parts;
     this.#behind = true;
-    this.#parts.live.delete(this);
+    this.#cursor = Math.max(this.#cursor, live.offered);
+    live.delete(this);
     this.wake();
   }
-}
-
-function caughtUp(position: Position): CaughtUp {
-  return { type: '$caughtUp', position };
 }
 
 /** The interface of an engine below `readAll` and `subscribe`: the log from a position on, read block by block. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  contextText,
+  namesOf,
   RecordReader,
   recordBound,
   recordEnd,
@@ -46,15 +46,14 @@ interface Written {
 }
 
 function written(event: NewEvent, stream: StreamName, revision: number, at: number, before = 0): Written {
-  const id = event.id ?? mintEventId();
   const data = JSON.stringify(event.data);
-  const words = contextText(event.context);
-  const length = id.length + event.type.length + stream.length + words.length + data.length;
+  const names = namesOf(stream, event.context);
+  const length = (event.id?.length ?? 36) + event.type.length + names.length + data.length;
   const buffer = Buffer.alloc(before + recordBound(length, event.body?.length ?? 0), 0xee);
   return {
     buffer,
     start: before,
-    end: writeRecord(buffer, before, { event, stream, revision, id, at, context: words, data }),
+    end: writeRecord(buffer, before, { event, body: event.body, names, revision, at, data }),
   };
 }
 

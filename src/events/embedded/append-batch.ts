@@ -1,6 +1,6 @@
 /** Turns one append into records at the end of a batch, with their revisions: all of it, or nothing. */
 import { countEvents, type NewEvent, type RecordedEvent, type StreamName } from '../event.ts';
-import { mintEventId, wallClock, writeEventId } from '../event-id.ts';
+import { eventIdBytes, wallClock, writeEventId } from '../event-id.ts';
 import {
   type Appended,
   checkExpectedRevision,
@@ -12,9 +12,9 @@ import type { RecentAppend } from '../recent-appends.ts';
 import type { LiveBatch } from '../subscription.ts';
 import {
   addRecordBody,
-  contextText,
   copyRecord,
   maxIndexBytes,
+  namesOf,
   type RecordReader,
   recordBound,
   recordEnd,
@@ -26,10 +26,10 @@ import {
   writeRecord,
 } from './event-record.ts';
 import { frameHeaderBytes } from './frame.ts';
-import type { Segment } from './segment.ts';
+import type { Segment, SegmentStreams } from './segment.ts';
 
-/** The appends of one turn of the event loop, encoded one after the other, to become one frame. */
-const usualBytes = 64 * 1024;
+/** Of the buffer of a batch, unless its appends need more. */
+export const usualBatchBytes = 64 * 1024;
 
 /** A caller that waits for an append. */
 interface Waiter {
@@ -51,6 +51,7 @@ export interface AppendOutcome {
 
 export type RememberedAppend = RecentAppend<AppendOutcome>;
 
+/** The appends of one turn of the event loop, encoded one after the other, to become one frame. */
 export class AppendBatch {
   buffer: Buffer;
   /** The frame's bytes so far, with the header's place. */
@@ -58,17 +59,21 @@ export class AppendBatch {
   count = 0;
   readonly first: number;
   segment: Segment;
+  /** Of the segment. */
+  readonly streams: SegmentStreams;
   /** Where in the segment the frame lies, or will. */
   offset: number;
   readonly waiters: Waiter[] = [];
   /** Those of its appends whose events came with ids. */
   readonly remembered: RememberedAppend[] = [];
 
-  constructor(first: number, segment: Segment, buffer: Buffer | undefined) {
+  constructor(first: number, segment: Segment, buffer: Buffer = Buffer.allocUnsafeSlow(usualBatchBytes)) {
+    if (segment.streams === undefined) throw new Error('the segment that is written to has no stream map');
     this.first = first;
     this.segment = segment;
+    this.streams = segment.streams;
     this.offset = segment.bytes;
-    this.buffer = buffer ?? Buffer.allocUnsafeSlow(usualBytes);
+    this.buffer = buffer;
   }
 
   get last(): number {
@@ -80,36 +85,12 @@ export class AppendBatch {
     this.segment = segment;
     this.offset = offset;
   }
-
-  /** Makes room for this many bytes more. */
-  reserve(bytes: number): void {
-    this.buffer = withRoom(this.buffer, this.length, bytes);
-  }
-}
-
-/** Buffers of written batches, to be used again; larger ones than usual are left to the garbage collector. */
-export class BufferPool {
-  readonly #free: Buffer[] = [];
-  readonly #limit: number;
-
-  constructor(limit = 64) {
-    this.#limit = limit;
-  }
-
-  take(): Buffer | undefined {
-    return this.#free.pop();
-  }
-
-  give(buffer: Buffer): void {
-    if (buffer.length === usualBytes && this.#free.length < this.#limit) this.#free.push(buffer);
-  }
 }
 
 /** The records of one frame. */
 interface RecordRange {
   readonly buffer: Buffer;
   readonly start: number;
-  readonly end: number;
   /** Position of the first event. */
   readonly first: number;
   readonly count: number;
@@ -124,38 +105,48 @@ export class PublishedBatch implements LiveBatch {
   readonly count: number;
   readonly #buffer: Buffer;
   readonly #records: RecordReader;
-  readonly #offsets: number[] = [];
-  readonly #events: (RecordedEvent | undefined)[] = [];
+  #index = 0;
+  /** Where the record of that event begins. */
+  #at: number;
+  /** That event, once it was decoded. */
+  #event: RecordedEvent | undefined;
 
-  constructor({ buffer, start, end, first, count }: RecordRange, records: RecordReader) {
+  constructor({ buffer, start, first, count }: RecordRange, records: RecordReader) {
     this.first = first;
     this.count = count;
     this.#buffer = buffer;
     this.#records = records;
-    for (let at = start; at < end; at = recordEnd(buffer, at)) this.#offsets.push(at);
+    this.#at = start;
+  }
+
+  /** Where the record of the event begins. */
+  #seek(index: number): number {
+    while (this.#index < index) {
+      this.#at = recordEnd(this.#buffer, this.#at);
+      this.#index++;
+      this.#event = undefined;
+    }
+    return this.#at;
   }
 
   type(index: number): string {
-    return this.#records.typeOf(this.#buffer, this.#offsets[index] ?? 0);
+    return this.#records.typeOf(this.#buffer, this.#seek(index));
   }
 
   stream(index: number): string {
-    return recordStream(this.#buffer, this.#offsets[index] ?? 0);
+    return recordStream(this.#buffer, this.#seek(index));
   }
 
   bytes(index: number): number {
-    const offset = this.#offsets[index] ?? 0;
-    return recordEnd(this.#buffer, offset) - offset;
+    const at = this.#seek(index);
+    return recordEnd(this.#buffer, at) - at;
   }
 
   event(index: number): RecordedEvent {
-    let event = this.#events[index];
-    if (event === undefined) {
-      event = this.#records.read(this.#buffer, this.#offsets[index] ?? 0, this.first + index);
-      this.#events[index] = event;
-    }
-    if (event === undefined) throw new RangeError(`no event ${index} in this batch`);
-    return event;
+    const at = this.#seek(index);
+    this.#event ??= this.#records.read(this.#buffer, at, this.first + index);
+    if (this.#event === undefined) throw new RangeError(`no event ${index} in this batch`);
+    return this.#event;
   }
 }
 
@@ -178,32 +169,33 @@ export function encodeAppend(
 ): number[] | undefined {
   const start = batch.length;
   const at = wallClock();
+  const befores: number[] = [];
   const lasts: number[] = [];
-  let count = 0;
   try {
     for (let index = 0; index < writes.length; index++) {
       const write = writes[index];
       if (write === undefined) continue;
-      const last = revisionBefore(batch, writes, lasts, index, olderRevision);
-      if (last === undefined) {
+      const before = revisionBefore(batch, writes, lasts, index, olderRevision);
+      if (before === undefined) {
         batch.length = start;
         return undefined;
       }
-      checkExpectedRevision(write, last);
-      encodeEvents(batch, write, last + 1, at, maxEventBytes);
-      const events = countEvents(write.events);
-      lasts.push(last + events);
-      count += events;
+      checkExpectedRevision(write, before);
+      befores.push(before);
+      lasts.push(encodeEvents(batch, write, before + 1, at, maxEventBytes));
     }
   } catch (error) {
     batch.length = start;
     throw error;
   }
   for (let index = 0; index < writes.length; index++) {
-    const write = writes[index];
-    if (write !== undefined) noteStream(batch, write.stream, countEvents(write.events), lasts[index]);
+    const { [index]: before = 0 } = befores;
+    const { [index]: last = 0 } = lasts;
+    const stream = writes[index]?.stream;
+    if (stream === undefined || last === before) continue;
+    batch.streams.note(stream, batch.offset, before + 1, last);
+    batch.count += last - before;
   }
-  batch.count += count;
   return lasts;
 }
 
@@ -221,7 +213,7 @@ export function placeAppend(
     checkExpectedRevision(write, last);
     lasts.push(last + write.count);
   }
-  batch.reserve(append.records.length);
+  batch.buffer = withRoom(batch.buffer, batch.length, append.records.length);
   append.records.copy(batch.buffer, batch.length);
   let record = batch.length;
   for (const [index, { stream, count }] of writes.entries()) {
@@ -230,7 +222,7 @@ export function placeAppend(
       setRecordRevision(batch.buffer, record, revision);
       record = recordEnd(batch.buffer, record);
     }
-    noteStream(batch, stream, count, last);
+    if (count > 0) batch.streams.note(stream, batch.offset, last - count + 1, last);
     batch.count += count;
   }
   batch.length += append.records.length;
@@ -251,33 +243,22 @@ function revisionBefore(
   for (let earlier = index - 1; earlier >= 0; earlier--) {
     if (writes[earlier]?.stream === stream) return lasts[earlier];
   }
-  return streamsOf(batch).lastRevision(stream) ?? olderRevision(stream, expectedRevision);
-}
-
-function noteStream(batch: AppendBatch, stream: StreamName, count: number, last: number | undefined): void {
-  if (last === undefined || count === 0) return;
-  streamsOf(batch).note(stream, batch.offset, last - count + 1, last);
-}
-
-function streamsOf({ segment: { streams } }: AppendBatch) {
-  if (streams === undefined) throw new Error('the segment that is written to has no stream map');
-  return streams;
+  return batch.streams.lastRevision(stream) ?? olderRevision(stream, expectedRevision);
 }
 
 // Writes the events of one write as records.
 
 /** Where records are written, one after the other. */
 export interface RecordTarget {
-  readonly buffer: Buffer;
+  buffer: Buffer;
   /** The bytes in use. */
   length: number;
-  /** Makes room for this many bytes more; `buffer` may be another one afterwards. */
-  reserve(bytes: number): void;
 }
 
 /**
  * @param revision of the first event
  * @param at the time of events that have none
+ * @returns the revision of the last event
  * @throws EventTooLarge, and the error of `JSON.stringify`; `target.length` may then have grown
  */
 export function encodeEvents(
@@ -286,36 +267,44 @@ export function encodeEvents(
   revision: number,
   at: number,
   maxEventBytes: number,
-): void {
-  let next = revision;
-  for (const event of events) {
-    if (event.bodyEnds !== undefined) {
-      encodeParts(target, event, event.bodyEnds, { stream, revision: next, at, maxEventBytes });
-      next += event.bodyEnds.length;
-      continue;
-    }
-    encodeEvent(target, event, { stream, revision: next++, at, maxEventBytes });
+): number {
+  const place: EventPlace = { stream, revision, at, maxEventBytes };
+  for (let index = 0; index < events.length; index++) {
+    const event = events[index];
+    if (event === undefined) continue;
+    const { bodyEnds } = event;
+    if (bodyEnds === undefined) encodeEvent(target, event, event.body, place);
+    else encodeParts(target, event, bodyEnds, place);
+    place.revision += bodyEnds === undefined ? 1 : bodyEnds.length;
   }
+  return place.revision - 1;
 }
 
 interface EventPlace {
   readonly stream: StreamName;
-  readonly revision: number;
+  revision: number;
   readonly at: number;
   readonly maxEventBytes: number;
 }
 
-function encodeEvent(target: RecordTarget, event: NewEvent, { stream, revision, at, maxEventBytes }: EventPlace): void {
+function encodeEvent(
+  target: RecordTarget,
+  event: NewEvent,
+  body: Uint8Array | undefined,
+  { stream, revision, at, maxEventBytes }: EventPlace,
+): void {
   const data = JSON.stringify(event.data);
-  const context = contextText(event.context);
-  const id = event.id ?? mintEventId(at);
-  const textLength = id.length + event.type.length + stream.length + context.length + data.length;
-  const bodyLength = event.body?.length ?? 0;
-  checkSize(event.type, textLength + bodyLength, maxEventBytes);
-  target.reserve(recordBound(textLength, bodyLength));
+  const names = namesOf(stream, event.context);
+  const idLength = event.id === undefined ? eventIdBytes : event.id.length;
+  const textLength = idLength + event.type.length + names.length + data.length;
+  const bodyLength = body === undefined ? 0 : body.length;
+  const estimate = textLength + bodyLength;
+  if (estimate > maxEventBytes) throw new EventTooLarge(event.type, estimate, maxEventBytes);
   const start = target.length;
-  target.length = writeRecord(target.buffer, start, { event, stream, revision, id, at: event.at ?? at, context, data });
-  checkSize(event.type, target.length - start, maxEventBytes);
+  target.buffer = withRoom(target.buffer, start, recordBound(textLength, bodyLength));
+  target.length = writeRecord(target.buffer, start, { event, body, names, data, revision, at });
+  const bytes = target.length - start;
+  if (bytes > maxEventBytes) throw new EventTooLarge(event.type, bytes, maxEventBytes);
 }
 
 /** The first event as any other; each further one is a copy of the one before with its own id, revision, index and body. */
@@ -324,25 +313,23 @@ function encodeParts(target: RecordTarget, event: NewEvent, ends: readonly numbe
   const { body: given } = event;
   const body = given && Buffer.from(given.buffer, given.byteOffset, given.length);
   let before = target.length;
-  encodeEvent(target, body === undefined ? event : { ...event, body: body.subarray(0, firstEnd) }, place);
+  encodeEvent(target, event, body?.subarray(0, firstEnd), place);
   const { index } = event.data as { index: number };
   const head = recordPrefixBytes(target.buffer, before, String(index).length + 1);
   for (let part = 1; part < ends.length; part++) {
     const from = body === undefined ? 0 : (ends[part - 1] ?? 0);
     const length = body === undefined ? 0 : (ends[part] ?? 0) - from;
-    checkSize(event.type, head + maxIndexBytes + length, place.maxEventBytes);
-    target.reserve(head + maxIndexBytes + length);
+    const bound = head + maxIndexBytes + length;
+    if (bound > place.maxEventBytes) throw new EventTooLarge(event.type, bound, place.maxEventBytes);
     const at = target.length;
-    target.length = copyRecord(target.buffer, before, at, head, index + part);
+    const buffer = withRoom(target.buffer, at, bound);
+    target.buffer = buffer;
+    target.length = copyRecord(buffer, before, at, head, index + part);
     before = at;
-    setRecordRevision(target.buffer, at, place.revision + part);
-    writeEventId(target.buffer, at + recordHeaderBytes, place.at);
-    if (body !== undefined) target.length = addRecordBody(target.buffer, at, target.length, body, from, length);
+    setRecordRevision(buffer, at, place.revision + part);
+    writeEventId(buffer, at + recordHeaderBytes, place.at);
+    if (body !== undefined) target.length = addRecordBody(buffer, at, target.length, body, from, length);
   }
-}
-
-function checkSize(type: string, bytes: number, maxBytes: number): void {
-  if (bytes > maxBytes) throw new EventTooLarge(type, bytes, maxBytes);
 }
 
 // An append that cannot be put into a batch yet. It is encoded at the call, with ids and time, so that later changes of
@@ -396,19 +383,14 @@ export class PreparedAppend implements SizedAppend {
 }
 
 /** Where records are encoded before their size is known. */
-class Scratch implements RecordTarget {
-  buffer: Buffer = Buffer.allocUnsafeSlow(16 * 1024);
-  length = 0;
+let kept: RecordTarget = emptyScratch();
 
-  reserve(bytes: number): void {
-    this.buffer = withRoom(this.buffer, this.length, bytes);
-  }
+function emptyScratch(): RecordTarget {
+  return { buffer: Buffer.allocUnsafeSlow(16 * 1024), length: 0 };
 }
 
-let kept = new Scratch();
-
-function takeScratch(): Scratch {
-  if (kept.buffer.length > keptScratchBytes) kept = new Scratch();
+function takeScratch(): RecordTarget {
+  if (kept.buffer.length > keptScratchBytes) kept = emptyScratch();
   kept.length = 0;
   return kept;
 }

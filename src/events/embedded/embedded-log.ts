@@ -37,7 +37,7 @@ import { ThreadedFinder } from './find/threaded-finder.ts';
 import { GroupCommit, type GroupCommitOptions, type RecordsAppend } from './group-commit.ts';
 import { InOrderWriter } from './in-order-writer.ts';
 import type { SeenElsewhere } from './inspect-segments.ts';
-import { LogMoved, LogTakenOver, type MissingPart } from './log-errors.ts';
+import type { MissingPart } from './log-errors.ts';
 import { LogReader, readAllOf } from './log-reader.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import {
@@ -53,7 +53,7 @@ import type { ReadableSegment, ReadableSegments } from './segment-blocks.ts';
 import { RotationHealth, SegmentWriter } from './segment-writer.ts';
 import { readStreamOf, visiblePart } from './stream-reader.ts';
 import type { Watermark } from './watermark.ts';
-import { checkFolderUse, lockForWriting, type WriterLock, writerOf } from './writer-lock.ts';
+import { checkFolderUse, lockForWriting, type WriterLock } from './writer-lock.ts';
 
 export type Durability = 'standard' | 'strict' | 'relaxed';
 
@@ -225,10 +225,9 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     });
     this.#commit = new GroupCommit(
       {
+        dir,
         mark,
-        writerId: parts.watermark.writer.writer,
-        takenOver: () => this.#takenOver(),
-        displaced: () => this.#displaced(),
+        watermark: parts.watermark,
         writer: this.#writer,
         records: this.records,
         olderRevision: (stream, expected) => this.#closedSegments.lastRevision(stream, expected),
@@ -249,7 +248,6 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
           this.#closedSegments.rewritten(cut, fresh);
         },
         closed: () => this.#closedSegments.start(),
-        durableChanged: (position) => this.#watermark.write(position),
         availabilityChanged: () => this.#reportStatus(),
       },
       commitOptions,
@@ -377,8 +375,9 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   }
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
-    const appended = this.#commit.append(writes, options);
-    return haveIds(writes) ? appended.catch((error: unknown) => recordedBefore(this, writes, error)) : appended;
+    const withIds = haveIds(writes);
+    const appended = this.#commit.append(writes, options?.until ?? 'durable', withIds);
+    return withIds ? appended.catch((error: unknown) => recordedBefore(this, writes, error)) : appended;
   }
 
   readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
@@ -450,25 +449,6 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     if (this.#closing !== undefined) return this.#closing;
     this.#closing = this.#close();
     return this.#closing;
-  }
-
-  #displaced(): Error | undefined {
-    try {
-      if (!this.#watermark.isIn(this.dir)) return new LogMoved(this.dir, formatPosition(this.#commit.visible));
-    } catch {
-      // a disk that cannot be read is no evidence of another place
-    }
-    return this.#takenOver();
-  }
-
-  #takenOver(): Error | undefined {
-    try {
-      if (!this.#watermark.writer.isTakenOver()) return undefined;
-    } catch {
-      // a disk that cannot be read is no evidence of another writer
-      return undefined;
-    }
-    return new LogTakenOver(this.dir, writerOf(this.dir), formatPosition(this.#commit.visible));
   }
 
   async #close(): Promise<void> {

@@ -1,6 +1,7 @@
 /** Writes events as records and reads them back. */
 import { upcast } from '../catalogue/catalogue.ts';
 import { type EventContext, formatPosition, type NewEvent, type RecordedEvent, type StreamName } from '../event.ts';
+import { eventIdBytes, writeEventId } from '../event-id.ts';
 import type { CompiledFilter } from '../log.ts';
 
 /**
@@ -122,26 +123,37 @@ export function recordBound(textLength: number, bodyLength: number): number {
   return recordHeaderBytes + textLength * 3 + bodyLength;
 }
 
-const contextTexts = new WeakMap<EventContext, string>();
+/** A stream's name and a context, as they stand in a record. */
+export interface RecordNames {
+  readonly stream: StreamName;
+  readonly bytes: Buffer;
+  /** Bytes of the stream's name. */
+  readonly streamBytes: number;
+  /** In UTF-16. */
+  readonly length: number;
+}
 
-/** Contexts are shared by all events of one exchange, so each is encoded once. */
-export function contextText(context: EventContext): string {
-  let text = contextTexts.get(context);
-  if (text === undefined) {
-    text = JSON.stringify(context);
-    contextTexts.set(context, text);
-  }
-  return text;
+const latestNames = new WeakMap<EventContext, RecordNames>();
+
+/** Contexts are shared by all events of one exchange, most of which have one stream: so these are encoded once. */
+export function namesOf(stream: StreamName, context: EventContext): RecordNames {
+  const latest = latestNames.get(context);
+  if (latest !== undefined && latest.stream === stream) return latest;
+  const text = stream + JSON.stringify(context);
+  const names = { stream, bytes: Buffer.from(text), streamBytes: Buffer.byteLength(stream), length: text.length };
+  latestNames.set(context, names);
+  return names;
 }
 
 export interface RecordParts {
   readonly event: NewEvent;
-  readonly stream: StreamName;
-  readonly revision: number;
-  readonly id: string;
-  readonly at: number;
-  readonly context: string;
+  /** Of the event, or a part of it. */
+  readonly body: Uint8Array | undefined;
+  readonly names: RecordNames;
   readonly data: string;
+  readonly revision: number;
+  /** The time of append, also for the id of an event that has none. */
+  readonly at: number;
 }
 
 /**
@@ -149,32 +161,30 @@ export interface RecordParts {
  * @throws RangeError when a name is too long or is no well-formed Unicode: it would change when it is read back.
  */
 export function writeRecord(buffer: Buffer, offset: number, parts: RecordParts): number {
-  const { event, stream, id, context, data } = parts;
-  const { type, body } = event;
-  const text = id + type + stream + context + data;
-  const textBytes = buffer.write(text, offset + recordHeaderBytes);
+  const { event, body, names, data } = parts;
+  const { id, type } = event;
+  const { stream, bytes, streamBytes } = names;
+  let end = offset + recordHeaderBytes;
+  let idBytes = eventIdBytes;
+  if (id === undefined) writeEventId(buffer, end, parts.at);
+  else idBytes = buffer.write(id, end);
+  end += idBytes;
+  const typeBytes = buffer.write(type, end);
+  end += typeBytes;
+  buffer.set(bytes, end);
+  end += bytes.length;
+  const dataBytes = buffer.write(data, end);
+  end += dataBytes;
   let flags = 0;
-  let idBytes = id.length;
-  let typeBytes = type.length;
-  let streamBytes = stream.length;
-  let contextBytes = context.length;
-  let dataBytes = data.length;
-  if (textBytes === text.length) {
+  const textLength = (id === undefined ? eventIdBytes : id.length) + type.length + names.length + data.length;
+  if (end - offset - recordHeaderBytes === textLength) {
     flags = asciiText;
-  } else {
-    if (!(id.isWellFormed() && type.isWellFormed() && stream.isWellFormed())) {
-      throw new RangeError(`event ${type} of stream ${stream}: its id, type or stream is not well-formed Unicode`);
-    }
-    idBytes = Buffer.byteLength(id);
-    typeBytes = Buffer.byteLength(type);
-    streamBytes = Buffer.byteLength(stream);
-    contextBytes = Buffer.byteLength(context);
-    dataBytes = Buffer.byteLength(data);
+  } else if (!(type.isWellFormed() && stream.isWellFormed() && id?.isWellFormed() !== false)) {
+    throw new RangeError(`event ${type} of stream ${stream}: its id, type or stream is not well-formed Unicode`);
   }
   if (idBytes > 0xff || typeBytes > 0xff || streamBytes > 0xffff) {
     throw new RangeError(`event ${type} of stream ${stream.slice(0, 80)}: its id, type or stream name is too long`);
   }
-  let end = offset + recordHeaderBytes + textBytes;
   let bodyBytes = 0;
   if (body !== undefined) {
     flags |= hasBody;
@@ -186,12 +196,12 @@ export function writeRecord(buffer: Buffer, offset: number, parts: RecordParts):
   view.setUint32(offset, end - offset, true);
   view.setUint32(offset + 4, bodyBytes, true);
   view.setUint32(offset + 8, dataBytes, true);
-  view.setUint32(offset + 12, contextBytes, true);
+  view.setUint32(offset + 12, bytes.length - streamBytes, true);
   view.setUint16(offset + 16, streamBytes, true);
   view.setUint16(offset + 18, event.schema, true);
   // the four one-byte fields in one write
   view.setUint32(offset + 20, idBytes | (typeBytes << 8) | (flags << 16), true);
-  view.setFloat64(offset + 24, parts.at, true);
+  view.setFloat64(offset + 24, event.at ?? parts.at, true);
   view.setFloat64(offset + 32, parts.revision, true);
   return end;
 }

@@ -38,26 +38,30 @@ export interface BatchFrame {
 
 export type FrameDefect = 'no frame' | 'cut short' | 'header damaged' | 'unknown format' | 'payload damaged';
 
+/** Where headers are written before they are copied to their frames. */
+const header = Buffer.alloc(frameHeaderBytes);
+const headerFields = new DataView(header.buffer, header.byteOffset, frameHeaderBytes);
+const checkedHeader = header.subarray(checkedFrom);
+headerFields.setUint32(0, magic, true);
+headerFields.setUint8(12, formatVersion);
+headerFields.setUint16(14, frameHeaderBytes, true);
+
 /** Fills the header's place, `buffer[0..56)`, for the payload that follows it up to `end`. */
 export function sealFrame(
   buffer: Buffer,
   end: number,
   frame: { mark: number; count: number; first: number; durable: number; at: number; writer: number },
 ): void {
-  const view = new DataView(buffer.buffer, buffer.byteOffset, frameHeaderBytes);
-  view.setUint32(0, magic, true);
-  view.setUint32(4, frame.mark, true);
-  view.setUint8(12, formatVersion);
-  view.setUint8(13, 0);
-  view.setUint16(14, frameHeaderBytes, true);
-  view.setUint32(16, end - frameHeaderBytes, true);
-  view.setUint32(20, frame.count, true);
-  view.setUint32(24, crc32(buffer.subarray(frameHeaderBytes, end)), true);
-  view.setUint32(28, frame.writer, true);
-  view.setFloat64(32, frame.first, true);
-  view.setFloat64(40, frame.durable, true);
-  view.setFloat64(48, frame.at, true);
-  view.setUint32(8, crc32(buffer.subarray(checkedFrom, frameHeaderBytes)), true);
+  headerFields.setUint32(4, frame.mark, true);
+  headerFields.setUint32(16, end - frameHeaderBytes, true);
+  headerFields.setUint32(20, frame.count, true);
+  headerFields.setUint32(24, crc32(buffer.subarray(frameHeaderBytes, end)), true);
+  headerFields.setUint32(28, frame.writer, true);
+  headerFields.setFloat64(32, frame.first, true);
+  headerFields.setFloat64(40, frame.durable, true);
+  headerFields.setFloat64(48, frame.at, true);
+  headerFields.setUint32(8, crc32(checkedHeader), true);
+  buffer.set(header);
 }
 
 /**

@@ -9,13 +9,12 @@
  */
 import { formatPosition, type StreamName } from '../event.ts';
 import { wallClock } from '../event-id.ts';
-import { type Appended, type AppendOptions, type AppendStage, LogUnavailable, type StreamWrite } from '../log.ts';
-import { haveIds, RecentAppends } from '../recent-appends.ts';
+import { type Appended, type AppendStage, LogUnavailable, type StreamWrite } from '../log.ts';
+import { RecentAppends } from '../recent-appends.ts';
 import type { LiveBatch } from '../subscription.ts';
 import {
   AppendBatch,
   type AppendOutcome,
-  BufferPool,
   type EncodedAppend,
   encodeAppend,
   type OlderRevision,
@@ -24,13 +23,16 @@ import {
   PublishedBatch,
   placeAppend,
   type SizedAppend,
+  usualBatchBytes,
 } from './append-batch.ts';
 import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes, sealFrame } from './frame.ts';
-import { LogMoved } from './log-errors.ts';
+import { LogMoved, LogTakenOver } from './log-errors.ts';
 import type { Segment } from './segment.ts';
 import type { SegmentWriter } from './segment-writer.ts';
 import { AppendQueue, RevisionLookups, type WaitingAppend } from './waiting-appends.ts';
+import type { Watermark } from './watermark.ts';
+import { writerOf } from './writer-lock.ts';
 
 export interface GroupCommitOptions {
   /** Durable waiters do not wait for the disk, which is synced every so many milliseconds. */
@@ -48,13 +50,10 @@ export interface GroupCommitOptions {
 }
 
 export interface GroupCommitParts {
+  /** The folder of the log. */
+  readonly dir: string;
   readonly mark: number;
-  /** Which writer this is, for the frames. */
-  readonly writerId: number;
-  /** Why this process must not write the log any more, when another one has taken it over. Reads one page in memory. */
-  readonly takenOver: () => Error | undefined;
-  /** The same, also when the files are no longer in the folder of the log. Looks a path up: once for each sync. */
-  readonly displaced: () => Error | undefined;
+  readonly watermark: Watermark;
   readonly writer: SegmentWriter;
   readonly records: RecordReader;
   /** As far as that is known without waiting. */
@@ -71,7 +70,6 @@ export interface GroupCommitParts {
   readonly rewritten: (cut: Segment | undefined, fresh: Segment) => void;
   /** One or more full segments are now wholly on disk. */
   readonly closed: () => void;
-  readonly durableChanged: (position: number) => void;
   readonly availabilityChanged: () => void;
 }
 
@@ -91,13 +89,16 @@ export interface RecordsAppend {
  */
 const flushBytes = 16 * 1024;
 const probeBytes = 64 * 1024;
+/** How many buffers of written batches are kept, to be used again. */
+const keptBuffers = 64;
 
 type WriteFailure = { readonly kind: 'write' | 'sync' | 'taken over'; readonly error: Error };
 
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #parts: GroupCommitParts;
-  readonly #buffers = new BufferPool();
+  /** Larger ones than usual are left to the garbage collector. */
+  readonly #freeBuffers: Buffer[] = [];
   readonly #queue: AppendQueue;
   readonly #lookups: RevisionLookups;
   readonly #recent = new RecentAppends<AppendOutcome>();
@@ -117,7 +118,6 @@ export class GroupCommit {
   #probeTimer: NodeJS.Timeout | undefined;
   #recovery: Promise<void> | undefined;
   #closed = false;
-  #idle: (() => void)[] = [];
   #awaitingChange: (() => void)[] = [];
 
   /** @param last position of the last event in the log, which is on disk */
@@ -164,14 +164,13 @@ export class GroupCommit {
     return this.#failure?.error.message ?? (this.#queue.stuck ? 'the disk does not finish its writes' : undefined);
   }
 
-  append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
-    const { until = 'durable' } = options ?? {};
+  /** @param withIds whether events came with ids */
+  append(writes: readonly StreamWrite[], until: AppendStage, withIds: boolean): Promise<Appended> {
     const durable = until === 'durable' && this.#options.relaxedSyncMs === undefined;
     if (this.#closed) return Promise.reject(new LogUnavailable('it has been closed', 'none'));
-    const withIds = haveIds(writes);
     try {
       const earlier = withIds ? this.#recent.find(writes)?.outcome : undefined;
-      if (earlier !== undefined) return this.#resolveAgain(earlier, durable, () => this.append(writes, options));
+      if (earlier !== undefined) return this.#resolveAgain(earlier, durable, () => this.append(writes, until, withIds));
       if (this.#failure !== undefined) return Promise.reject(unavailable(this.#failure.error, 'none'));
       if (this.#queue.length > 0 || this.#isFull()) return this.#wait(this.#queue, writes, durable, withIds);
       if (this.#lookups.holdsBack(writes)) return this.#wait(this.#lookups, writes, durable, withIds);
@@ -235,7 +234,7 @@ export class GroupCommit {
     return !this.#closed && this.#failure === undefined && !this.#isFull();
   }
 
-  /** Resolves when `takesRecords` may have changed. */
+  /** Resolves when a sync has ended, or `takesRecords` may have changed. */
   changed(): Promise<void> {
     return new Promise((resolve) => this.#awaitingChange.push(resolve));
   }
@@ -367,19 +366,21 @@ export class GroupCommit {
 
   #openBatch(): AppendBatch {
     if (this.#batch === undefined) {
-      this.#batch = new AppendBatch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
+      this.#batch = new AppendBatch(this.#nextPosition, this.#parts.writer.active, this.#freeBuffers.pop());
       if (!this.#endsTurn) {
         this.#endsTurn = true;
         // Writes the rest of the turn's events, and starts the sync.
-        setImmediate(() => {
-          this.#endsTurn = false;
-          this.#flush();
-          if (this.#unsynced.length > 0) this.#syncSoon();
-        });
+        setImmediate(this.#endTurn);
       }
     }
     return this.#batch;
   }
+
+  readonly #endTurn = () => {
+    this.#endsTurn = false;
+    this.#flush();
+    if (this.#unsynced.length > 0) this.#syncSoon();
+  };
 
   #wasEncoded(batch: AppendBatch, durable: boolean): void {
     this.#nextPosition = batch.last + 1;
@@ -393,7 +394,7 @@ export class GroupCommit {
     if (batch === undefined) return;
     this.#batch = undefined;
     if (batch.count === 0) {
-      this.#buffers.give(batch.buffer);
+      this.#reuse(batch.buffer);
       return;
     }
     // The check after each sync covers all that was written since the one before. A write is checked before it when no
@@ -401,17 +402,16 @@ export class GroupCommit {
     // appends do not wait for a sync.
     const { relaxedSyncMs } = this.#options;
     const isDue = relaxedSyncMs === undefined && this.#unsynced.length === 0;
-    const takenOver =
-      relaxedSyncMs !== undefined ? this.#parts.displaced() : isDue ? this.#parts.takenOver() : undefined;
+    const takenOver = relaxedSyncMs !== undefined ? this.#displaced() : isDue ? this.#takenOver() : undefined;
     if (takenOver !== undefined) {
       this.#refuse(batch, takenOver);
       this.#wasTakenOver(takenOver);
       return;
     }
-    const { mark, writer, writerId } = this.#parts;
+    const { mark, watermark, writer } = this.#parts;
     sealFrame(batch.buffer, batch.length, {
       mark,
-      writer: writerId,
+      writer: watermark.writer.writer,
       count: batch.count,
       first: batch.first,
       durable: this.#durable,
@@ -427,9 +427,10 @@ export class GroupCommit {
     this.#written = batch.last;
     this.#unsynced.push(batch);
     this.#unsyncedBytes += batch.length;
-    if (batch.waiters.some(({ durable }) => !durable)) {
+    const hasWritten = batch.waiters.some(({ durable }) => !durable);
+    if (hasWritten) {
       // a writer that took over in between may not have read it
-      const takenOverError = this.#parts.takenOver();
+      const takenOverError = this.#takenOver();
       if (takenOverError !== undefined) {
         for (const waiter of batch.waiters.splice(0)) waiter.reject(unavailable(takenOverError, 'unknown'));
         this.#wasTakenOver(takenOverError);
@@ -437,7 +438,7 @@ export class GroupCommit {
       }
     }
     if (this.#options.relaxedSyncMs !== undefined) this.#show(batch);
-    for (const waiter of batch.waiters) if (!waiter.durable) waiter.resolve(waiter.appended);
+    if (hasWritten) for (const waiter of batch.waiters) if (!waiter.durable) waiter.resolve(waiter.appended);
     const full = batch.segment;
     const fresh = writer.rotateWhenFull(this.#nextPosition);
     if (fresh instanceof Error) this.#parts.rotationFailed(fresh);
@@ -447,10 +448,8 @@ export class GroupCommit {
   /** Makes the batch visible to readers. */
   #show(batch: AppendBatch): void {
     batch.segment.visibleBytes = batch.offset + batch.length;
-    const { buffer, length: end, first, count } = batch;
-    this.#parts.publish(
-      new PublishedBatch({ buffer, start: frameHeaderBytes, end, first, count }, this.#parts.records),
-    );
+    const { buffer, first, count } = batch;
+    this.#parts.publish(new PublishedBatch({ buffer, start: frameHeaderBytes, first, count }, this.#parts.records));
   }
 
   /** At once when a caller waits for it, else soon. */
@@ -477,13 +476,12 @@ export class GroupCommit {
         this.#syncFailed(error);
         return;
       }
-      const takenOver = this.#parts.displaced();
+      const takenOver = this.#displaced();
       if (takenOver !== undefined) {
         this.#wasTakenOver(takenOver);
         return;
       }
       this.#becameDurable(batches);
-      this.#noteChange();
       if (closed) this.#parts.closed();
       if (this.#unsynced.length > 0) this.#syncSoon();
       if (this.#queue.length > 0 || this.#queue.stuck) {
@@ -495,7 +493,7 @@ export class GroupCommit {
           },
         );
       }
-      this.#resolveIdle();
+      this.#noteChange();
     });
   }
 
@@ -504,20 +502,24 @@ export class GroupCommit {
     const last = batches.at(-1);
     if (last === undefined) return;
     this.#durable = last.last;
-    this.#parts.durableChanged(this.#durable);
+    this.#parts.watermark.write(this.#durable);
     for (const batch of batches) {
       this.#unsyncedBytes -= batch.length;
       if (this.#options.relaxedSyncMs === undefined) this.#show(batch);
       for (const waiter of batch.waiters) if (waiter.durable) waiter.resolve(waiter.appended);
       for (const { outcome } of batch.remembered) outcome.batch = undefined;
-      this.#buffers.give(batch.buffer);
+      this.#reuse(batch.buffer);
     }
+  }
+
+  #reuse(buffer: Buffer): void {
+    if (buffer.length === usualBatchBytes && this.#freeBuffers.length < keptBuffers) this.#freeBuffers.push(buffer);
   }
 
   #syncFailed(error: Error): void {
     this.#refuseUnsynced(error);
     this.#enterFailure({ kind: 'sync', error });
-    this.#resolveIdle();
+    this.#noteChange();
   }
 
   #refuseUnsynced(error: Error): void {
@@ -531,10 +533,33 @@ export class GroupCommit {
     }
   }
 
+  /** Why this process must not write the log any more, when another one has taken it over. Reads one page in memory. */
+  #takenOver(): Error | undefined {
+    const { dir, watermark } = this.#parts;
+    try {
+      if (!watermark.writer.isTakenOver()) return undefined;
+    } catch {
+      // a disk that cannot be read is no evidence of another writer
+      return undefined;
+    }
+    return new LogTakenOver(dir, writerOf(dir), formatPosition(this.visible));
+  }
+
+  /** The same, also when the files are no longer in the folder of the log. Looks a path up: once for each sync. */
+  #displaced(): Error | undefined {
+    const { dir, watermark } = this.#parts;
+    try {
+      if (!watermark.isInPlace()) return new LogMoved(dir, formatPosition(this.visible));
+    } catch {
+      // a disk that cannot be read is no evidence of another place
+    }
+    return this.#takenOver();
+  }
+
   /** Finds out without an append whether this process must not write the log any more. */
   checkPlace(): void {
     if (this.#failure?.kind === 'taken over') return;
-    const takenOver = this.#parts.displaced();
+    const takenOver = this.#displaced();
     if (takenOver !== undefined) this.#wasTakenOver(takenOver);
   }
 
@@ -547,7 +572,7 @@ export class GroupCommit {
     this.#refuseUnsynced(error);
     this.#refuseWaiting(unavailable(error, 'none'));
     this.#parts.availabilityChanged();
-    this.#resolveIdle();
+    this.#noteChange();
   }
 
   /** Undoes the positions and revisions of an unwritten batch. */
@@ -556,7 +581,7 @@ export class GroupCommit {
     this.#nextPosition = batch.first;
     for (const append of batch.remembered) this.#recent.remove(append);
     for (const waiter of batch.waiters) waiter.reject(unavailable(error, 'none'));
-    this.#buffers.give(batch.buffer);
+    this.#reuse(batch.buffer);
   }
 
   #enterFailure(failure: WriteFailure): void {
@@ -577,7 +602,7 @@ export class GroupCommit {
   async #recover(): Promise<void> {
     const failure = this.#failure;
     if (failure === undefined || failure.kind === 'taken over' || this.#syncing) return;
-    const takenOver = this.#parts.displaced();
+    const takenOver = this.#displaced();
     if (takenOver !== undefined) {
       this.#wasTakenOver(takenOver);
       return;
@@ -636,12 +661,7 @@ export class GroupCommit {
   }
 
   #noteChange(): void {
-    for (const resolve of this.#awaitingChange.splice(0)) resolve();
-  }
-
-  #resolveIdle(): void {
-    if (this.#unsynced.length > 0 && this.#failure === undefined) return;
-    for (const resolve of this.#idle.splice(0)) resolve();
+    if (this.#awaitingChange.length > 0) for (const resolve of this.#awaitingChange.splice(0)) resolve();
   }
 
   /**
@@ -655,7 +675,7 @@ export class GroupCommit {
     this.#refuseWaiting(new LogUnavailable('it has been closed', 'none'));
     clearTimeout(this.#syncTimer);
     this.#sync();
-    while (this.#syncing) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    while (this.#syncing) await this.changed();
     if (this.#failure !== undefined) await this.#recoverOnce();
     clearInterval(this.#probeTimer);
     if (this.#failure === undefined) return;

@@ -32,6 +32,7 @@ class WriterNote {
   readonly #disk: Disk;
   readonly #fd: number;
   readonly #mark: number;
+  /** This writer's own note, as it was written last. */
   readonly #buffer = Buffer.alloc(noteBytes);
   readonly #read = Buffer.alloc(noteBytes);
   #writer = 0;
@@ -72,6 +73,7 @@ class WriterNote {
   /** Whether another writer has taken over since. Costs one read of a page that is in memory. */
   isTakenOver(): boolean {
     if (this.#writer === 0) return false;
+    if (this.#isNoted && this.#readNote() && this.#read.equals(this.#buffer)) return false;
     const found = this.#find();
     if (this.#isNoted) return found !== undefined && !isSame(found, { writer: this.#writer, secret: this.#secret });
     if (found !== undefined && !isSame(found, this.#before)) return true;
@@ -102,9 +104,14 @@ class WriterNote {
     this.#disk.write(this.#fd, this.#buffer, 0, noteBytes, noteOffset);
   }
 
+  /** Whether there is one. */
+  #readNote(): boolean {
+    return this.#disk.read(this.#fd, this.#read, 0, noteBytes, noteOffset) === noteBytes;
+  }
+
   #find(): FoundNote | undefined {
     const found = this.#read;
-    if (this.#disk.read(this.#fd, found, 0, noteBytes, noteOffset) < noteBytes) return undefined;
+    if (!this.#readNote()) return undefined;
     if (found.readUInt32LE(0) !== this.#mark || found.readUInt32LE(16) !== crc32(found.subarray(0, 16)))
       return undefined;
     return {
@@ -129,17 +136,21 @@ export const watermarkFile = 'durable';
 
 export class Watermark {
   readonly #disk: Disk;
+  readonly #file: string;
   readonly #fd: number;
   readonly #buffer = Buffer.alloc(slotBytes);
+  readonly #checked = this.#buffer.subarray(0, 12);
+  readonly #numbers = new DataView(this.#buffer.buffer, this.#buffer.byteOffset, slotBytes);
   /** The writer of the log: stored in the same file, and open as long as this watermark. */
   readonly writer: WriterNote;
   #turn: 0 | 1 = 0;
   #identity: FileIdentity | undefined;
 
-  private constructor(disk: Disk, fd: number, mark: number) {
+  private constructor(disk: Disk, file: string, mode: 'create' | 'read' | 'write', mark: number) {
     this.#disk = disk;
-    this.#fd = fd;
-    this.writer = new WriterNote(disk, fd, mark);
+    this.#file = file;
+    this.#fd = disk.open(file, mode);
+    this.writer = new WriterNote(disk, this.#fd, mark);
     this.#buffer.writeUInt32LE(mark, 0);
   }
 
@@ -147,7 +158,7 @@ export class Watermark {
   static async create(disk: Disk, dir: string, mark: number): Promise<Watermark> {
     const file = path.join(dir, watermarkFile);
     await disk.removeLater(file);
-    const created = new Watermark(disk, disk.open(file, 'create'), mark);
+    const created = new Watermark(disk, file, 'create', mark);
     try {
       created.reset(0);
       // once there is a note it must never be missing: without it a missing end of the log would not be noticed
@@ -185,7 +196,7 @@ export class Watermark {
 
   static openForReading(disk: Disk, dir: string, mark: number, mode: 'read' | 'write' = 'read'): Watermark | undefined {
     try {
-      return new Watermark(disk, disk.open(path.join(dir, watermarkFile), mode), mark);
+      return new Watermark(disk, path.join(dir, watermarkFile), mode, mark);
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw error;
@@ -210,8 +221,8 @@ export class Watermark {
   }
 
   #writeSlot(offset: number, position: number): void {
-    this.#buffer.writeDoubleLE(position, 4);
-    this.#buffer.writeUInt32LE(crc32(this.#buffer.subarray(0, 12)), 12);
+    this.#numbers.setFloat64(4, position, true);
+    this.#numbers.setUint32(12, crc32(this.#checked), true);
     try {
       this.#disk.write(this.#fd, this.#buffer, 0, slotBytes, offset);
     } catch {
@@ -237,10 +248,10 @@ export class Watermark {
     return { mark: found.readUInt32LE(0), position: found.readDoubleLE(4) };
   }
 
-  /** Whether the note is still in the folder: otherwise the log was removed, moved or replaced. */
-  isIn(dir: string): boolean {
+  /** Whether the note is still in its folder: otherwise the log was removed, moved or replaced. */
+  isInPlace(): boolean {
     this.#identity ??= this.#disk.identity(this.#fd);
-    return this.#disk.isNamed(this.#identity, path.join(dir, watermarkFile));
+    return this.#disk.isNamed(this.#identity, this.#file);
   }
 
   /** Makes the note survive a power cut. Not after each sync: an older note claims less, and that is always true. */

@@ -184,8 +184,8 @@ class LiveFrames {
     for (let at = 0; at < bytes; ) {
       const frame = readFrame(this.#buffer, at, bytes, this.#log.mark);
       if (typeof frame === 'string' || frame.first !== position + 1) return false;
-      const { start, end, first, count } = frame;
-      this.#log.publish(new PublishedBatch({ buffer: this.#buffer, start, end, first, count }, this.#log.records));
+      const { start, first, count } = frame;
+      this.#log.publish(new PublishedBatch({ buffer: this.#buffer, start, first, count }, this.#log.records));
       position = frame.last;
       at = frame.end;
     }
