@@ -192,8 +192,9 @@ export function createServer(
   });
   allowOrigins(app, options.corsOrigins ?? []);
   app.addHook('onRequest', (request, reply, done) => {
+    const address = request.url.includes('%') ? decodedPath(request) : request.url;
     for (const { prefix, server } of later) {
-      if (!request.url.startsWith(prefix)) continue;
+      if (!address.startsWith(prefix)) continue;
       return void server().then((started) => {
         reply.hijack();
         started.routing(request.raw, reply.raw);
@@ -236,6 +237,16 @@ function guardMetrics(caller: Caller): void {
 
 function pathOf({ url }: FastifyRequest): string {
   return url.split('?', 1)[0] ?? '/';
+}
+
+/** As the router compares it; unchanged where it is not valid: then no route is found. */
+function decodedPath(request: FastifyRequest): string {
+  const path = pathOf(request);
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
 }
 
 /**

@@ -8,6 +8,7 @@ describe('answers of the admin API', () => {
     ['/admin/auth-keys', 200],
     ['/admin/audit/log?limit=1', 200],
     ['/admin/api/v1/auth-keys', 200],
+    ['/admin/%61pi/v1/auth-keys', 200],
     ['/admin/audit/detail?log_id=none', 404],
     ['/admin/audit/log?limit=0x', 400],
   ])('are kept by no cache and have the type that they state: %s', async (path, status) => {
