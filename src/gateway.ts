@@ -182,7 +182,7 @@ async function startComponents(
     journal,
     logger,
     openExchangesEnded: () => requests.exchanges.whenOpenEnded(),
-    mayCall: () => lease.isCurrent(),
+    mayCall: lease.isCurrent,
   });
   lease.onConfigurationChanged(() => providers.follow().catch(onError));
   // Changes between the creation of the providers and this moment.

@@ -145,6 +145,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   ): Caller {
     if (refused !== undefined) refused.caller = pathless[authMethod];
     const userPath = pathNamed(headers);
+    if (userPath === undefined) return pathless[authMethod];
     return { actor: 'master', authMethod, userPath, visibility: visibilityOf({ actor: 'master', userPath }) };
   }
 
@@ -211,7 +212,7 @@ function userPathReader(header: string | undefined): (headers: IncomingHttpHeade
   return (headers) => {
     const value = headers[name];
     if (typeof value === 'object') throw refusals.invalidUserPath(header, 'is given more than once');
-    return optionalUserPath(value, header);
+    return value === undefined ? undefined : optionalUserPath(value, header);
   };
 }
 

@@ -40,10 +40,8 @@ const BATCH_REQUESTS = 100_000;
 const BATCH_FACTOR = 20;
 const batches: ReadonlySet<string> = new Set(['/v1/batches', '/v1/messages/batches']);
 
-/** The bounds of the JSON in the body of a route. */
-export function boundsOfRoute(url: string, bounds: BodyBounds): BodyBounds {
-  if (!batches.has(url)) return bounds;
-  const { depth, entries, objects, values } = bounds;
+/** The bounds of the JSON in the body of a batch. */
+function boundsOfBatch({ depth, entries, objects, values }: BodyBounds): BodyBounds {
   return {
     depth,
     entries: Math.max(entries, BATCH_REQUESTS),
@@ -65,7 +63,8 @@ const counted = {
  * take, so names that occur twice, or stand for another member where the case of names is ignored, are refused where the
  * body may be passed on.
  */
-export function refusalOfJson(body: Buffer, url: string, bounds: BodyBounds): Refusal | undefined {
+export function refusalOfJson(body: Buffer, url: string, given: BodyBounds): Refusal | undefined {
+  const bounds = batches.has(url) ? boundsOfBatch(given) : given;
   const isPassedOn = url.startsWith('/v1/') || url.startsWith('/p/');
   const problem = jsonProblem(body, bounds, isPassedOn, READ_MEMBERS);
   if (problem === undefined) return undefined;

@@ -43,7 +43,9 @@ export function createErrorHandler(logError: (error: unknown, request: FastifyRe
     if (refusal.code === 'internal_error' || refusal.code === 'log_damaged') logError(refusal.cause ?? error, request);
     if (isStillSending(request.raw)) reply.header('connection', 'close');
     const clientErrorFormat = clientErrorFormatOf(request);
-    const headers = clientErrorFormat.headers({ ...refusalHeaders(refusal), 'x-request-id': request.id });
+    const { idHeader } = clientErrorFormat;
+    const headers: Record<string, string> = { ...refusalHeaders(refusal), 'x-request-id': request.id };
+    if (idHeader !== undefined) headers[idHeader] = request.id;
     reply.code(refusal.status).headers(headers).send(clientErrorFormat.errorBody(refusal, request.id));
   };
 }
@@ -83,20 +85,12 @@ export function rawErrorAnswer(code: string | undefined): string {
 
 export interface ClientErrorFormat {
   errorBody(refusal: Refusal, requestId: string | undefined): object;
-  /** The headers of an answer, including `x-request-id`. */
-  headers(headers: Record<string, string>): Record<string, string>;
+  /** The header from which such clients read the id of a request, besides `x-request-id`. */
+  readonly idHeader: string | undefined;
 }
 
-const openAi: ClientErrorFormat = { errorBody: (refusal) => refusal.envelope(), headers: (headers) => headers };
-
-const anthropic: ClientErrorFormat = {
-  errorBody: messagesErrorBody,
-  // Anthropic's clients read the id of a request from this header.
-  headers(headers) {
-    const id = headers['x-request-id'];
-    return id === undefined ? headers : { ...headers, 'request-id': id };
-  },
-};
+const openAi: ClientErrorFormat = { errorBody: (refusal) => refusal.envelope(), idHeader: undefined };
+const anthropic: ClientErrorFormat = { errorBody: messagesErrorBody, idHeader: 'request-id' };
 
 const MESSAGES_PATH = /^\/v1\/messages(?:[/?]|$)/;
 const MODELS_PATH = /^\/v1\/models(?:[/?]|$)/;

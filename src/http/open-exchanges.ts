@@ -80,8 +80,8 @@ export class OpenExchanges {
     });
   }
 
-  /** Passes a request to an exchange, which answers on the hijacked response. */
-  async run(
+  /** Passes a request to an exchange, which answers on the hijacked response. @throws Refusal 503 */
+  run(
     request: FastifyRequest,
     reply: FastifyReply,
     exchange: (request: ModelRequest, client: Client) => Promise<void>,
@@ -95,7 +95,7 @@ export class OpenExchanges {
       throw refusals.overloaded(this.#limit);
     }
     const modelRequest = this.modelRequestOf(request);
-    await this.serve(reply, (client) => exchange(modelRequest, client));
+    return this.serve(reply, (client) => exchange(modelRequest, client));
   }
 
   /** The request in the form that an exchange uses. */
@@ -188,9 +188,11 @@ const ONE_WRITE_BYTES = 8 * 1024;
 export class ReplyClient implements Client {
   readonly #response: ServerResponse;
   readonly #controller = new AbortController();
+  readonly ended = this.#controller.signal;
   readonly #stallTimeoutMs: number;
   readonly #format: ClientErrorFormat;
-  #begun = false;
+  begun = false;
+  isKeptOpen = false;
   #keptOpen: StreamKeptOpen | undefined;
   /** While the connection takes no more bytes. */
   #draining: Promise<void> | undefined;
@@ -207,25 +209,13 @@ export class ReplyClient implements Client {
     if (response.destroyed || response.socket?.destroyed) this.endEarly('client_gone');
   }
 
-  get ended(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  get begun(): boolean {
-    return this.#begun;
-  }
-
-  get isKeptOpen(): boolean {
-    return this.#keptOpen !== undefined;
-  }
-
   endEarly(reason: EndReason): void {
-    if (!this.#controller.signal.aborted) this.#controller.abort(reason);
+    if (!this.ended.aborted) this.#controller.abort(reason);
   }
 
   answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
-    if (this.#keptOpen !== undefined) throw new Error('a whole answer cannot follow the head of an event stream');
-    this.#begun = true;
+    if (this.isKeptOpen) throw new Error('a whole answer cannot follow the head of an event stream');
+    this.begun = true;
     this.#response.writeHead(status, { ...this.#headers(headers), 'content-length': body.length });
     // One string is sent with the head in a single write; longer bodies are not worth the copy.
     if (body.length > ONE_WRITE_BYTES) this.#response.end(body);
@@ -233,8 +223,8 @@ export class ReplyClient implements Client {
   }
 
   refuse(refusal: Refusal, headers: Record<string, string>): void {
-    if (this.#begun || this.#keptOpen !== undefined) {
-      const last = this.#begun ? undefined : this.#keptOpen?.failure(refusal);
+    if (this.begun || this.isKeptOpen) {
+      const last = this.begun ? undefined : this.#keptOpen?.failure(refusal);
       if (last === undefined) this.#response.destroy();
       else this.#response.end(last);
       return;
@@ -246,16 +236,17 @@ export class ReplyClient implements Client {
   }
 
   keepOpen(comments: Uint8Array, stream: StreamKeptOpen): void {
-    if (this.#keptOpen === undefined) {
+    if (!this.isKeptOpen) {
       this.#writeHead(200, stream.headers);
+      this.isKeptOpen = true;
       this.#keptOpen = stream;
     }
     if (!this.#response.destroyed) this.#response.write(comments);
   }
 
   begin(status: number, headers: Record<string, string>): void {
-    this.#begun = true;
-    if (this.#keptOpen === undefined) this.#writeHead(status, headers);
+    this.begun = true;
+    if (!this.isKeptOpen) this.#writeHead(status, headers);
   }
 
   #writeHead(status: number, given: Record<string, string>): void {
@@ -274,7 +265,9 @@ export class ReplyClient implements Client {
   }
 
   #headers(given: Record<string, string>): Record<string, string> {
-    const headers = this.#format.headers(given);
+    const { idHeader } = this.#format;
+    const id = idHeader === undefined ? undefined : given['x-request-id'];
+    const headers = idHeader === undefined || id === undefined ? given : { ...given, [idHeader]: id };
     return headers.vary === undefined ? headers : withOwnVary(headers, this.#response.getHeader('vary'));
   }
 

@@ -137,7 +137,8 @@ function sendAnswer(request: IncomingMessage, response: ServerResponse, options:
   }
   const refusal = options.refusal();
   const format = clientErrorFormatOf({ url, headers: request.headers });
-  const headers = format.headers({ ...refusalHeaders(refusal), 'x-request-id': requestId });
+  const headers: Record<string, string> = { ...refusalHeaders(refusal), 'x-request-id': requestId };
+  if (format.idHeader !== undefined) headers[format.idHeader] = requestId;
   const body =
     path === '/health/ready' ? { status: 'not_ready', ...options.readiness() } : format.errorBody(refusal, requestId);
   send(response, refusal.status, headers, body);

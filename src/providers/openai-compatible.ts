@@ -80,9 +80,8 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const credentials = Math.max(1, perKey.length);
   const paused = new PausedCredentials(credentials);
   let turn = 0;
-  /** The next credential in turn, skipping those paused for the model. */
+  /** The next of several credentials in turn, skipping those paused for the model. */
   const nextCredential = (model: string): number => {
-    if (credentials === 1) return 0;
     const first = turn++ % credentials;
     for (let next = first; next < first + credentials; next++) {
       if (!paused.isPaused(next % credentials, model)) return next % credentials;
@@ -124,7 +123,12 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
 
   const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS, postBody) => {
     const timeout = AbortSignal.timeout(timeoutMs);
-    const accepting = [...(perKey[nextCredential('')] ?? keyless).any, ...fixed, 'accept', 'application/json'];
+    const accepting = [
+      ...(perKey[credentials === 1 ? 0 : nextCredential('')] ?? keyless).any,
+      ...fixed,
+      'accept',
+      'application/json',
+    ];
     try {
       const reply = await transport.send({
         path: withQuery(path, base.query),
@@ -165,7 +169,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       return entries.map((entry) => providerModelOf(entry, config.type));
     },
     send({ dialect, model = '', body, stream, headers: extra, requestId, signal }) {
-      const credential = nextCredential(model);
+      const credential = credentials === 1 ? 0 : nextCredential(model);
       const { json, eventStream } = perKey[credential] ?? keyless;
       const headers = (stream ? eventStream : json).concat(requestId);
       if (extra !== undefined) headers.push(...Object.entries(extra).flat());
@@ -179,7 +183,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       );
     },
     forward({ method, path, openAi, model = '', headers, body, requestId, signal }) {
-      const credential = nextCredential(model);
+      const credential = credentials === 1 ? 0 : nextCredential(model);
       const { any, names } = perKey[credential] ?? keyless;
       const agentOfClient = own.includes('user-agent') ? undefined : headers['user-agent'];
       const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));

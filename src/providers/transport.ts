@@ -92,7 +92,7 @@ export function createTransport(options: TransportOptions): Transport {
           resolve,
           reject,
         );
-        if (!call.over) dispatch(call);
+        if (!signal.aborted) dispatch(call);
       });
     },
     async close(when = 'now') {

@@ -36,6 +36,14 @@ interface CallOptions {
 
 type Headers = Record<string, string | string[] | undefined>;
 
+const READ_ONCE = 'an answer can be read once only';
+
+interface WholeAnswer {
+  readonly maxBytes: number;
+  resolve(bytes: Buffer): void;
+  reject(failure: ProviderFailure): void;
+}
+
 /**
  * Buffers the first bytes of the body, so that a small answer is complete before it is read, and pauses the socket
  * while the body is not read. The caller either reads the body or cancels it: an unread one holds its connection.
@@ -52,7 +60,10 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   #buffered: Buffer[] = [];
   #bufferedBytes = 0;
   #paused = false;
+  /** Of an answer that is read in pieces. */
   #reader: Reader | undefined;
+  /** Of an answer that is read whole. */
+  #whole: WholeAnswer | undefined;
   #ended = false;
   #failure: ProviderFailure | undefined;
   #isRepeated = false;
@@ -68,11 +79,6 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     this.#timer = setTimeout(expire, options.headers.ms, this);
     options.signal.addEventListener('abort', this);
     if (options.signal.aborted) this.cancel();
-  }
-
-  /** Cancelled before it was dispatched. */
-  get over(): boolean {
-    return this.#failure !== undefined;
   }
 
   get arrived(): number {
@@ -124,7 +130,11 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     }
     this.#buffered.push(piece);
     this.#bufferedBytes += piece.length;
-    if (this.#bufferedBytes >= READ_AHEAD_BYTES) this.pause();
+    if (this.#whole === undefined) {
+      if (this.#bufferedBytes >= READ_AHEAD_BYTES) this.pause();
+    } else if (this.#bufferedBytes > this.#whole.maxBytes) {
+      this.fail(tooLarge(this.#options.provider, this.#whole.maxBytes));
+    }
   }
 
   onResponseEnd(): void {
@@ -132,16 +142,23 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     this.#ended = true;
     this.#release();
     this.#reader?.end();
+    this.#whole?.resolve(joined(this.#buffered));
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     const { provider, idle } = this.#options;
     const isSent = this.#controller !== undefined;
     const { again } = this.#options;
-    if (!isSent && !this.over && !this.#isRepeated && again !== undefined && isClosedConnection(error)) {
+    if (
+      !isSent &&
+      this.#failure === undefined &&
+      !this.#isRepeated &&
+      again !== undefined &&
+      isClosedConnection(error)
+    ) {
       this.#isRepeated = true;
       // By then the resets of other kept connections are read, too, so that the call gets none of them.
-      setImmediate(() => this.over || again(this));
+      setImmediate(() => this.#failure === undefined && again(this));
       return;
     }
     this.fail(isSent ? streamCut(provider, error, idle, this.#arrived) : unreachable(provider, error));
@@ -151,8 +168,14 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
 
   bytes(maxBytes: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      if (this.#announcedBytes > maxBytes) this.fail(tooLarge(this.#options.provider, maxBytes));
-      this.#attach(wholeReader(this, this.#options.provider, maxBytes, resolve, reject));
+      if (this.#reader !== undefined || this.#whole !== undefined) throw new Error(READ_ONCE);
+      this.#whole = { maxBytes, resolve, reject };
+      if (Math.max(this.#announcedBytes, this.#bufferedBytes) > maxBytes) {
+        this.fail(tooLarge(this.#options.provider, maxBytes));
+      }
+      if (this.#failure !== undefined) reject(this.#failure);
+      else if (this.#ended) resolve(joined(this.#buffered));
+      else this.resume();
     });
   }
 
@@ -187,14 +210,16 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     if (this.#ended) {
       // The provider has finished; a reader that still has pieces to pass on may stop.
       this.#reader?.fail(failure);
+      this.#whole?.reject(failure);
       return;
     }
     if (this.#failure !== undefined) return;
     this.#failure = failure;
     this.#release();
     if (failure.kind === 'aborted') this.#buffered = [];
-    if (this.#answered) this.#reader?.fail(failure);
-    else this.#reject(failure);
+    if (!this.#answered) this.#reject(failure);
+    this.#reader?.fail(failure);
+    this.#whole?.reject(failure);
     this.#controller?.abort(failure);
   }
 
@@ -203,7 +228,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   }
 
   #attach(reader: Reader): void {
-    if (this.#reader !== undefined) throw new Error('an answer can be read once only');
+    if (this.#reader !== undefined || this.#whole !== undefined) throw new Error(READ_ONCE);
     this.#reader = reader;
     const buffered = this.#buffered;
     this.#buffered = [];
@@ -307,7 +332,7 @@ async function decodePieces(
   }
 }
 
-// The two ways to read an answer: whole, or in pieces.
+// Reading an answer in pieces.
 
 /** The part of a call that its reader controls. */
 interface SteeredCall {
@@ -325,28 +350,9 @@ interface Reader {
   fail(failure: ProviderFailure): void;
 }
 
-function wholeReader(
-  call: SteeredCall,
-  provider: string,
-  maxBytes: number,
-  resolve: (whole: Buffer) => void,
-  reject: (failure: ProviderFailure) => void,
-): Reader {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  return {
-    waiting: false,
-    take(piece) {
-      pieces.push(piece);
-      bytes += piece.length;
-      if (bytes > maxBytes) call.fail(tooLarge(provider, maxBytes));
-    },
-    end() {
-      const [first] = pieces;
-      resolve(first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces, bytes));
-    },
-    fail: reject,
-  };
+function joined(pieces: readonly Buffer[]): Buffer {
+  const [first] = pieces;
+  return first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces);
 }
 
 /**

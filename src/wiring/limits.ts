@@ -70,7 +70,7 @@ export function createLimits(options: LimitsOptions) {
       ? withoutLimits
       : new LimitAdmission({
           budgets: budgets?.gate ?? new BudgetGate(noBudgets, now),
-          limits: rateLimits?.limiter ?? new RateLimiter(() => noRules, now),
+          limits: rateLimits?.limiter ?? new RateLimiter({ state: noRules }, now),
           forecaster,
           now,
           refused: ({ code }: Refusal) => refused.set(code ?? '', (refused.get(code ?? '') ?? 0) + 1),
@@ -118,8 +118,7 @@ export function createLimits(options: LimitsOptions) {
 
 function rateLimiting({ config, declares, log, isShared, gateway, views, projections, onError }: LimitsOptions) {
   const running = projections.run(rateLimitsView);
-  const rules = () => running.state;
-  const limiter = new RateLimiter(rules, now);
+  const limiter = new RateLimiter(running, now);
   const elsewhere = isShared ? countElsewhere(limiter, { projections, gateway }) : undefined;
   const position = elsewhere && (() => elsewhere.position);
   const store = new LimitMemoryStore({ log, views, onError, ...(position === undefined ? {} : { position }) });

@@ -43,7 +43,7 @@ export function gatewayPricing({ config, log, projections, typeOf }: PricingWiri
   const configured = configuredPrices(config.providers);
   const overrides = projections.run(priceOverridesView);
   const prices = new PriceBook({
-    overrides: () => overrides.state,
+    overrides,
     configured: (provider, model) => configured.get(provider)?.get(model),
     snapshot: priceSnapshot,
     typeOf,

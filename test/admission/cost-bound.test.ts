@@ -210,7 +210,11 @@ describe('the bound at a price that changes', () => {
     let pricing: ModelPricing = { input_per_mtok: 1, output_per_mtok: 2, batch_output_per_mtok: 0 };
     let version = 1;
     const prices = new PriceBook({
-      overrides: () => ({ version, byKey: new Map([['tiny', { value: { selector: 'tiny', pricing } }]]) }) as never,
+      overrides: {
+        get state() {
+          return { version, byKey: new Map([['tiny', { value: { selector: 'tiny', pricing } }]]) } as never;
+        },
+      },
       configured: () => undefined,
       snapshot: { date: '2026-01-01', find: () => undefined },
       typeOf: () => 'vllm',

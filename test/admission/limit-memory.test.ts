@@ -26,10 +26,7 @@ const rule = (more: Partial<RateLimitRule> & { subject: string }): RateLimitRule
 /** The counts of rules, once the log was read. */
 async function counted(memory: LimitMemory | undefined, ...rules: RateLimitRule[]) {
   const state = { changes: 1, rules: new Map(rules.map((one, index) => [String(index), one])) };
-  const limiter = new RateLimiter(
-    () => state,
-    () => NOW,
-  );
+  const limiter = new RateLimiter({ state }, () => NOW);
   await restoreLimits({ log: opened.log, limiter, rules: state, memory, now: NOW });
   return rules.map((_, index) => {
     const { requests = 0, tokens = 0 } = limiter.counts(String(index))?.read(NOW) ?? {};
@@ -178,10 +175,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     const { log } = opened;
     let read = 0;
     const state = { changes: 1, rules: new Map([['0', rule({ subject: '/' })]]) };
-    const limiter = new RateLimiter(
-      () => state,
-      () => NOW,
-    );
+    const limiter = new RateLimiter({ state }, () => NOW);
     const watched = new Proxy(log, {
       get(target, member) {
         if (member !== 'readAll') return Reflect.get(target, member).bind(target);

@@ -21,10 +21,7 @@ function admissionBy(...given: (Partial<RateLimitRule> & { subject: string })[])
   let now = START;
   let requests = 0;
   const refused: string[] = [];
-  const limits = new RateLimiter(
-    () => state,
-    () => now,
-  );
+  const limits = new RateLimiter({ state }, () => now);
   const admission = new LimitAdmission({
     limits,
     budgets: new BudgetGate({ any: false, countersOf: () => [] }, () => now),
@@ -325,10 +322,7 @@ test('a request that a rate limit refuses reserves nothing of its budget', () =>
     maxTokens: null,
   };
   const admission = new LimitAdmission({
-    limits: new RateLimiter(
-      () => ({ changes: 0, rules: new Map([['0', rule]]) }),
-      () => START,
-    ),
+    limits: new RateLimiter({ state: { changes: 0, rules: new Map([['0', rule]]) } }, () => START),
     budgets,
     forecaster: new CostForecaster({ costOf: () => ({ inputCost: '0', outputCost: '0', totalCost: '100' }) }),
     now: () => START,

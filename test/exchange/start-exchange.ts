@@ -9,8 +9,8 @@ import { runExchange } from '../../src/commands/exchange/pipeline/run-exchange.t
 import { policyWithout } from '../../src/commands/exchange/policy.ts';
 import { type Admission, withoutLimits } from '../../src/commands/model-request/admission.ts';
 import type { Client, EndReason, ModelRequest } from '../../src/commands/model-request/model-request.ts';
-import { oneTarget } from '../../src/commands/model-request/routing-types.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
+import { oneTarget } from '../../src/commands/virtual-models/router.ts';
 import { everything } from '../../src/commands/visibility.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import type { Provider } from '../../src/providers/provider.ts';

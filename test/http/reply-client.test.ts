@@ -12,7 +12,7 @@ it('has one listener and one timer for all writes that wait for the same room', 
   socket.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n');
   const response = await requested.promise;
   const before = response.listenerCount('drain');
-  const client = new ReplyClient(response, 10_000, { headers: (headers) => headers, errorBody: () => ({}) });
+  const client = new ReplyClient(response, 10_000, { idHeader: undefined, errorBody: () => ({}) });
   client.begin(200, {});
   const waiting: Promise<void>[] = [];
   // The client reads nothing yet.

@@ -26,7 +26,7 @@ function bookOf({ overrides = {}, configured = {}, snapshot = {} }: Given) {
   for (const [selector, pricing] of Object.entries(overrides)) set(selector, pricing);
   const table: PriceSnapshot = { date: '2026-01-01', find: (type, model) => snapshot[`${type}/${model}`] };
   const book = new PriceBook({
-    overrides: () => said,
+    overrides: { state: said },
     configured: (provider, model) => configured[`${provider}/${model}`],
     snapshot: table,
     typeOf: (name) => (name.endsWith('-1') ? name.slice(0, -2) : undefined),
@@ -179,7 +179,7 @@ describe('the snapshot that comes with the gateway', () => {
 
   it('charges a long request at the rates of long requests, all of it', () => {
     const book = new PriceBook({
-      overrides: () => ({ version: 0, byKey: new Map() }),
+      overrides: { state: { version: 0, byKey: new Map() } },
       configured: () => undefined,
       snapshot: priceSnapshot,
       typeOf: () => 'gemini',

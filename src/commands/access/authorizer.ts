@@ -4,7 +4,6 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { UserPath } from '../../events/event.ts';
-import type { CallerKey } from '../model-request/model-request.ts';
 import type { Denial, ModelAccess, ModelCaller, ModelPolicies } from './model-access.ts';
 import { type SelectorList, selectorList } from './selector.ts';
 
@@ -104,7 +103,8 @@ export function createAuthorizer({ users, models }: Policies<CurrentUserLists>):
     if (origin === 'plugin') return undefined;
     if (models.any && !models.allows(userPath, provider, model)) return 'not available';
     for (const list of chainOf(userPath)) if (!list.has(provider, model)) return 'not available';
-    return keyHas(key, provider, model) ? undefined : 'not available for this key';
+    if (key === undefined || key.allowedModels.length === 0) return undefined;
+    return selectorList(key.allowedModels).has(provider, model) ? undefined : 'not available for this key';
   }
 
   return {
@@ -119,10 +119,6 @@ export function createAuthorizer({ users, models }: Policies<CurrentUserLists>):
       return chainOf(userPath).every((list) => list.hasOf(provider, extent));
     },
   };
-}
-
-function keyHas(key: CallerKey | undefined, provider: string, model: string): boolean {
-  return key === undefined || key.allowedModels.length === 0 || selectorList(key.allowedModels).has(provider, model);
 }
 
 function listed(list: readonly string[] | undefined): SelectorList[] {

@@ -34,7 +34,7 @@ const MAX_CHAINS = 10_000;
 const MAX_TARGETS = 1000;
 
 export class RateLimiter {
-  readonly #rules: () => RateLimitRules;
+  readonly #rules: { readonly state: RateLimitRules };
   readonly #now: () => number;
   #seen = -1;
   #ruleCounts = new Map<string, RuleCounts>();
@@ -44,14 +44,14 @@ export class RateLimiter {
   readonly #ofTargets = new LRUCache<string, RequestCounts>({ max: MAX_TARGETS });
 
   /** @param now milliseconds since the epoch */
-  constructor(rules: () => RateLimitRules, now: () => number) {
+  constructor(rules: { readonly state: RateLimitRules }, now: () => number) {
     this.#rules = rules;
     this.#now = now;
   }
 
   /** Whether there are no rules. */
   get isOpen(): boolean {
-    return this.#rules().rules.size === 0;
+    return this.#rules.state.rules.size === 0;
   }
 
   /**
@@ -168,7 +168,7 @@ export class RateLimiter {
   }
 
   #follow(): void {
-    const { changes, rules } = this.#rules();
+    const { changes, rules } = this.#rules.state;
     if (changes === this.#seen) return;
     this.#seen = changes;
     const before = this.#ruleCounts;

@@ -17,7 +17,7 @@ import type { JsonObject } from '../../providers/translate/json.ts';
 import type { RecordedPlaceholder } from '../guardrails/placeholders.ts';
 import { type DecidedEvent, type Decider, loadState } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { type Metadata, mergedMetadata, metadataRefusal } from '../request-limits.ts';
+import { type Metadata, mergedMetadata, metadataRefusal } from '../request-check.ts';
 import type { FindItem, FoundItem, ResponseArchive } from '../responses/archive.ts';
 import { type ItemHolder, isIndexable, responseOfItem, type StoredItem } from '../responses/input-items.ts';
 import { type Owner, ownerOf, sees, type VisibilityScope } from '../visibility.ts';

@@ -8,8 +8,8 @@ import type { JsonObject } from '../../providers/translate/json.ts';
 import { handleCommand } from '../handle-command.ts';
 import type { CheckItems } from '../model-request/references.ts';
 import { refusals, refusedInTranslation } from '../refusal.ts';
+import type { Metadata } from '../request-check.ts';
 import { checkRequest, parseJson } from '../request-check.ts';
-import type { Metadata } from '../request-limits.ts';
 import { type FindItem, withReferencedItems } from '../responses/archive.ts';
 import { inputItemSchema } from '../responses/create-request.ts';
 import {

@@ -106,12 +106,3 @@ export interface ModelDirectory {
   /** Whether a provider of that name or type exists. */
   knows(provider: string): boolean;
 }
-
-/** A route with a single candidate. */
-export function oneTarget(target: Target): Route {
-  return { candidates: [target], ready: 1, through: [], failsOver: never };
-}
-
-function never(): boolean {
-  return false;
-}

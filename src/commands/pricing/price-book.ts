@@ -18,7 +18,7 @@ export interface PriceSnapshot {
 
 export interface PriceSources {
   /** The administrators' overrides by canonical selector. They may change while the gateway runs. */
-  overrides(): SavedObjects<PriceOverride>;
+  readonly overrides: { readonly state: SavedObjects<PriceOverride> };
   /** The pricing that a provider's configuration declares for one of its models. */
   configured(provider: string, model: string): ModelPricing | undefined;
   readonly snapshot: PriceSnapshot;
@@ -91,7 +91,7 @@ export class PriceBook implements Pricing, ModelPrices {
   }
 
   #priceOf(provider: string, providerType: string, model: string): Price | undefined {
-    const { version } = this.#sources.overrides();
+    const { version } = this.#sources.overrides.state;
     if (version !== this.#version) {
       this.#prices.clear();
       this.#version = version;
@@ -112,7 +112,7 @@ export class PriceBook implements Pricing, ModelPrices {
   /** The strongest first: the most specific override, then wider ones, the configuration, the snapshot. */
   #layers(provider: string, providerType: string, model: string): PriceLayer[] {
     const { overrides, configured, snapshot } = this.#sources;
-    const { byKey } = overrides();
+    const { byKey } = overrides.state;
     const layers: PriceLayer[] = [];
     const add = (source: string, pricing: ModelPricing | undefined) => {
       if (pricing !== undefined) layers.push({ source, pricing });

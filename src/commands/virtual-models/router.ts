@@ -2,17 +2,16 @@
 import type { Denial, ModelAccess } from '../access/model-access.ts';
 import type { Admission } from '../model-request/admission.ts';
 import { callerName } from '../model-request/model-request.ts';
-import {
-  type ModelDirectory,
-  oneTarget,
-  type Reach,
-  type ReachRequest,
-  type RefusedTarget,
-  type Route,
-  type RouteRequest,
-  type Router,
-  type Selection,
-  type Target,
+import type {
+  ModelDirectory,
+  Reach,
+  ReachRequest,
+  RefusedTarget,
+  Route,
+  RouteRequest,
+  Router,
+  Selection,
+  Target,
 } from '../model-request/routing-types.ts';
 import { CREDENTIALS_REFUSED } from '../model-request/upstream-refusals.ts';
 import { refusals } from '../refusal.ts';
@@ -196,6 +195,15 @@ export function createRouter(options: RouterOptions): Router & Reach {
       return found instanceof Promise ? found.then(targetsOf) : targetsOf(found);
     },
   };
+}
+
+/** A route with a single candidate. */
+export function oneTarget(target: Target): Route {
+  return { candidates: [target], ready: 1, through: [], failsOver: never };
+}
+
+function never(): boolean {
+  return false;
 }
 
 function balancedBy(request: RouteRequest, selected: Balanced['selected']): Balanced {

@@ -222,7 +222,7 @@ export class CircuitBreaker {
         // In half-open state there is one permit at a time, so this is the end of the probe.
         this.#probe = undefined;
         if (verdict === 'failed') this.#countFailure(call);
-        else if (verdict === 'succeeded') this.#countSuccess();
+        else if (verdict === 'succeeded' && (this.#failures > 0 || this.#state === 'half_open')) this.#countSuccess();
       },
     };
   }
@@ -234,9 +234,7 @@ export class CircuitBreaker {
 
   #note(failed: boolean, { caller, body }: CalledBy): void {
     const at = this.#now();
-    const first = this.#window.findIndex((call) => call.at > at - WINDOW_MS);
-    this.#window.splice(0, first === -1 ? this.#window.length : first);
-    if (this.#window.length >= MAX_WINDOW) this.#window.shift();
+    while ((this.#window[0]?.at ?? at) <= at - WINDOW_MS || this.#window.length >= MAX_WINDOW) this.#window.shift();
     // Digests are computed while something fails.
     const isKnown = failed || this.#window.some((call) => call.failed);
     this.#window.push({ at, failed, caller, body: isKnown ? body() : undefined });
@@ -247,7 +245,7 @@ export class CircuitBreaker {
       this.#successes += 1;
       this.#failures = 0;
       if (this.#successes >= this.policy.successThreshold) this.#close();
-    } else if (this.#failures > 0) {
+    } else {
       this.#failures = 0;
       this.#failed = new InCommon();
     }

@@ -8,10 +8,11 @@ import { isObject } from '../../../json/is-object.ts';
 import { bodyProblem } from '../../guardrails/body/body-problem.ts';
 import type { GuardrailDecision } from '../../guardrails/guardrail-type.ts';
 import { type ReadResult, readJson } from '../../model-request/model-request.ts';
-import { oneTarget, type Route, type Target } from '../../model-request/routing-types.ts';
+import type { Route, Target } from '../../model-request/routing-types.ts';
 import { earlyEnd } from '../../model-request/upstream-refusals.ts';
 import { Refusal, refusals } from '../../refusal.ts';
-import { limitsRefusal } from '../../request-limits.ts';
+import { limitsRefusal } from '../../request-check.ts';
+import { oneTarget } from '../../virtual-models/router.ts';
 import type { Answer, OwnAnswer } from '../answer-source.ts';
 import {
   ExchangeGuard,
