@@ -6,8 +6,7 @@
  * anything of an answer is recorded; its cost is recorded when it is closed at the next start. Reservations for work that continues after its exchange are on record, and are restored
  * at the start.
  */
-import type { StreamName } from '../../events/event.ts';
-import { streamName } from '../../events/event.ts';
+import { type EpochMs, type StreamName, streamName } from '../../events/event.ts';
 import type { AdmissionRequest, Charge, RecordedReservation, ReservationOnLog } from '../model-request/admission.ts';
 import type { Refusal } from '../refusal.ts';
 import {
@@ -89,6 +88,11 @@ export class BudgetGate implements BudgetAdmission {
   /** Reservations that the ledger has not counted yet, by the stream in which their cost is recorded. */
   readonly #reservations = new Map<StreamName, ReservedAmount>();
   readonly #waiting: WaitingRequests<BudgetReservation>;
+  readonly #parts: GateParts = {
+    roomsFor: (request) => this.#roomsFor(request),
+    now: () => this.#now(),
+    over: (stream) => this.#reservations.delete(stream),
+  };
 
   /**
    * @param now milliseconds since the epoch
@@ -137,57 +141,15 @@ export class BudgetGate implements BudgetAdmission {
   }
 
   #reserve(
-    { caller, labels, exchangeId }: AdmissionRequest,
+    request: AdmissionRequest,
     share: BoundedShare,
     expected: CompleteForecast,
     rooms: readonly Room[],
   ): BudgetReservation {
-    const stream = streamName('exchange', exchangeId);
-    const reservation = this.#keep(
-      stream,
-      subjectsOfRooms(rooms),
-      share.amount,
-      expected.learned ? expected.likely : 0,
-    );
-    let { limit } = share;
-    let { bound } = expected;
-    const refuse = (at: readonly Room[], what: CompleteForecast) =>
-      refusalOf(at, what, fitsAlone, { at: this.#now(), caller });
-    const expectInstead = (other: CostForecast) => {
-      reservation.expect(0);
-      const roomsNow = this.#roomsFor({ caller, labels });
-      const instead = completed(other, roomsNow.length === 0 ? rooms : roomsNow);
-      const changed = shareOf(roomsNow, instead, fitsAlone);
-      if (changed === undefined) throw refuse(roomsNow, instead);
-      limit = changed.limit;
-      bound = instead.bound;
-      reservation.expect(changed.amount);
-    };
-    return {
-      get limit() {
-        return limit;
-      },
-      get reserved() {
-        return reservation.expected;
-      },
-      reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
-      expect: expectInstead,
-      correct(nano) {
-        if (bound !== undefined) reservation.expect(nano);
-        return undefined;
-      },
-      defer: () => reservation.defer(),
-      again: () => {
-        const roomsNow = this.#roomsFor({ caller, labels });
-        const isOver = roomsNow.some(({ budget, reserved }) => budget.spent + reserved > budget.amount);
-        return isOver ? refuse(roomsNow, { ...expected, bound: 0 }) : undefined;
-      },
-      charge: (charge) => reservation.charge(charge),
-      settle: (isRecorded) => {
-        reservation.settle(isRecorded);
-        if (reservation.over) this.#reservations.delete(stream);
-      },
-    };
+    const stream = streamName('exchange', request.exchangeId);
+    const likely = expected.learned ? expected.likely : 0;
+    const amount = this.#keep(stream, subjectsOfRooms(rooms), share.amount, likely);
+    return new GateReservation(this.#parts, { request, stream, amount, expected, rooms, limit: share.limit });
   }
 
   #roomsFor({ caller, labels }: Pick<AdmissionRequest, 'caller' | 'labels'>): readonly Room[] {
@@ -232,6 +194,88 @@ export class BudgetGate implements BudgetAdmission {
     if (reservation === undefined) return;
     reservation.counted(nano);
     if (reservation.over) this.#reservations.delete(stream);
+  }
+}
+
+/** What a reservation uses of its gate. */
+interface GateParts {
+  roomsFor(request: AdmissionRequest): readonly Room[];
+  now(): EpochMs;
+  /** Nothing of the reservation can follow. */
+  over(stream: StreamName): void;
+}
+
+interface ReservedRequest {
+  readonly request: AdmissionRequest;
+  readonly stream: StreamName;
+  readonly amount: ReservedAmount;
+  readonly expected: CompleteForecast;
+  /** The budgets when the request was admitted. */
+  readonly rooms: readonly Room[];
+  readonly limit: SetLimit | undefined;
+}
+
+class GateReservation implements BudgetReservation {
+  readonly #gate: GateParts;
+  readonly #reserved: ReservedRequest;
+  limit: SetLimit | undefined;
+  #bound: number | undefined;
+
+  constructor(gate: GateParts, reserved: ReservedRequest) {
+    this.#gate = gate;
+    this.#reserved = reserved;
+    this.limit = reserved.limit;
+    this.#bound = reserved.expected.bound;
+  }
+
+  get reserved(): number {
+    return this.#reserved.amount.expected;
+  }
+
+  reserve(nano: number): void {
+    this.expect({ least: nano, likely: nano, most: nano, learned: true });
+  }
+
+  expect(other: CostForecast): void {
+    const { request, amount, rooms } = this.#reserved;
+    amount.expect(0);
+    const roomsNow = this.#gate.roomsFor(request);
+    const instead = completed(other, roomsNow.length === 0 ? rooms : roomsNow);
+    const changed = shareOf(roomsNow, instead, fitsAlone);
+    if (changed === undefined) throw this.#refusalIn(roomsNow, instead);
+    this.limit = changed.limit;
+    this.#bound = instead.bound;
+    amount.expect(changed.amount);
+  }
+
+  correct(nano: number): undefined {
+    if (this.#bound !== undefined) this.#reserved.amount.expect(nano);
+  }
+
+  defer(): number {
+    return this.#reserved.amount.defer();
+  }
+
+  again(): Refusal | undefined {
+    const { request, expected } = this.#reserved;
+    const roomsNow = this.#gate.roomsFor(request);
+    const isOver = roomsNow.some(({ budget, reserved }) => budget.spent + reserved > budget.amount);
+    return isOver ? this.#refusalIn(roomsNow, { ...expected, bound: 0 }) : undefined;
+  }
+
+  charge(charge: Pick<Charge, 'totalCost' | 'isFailed'>): void {
+    this.#reserved.amount.charge(charge);
+  }
+
+  settle(isRecorded: boolean): void {
+    const { amount, stream } = this.#reserved;
+    amount.settle(isRecorded);
+    if (amount.over) this.#gate.over(stream);
+  }
+
+  #refusalIn(rooms: readonly Room[], what: CompleteForecast): Refusal {
+    const { caller } = this.#reserved.request;
+    return refusalOf(rooms, what, fitsAlone, { at: this.#gate.now(), caller });
   }
 }
 

@@ -17,6 +17,8 @@ export class SlidingWindow {
   readonly #partMs: number;
   readonly #amounts = new Float64Array(RING);
   #newest = 0;
+  /** No part before it has an amount. */
+  #oldest = 0;
   #total = 0;
 
   constructor(periodSeconds: number) {
@@ -47,8 +49,9 @@ export class SlidingWindow {
   /** Milliseconds until the oldest amount is dropped; 0 when the window is empty. */
   msUntilLess(at: number): number {
     if (this.used(at) === 0) return 0;
-    let part = this.#newest - PARTS;
+    let part = Math.max(this.#oldest, this.#newest - PARTS);
     while (part < this.#newest && this.#inPart(part) === 0) part++;
+    this.#oldest = part;
     return this.#msUntilGone(part, at);
   }
 
@@ -86,6 +89,7 @@ export class SlidingWindow {
   #addTo(part: number, amount: number): void {
     this.#moveTo(part);
     if (part < 0 || part <= this.#newest - RING) return;
+    if (part < this.#oldest) this.#oldest = part;
     this.#amounts[part % RING] = this.#inPart(part) + amount;
     this.#total += amount;
   }

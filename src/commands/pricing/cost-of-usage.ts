@@ -25,8 +25,9 @@ export function costAt(price: Price, spent: Spent): UsageCost {
   const { usage, units, calls = 1, answers = calls } = spent;
   const band = bandFor(price, usage.inputTokens === null ? null : usage.inputTokens / answers);
   const { prices, isFree } = band;
-  const facts = { price: prices, priceSource: price.source };
-  if (isFree) return { inputCost: '0', outputCost: '0', totalCost: '0', ...facts };
+  if (isFree) {
+    return { inputCost: '0', outputCost: '0', totalCost: '0', price: prices, priceSource: price.source };
+  }
   const asBatch = isBatch(spent.endpoint) || usage.raw?.service_tier === 'batch';
   const rates = asBatch ? batchRates(band.rates) : band.rates;
   const countsTokens = rates.input_per_mtok !== undefined || rates.output_per_mtok !== undefined;
@@ -35,13 +36,13 @@ export function costAt(price: Price, spent: Spent): UsageCost {
   const known = input.charged || output.charged;
   const inputCost = known && input.amount !== undefined ? nanoDollars(input.amount) : null;
   const outputCost = known && output.amount !== undefined ? nanoDollars(output.amount) : null;
-  const caveat = caveatOf(spent, band, { isBatch: asBatch, hasBands: price.bands.length > 1 }, { input, output });
   return {
     inputCost: textOf(inputCost),
     outputCost: textOf(outputCost),
     totalCost: inputCost === null || outputCost === null ? null : (inputCost + outputCost).toString(),
-    ...facts,
-    ...(caveat === undefined ? {} : { caveat }),
+    price: prices,
+    priceSource: price.source,
+    caveat: caveatOf(spent, band, { isBatch: asBatch, hasBands: price.bands.length > 1 }, { input, output }),
   };
 }
 
@@ -160,7 +161,8 @@ function caveatOf(
   if (isBatch ? rates.batch_input_per_mtok === undefined : isSpecialTier(tier)) {
     caveats.push(`service tier '${isBatch ? 'batch' : String(tier)}' priced as standard`);
   }
-  const uncounted = UNCOUNTED.filter((name) => isCharged(rates[name]));
+  const uncounted: string[] = [];
+  for (const name of UNCOUNTED) if (isCharged(rates[name])) uncounted.push(name);
   if (uncounted.length > 0) caveats.push(`not counted: ${uncounted.join(', ')}`);
   return caveats.length === 0 ? undefined : caveats.join('; ');
 }
@@ -170,12 +172,12 @@ const UNCOUNTED = ['input_per_image', 'per_second_output', 'per_page'] as const;
 
 /** Counts without a rate of their own that every provider charges at a multiple of text. */
 function chargedAtBaseRate(usage: TokenUsage, rates: Rates): string[] {
-  const without = (count: number | null, rate: bigint | undefined) => rate === undefined && (count ?? 0) > 0;
-  return [
-    ...(without(usage.audioInputTokens, rates.audio_input_per_mtok) ? ['audio input tokens'] : []),
-    ...(without(usage.audioOutputTokens, rates.audio_output_per_mtok) ? ['audio output tokens'] : []),
-    ...(without(usage.imageOutputTokens, rates.output_image_per_mtok) ? ['image output tokens'] : []),
-  ];
+  const { audioInputTokens: heard, audioOutputTokens: spoken, imageOutputTokens: drawn } = usage;
+  const found: string[] = [];
+  if (rates.audio_input_per_mtok === undefined && (heard ?? 0) > 0) found.push('audio input tokens');
+  if (rates.audio_output_per_mtok === undefined && (spoken ?? 0) > 0) found.push('audio output tokens');
+  if (rates.output_image_per_mtok === undefined && (drawn ?? 0) > 0) found.push('image output tokens');
+  return found;
 }
 
 function isSpecialTier(tier: unknown): boolean {

@@ -54,7 +54,8 @@ export class PriceBook implements Pricing, ModelPrices {
     if (price === undefined) return noPrice;
     const { estimate } = spent;
     if (estimate !== undefined) return estimatedCost(price, spent, estimate);
-    return costAt(price, { ...spent, usage: withThinking(usage, providerType) });
+    const counted = withThinking(usage, providerType);
+    return costAt(price, counted === usage ? spent : { ...spent, usage: counted });
   }
 
   tierEnds({

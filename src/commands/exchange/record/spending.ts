@@ -112,7 +112,8 @@ export function priced(
   estimate: EstimatedTokens | undefined,
   pricing: Pricing,
 ): { readonly charged: PricedUsage; readonly cost: UsageCost } {
-  const spent = { ...given, usage: withThinking(given.usage, given.providerType) };
+  const usage = withThinking(given.usage, given.providerType);
+  const spent = usage === given.usage ? given : { ...given, usage };
   const cost = pricing.costOf(spent);
   const isKnown =
     cost.totalCost !== null && (spent.usage.source === 'unknown' || cost.priceSource === 'provider_reported');
