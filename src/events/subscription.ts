@@ -33,6 +33,7 @@ export interface SubscriptionLimits {
 const defaultLimits: SubscriptionLimits = { queueBytes: 1024 * 1024, progressMs: 20 };
 /** Memory of an event beyond its bytes in the log. */
 const eventOverheadBytes = 512;
+type Result = IteratorResult<RecordedEvent | CaughtUp>;
 const finished = Object.freeze({ value: undefined, done: true as const });
 
 export class SubscriptionHub {
@@ -166,7 +167,8 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
   #cursor: number;
   #announced = -1;
   #ended = false;
-  #wake: (() => void) | undefined;
+  /** Of the call of `next` that waits for an event. */
+  #resolve: ((result: Result | Promise<Result>) => void) | undefined;
   readonly #onAbort = () => this.end();
 
   constructor(parts: SubscriptionParts) {
@@ -180,12 +182,28 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     return this;
   }
 
-  next(): Promise<IteratorResult<RecordedEvent | CaughtUp>> {
-    const event = this.#ended ? undefined : this.#take();
-    return event === undefined ? this.#wait() : Promise.resolve({ value: event, done: false });
+  next(): Promise<Result> {
+    const ready = this.#next();
+    if (ready !== undefined) return Promise.resolve(ready);
+    if (this.#behind) return this.#catchUp();
+    return new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
   }
 
-  return(): Promise<IteratorResult<RecordedEvent | CaughtUp>> {
+  /** What can be given now; undefined when it must wait, or load some more of the log. */
+  #next(): Result | undefined {
+    if (this.#ended) return finished;
+    const event = this.#take();
+    if (event !== undefined) return { value: event, done: false };
+    if (this.#behind) return undefined;
+    const reached = Math.max(this.#cursor, this.#parts.live.offered);
+    if (reached <= this.#announced) return undefined;
+    this.#announced = reached;
+    return { value: { type: '$caughtUp', position: formatPosition(reached) }, done: false };
+  }
+
+  return(): Promise<Result> {
     this.end();
     return Promise.resolve(finished);
   }
@@ -206,13 +224,17 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     }
     this.#queue.push(batch.event(index));
     this.#queuedBytes += batch.bytes(index) + eventOverheadBytes;
-    if (this.#wake !== undefined) this.wake();
+    this.wake();
   }
 
+  /** Something may have changed for a call of `next` that waits. */
   wake(): void {
-    const wake = this.#wake;
-    this.#wake = undefined;
-    wake?.();
+    const resolve = this.#resolve;
+    if (resolve === undefined) return;
+    const result = this.#next() ?? (this.#behind ? this.#catchUp() : undefined);
+    if (result === undefined) return;
+    this.#resolve = undefined;
+    resolve(result);
   }
 
   end(): void {
@@ -232,50 +254,37 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     if (event === undefined) return this.#reader?.take();
     this.#queueHead++;
     if (this.#queueHead === this.#queue.length) {
-      this.#queue = [];
+      this.#queue.length = 0;
       this.#queueHead = 0;
       this.#queuedBytes = 0;
     }
     return event;
   }
 
-  async #wait(): Promise<IteratorResult<RecordedEvent | CaughtUp>> {
+  /** Loads some more of the log, and joins the live ones when there is no more of it. */
+  async #catchUp(): Promise<Result> {
+    const { source, filter, live } = this.#parts;
     try {
-      while (!this.#ended) {
-        const event = this.#take();
-        if (event !== undefined) return { value: event, done: false };
-        if (this.#behind) {
-          await this.#catchUp();
-          continue;
+      for (;;) {
+        this.#reader ??= source.reader(this.#cursor, filter);
+        const hasMore = await this.#reader.load();
+        if (!hasMore && !this.#ended) {
+          // nothing may be awaited from here on: what becomes visible next is offered
+          this.#cursor = Math.max(this.#cursor, this.#reader.position);
+          if (this.#cursor < source.visible()) continue;
+          this.#reader.close();
+          this.#reader = undefined;
+          this.#behind = false;
+          live.add(this);
         }
-        const reached = Math.max(this.#cursor, this.#parts.live.offered);
-        if (reached > this.#announced) {
-          this.#announced = reached;
-          return { value: { type: '$caughtUp', position: formatPosition(reached) }, done: false };
-        }
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
+        const ready = this.#next();
+        if (ready !== undefined) return ready;
+        if (!this.#behind) return await this.next();
       }
     } catch (error) {
       this.end();
       throw error;
     }
-    return finished;
-  }
-
-  /** Loads some more of the log, or joins the live ones when there is no more of it. */
-  async #catchUp(): Promise<void> {
-    const { source, filter, live } = this.#parts;
-    this.#reader ??= source.reader(this.#cursor, filter);
-    if ((await this.#reader.load()) || this.#ended) return;
-    // nothing may be awaited from here on: what becomes visible next is offered
-    this.#cursor = Math.max(this.#cursor, this.#reader.position);
-    if (this.#cursor < source.visible()) return;
-    this.#reader.close();
-    this.#reader = undefined;
-    this.#behind = false;
-    live.add(this);
   }
 
   switchToLog(): void {
