@@ -107,10 +107,14 @@ const { output } = await bundle.generate({
   comments: false,
 });
 mkdirSync(folder, { recursive: true });
-for (const { fileName, code } of output) writeFileSync(join(folder, fileName), inAscii(code));
+for (const { fileName, code } of output) write(fileName, inAscii(code));
 const settings = ['package.json', 'scripts/bundle-build.mjs', 'node_modules/rolldown/package.json'];
 const sources = modules.map((id) => relative(root, id)).sort();
-writeFileSync(join(folder, 'inputs.json'), JSON.stringify([...settings, ...sources]));
+write('inputs.json', JSON.stringify([...settings, ...sources]));
+
+function write(fileName, text) {
+  writeFileSync(join(folder, fileName), text, { flush: true });
+}
 
 /** V8 keeps a source with one character beyond Latin-1 in two bytes for each. */
 function inAscii(code) {

@@ -4,11 +4,12 @@
  *
  * `node_modules/.cache/chancery` has a folder for each bundle, named by the hash of what it was made from, and `current.json`,
  * which names one of them, its inputs, and their sizes and times. A bundle is used only while these match, or while the
- * contents have the same hash. A folder is written under another name and renamed, so no process sees a part of one.
+ * contents have the same hash, and while its own files have their sizes. A folder is written to the disk under another name
+ * and renamed, so neither a process nor a power cut leaves a part of one.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { withLock } from './install-lock.mjs';
 import { run } from './run-npm.mjs';
@@ -46,7 +47,7 @@ export function bundledMain(root) {
   if (current === undefined || current.root !== root) return undefined;
   const main = join(cacheIn(root), current.hash, 'main.mjs');
   const stats = statsOf(root, current.inputs);
-  if (stats === undefined || !existsSync(main)) return undefined;
+  if (stats === undefined || !hasFiles(join(main, '..'), current.files)) return undefined;
   if (stats === current.stats) return main;
   // For example after the folder was copied.
   if (contentHash(root, current.inputs) !== current.hash) return undefined;
@@ -75,7 +76,8 @@ async function build(root, node) {
     if (code !== 0) return;
     const inputs = JSON.parse(readFileSync(join(folder, 'inputs.json'), 'utf8'));
     if (inputs.some((input) => statSync(join(root, input)).ctimeMs >= began)) continue;
-    const current = { root, hash: contentHash(root, inputs), stats: statsOf(root, inputs), inputs };
+    const files = readdirSync(folder).map((name) => [name, statSync(join(folder, name)).size]);
+    const current = { root, hash: contentHash(root, inputs), stats: statsOf(root, inputs), inputs, files };
     const place = join(cacheIn(root), current.hash);
     rmSync(place, { recursive: true, force: true });
     renameSync(folder, place);
@@ -83,6 +85,11 @@ async function build(root, node) {
     removeOld(root, current.hash);
     return;
   }
+}
+
+/** Whether the folder has the files in their sizes. `files` is undefined in the note of an older version. */
+function hasFiles(folder, files = [['main.mjs', -1]]) {
+  return files.every(([name, size]) => statSync(join(folder, name), { throwIfNoEntry: false })?.size === size);
 }
 
 /** Sizes and times. The time of a change of the inode cannot be set, unlike that of the content. */
@@ -133,6 +140,6 @@ function readCurrent(root) {
 /** As a whole: other processes read it. */
 function writeCurrent(root, current) {
   const path = join(cacheIn(root), 'current.json');
-  writeFileSync(`${path}.${process.pid}`, JSON.stringify(current));
+  writeFileSync(`${path}.${process.pid}`, JSON.stringify(current), { flush: true });
   renameSync(`${path}.${process.pid}`, path);
 }

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs';
+import { readdirSync, rmSync, statSync, symlinkSync, truncateSync, utimesSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -93,6 +93,14 @@ describe('the bundle of src/main.ts', () => {
     replaceBundler('');
     expect((await start()).stdout).toBe(printed('first', true));
     expect(bundles()).toHaveLength(1);
+  });
+
+  test.each([0, 20])('a file of which %d bytes are left is made again', async (bytes) => {
+    await start();
+    const [bundle = ''] = bundles();
+    truncateSync(join(project.root, cache, bundle, 'main.mjs'), bytes);
+    expect(await start()).toMatchObject({ code: 0, stdout: printed('first', true), stderr: '' });
+    expect(bundles()).toEqual([bundle]);
   });
 
   test('where no folder can be made for it, the sources run', async () => {

@@ -96,6 +96,16 @@ describe('the first run installs the project', () => {
     expect(project.npmCalls()).toHaveLength(1);
   });
 
+  test.runIf(process.platform === 'linux').each([
+    ['belongs to another process by now', `${process.pid}.1`],
+    ['belongs to a process from before the time of starts was noted', String(process.pid)],
+  ])('the lock of a process whose id %s is taken over', async (_when, owner) => {
+    project.write(`.install.lock/${owner}`, '');
+    project.standInForNpm('node();');
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
+    expect(project.has('.install.lock')).toBe(false);
+  });
+
   test('the lock of a process that died is taken over', async () => {
     const { pid } = spawnSync(process.execPath, ['--eval', '0']);
     project.write(`.install.lock/${pid}`, '');
