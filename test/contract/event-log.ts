@@ -27,7 +27,7 @@ import {
   type StreamWrite,
   WrongExpectedRevision,
 } from '../../src/events/log.ts';
-import { countOf, someOf } from '../support/seed.ts';
+import { countOf } from '../support/seed.ts';
 
 export interface LogUnderTest {
   readonly log: EventLog;
@@ -84,9 +84,6 @@ function numbersOf(events: readonly RecordedEvent[]): unknown[] {
 function beyondHead(head: Position, events: number): Position {
   return formatPosition(parsePosition(head) + events);
 }
-
-/** The engines with a server, of which each run has one; all of them with `npm run test:long`. */
-export const enginesOfRun = someOf(['Kafka', 'EventStoreDB']);
 
 /** @param capabilities those that the engine must have; cases for a capability that it lacks are skipped */
 export function eventLogContract(

@@ -4,7 +4,7 @@ import { afterAll, beforeAll } from 'vitest';
 import { createEventStoreEngine } from '../../src/events/eventstore/eventstore-engine.ts';
 import { Replica, replicatedCapabilities, sharedReplicas } from '../support/replicas.ts';
 import { eventStoreKind, type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
-import { enginesOfRun, eventLogContract } from './event-log.ts';
+import { eventLogContract } from './event-log.ts';
 import { sharedLogContract } from './shared-log.ts';
 
 const kind = await eventStoreKind();
@@ -21,12 +21,10 @@ function newLog(): () => ReturnType<typeof createEventStoreEngine> {
   return () => createEventStoreEngine({ url });
 }
 
-if (enginesOfRun.includes('EventStoreDB')) {
-  eventLogContract(`EventStoreDB (${kind})`, replicatedCapabilities, async () => {
-    const replica = await Replica.open(newLog());
-    return { log: replica.log, dispose: () => replica.dispose() };
-  });
-}
+eventLogContract(`EventStoreDB (${kind})`, replicatedCapabilities, async () => {
+  const replica = await Replica.open(newLog());
+  return { log: replica.log, dispose: () => replica.dispose() };
+});
 
 sharedLogContract(
   `EventStoreDB (${kind})`,

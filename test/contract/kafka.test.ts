@@ -7,7 +7,7 @@ import type { LogEngine } from '../../src/events/replicated/engine.ts';
 import { startKafkaBroker } from '../support/kafka-broker.ts';
 import { kafkaOrSkip } from '../support/kafka-for-tests.ts';
 import { Replica, replicatedCapabilities, sharedReplicas } from '../support/replicas.ts';
-import { enginesOfRun, eventLogContract } from './event-log.ts';
+import { eventLogContract } from './event-log.ts';
 import { sharedLogContract } from './shared-log.ts';
 
 // The random programs of the contract create 25 topics.
@@ -24,12 +24,10 @@ function newLog(): () => LogEngine {
 }
 
 describe.skipIf(brokers === undefined)('on Kafka', () => {
-  if (enginesOfRun.includes('Kafka')) {
-    eventLogContract('Kafka', replicatedCapabilities, async () => {
-      const replica = await Replica.open(newLog());
-      return { log: replica.log, dispose: () => replica.dispose() };
-    });
-  }
+  eventLogContract('Kafka', replicatedCapabilities, async () => {
+    const replica = await Replica.open(newLog());
+    return { log: replica.log, dispose: () => replica.dispose() };
+  });
 
   const broker = {
     stop: async () => own?.kill(),

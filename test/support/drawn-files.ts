@@ -77,6 +77,56 @@ export const subjects: readonly Subject[] = [
     drawn: 3,
     files: within('analytics/attacks', 'allowed', 'attacks', 'fuzz', 'memory', 'reported-attacks', 'system-tables'),
   },
+  // With both contracts of the log: for one gateway, and for several.
+  {
+    of: 'the contract of a log on the server of an engine',
+    drawn: 1,
+    files: within('contract', 'kafka', 'eventstore'),
+  },
+  {
+    of: 'the engine for EventStoreDB on a server',
+    drawn: 2,
+    files: within('events/eventstore', 'eventstore-faults', 'eventstore-engine', 'eventstore-access', 'assemble-calls'),
+  },
+  {
+    of: 'the checks of the crash tests',
+    drawn: 2,
+    files: within(
+      'crash',
+      'checks',
+      'check-log-failures',
+      'check-cached',
+      'check-guarded',
+      'check-background-and-repeated',
+    ),
+  },
+  {
+    of: 'attacks on logs and limits',
+    drawn: 3,
+    files: within(
+      'attacks',
+      ...[
+        'log-damage',
+        'log-misplaced',
+        'foreign-files',
+        'request-growth',
+        'growth',
+        'body-dimensions',
+        'budget-bursts',
+      ],
+    ),
+  },
+  { of: 'simulated gateways', drawn: 1, files: within('gateways/simulation', 'faults', 'histories') },
+  {
+    of: 'commands of the command line',
+    drawn: 2,
+    files: [...within('cli', 'plugin-commands', 'log-file', 'program'), 'e2e/log-cli'],
+  },
+  {
+    of: 'the processes of the benchmark',
+    drawn: 2,
+    files: within('bench', 'servers', 'inside', 'load', 'signals', 'stream-index'),
+  },
   {
     of: 'the engine for Kafka on a broker',
     drawn: 3,

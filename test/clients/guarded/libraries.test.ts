@@ -1,4 +1,4 @@
-/** Client libraries through three guardrails; three of the libraries in each run. */
+/** Client libraries through three guardrails; two of the libraries in each run. */
 import { someOf } from '../../support/seed.ts';
 import { throughThreeGuardrails } from '../../support/three-guardrails.ts';
 
@@ -19,7 +19,7 @@ const libraries = someOf(
     [() => import('../python-pydantic-ai.test.ts')],
   ],
   undefined,
-  3,
+  2,
 );
 
 throughThreeGuardrails('as they arrive');
