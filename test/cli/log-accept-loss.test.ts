@@ -1,22 +1,11 @@
-/** `chancery log accept-loss` on the command line, for a log in files whose newest segment was deleted. */
-import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { checksumOfEvent, openViewStore } from '../../src/projections/view-store.ts';
-import { inheritedVariables } from '../e2e/gateway-process.ts';
 import { appendThings, readAll } from '../events/log-files.ts';
-import { main } from '../support/main-program.ts';
-
-function chancery(cwd: string, ...args: string[]) {
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    execFile(process.execPath, [main, ...args], { cwd, env: inheritedVariables() }, (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-    });
-  });
-}
+import { chancery } from '../support/command-line.ts';
 
 test('a log without its newest segment is refused by name, and continues once the loss was accepted', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'chancery-log-'));
@@ -29,26 +18,26 @@ test('a log without its newest segment is refused by name, and continues once th
   rmSync(join(dir, newest));
   const lost = [`positions ${Number.parseInt(newest, 10)} to 17`, newest] as const;
 
-  const check = await chancery(folder, 'log', 'check');
+  const check = await chancery(folder, ['log', 'check']);
   expect(check.code).toBe(1);
   for (const text of lost) expect(check.stderr).toContain(text);
-  const served = await chancery(folder, 'serve', '--port', '0');
+  const served = await chancery(folder, ['serve', '--port', '0']);
   expect(served.code).toBe(1);
   for (const text of [...lost, 'chancery log accept-loss']) expect(served.stderr).toContain(text);
 
-  expect((await chancery(folder, 'log', 'accept-loss')).code).toBe(2);
-  const accepted = await chancery(folder, 'log', 'accept-loss', '--reason', 'the disk is gone');
+  expect((await chancery(folder, ['log', 'accept-loss'])).code).toBe(2);
+  const accepted = await chancery(folder, ['log', 'accept-loss', '--reason', 'the disk is gone']);
   expect([accepted.code, accepted.stderr]).toEqual([0, '']);
   expect(accepted.stdout).toContain(`to 0000000000000017`);
   expect(accepted.stdout).toContain(`missing: ${newest}`);
-  expect((await chancery(folder, 'log', 'check')).code).toBe(0);
-  const reported = await chancery(folder, 'log', 'cat', 'log-embedded', '--json');
+  expect((await chancery(folder, ['log', 'check'])).code).toBe(0);
+  const reported = await chancery(folder, ['log', 'cat', 'log-embedded', '--json']);
   expect(JSON.parse(reported.stdout)).toMatchObject({
     type: 'log.loss_accepted',
     position: '0000000000000018',
     data: { reason: 'the disk is gone', by: expect.stringMatching(/./) },
   });
-  const again = await chancery(folder, 'log', 'accept-loss', '--reason', 'once more');
+  const again = await chancery(folder, ['log', 'accept-loss', '--reason', 'once more']);
   expect([again.code, again.stdout]).toEqual([0, expect.stringContaining('nothing is missing')]);
 }, 60_000);
 
@@ -74,16 +63,16 @@ test.each([
     for (const file of [...damage(segments), 'durable']) rmSync(join(dir, file));
     const before = readdirSync(dir);
 
-    const served = await chancery(folder, 'serve', '--port', '0');
+    const served = await chancery(folder, ['serve', '--port', '0']);
     expect(served.code).toBe(1);
     expect(served.stderr).toMatch(/positions \d+ to 17 are missing \(.*views\.db was built from them/);
     expect(readdirSync(dir)).toEqual(before);
-    const dry = await chancery(folder, 'log', 'accept-loss', '--dry-run');
+    const dry = await chancery(folder, ['log', 'accept-loss', '--dry-run']);
     expect([dry.code, dry.stdout]).toEqual([1, expect.stringContaining('to 0000000000000017 (')]);
-    const accepted = await chancery(folder, 'log', 'accept-loss', '--reason', 'the disk is gone');
+    const accepted = await chancery(folder, ['log', 'accept-loss', '--reason', 'the disk is gone']);
     expect([accepted.code, accepted.stderr]).toEqual([0, '']);
     expect(accepted.stdout).toContain('to 0000000000000017');
-    const reported = await chancery(folder, 'log', 'cat', 'log-embedded', '--json');
+    const reported = await chancery(folder, ['log', 'cat', 'log-embedded', '--json']);
     expect(JSON.parse(reported.stdout)).toMatchObject({ type: 'log.loss_accepted', position: '0000000000000018' });
   },
   60_000,

@@ -1,5 +1,5 @@
 /** `chancery log copy` on the command line: between folders, Kafka and EventStoreDB. */
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -10,6 +10,7 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import { inheritedVariables } from '../e2e/gateway-process.ts';
 import { appendThings, readAll, until } from '../events/log-files.ts';
+import { chancery } from '../support/command-line.ts';
 import { kafkaOrSkip } from '../support/kafka-for-tests.ts';
 import { makeLogToCopy } from '../support/log-to-copy.ts';
 import { main } from '../support/main-program.ts';
@@ -46,22 +47,8 @@ const options = (cwd: string, env: Record<string, string> = {}) => ({
   env: { ...inheritedVariables(), TMPDIR: cwd, ...env },
 });
 
-interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function chancery(cwd: string, args: readonly string[], env?: Record<string, string>): Promise<Ended> {
-  return new Promise((resolve) => {
-    execFile(process.execPath, [main, ...args], options(cwd, env), (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-    });
-  });
-}
-
 const copy = (cwd: string, from: string, to: string, ...more: string[]) =>
-  chancery(cwd, ['log', 'copy', '--from', from, '--to', to, ...more]);
+  chancery(cwd, ['log', 'copy', '--from', from, '--to', to, ...more], options(cwd).env);
 
 interface Copied {
   readonly position: string;
@@ -107,7 +94,7 @@ describe('chancery log copy', () => {
         expect(back.sha256).toBe(there.sha256);
         expect(back.copied).toBe(Number(back.position));
         expect(await eventsIn(join(cwd, 'back'))).toEqual(await eventsIn(source));
-        expect((await chancery(cwd, ['log', 'check', '--log-url', 'file:back'])).code).toBe(0);
+        expect((await chancery(cwd, ['log', 'check', '--log-url', 'file:back'], options(cwd).env)).code).toBe(0);
         expect(readdirSync(cwd)).toEqual(['back']);
       },
       60_000,
@@ -274,17 +261,22 @@ describe('chancery log copy refuses', () => {
     [['--from', 'log', '--to', 'http://there'], '--to: expected a folder, kafka://… or esdb://…'],
     [['--from', 'log', '--to', 'copy', '--to-replica', 'r'], '--to-replica is for a log on an engine'],
   ])('the arguments %j with exit code 2', async (args, message) => {
-    const { code, stderr } = await chancery(newFolder(), ['log', 'copy', ...args]);
+    const cwd = newFolder();
+    const { code, stderr } = await chancery(cwd, ['log', 'copy', ...args], options(cwd).env);
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
   });
 
   test('a user without a password, named by the variable of its side', async () => {
     const cwd = newFolder();
     const args = ['log', 'copy', '--from', 'kafka://h/a', '--to', 'kafka://h/b'];
-    const from = await chancery(cwd, args, { LOG_FROM_USER: 'u', LOG_PASSWORD: 'of-the-other-side' });
+    const from = await chancery(cwd, args, options(cwd, { LOG_FROM_USER: 'u', LOG_PASSWORD: 'of-the-other-side' }).env);
     expect([from.code, from.stderr]).toEqual([1, expect.stringContaining('LOG_FROM_PASSWORD): a user needs one')]);
     expect(from.stderr).not.toContain('of-the-other-side');
-    const wrong = await chancery(cwd, ['log', 'copy', '--from', 'kafka://u:secret@/a', '--to', 'copy']);
+    const wrong = await chancery(
+      cwd,
+      ['log', 'copy', '--from', 'kafka://u:secret@/a', '--to', 'copy'],
+      options(cwd).env,
+    );
     expect([wrong.code, wrong.stderr]).toEqual([
       1,
       expect.stringMatching(/\(--from\): .* LOG_FROM_USER and LOG_FROM_/),

@@ -1,5 +1,5 @@
 /** The log commands on the command line, for a log in files that a gateway is writing. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import { type NewEvent, streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { inheritedVariables } from '../e2e/gateway-process.ts';
+import { chancery } from '../support/command-line.ts';
 import { main } from '../support/main-program.ts';
 
 const stream = streamName('exchange', 'a');
@@ -35,14 +36,6 @@ async function append(from: number, to: number): Promise<void> {
 
 const options = () => ({ cwd: folder, env: inheritedVariables() });
 
-function chancery(...args: string[]) {
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    execFile(process.execPath, [main, ...args], options(), (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-    });
-  });
-}
-
 async function until(child: ChildProcess, text: string): Promise<void> {
   let seen = '';
   for await (const piece of child.stdout?.iterator({ destroyOnReturn: false }) ?? []) {
@@ -54,7 +47,7 @@ async function until(child: ChildProcess, text: string): Promise<void> {
 
 describe('the log commands beside a gateway that writes', () => {
   test('tail finds the log where the gateway keeps it', async () => {
-    const { code, stdout, stderr } = await chancery('log', 'tail', '-n', '2', '--json');
+    const { code, stdout, stderr } = await chancery(folder, ['log', 'tail', '-n', '2', '--json']);
     expect([code, stderr]).toEqual([0, '']);
     const events = stdout
       .trim()
@@ -67,14 +60,14 @@ describe('the log commands beside a gateway that writes', () => {
   });
 
   test('cat shows a stream', async () => {
-    const { code, stdout } = await chancery('log', 'cat', 'exchange-a');
+    const { code, stdout } = await chancery(folder, ['log', 'cat', 'exchange-a']);
     expect(code).toBe(0);
     expect(stdout.match(/exchange-a@\d+ {2}chunk\.received/g)).toHaveLength(30);
     expect(stdout).toContain('\n    data: {}\n');
   });
 
   test('cat of a stream that does not exist exits with 1', async () => {
-    expect(await chancery('log', 'cat', 'exchange-b')).toMatchObject({
+    expect(await chancery(folder, ['log', 'cat', 'exchange-b'])).toMatchObject({
       code: 1,
       stdout: '',
       stderr: expect.stringContaining('there is no stream "exchange-b"'),
@@ -114,13 +107,13 @@ describe('the log commands beside a gateway that writes', () => {
   });
 
   test('stat prints the figures of the log', async () => {
-    const { code, stdout } = await chancery('log', 'stat');
+    const { code, stdout } = await chancery(folder, ['log', 'stat']);
     expect(code).toBe(0);
     expect(stdout).toMatch(new RegExp(`^log +${join(folder, 'data', 'log')} `));
     expect(stdout).toMatch(/^events +[\d,]+, from \d{4}-.*Z to \d{4}-.*Z$/m);
     expect(stdout).toMatch(/^streams +exchange 1$/m);
     expect(stdout).toMatch(/being written$/m);
-    expect(JSON.parse((await chancery('log', 'stat', '--json')).stdout)).toMatchObject({
+    expect(JSON.parse((await chancery(folder, ['log', 'stat', '--json'])).stdout)).toMatchObject({
       directory: join(folder, 'data', 'log'),
       streams: { exchange: 1 },
       segments: [{ first: '0000000000000001', sealed: false }],
@@ -128,19 +121,19 @@ describe('the log commands beside a gateway that writes', () => {
   });
 
   test('check of a whole log exits with 0', async () => {
-    const { code, stdout, stderr } = await chancery('log', 'check');
+    const { code, stdout, stderr } = await chancery(folder, ['log', 'check']);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/is whole: [\d,]+ events in 1 stream, .* in 1 segment\n/);
   });
 
   test('a missing log is an error with its path', async () => {
-    const { code, stderr } = await chancery('log', 'tail', '--data-dir', 'nowhere');
+    const { code, stderr } = await chancery(folder, ['log', 'tail', '--data-dir', 'nowhere']);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^chancery: the log file:.*nowhere\/log cannot be opened: /);
   });
 
   test('a bad configuration is reported before anything is opened', async () => {
-    const { code, stderr } = await chancery('log', 'tail', '--log-url', 'ftp://x');
+    const { code, stderr } = await chancery(folder, ['log', 'tail', '--log-url', 'ftp://x']);
     expect([code, stderr]).toEqual([
       1,
       'chancery: log.url (--log-url): expected file:, esdb:, kurrentdb: or kafka: and an address, got "ftp://…"\n',
@@ -172,10 +165,10 @@ describe('chancery log check of a changed log', () => {
       bytes[middle] = (bytes[middle] ?? 0) ^ 1;
       writeFileSync(path, bytes);
     });
-    const { code, stdout, stderr } = await chancery('log', 'check', '--log-url', url);
+    const { code, stdout, stderr } = await chancery(folder, ['log', 'check', '--log-url', url]);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/ is damaged: \S+ at byte \d+.*: /);
-    const json = await chancery('log', 'check', '--json', '--log-url', url);
+    const json = await chancery(folder, ['log', 'check', '--json', '--log-url', url]);
     expect(json.code).toBe(1);
     expect(JSON.parse(json.stdout)).toMatchObject({ whole: false, problem: { offset: expect.any(Number) } });
   });
@@ -185,32 +178,32 @@ describe('chancery log check of a changed log', () => {
       const frames = readFileSync(path);
       writeFileSync(path, Buffer.concat([frames.subarray(0, endOfFrames(frames)), Buffer.from('torn')]));
     });
-    const { code, stdout } = await chancery('log', 'check', '--log-url', url);
+    const { code, stdout } = await chancery(folder, ['log', 'check', '--log-url', url]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/is whole: /);
     expect(stdout).toMatch(/^4 bytes behind the last whole batch: /m);
   });
 
   test('a missing log has exit code 2', async () => {
-    const { code, stderr } = await chancery('log', 'check', '--log-url', 'file:nowhere');
+    const { code, stderr } = await chancery(folder, ['log', 'check', '--log-url', 'file:nowhere']);
     expect(code).toBe(2);
     expect(stderr).toMatch(/^chancery: there is no event log in .*nowhere\n$/);
   });
 
   test('of a log on an engine, the replica in the data folder is checked', async () => {
-    const { code, stderr, stdout } = await chancery('log', 'check', '--log-url', 'kafka://host:9092/p');
+    const { code, stderr, stdout } = await chancery(folder, ['log', 'check', '--log-url', 'kafka://host:9092/p']);
     expect([code, stderr]).toEqual([0, '']);
-    expect(stdout).toBe((await chancery('log', 'check')).stdout);
+    expect(stdout).toBe((await chancery(folder, ['log', 'check'])).stdout);
   });
 
   test('the replica of a log on an engine is not changed', async () => {
     const where = ['--log-url', 'kafka://host:9092/p', '--reason', 'a test'];
-    const { code, stderr } = await chancery('log', 'accept-loss', ...where);
+    const { code, stderr } = await chancery(folder, ['log', 'accept-loss', ...where]);
     expect([code, stderr]).toEqual([1, expect.stringContaining('is the replica of a log on an engine')]);
   });
 
   test('the log in memory is refused', async () => {
-    const { code, stderr } = await chancery('log', 'check', '--log-url', 'memory:');
+    const { code, stderr } = await chancery(folder, ['log', 'check', '--log-url', 'memory:']);
     expect([code, stderr]).toEqual([2, expect.stringContaining('requires a log in files')]);
   });
 });

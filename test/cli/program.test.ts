@@ -1,26 +1,16 @@
-import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parseArguments, UsageError } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/program.ts';
-import { main } from '../support/main-program.ts';
+import { chancery } from '../support/command-line.ts';
 
 let cwd: string;
 beforeAll(() => {
   cwd = mkdtempSync(join(tmpdir(), 'chancery-cli-'));
 });
 afterAll(() => rmSync(cwd, { recursive: true }));
-
-/** Runs the real program in an empty folder. */
-function chancery(args: readonly string[], env: Record<string, string> = {}) {
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-    });
-  });
-}
 
 describe('the command line', () => {
   test('serve gets its flags by name', async () => {
@@ -53,7 +43,7 @@ describe('the command line', () => {
     [['serve', '--help'], /-p, --port <PORT>\s+port to listen on/],
     [['log', 'cat', '-h'], /^chancery log cat <stream> \[flags\]/],
   ])('%j prints help or the version', async (args, expected) => {
-    const { code, stdout } = await chancery(args);
+    const { code, stdout } = await chancery(cwd, args);
     expect(stdout).toMatch(expected);
     expect(code).toBe(0);
   });
@@ -67,7 +57,7 @@ describe('the command line', () => {
     [['serve', '--port'], /--port <value>' argument missing/],
     [['log', 'cat'], /<stream> is missing/],
   ])('%j is a usage error, exit code 2', async (args, expected) => {
-    const { code, stdout, stderr } = await chancery(args);
+    const { code, stdout, stderr } = await chancery(cwd, args);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(expected);
   });
@@ -81,7 +71,7 @@ describe('the command line', () => {
 
 describe('chancery config', () => {
   test('check reports success, and lists the providers', async () => {
-    expect(await chancery(['config', 'check'], { LLAMACPP_BASE_URL: 'http://x/v1' })).toEqual({
+    expect(await chancery(cwd, ['config', 'check'], { LLAMACPP_BASE_URL: 'http://x/v1' })).toEqual({
       code: 0,
       stdout: 'the configuration is valid; providers: llamacpp\n',
       stderr: '',
@@ -91,7 +81,7 @@ describe('chancery config', () => {
   test('check reports every problem, and exits with 1', async () => {
     const file = join(cwd, 'bad.yaml');
     writeFileSync(file, 'server: { prot: 1 }\n');
-    const { code, stdout, stderr } = await chancery(['config', 'check', '--config', 'bad.yaml'], { PORT: 'abc' });
+    const { code, stdout, stderr } = await chancery(cwd, ['config', 'check', '--config', 'bad.yaml'], { PORT: 'abc' });
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr.trim().split('\n').sort()).toEqual([
       'chancery: server.port (PORT): expected a whole number from 0 to 65535, got "abc"',
@@ -100,7 +90,7 @@ describe('chancery config', () => {
   });
 
   test('check reports providers that were left out', async () => {
-    const { code, stderr } = await chancery(['config', 'check'], { LLAMACPP_API_KEY: 'k' });
+    const { code, stderr } = await chancery(cwd, ['config', 'check'], { LLAMACPP_API_KEY: 'k' });
     expect([code, stderr]).toEqual([
       0,
       'chancery: provider llamacpp is left out: it has no base URL; set LLAMACPP_BASE_URL\n',
@@ -108,14 +98,16 @@ describe('chancery config', () => {
   });
 
   test('print shows the configuration in force', async () => {
-    const { code, stdout } = await chancery(['config', 'print', '--data-dir', 'd'], { GATEWAY_MASTER_KEY: 'secret' });
+    const { code, stdout } = await chancery(cwd, ['config', 'print', '--data-dir', 'd'], {
+      GATEWAY_MASTER_KEY: 'secret',
+    });
     expect(code).toBe(0);
     expect(stdout).toContain('data_dir: d # from --data-dir');
     expect(stdout).toContain('master_key: "****" # from GATEWAY_MASTER_KEY');
   });
 
   test('schema is JSON Schema', async () => {
-    const { code, stdout } = await chancery(['config', 'schema']);
+    const { code, stdout } = await chancery(cwd, ['config', 'schema']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ title: 'chancery.yaml', type: 'object' });
   });

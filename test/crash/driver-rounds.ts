@@ -4,6 +4,7 @@
  * writer's in the order of its numbers, and everything that was acknowledged.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PreparedAppend } from '../../src/events/embedded/append-batch.ts';
 import { streamName } from '../../src/events/event.ts';
@@ -51,6 +52,7 @@ export async function runDriverRounds(options: DriverOptions): Promise<DriverSum
   };
   const sent = new Map<string, string>();
   const acknowledged = new Set<string>();
+  const progress = new EventEmitter();
   const ended = new AbortController();
   const reader = new ResumingReader(connect, chance.fork(), sum);
   const reading = reader.run(ended.signal);
@@ -58,17 +60,17 @@ export async function runDriverRounds(options: DriverOptions): Promise<DriverSum
     for (let round = 1; round <= rounds; round++) {
       const stop = new AbortController();
       const writers = Array.from({ length: options.writers }, () =>
-        new Writer(connect, chance.fork(), sent, acknowledged, sum).run(stop.signal),
+        new Writer(connect, chance.fork(), sent, acknowledged, sum, progress).run(stop.signal),
       );
       const before = sum.acknowledged;
       await faults(engine, chance, secondsPerRound, sum);
       // On a busy machine, writers may have connected only now.
-      while (sum.acknowledged < before + LEAST_PER_ROUND) await sleep(5);
+      while (sum.acknowledged < before + LEAST_PER_ROUND) await once(progress, 'acknowledged');
       stop.abort();
       await Promise.all(writers);
       sum.rounds = round;
     }
-    const last = new Writer(connect, chance.fork(), sent, acknowledged, sum);
+    const last = new Writer(connect, chance.fork(), sent, acknowledged, sum, progress);
     const barrier = await last.barrier();
     await reader.until(barrier);
     ended.abort();
@@ -109,6 +111,7 @@ class Writer {
   readonly #sent: Map<string, string>;
   readonly #acknowledged: Set<string>;
   readonly #sum: DriverSum;
+  readonly #progress: EventEmitter;
   readonly #writer = randomBytes(8).toString('hex');
   #number = 0;
 
@@ -118,12 +121,14 @@ class Writer {
     sent: Map<string, string>,
     acknowledged: Set<string>,
     sum: DriverSum,
+    progress: EventEmitter,
   ) {
     this.#connect = connect;
     this.#chance = chance;
     this.#sent = sent;
     this.#acknowledged = acknowledged;
     this.#sum = sum;
+    this.#progress = progress;
   }
 
   async run(stop: AbortSignal): Promise<void> {
@@ -157,6 +162,7 @@ class Writer {
         await engine.append(call);
         for (const append of call) this.#acknowledged.add(nameOf(append));
         this.#sum.acknowledged += call.length;
+        this.#progress.emit('acknowledged');
         return true;
       } catch (error) {
         if (stop?.aborted) return false;

@@ -1,11 +1,3 @@
-/**
- * Copies of `views.db` and of the log from other moments, put back after SIGKILL: older snapshots, an older log, both, and
- * those of a log that continued from an older copy. Each start opens, and shows what the log says; or it refuses with the
- * place and a command, after which it opens with every event that the copy of the log has.
- *
- * `CHANCERY_COPIES_ROUNDS=40` for more rounds; `CHANCERY_TEST_SEED` repeats their choices.
- */
-import { execFile } from 'node:child_process';
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,16 +7,8 @@ import { createSimulatedProvider } from '../../infra/simulated-provider/server.t
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import { savedViews } from '../../src/projections/saved-views.ts';
 import { openViewStore } from '../../src/projections/view-store.ts';
-import {
-  ask,
-  inheritedVariables,
-  killAll,
-  type ServedGateway,
-  serve,
-  startProcess,
-  temporaryFolder,
-} from '../e2e/gateway-process.ts';
-import { main } from '../support/main-program.ts';
+import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from '../e2e/gateway-process.ts';
+import { chancery } from '../support/command-line.ts';
 import { countOf, seed } from '../support/seed.ts';
 import { createChance, type Random } from './random.ts';
 
@@ -140,15 +124,6 @@ async function eventsIn(dataDir: string): Promise<string[]> {
   return events;
 }
 
-function command(cwd: string, dataDir: string, ...args: string[]) {
-  return new Promise<{ code: number; output: string }>((resolve) => {
-    const env = { ...inheritedVariables(), DATA_DIR: dataDir, LOG_URL: environment(dataDir).LOG_URL };
-    execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, output: stdout + stderr });
-    });
-  });
-}
-
 /** Starts the gateway; a refusal is accepted with the command that it names. */
 async function startOrAccept(dataDir: string): Promise<{ gateway: ServedGateway; refusal: string | undefined }> {
   const process = startProcess({
@@ -159,9 +134,10 @@ async function startOrAccept(dataDir: string): Promise<{ gateway: ServedGateway;
   expect((await process.exited).code).toBe(1);
   const refusal = process.stderr;
   expect(refusal).toMatch(/(positions? \d+|segment \d{16}|durable|log\.json).*"chancery log accept-loss/s);
-  const listed = await command(folder.path, dataDir, 'log', 'accept-loss', '--dry-run');
-  expect(listed).toMatchObject({ code: 1, output: expect.stringMatching(/would be (lost|made again)/) });
-  const accepted = await command(folder.path, dataDir, 'log', 'accept-loss', '--reason', 'an older copy');
+  const env = { DATA_DIR: dataDir, LOG_URL: environment(dataDir).LOG_URL };
+  const listed = await chancery(folder.path, ['log', 'accept-loss', '--dry-run'], env);
+  expect(listed).toMatchObject({ code: 1, stdout: expect.stringMatching(/would be (lost|made again)/) });
+  const accepted = await chancery(folder.path, ['log', 'accept-loss', '--reason', 'an older copy'], env);
   expect(accepted, refusal).toMatchObject({ code: 0 });
   return { gateway: await start(dataDir), refusal };
 }

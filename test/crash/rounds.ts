@@ -2,6 +2,7 @@
  * The crash loop: load against a gateway in a process of its own, SIGKILL at a random moment, the same folder again,
  * and every check after every restart. The providers live in this process, so that they survive with their records.
  */
+import { EventEmitter, once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -247,10 +248,11 @@ class CrashRun {
 
   async #underLoad({ url, process }: ServedGateway, plan: RoundPlan): Promise<Load> {
     const conversations: Conversation[] = [];
+    const answers = new EventEmitter();
     const ends = { stopped: false, exited: false };
     const wires: WireClient[] = [];
     const wire = () => {
-      const made = new WireClient(url);
+      const made = new WireClient(url, () => answers.emit('answer'));
       wires.push(made);
       return made;
     };
@@ -267,7 +269,7 @@ class CrashRun {
     });
     const { leastAnswers = 0 } = this.#options;
     const whole = () => conversations.filter(({ answer }) => answer.end === 'whole').length;
-    while (whole() < leastAnswers && !ends.exited) await sleep(5);
+    while (whole() < leastAnswers && !ends.exited) await Promise.race([once(answers, 'answer'), gone]);
     const pluginKills = this.#plugins.killWithin(plan.loadMs, plan.pluginKills, this.#pluginChance);
     const engineServes = this.#engine?.underLoad(() => ends.stopped);
     await Promise.race([sleep(plan.loadMs), gone]);

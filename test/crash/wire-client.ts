@@ -17,8 +17,12 @@ export class WireClient implements Wire {
   readonly #url: string;
   readonly #agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
 
-  constructor(url: string) {
+  readonly #answered: () => void;
+
+  /** @param answered called after each answer */
+  constructor(url: string, answered: () => void = () => {}) {
     this.#url = url;
+    this.#answered = answered;
   }
 
   /** The gateway is gone. */
@@ -55,6 +59,7 @@ export class WireClient implements Wire {
         // Refused at once: the next request would be, too.
         if (answer.status === 503) setTimeout(resolve, PAUSE_MS, answer);
         else resolve(answer);
+        this.#answered();
       };
       const request = http.request(new URL(path, this.#url), { method, headers, agent: this.#agent });
       request.on('error', () => {

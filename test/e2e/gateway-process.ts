@@ -161,6 +161,13 @@ export async function serve({
   }
 }
 
+/** Stops it as an operator does. @throws Error with its output unless it ends with 0 */
+export async function stopGateway({ process }: ServedGateway): Promise<void> {
+  process.kill('SIGTERM');
+  const { code, signal } = await process.exited;
+  if (code !== 0) throw new Error(`the gateway ended with ${code ?? signal}:\n${process.stderr}`);
+}
+
 /** A folder for one test file; `remove` it in the end. */
 export function temporaryFolder(): { readonly path: string; remove(): void } {
   const path = mkdtempSync(join(tmpdir(), 'chancery-process-'));

@@ -5,7 +5,15 @@ import { createSimulatedProvider } from '../../infra/simulated-provider/server.t
 import { hasChdb } from '../analytics/embedded.ts';
 import { main } from '../support/main-program.ts';
 import { startEventStore } from '../support/start-eventstore.ts';
-import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import {
+  ask,
+  killAll,
+  type ServedGateway,
+  serve,
+  startProcess,
+  stopGateway,
+  temporaryFolder,
+} from './gateway-process.ts';
 
 const folder = temporaryFolder();
 const provider = createSimulatedProvider();
@@ -23,11 +31,6 @@ async function copy(from: string, to: string): Promise<Record<string, unknown>> 
   const { code } = await command.exited;
   expect([code, command.stderr]).toEqual([0, '']);
   return JSON.parse(command.stdout);
-}
-
-async function stop({ process }: ServedGateway): Promise<void> {
-  process.kill('SIGTERM');
-  expect(await process.exited).toEqual({ code: 0, signal: null });
 }
 
 const jsonOf = async (answer: Response): Promise<Record<string, unknown>> => {
@@ -64,18 +67,18 @@ it(`a moved log has the keys, stored responses and reports, on EventStoreDB (${e
   const patience = { timeout: 30_000, interval: 200 };
   if (hasChdb) await expect.poll(() => shown(files), patience).toMatchObject({ requests: 2 });
   const before = await shown(files);
-  await stop(files);
+  await stopGateway(files);
   expect(await copy('first/log', url)).toMatchObject({ before: expect.stringMatching(/[1-9]/) });
 
   const onEngine = await start('first', url);
   await expect.poll(() => shown(onEngine), patience).toEqual(before);
   await respond(onEngine, 'Go on.', second['id']);
-  await stop(onEngine);
+  await stopGateway(onEngine);
 
   await copy('first/log', 'other/log');
   const moved = await start('second', `file:${join(folder.path, 'other', 'log')}`);
   const after = hasChdb ? { ...before, requests: 3 } : before;
   await expect.poll(() => shown(moved), patience).toEqual(after);
   await respond(moved, 'Once more.', second['id']);
-  await stop(moved);
+  await stopGateway(moved);
 }, 150_000);

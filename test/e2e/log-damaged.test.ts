@@ -1,5 +1,3 @@
-/** A gateway whose log has a flipped bit in a full segment, started with and without the snapshots of its projections. */
-import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
@@ -7,37 +5,15 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { filesOf, thing } from '../events/log-files.ts';
 import type { Answered } from '../support/answered.ts';
-import { main } from '../support/main-program.ts';
+import { chancery } from '../support/command-line.ts';
 import { someOf } from '../support/seed.ts';
-import {
-  ask,
-  inheritedVariables,
-  killAll,
-  type ServedGateway,
-  serve,
-  startProcess,
-  temporaryFolder,
-} from './gateway-process.ts';
+import { ask, killAll, serve, startProcess, stopGateway, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
   killAll();
   folder.remove();
 });
-
-function command(cwd: string, ...args: string[]) {
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    const env = inheritedVariables();
-    execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-    });
-  });
-}
-
-async function stop({ process }: ServedGateway): Promise<void> {
-  process.kill('SIGTERM');
-  expect((await process.exited).code, process.stderr).toBe(0);
-}
 
 function flipBit(file: string): void {
   const bytes = readFileSync(file);
@@ -65,7 +41,7 @@ it.each(someOf(forms))(
     await log.settled();
     await log.close();
     const env = { LOG_URL: `file:${dir}` };
-    await stop(await serve({ dataDir, env }));
+    await stopGateway(await serve({ dataDir, env }));
     const damaged = filesOf(dir, ending)[1] ?? '';
     const name = /\d{16}/.exec(damaged)?.[0] ?? '';
     flipBit(damaged);
@@ -86,7 +62,7 @@ it.each(someOf(forms))(
     // the events are no responses: only what is damaged is no 404
     expect([...codes.keys()].toSorted()).toEqual([404, 500]);
     expect(codes.get(500)).toBe('log_damaged');
-    await stop(gateway);
+    await stopGateway(gateway);
 
     rmSync(join(dataDir, 'views.db'));
     const refused = startProcess({ env: { DATA_DIR: dataDir, ...env } });
@@ -94,27 +70,27 @@ it.each(someOf(forms))(
     expect(refused.stderr).toContain(`segment ${name} at byte`);
     expect(refused.stderr).toContain('chancery log accept-loss --reason TEXT');
 
-    const check = await command(cwd, 'log', 'check');
+    const check = await chancery(cwd, ['log', 'check']);
     expect([check.code, check.stderr]).toEqual([1, expect.stringContaining('log accept-loss --dry-run')]);
     const before = readFileSync(damaged);
-    const dry = await command(cwd, 'log', 'accept-loss', '--dry-run');
+    const dry = await chancery(cwd, ['log', 'accept-loss', '--dry-run']);
     const lost = /positions (\d{16}) to (\d{16})/.exec(dry.stdout) ?? [];
     expect([dry.code, dry.stdout]).toEqual([1, expect.stringContaining(`would be lost: `)]);
     expect(dry.stdout).toContain(name);
     expect(readFileSync(damaged)).toEqual(before);
 
-    const accepted = await command(cwd, 'log', 'accept-loss', '--reason', 'a bad disk');
+    const accepted = await chancery(cwd, ['log', 'accept-loss', '--reason', 'a bad disk']);
     expect([accepted.code, accepted.stderr]).toEqual([0, '']);
     expect(accepted.stdout).toContain(lost[0]);
-    const whole = await command(cwd, 'log', 'check');
+    const whole = await chancery(cwd, ['log', 'check']);
     expect(whole).toMatchObject({ code: 0, stdout: expect.stringContaining('is whole') });
-    expect(await command(cwd, 'log', 'accept-loss', '--dry-run')).toMatchObject({ code: 0 });
+    expect(await chancery(cwd, ['log', 'accept-loss', '--dry-run'])).toMatchObject({ code: 0 });
     const positions = Number(lost[2]) - Number(lost[1]) + 1;
     // a frame has one of these events, and a compressed segment of this size one block
     expect(seal ? positions < 40 : positions === 1).toBe(true);
-    const cat = await command(cwd, 'log', 'cat', 'log-embedded', '--json');
+    const cat = await chancery(cwd, ['log', 'cat', 'log-embedded', '--json']);
     expect(cat.stdout).toContain('log.loss_accepted');
-    await stop(await serve({ dataDir, env }));
+    await stopGateway(await serve({ dataDir, env }));
   },
   120_000,
 );

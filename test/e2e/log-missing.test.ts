@@ -4,18 +4,21 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { someOf } from '../support/seed.ts';
-import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import {
+  ask,
+  killAll,
+  type ServedGateway,
+  serve,
+  startProcess,
+  stopGateway,
+  temporaryFolder,
+} from './gateway-process.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
   killAll();
   folder.remove();
 });
-
-async function stop({ process }: ServedGateway): Promise<void> {
-  process.kill('SIGTERM');
-  expect((await process.exited).code, process.stderr).toBe(0);
-}
 
 describe.each(someOf(['1', '2']))('a start without the log of the data folder, with %s workers', (workers) => {
   it('ends with the reason and makes nothing; it starts with the log, or anew without views.db', async () => {
@@ -30,7 +33,7 @@ describe.each(someOf(['1', '2']))('a start without the log of the data folder, w
     const key: Answered = await (await ask(first.url, '/admin/auth-keys', { json: { name: 'k' } })).json();
     const use = async ({ url }: ServedGateway) => (await ask(url, '/v1/models', { key: key.value ?? '' })).status;
     expect(await use(first)).toBe(200);
-    await stop(first);
+    await stopGateway(first);
 
     renameSync(log, elsewhere);
     const refused = async () => {
@@ -52,12 +55,12 @@ describe.each(someOf(['1', '2']))('a start without the log of the data folder, w
     renameSync(elsewhere, log);
     const again = await serve({ dataDir, env });
     expect(await use(again)).toBe(200);
-    await stop(again);
+    await stopGateway(again);
 
     rmSync(log, { recursive: true });
     rmSync(views);
     const anew = await serve({ dataDir, env });
     expect(await use(anew)).toBe(401);
-    await stop(anew);
+    await stopGateway(anew);
   }, 60_000);
 });

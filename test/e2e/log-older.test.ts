@@ -1,16 +1,14 @@
-/** An older log beside newer snapshots of the projections: as after restoring a copy of `log/` alone. */
-import { execFile } from 'node:child_process';
 import { cpSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { main } from '../support/main-program.ts';
+import { chancery } from '../support/command-line.ts';
 import {
   ask,
-  inheritedVariables,
   killAll,
   type ServedGateway,
   serve,
   startProcess,
+  stopGateway,
   temporaryFolder,
 } from './gateway-process.ts';
 
@@ -20,20 +18,10 @@ afterAll(() => {
   folder.remove();
 });
 
-function command(cwd: string, ...args: string[]) {
-  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-    const env = inheritedVariables();
-    execFile(process.execPath, [main, ...args], { cwd, env }, (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-    });
-  });
-}
-
 async function withGateway(dataDir: string, use: (gateway: ServedGateway) => Promise<unknown>): Promise<void> {
   const gateway = await serve({ dataDir, env: { LOG_URL: `file:${join(dataDir, 'log')}` } });
   await use(gateway);
-  gateway.process.kill('SIGTERM');
-  expect((await gateway.process.exited).code, gateway.process.stderr).toBe(0);
+  await stopGateway(gateway);
 }
 
 const makeKeys = (count: number) => async (gateway: ServedGateway) => {
@@ -79,13 +67,13 @@ it.each([
     rmSync(log, { recursive: true });
     cpSync(join(cwd, 'kept'), log, { recursive: true });
 
-    const dry = await command(cwd, 'log', 'accept-loss', '--dry-run');
+    const dry = await chancery(cwd, ['log', 'accept-loss', '--dry-run']);
     expect([dry.code, dry.stdout]).toEqual([1, expect.stringMatching(/would be (lost|made again): .*views\.db/)]);
-    const accepted = await command(cwd, 'log', 'accept-loss', '--reason', 'restored from last night');
+    const accepted = await chancery(cwd, ['log', 'accept-loss', '--reason', 'restored from last night']);
     expect([accepted.code, accepted.stderr]).toEqual([0, '']);
     await withGateway(dataDir, makeKeys(1));
     await withGateway(dataDir, async () => {});
-    expect(await command(cwd, 'log', 'check')).toMatchObject({ code: 0 });
+    expect(await chancery(cwd, ['log', 'check'])).toMatchObject({ code: 0 });
   },
   120_000,
 );

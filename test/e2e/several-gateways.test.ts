@@ -7,7 +7,7 @@ import { reservedFor, sharedSpendView } from '../../src/projections/budget-reser
 import type { Answered } from '../support/answered.ts';
 import { someOf } from '../support/seed.ts';
 import { type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
-import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
+import { ask, killAll, type ServedGateway, serve, stopGateway, temporaryFolder } from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
 
 const folder = temporaryFolder();
@@ -70,11 +70,6 @@ async function responseOf({ url }: ServedGateway, id: string): Promise<Answered>
   return (await (await ask(url, `/v1/responses/${id}`)).json()) as Answered;
 }
 
-async function stop({ process }: ServedGateway): Promise<void> {
-  process.kill('SIGTERM');
-  expect((await process.exited).code, process.stderr).toBe(0);
-}
-
 describe('two gateways on one log', () => {
   it('apply a change of a key before the other one confirms it, and have the same objects of clients', async () => {
     const [a, b] = [await start('a'), await start('b')];
@@ -87,8 +82,8 @@ describe('two gateways on one log', () => {
       expect((await ask(other.url, chat, { json: question('hello'), key: value })).status).toBe(401);
     }
     await haveTheSameObjects(a, b);
-    await stop(a);
-    await stop(b);
+    await stopGateway(a);
+    await stopGateway(b);
   }, 60_000);
 
   it('do not start with different secrets', async () => {
@@ -100,7 +95,7 @@ describe('two gateways on one log', () => {
       /could not start: the master key is not the one/,
     );
     await expect(start('b', { CREDENTIALS_KEY: '' })).rejects.toThrow(/could not start: CREDENTIALS_KEY: all gateways/);
-    await stop(a);
+    await stopGateway(a);
   }, 60_000);
 
   it('leave each other’s exchanges alone, also when one starts, stops and starts again', async () => {
@@ -108,13 +103,13 @@ describe('two gateways on one log', () => {
     provider.control.next({ holdAfterChunks: 1 }, { path: chat });
     const running = await ask(a.url, chat, { json: { ...question('slow'), stream: true } });
     let b = await start('b', short);
-    await stop(b);
+    await stopGateway(b);
     b = await start('b', short);
     provider.control.release();
     expect(running.status).toBe(200);
     expect(await running.text()).toMatch(/"finish_reason":"stop".*data: \[DONE\]/s);
-    await stop(b);
-    await stop(a);
+    await stopGateway(b);
+    await stopGateway(a);
   }, 60_000);
 
   it('one resumes a background response of the other, which was killed, and ends its other exchanges', async () => {
@@ -141,7 +136,7 @@ describe('two gateways on one log', () => {
     expect(await follower).toMatch(/response\.(completed|failed)/);
     expect(performance.now() - from).toBeLessThan(leaseMs * 4);
     expect(calls()).toBe(before + 4);
-    await stop(a);
+    await stopGateway(a);
     const ends = (await endsIn('a')).toSorted();
     expect(ends).toEqual([['exchange.completed'], ['exchange.completed'], ['exchange.failed']]);
   }, 60_000);
@@ -159,10 +154,10 @@ describe('two gateways on one log', () => {
     a = await start('a', short);
     await expect.poll(calls, { timeout: 10_000 }).toBe(before + 2);
     const b = await start('b', short);
-    await stop(b);
+    await stopGateway(b);
     await expect.poll(async () => (await responseOf(a, id)).status, { timeout: 20_000 }).toBe('completed');
     expect(calls()).toBe(before + 2);
-    await stop(a);
+    await stopGateway(a);
     expect(await endsIn('a')).toEqual([['exchange.completed']]);
   }, 60_000);
 
@@ -205,8 +200,8 @@ describe('two gateways on one log', () => {
     const deleted = await generate();
     expect((await ask(a.url, `/v1/responses/${deleted}`, { method: 'DELETE' })).status).toBe(200);
     expect((await ask(b.url, `/v1/responses/${deleted}`)).status).toBe(404);
-    await stop(b);
-    await stop(a);
+    await stopGateway(b);
+    await stopGateway(a);
     // The last one is the request for the deleted response.
     expect(await endsIn('a')).toEqual([['exchange.failed'], ['exchange.failed'], ['request.refused']]);
   }, 60_000);
@@ -232,8 +227,8 @@ describe('two gateways on one log', () => {
       })
       .toBe(200);
     expect((await ask(b.url, chat, { json: question('after'), key: value })).status).toBe(401);
-    await stop(b);
-    await stop(a);
+    await stopGateway(b);
+    await stopGateway(a);
   }, 60_000);
 });
 
@@ -263,7 +258,7 @@ describe('200 requests at the same time, under a budget for ten', () => {
       const spent = async () => ((await (await ask(url, '/v1/usage')).json()) as Answered).budgets?.[0]?.spent;
       await expect.poll(spent).toBe(dollars);
     }
-    for (const gateway of gateways) await stop(gateway);
+    for (const gateway of gateways) await stopGateway(gateway);
     await neverExceeded(dataDir);
   }
 

@@ -7,7 +7,15 @@ import { exchangeEnds, requestReceived } from '../../src/events/catalogue/exchan
 import { gatewayStarted, leaseEnded, leaseGranted } from '../../src/events/catalogue/gateway.ts';
 import { idOf } from '../../src/events/event.ts';
 import type { Answered } from '../support/answered.ts';
-import { ask, killAll, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
+import {
+  ask,
+  killAll,
+  type ServedGateway,
+  serve,
+  startProcess,
+  stopGateway,
+  temporaryFolder,
+} from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
 
 const folder = temporaryFolder();
@@ -36,11 +44,6 @@ function start(workers: number, env: Record<string, string> = {}): Promise<Serve
   dataDir = join(folder.path, String(tests));
   const settings = { LLAMACPP_BASE_URL: upstream, RETRY_MAX_RETRIES: '0', GATEWAY_WORKERS: String(workers) };
   return serve({ dataDir, env: { ...settings, ...env } });
-}
-
-async function stop({ process }: ServedGateway): Promise<void> {
-  process.kill('SIGTERM');
-  expect((await process.exited).code, process.stderr).toBe(0);
 }
 
 const question = (content: string) => ({ model: 'llamacpp/m', messages: [{ role: 'user', content }] });
@@ -160,7 +163,7 @@ describe('two workers', () => {
     expect(load.failed.slice(failedBefore)).toEqual([]);
     await load.stop();
     expect(await requestsCounted(gateway)).toBeGreaterThanOrEqual(counted);
-    await stop(gateway);
+    await stopGateway(gateway);
     await expectAllRecorded(load);
     expect((await pids()).size).toBe(3);
     expect(gateway.process.stderr).toContain('is replaced');
@@ -194,7 +197,7 @@ describe('two workers', () => {
         return found.status;
       })
       .toBe('completed');
-    await stop(again);
+    await stopGateway(again);
     await expectAllRecorded(load);
   }, 60_000);
 
@@ -238,7 +241,7 @@ describe('two workers', () => {
     const use = async () => (await ask(gateway.url, chat, { json: question('x'), key: key.value, ...alone })).status;
     const json = { model: 'llamacpp/m', input: 'remember' };
     const { id }: Answered = await (await ask(gateway.url, '/v1/responses', { json })).json();
-    await stop(gateway);
+    await stopGateway(gateway);
 
     gateway = await start(2);
     expect(await Promise.all(Array.from({ length: 6 }, use))).toEqual(Array(6).fill(200));
@@ -247,12 +250,12 @@ describe('two workers', () => {
     expect(off.ok).toBe(true);
     expect(await Promise.all(Array.from({ length: 20 }, use))).toEqual(Array(20).fill(401));
     expect(new Set((await pids()).values()).size).toBe(3);
-    await stop(gateway);
+    await stopGateway(gateway);
 
     gateway = await start(1);
     expect(await use()).toBe(401);
     expect((await ask(gateway.url, `/v1/responses/${id}`)).status).toBe(200);
-    await stop(gateway);
+    await stopGateway(gateway);
     const reasons = (await eventsIn(dataDir)).filter(({ type }) => type === leaseEnded.type);
     expect(reasons).toHaveLength(4);
   }, 60_000);
@@ -264,7 +267,7 @@ describe('two workers', () => {
       200,
       { status: 'ready', workers: { configured: 2, running: 2 } },
     ]);
-    await stop(gateway);
+    await stopGateway(gateway);
   }, 60_000);
 
   it('do not start on a data folder in use: the process ends with the reason, and the first service goes on', async () => {
@@ -273,7 +276,7 @@ describe('two workers', () => {
     expect(await second.exited).toEqual({ code: 1, signal: null });
     expect(second.stderr).toMatch(/^The gateway could not start: [^\n]* already open for writing [^\n]*\n$/);
     expect(await readiness(gateway)).toMatchObject({ status: 'ready' });
-    await stop(gateway);
+    await stopGateway(gateway);
   }, 60_000);
 
   it.each([
