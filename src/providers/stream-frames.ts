@@ -32,7 +32,15 @@ export interface Frame {
   readonly call?: string;
 }
 
-/** Frames that follow each other, each with one line of data, an object, and nothing that their reader looks for. */
+/** Which frames a reader need not read. */
+export interface UnreadPattern {
+  /** How they begin, with the brace that begins their only line of data. */
+  readonly start: string;
+  /** Matches, in bytes as Latin-1, what makes such a frame one that has to be read; global. */
+  readonly isRead: RegExp;
+}
+
+/** Frames that follow each other, all of which a reader need not read. */
 export interface UnreadFrames {
   /** The bytes of all. */
   readonly raw: Buffer;
@@ -41,8 +49,8 @@ export interface UnreadFrames {
 }
 
 /** The data of the first frame. */
-export function firstDataOf({ raw, ends: [end = 0] }: UnreadFrames): string {
-  return raw.toString('utf8', RUN_START.length - 1, end - FRAME_END.length);
+export function firstDataOf({ raw, ends: [end = 0] }: UnreadFrames, { start }: UnreadPattern): string {
+  return raw.toString('utf8', start.length - 1, end - FRAME_END.length);
 }
 
 /**
@@ -56,11 +64,8 @@ export function isFiller({ data, event }: Frame): boolean {
 export interface FrameSplitter {
   /** The events that this piece completes. @throws ProviderFailure (`too_large`) */
   push(piece: Buffer): Frame[];
-  /**
-   * The same, with frames that need not be read in runs.
-   * @param isRead matches, in bytes as Latin-1, what makes a frame one that has to be read; global
-   */
-  pushRuns(piece: Buffer, isRead: RegExp): (Frame | UnreadFrames)[];
+  /** The same, with frames that need not be read in runs. */
+  pushRuns(piece: Buffer, pattern: UnreadPattern): (Frame | UnreadFrames)[];
   /**
    * The rest at the end of the stream, with the final blank line that some servers omit: without it, a client that
    * follows the standard would drop the event.
@@ -85,7 +90,6 @@ const DATA = Buffer.from('data:');
 const SPACE = 0x20;
 const LINE_END = Buffer.from('\n');
 const LINE_AND_BLANK_LINE = Buffer.from('\n\n');
-const RUN_START = 'data: {';
 const FRAME_END = '\n\n';
 const CLOSING_BRACE = 0x7d;
 const NO_ENDS: readonly number[] = [];
@@ -156,14 +160,15 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
       }
       return frames;
     },
-    pushRuns(piece, isRead) {
+    pushRuns(piece, { start, isRead }) {
       const found: (Frame | UnreadFrames)[] = [];
       const text = piece.toString('latin1');
       const nextRead = finder(text, isRead);
       const nextReturn = finder(text, /\r/g);
       for (let at = 0; at < piece.length; ) {
-        const mayBegin = begunBytes === 0 && !afterCr && text.startsWith(RUN_START, at);
-        const ends = mayBegin ? runEnds(text, at, Math.min(nextRead(at), nextReturn(at)), maxFrameBytes) : NO_ENDS;
+        const mayBegin = begunBytes === 0 && !afterCr && text.startsWith(start, at);
+        const limit = mayBegin ? Math.min(nextRead(at), nextReturn(at)) : 0;
+        const ends = mayBegin ? runEnds(text, { start, at, limit, maxFrameBytes }) : NO_ENDS;
         const runBytes = ends.at(-1);
         if (runBytes === undefined) {
           const blank = text.indexOf(FRAME_END, at);
@@ -199,15 +204,22 @@ function finder(text: string, pattern: RegExp): (from: number) => number {
   };
 }
 
-/** Where the frames that begin at `start`, end before `limit` and need not be read end, counted from `start`. */
-function runEnds(text: string, start: number, limit: number, maxFrameBytes: number): readonly number[] {
+interface RunStart {
+  readonly start: string;
+  readonly at: number;
+  readonly limit: number;
+  readonly maxFrameBytes: number;
+}
+
+/** Where the frames from `first` on that begin with `start` and end before `limit` end, counted from `first`. */
+function runEnds(text: string, { start, at: first, limit, maxFrameBytes }: RunStart): readonly number[] {
   const ends: number[] = [];
-  for (let at = start; text.startsWith(RUN_START, at); ) {
-    const line = text.indexOf('\n', at);
+  for (let at = first; text.startsWith(start, at); ) {
+    const line = text.indexOf('\n', at + start.length);
     if (line === -1 || line > limit || text.charCodeAt(line - 1) !== CLOSING_BRACE) break;
     if (text.charCodeAt(line + 1) !== LF || line + FRAME_END.length - at > maxFrameBytes) break;
     at = line + FRAME_END.length;
-    ends.push(at - start);
+    ends.push(at - first);
   }
   return ends;
 }

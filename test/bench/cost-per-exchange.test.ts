@@ -12,7 +12,7 @@ import { startResponder } from '../../bench/upstream/start-upstreams.ts';
 const WARM_UP = 100;
 const EXCHANGES = 300;
 /** On a busy machine some exchanges take so long that the log is synced also before their end: the fewest calls count. */
-const BATCH = 20;
+const BATCH = 5;
 /** Those of the gateway's timers, and of threads that wake each other. */
 const OTHER_CALLS = 0.8;
 /** The log writes so many zeros at a time ahead of its events: once more or less during the measurement. */
@@ -81,11 +81,11 @@ describe.runIf(process.platform === 'linux')('an exchange without other load', (
   }
 
   it.each([
-    { answer: 'a JSON answer', stream: false, heapKb: 92, writtenKb: 8.3, calls: 6 },
-    { answer: 'a stream of 33 events', stream: true, heapKb: 119.5, writtenKb: 43, calls: 6 },
+    { answer: 'a JSON answer', stream: false, heapKb: 90, writtenKb: 8.3, calls: 6 },
+    { answer: 'a stream of 33 events', stream: true, heapKb: 118, writtenKb: 43, calls: 6 },
   ])('of $answer costs no more than before', async ({ stream, heapKb, writtenKb, calls }) => {
     const cost = await costOf(stream);
-    expect(cost.heapKb).toBeLessThan(heapKb * 1.05);
+    expect(cost.heapKb).toBeLessThan(heapKb * 1.08);
     expect(cost.writtenKb).toBeLessThan(writtenKb * 1.05 + LAID_OUT_KB);
     expect(cost.reads).toBeLessThan(calls + OTHER_CALLS);
     expect(cost.writes).toBeLessThan(calls + OTHER_CALLS);

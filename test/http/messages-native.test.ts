@@ -26,7 +26,7 @@ describe('a native message', () => {
     const { text, exchange } = await stream({ model: native, messages: user('Think, and tell me something.') });
     const events = await eventsOfExchange(gateway, exchange);
     const chunks = events.filter(({ type }) => type === 'chunk.received');
-    expect(text).toBe(chunks.map(({ body }) => body).join(''));
+    expect(chunks.map(({ body }) => body)).toEqual(text.match(/.+?\n\n/gs));
     expect(text).toContain('event: ping');
   });
 

@@ -169,9 +169,11 @@ describe('however a stream is cut into pieces', () => {
 
 describe('runs of events that need not be read', () => {
   const isRead = /"usage"|"error"/g;
+  const pattern = { start: 'data: {', isRead };
   const object = fc.constantFrom('{"a":1}', '{"b":"ä€😀"}', '{"usage":{}}', '{"c":"\\n"}', '{}', '{"error":1}');
   const event = fc.oneof(
     { weight: 6, arbitrary: object.map((data) => `data: ${data}\n\n`) },
+    { weight: 4, arbitrary: object.map((data) => `event: e\ndata: ${data}\n\n`) },
     {
       weight: 3,
       arbitrary: fc
@@ -194,19 +196,24 @@ describe('runs of events that need not be read', () => {
     },
   );
 
-  test('are the same events as those that are read one by one, wherever the pieces are cut', () => {
+  test.each([
+    { start: 'data: {', event: undefined },
+    { start: 'event: e\ndata: {', event: 'e' },
+  ])('are the same events as those that are read one by one, wherever the pieces are cut: $start', (begins) => {
+    const { start } = begins;
     fc.assert(
       fc.property(fc.array(event, { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 5 }), (events, places) => {
         const pieces = cut(Buffer.from(events.join('')), places);
         const splitter = createFrameSplitter({ maxFrameBytes });
-        const found = pieces.flatMap((piece) => splitter.pushRuns(piece, isRead));
+        const found = pieces.flatMap((piece) => splitter.pushRuns(piece, { start, isRead }));
         const last = splitter.end();
         const single = (last === undefined ? found : [...found, last]).flatMap((frame) => {
           if (!('ends' in frame)) return facts(frame);
           expect(frame.raw.toString()).not.toMatch(/"usage"|"error"/);
           const raws = frame.ends.map((end, index) => frame.raw.toString('utf8', frame.ends[index - 1] ?? 0, end));
-          expect(firstDataOf(frame)).toBe(raws[0]?.slice('data: '.length, -2));
-          return raws.map((raw) => ({ raw, data: raw.slice('data: '.length, -2), event: undefined }));
+          const datas = raws.map((raw) => raw.slice(start.length - 1, -2));
+          expect(firstDataOf(frame, { start, isRead })).toBe(datas[0]);
+          return raws.map((raw, index) => ({ raw, data: datas[index], event: begins.event }));
         });
         expect(single).toEqual(framesOf(pieces).map(facts));
       }),
@@ -216,7 +223,7 @@ describe('runs of events that need not be read', () => {
 
   test('are one run in one piece', () => {
     const piece = Buffer.from('data: {"a":1}\n\ndata: {"a":2}\n\ndata: {"usage":1}\n\ndata: {"a":3}\n\n');
-    const found = createFrameSplitter({ maxFrameBytes }).pushRuns(piece, isRead);
+    const found = createFrameSplitter({ maxFrameBytes }).pushRuns(piece, pattern);
     expect(found.map((frame) => ('ends' in frame ? frame.ends : frame.data))).toEqual([[15, 30], '{"usage":1}', [15]]);
   });
 
@@ -229,14 +236,17 @@ describe('runs of events that need not be read', () => {
       }
     }
     const piece = Buffer.from('data: {}\n\n: still here\n\n'.repeat(1000));
-    const found = createFrameSplitter({ maxFrameBytes }).pushRuns(piece, new Counted(isRead.source, 'g'));
+    const found = createFrameSplitter({ maxFrameBytes }).pushRuns(piece, {
+      ...pattern,
+      isRead: new Counted(isRead.source, 'g'),
+    });
     expect(found).toHaveLength(2000);
     expect(searches).toBe(1);
   });
 
   test('have no event that is too long', () => {
     const splitter = createFrameSplitter({ maxFrameBytes: 20 });
-    expect(() => splitter.pushRuns(Buffer.from(`data: {"a":"${'x'.repeat(20)}"}\n\n`), isRead)).toThrow(
+    expect(() => splitter.pushRuns(Buffer.from(`data: {"a":"${'x'.repeat(20)}"}\n\n`), pattern)).toThrow(
       ProviderFailure,
     );
   });

@@ -3,7 +3,12 @@
  * run, and a writer of the client's dialect. Where both dialects are the same and no guardrail runs, the provider's
  * bytes pass unchanged, and only the frames with facts for the record are parsed.
  */
-import { createFrameSplitter, type Frame, type UnreadFrames } from '../../providers/stream-frames.ts';
+import {
+  createFrameSplitter,
+  type Frame,
+  type UnreadFrames,
+  type UnreadPattern,
+} from '../../providers/stream-frames.ts';
 import { type ClientEvent, encodeEvent, type JsonObject } from '../../providers/translate/json.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { type Answering, parseChunk, redacted } from '../model-request/answer-body.ts';
@@ -55,8 +60,8 @@ export interface AnswerReader {
   readWhole(bytes: Buffer, parsed: unknown): { readonly answer: unknown; readonly bytes?: Buffer };
   /** With `bytes`, events are those of the client's dialect; they may be left out, and are then those in `bytes`. */
   read(frame: Frame): FrameResult;
-  /** Where the client gets the provider's bytes: what frames it must read, for `pushRuns` of the splitter. */
-  readonly isRead?: RegExp;
+  /** Where the client gets the provider's bytes: which frames it need not read. */
+  readonly unread?: UnreadPattern;
   /** Frames that it need not read, instead of `read`. The client gets their bytes. */
   passRun?(run: UnreadFrames): void;
   usage(): TokenUsage;

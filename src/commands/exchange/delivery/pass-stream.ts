@@ -69,7 +69,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
   const format = streamFormatOf(reply.headers) ?? 'events';
   const splitter = createSplitter(format, { provider });
   /** Guardrails read every frame. */
-  const isRead = answer.unguarded === answer ? answer.reader.isRead : undefined;
+  const unread = answer.unguarded === answer ? answer.reader.unread : undefined;
   const rest: Buffer[] = [];
   let refusal: Refusal | undefined;
   let failure: ProviderFailure | undefined;
@@ -214,7 +214,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
 
   /** All of an unchanged answer is here before any of it was sent: it is recorded with its end, and sent in one write. */
   const isWholeAtOnce = (): boolean =>
-    isRead !== undefined && hasEnded && terminal && !isAppended && refusal === undefined;
+    unread !== undefined && hasEnded && terminal && !isAppended && refusal === undefined;
 
   const keepUntilEnd = (): void => {
     const last = rest.splice(0);
@@ -289,7 +289,7 @@ export async function passStream(options: PassedAnswer, closesAfterEnd: boolean)
       exceed(streamTooLarge(provider, options.streamLimits.bytes));
       return undefined;
     }
-    recordFrames(isRead === undefined ? splitter.push(piece) : splitter.pushRuns(piece, isRead));
+    recordFrames(unread === undefined ? splitter.push(piece) : splitter.pushRuns(piece, unread));
     if (waiting > HIGH_WATER_BYTES) return forwarded;
     return behind;
   };

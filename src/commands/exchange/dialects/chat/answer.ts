@@ -1,6 +1,6 @@
 /** A chat completion: passed on unchanged, written for a client, or read from another dialect. */
 import { isObject } from '../../../../json/is-object.ts';
-import { type Frame, firstDataOf, type UnreadFrames } from '../../../../providers/stream-frames.ts';
+import { type Frame, firstDataOf, type UnreadFrames, type UnreadPattern } from '../../../../providers/stream-frames.ts';
 import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';
 import { type ClientEvent, END_MARKER, filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { type Answering, isNoEvent, parseChunk } from '../../../model-request/answer-body.ts';
@@ -40,8 +40,7 @@ function isUsageOnly({ usage, choices }: JsonObject): boolean {
 const SAYS_MORE =
   /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"|"object"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
 
-/** The same in whole frames. */
-const SAYS_MORE_IN_FRAMES = new RegExp(SAYS_MORE.source.replace('^', 'data: '), 'g');
+const UNREAD: UnreadPattern = { start: 'data: {', isRead: new RegExp(SAYS_MORE.source.replace('^', 'data: '), 'g') };
 
 /** A chat completion for a client of the chat API: the provider's bytes, unchanged, or chunks that are written. */
 export class ChatCompletionAnswer implements AnswerReader, AnswerWriter {
@@ -93,10 +92,10 @@ export class ChatCompletionAnswer implements AnswerReader, AnswerWriter {
     return { bytes: raw, events: [chunk], terminal: this.#isMarked };
   }
 
-  readonly isRead = SAYS_MORE_IN_FRAMES;
+  readonly unread = UNREAD;
 
   passRun(run: UnreadFrames): void {
-    this.#first ??= firstDataOf(run);
+    this.#first ??= firstDataOf(run, UNREAD);
   }
 
   usage(): TokenUsage {

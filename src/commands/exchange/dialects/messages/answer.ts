@@ -1,6 +1,6 @@
 /** A message: passed on unchanged, or written for a client. */
 import { isObject } from '../../../../json/is-object.ts';
-import type { Frame } from '../../../../providers/stream-frames.ts';
+import type { Frame, UnreadPattern } from '../../../../providers/stream-frames.ts';
 import { type ClientEvent, filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { isErrorBody, mapUpstreamError, statusOfErrorType } from '../../../../providers/upstream-error.ts';
 import { messagesErrorBody } from '../../../messages/error-object.ts';
@@ -25,6 +25,11 @@ function checkedMessage(answer: unknown, provider: string): JsonObject {
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error)"|"error"\s*:\s*[{"]/;
+
+const UNREAD: UnreadPattern = {
+  start: 'event: content_block_delta\ndata: {',
+  isRead: new RegExp(SAYS_MORE.source, 'g'),
+};
 
 /** A message for a client of the Messages API: the provider's bytes, unchanged, or events that are written. */
 export class MessagesAnswer implements AnswerReader, AnswerWriter {
@@ -59,6 +64,8 @@ export class MessagesAnswer implements AnswerReader, AnswerWriter {
     if (failure === undefined || failure.bytes !== undefined) this.#note(event);
     return failure ?? { bytes: raw, events: [event], terminal: this.#isStopped };
   }
+
+  readonly unread = UNREAD;
 
   usage(): TokenUsage {
     return readUsage(this.#usage);
