@@ -27,6 +27,8 @@ export interface Options extends Rounds {
   readonly warmUpSeconds: number;
   /** Whether processor profiles are taken, and nothing else. */
   readonly profile: boolean;
+  /** Whether these are of half the load, and name what holds the event loop. */
+  readonly stalls: boolean;
   /** Whether the processors of a virtual machine are kept from sleeping. */
   readonly awake: boolean;
   /** A file for every figure. */
@@ -58,6 +60,7 @@ export function parseOptions(args: readonly string[]): Options {
       /** A file such as those in peers/, repeatable. */
       peer: { type: 'string', multiple: true, default: [] },
       profile: { type: 'boolean', default: false },
+      stalls: { type: 'boolean', default: false },
       awake: { type: 'boolean', default: true },
       json: { type: 'string' },
     },
@@ -84,7 +87,8 @@ export function parseOptions(args: readonly string[]): Options {
     rounds,
     seconds: positive('--seconds', values.seconds),
     warmUpSeconds: Number(values['warm-up']),
-    profile: values.profile,
+    profile: values.profile || values.stalls,
+    stalls: values.stalls,
     awake: values.awake,
     json: values.json,
   };

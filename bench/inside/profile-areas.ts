@@ -3,11 +3,18 @@
 export interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
-    readonly callFrame: { readonly functionName: string; readonly url: string };
+    readonly callFrame: CallFrame;
+    /** The functions that it called, by their ids. */
+    readonly children?: readonly number[];
   }[];
   readonly samples?: readonly number[];
   /** In microseconds, one for each sample. */
   readonly timeDeltas?: readonly number[];
+}
+
+interface CallFrame {
+  readonly functionName: string;
+  readonly url: string;
 }
 
 export interface Area {
@@ -64,7 +71,7 @@ export function areasOf({ nodes, samples = [], timeDeltas = [] }: CpuProfile): A
     if (area === 'idle' || area === 'the profiler') return;
     const functions = areas.get(area) ?? new Map<string, number>();
     areas.set(area, functions);
-    const name = `${frame.functionName || '(anonymous)'} ${fileNameOf(frame.url)}`.trim();
+    const name = functionNameOf(frame);
     functions.set(name, (functions.get(name) ?? 0) + (timeDeltas[at] ?? 0));
   });
   return [...areas]
@@ -84,6 +91,7 @@ function areaOf(url: string, functionName: string): string {
   return found?.[0] ?? 'other';
 }
 
-function fileNameOf(url: string): string {
-  return url.split('/').slice(-2).join('/');
+/** The function, with its file and the folder of that. */
+export function functionNameOf({ functionName, url }: CallFrame): string {
+  return `${functionName || '(anonymous)'} ${url.split('/').slice(-2).join('/')}`.trim();
 }

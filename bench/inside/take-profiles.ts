@@ -1,4 +1,7 @@
-/** `npm run bench -- --profile`: processor time of a server by area, as a table. */
+/**
+ * `npm run bench -- --profile`: processor time of a server by area, as a table. `--stalls`: what holds its event loop at half
+ * of its load.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startLoadProcess } from '../load/load-process.ts';
@@ -13,12 +16,16 @@ import { startUpstreams } from '../upstream/start-upstreams.ts';
 import { WORKS, type Work } from '../work.ts';
 import { probing, whileProbed } from './probed.ts';
 import { areasOf, type CpuProfile } from './profile-areas.ts';
+import { stallsOf } from './stalls.ts';
 
 const DEFAULT_WORKS = ['chat-json', 'chat-sse'];
 const CONNECTIONS = 50;
 const WARM_UP_SECONDS = 3;
 /** Below it an area is left out of the table. */
 const LEAST_SHARE = 0.002;
+/** A stall is no shorter. */
+const STALL_MS = 10;
+const SHOWN_STALLS = 20;
 
 /** Of the selected servers and works; default: `gateway`, `chat-json` and `chat-sse`. */
 export async function takeProfiles(options: Options, workDir: string): Promise<void> {
@@ -52,15 +59,26 @@ export async function takeProfiles(options: Options, workDir: string): Promise<v
 async function profile(stand: Stand, subject: Subject, work: Work, options: Options, workDir: string): Promise<void> {
   const [connections = CONNECTIONS] = options.connections ?? [];
   const { seconds } = options;
-  await runRound(stand, subject, work, { connections, seconds: WARM_UP_SECONDS });
+  const warmUp = await runRound(stand, subject, work, { connections, seconds: WARM_UP_SECONDS });
+  const perSecond = options.stalls ? warmUp.result.perSecond / 2 : undefined;
   const { seen, result: round } = await whileProbed(subject.process(work.upstream), subject.name, workDir, () =>
-    runRound(stand, subject, work, { connections, seconds, warmUpSeconds: 0 }),
+    runRound(stand, subject, work, { connections, seconds, perSecond, warmUpSeconds: 0 }),
   );
   const taken = seen as CpuProfile;
   const folder = join(workDir, 'profile');
   mkdirSync(folder, { recursive: true });
   const file = join(folder, `${subject.name}-${work.name}.cpuprofile`);
   writeFileSync(file, JSON.stringify(taken));
+  if (options.stalls) {
+    const stalls = stallsOf(taken, STALL_MS);
+    const rate = perSecond?.toFixed(0);
+    console.log(`\n${subject.name}, ${work.describe}, ${rate}/s for ${seconds} s: ${stalls.length} stalls, ${file}`);
+    const shown = stalls.slice(0, SHOWN_STALLS).map(({ ms, functions }) => {
+      return [ms.toFixed(1), functions.map((each) => `${each.name} ${each.ms.toFixed(1)}`).join(', ')];
+    });
+    console.log(plainTable(['ms', 'most of it'], shown));
+    return;
+  }
   const areas = areasOf(taken);
   const all = areas.reduce((sum, { micros }) => sum + micros, 0);
   const answers = Math.max(1, round.result.total);

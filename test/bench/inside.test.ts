@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Allocation, allocationOf } from '../../bench/inside/allocation.ts';
 import { probing, whileProbed } from '../../bench/inside/probed.ts';
 import { areasOf, type CpuProfile } from '../../bench/inside/profile-areas.ts';
+import { stallsOf } from '../../bench/inside/stalls.ts';
 import type { Server } from '../../bench/servers/launch.ts';
 import { threadMs } from '../../bench/servers/process-stat.ts';
 import { startBarePassthrough } from '../../bench/servers/stand-ins.ts';
@@ -76,6 +77,35 @@ describe('the areas of a profile', () => {
       ['pipeline: exchange', 40],
     ]);
     expect(areas[1]?.functions).toEqual([{ name: 'ask exchange/exchange.ts', micros: 40 }]);
+  });
+});
+
+describe('the stalls in a profile', () => {
+  it('are the times without idle ones, with what took longest and who called it', () => {
+    const frame = (id: number, functionName: string, url: string, children: number[] = []) => {
+      return { id, callFrame: { functionName, url }, children };
+    };
+    const profile = {
+      nodes: [
+        frame(1, '(root)', '', [2, 3, 5]),
+        frame(2, '(idle)', ''),
+        frame(3, 'write', 'file:///g/src/events/embedded/disk.ts', [4]),
+        frame(4, 'writeBuffer', ''),
+        frame(5, 'next', 'node:events'),
+      ],
+      samples: [2, 3, 4, 5, 2, 4, 2, 5],
+      timeDeltas: [0, 100, 1_000, 14_000, 500, 200, 4_000, 9_000],
+    };
+    expect(stallsOf(profile, 5)).toEqual([
+      {
+        ms: 15.5,
+        functions: [
+          { name: 'writeBuffer in write embedded/disk.ts', ms: 14 },
+          { name: 'write embedded/disk.ts', ms: 1 },
+          { name: 'next node:events', ms: 0.5 },
+        ],
+      },
+    ]);
   });
 });
 
