@@ -22,7 +22,7 @@ function run(workflows: number): number {
   );
   const stored = { active, places: new Map(), version: 1 };
   const guardrails = { inForce: { version: 1 }, prepared: () => ({ problem: 'none' }) };
-  const directory = new WorkflowDirectory({ stored: () => stored, guardrails, switches: on });
+  const directory = new WorkflowDirectory({ stored: { state: stored }, guardrails, switches: on });
   const policies = new WeakMap<object, ReturnType<typeof policyOfWorkflow>>();
   let bytes = 0;
   const started = process.cpuUsage();

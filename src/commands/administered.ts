@@ -51,21 +51,21 @@ export function objectDecider<Schema extends z.ZodObject>(
 
 /** The objects in force: those that administrators saved, and over them those that the configuration declares. */
 export class ObjectsInForce<Value> {
-  readonly #saved: () => SavedObjects<Value>;
+  readonly #saved: { readonly state: SavedObjects<Value> };
   readonly #declared: ReadonlyMap<string, Value>;
   #seen: SavedObjects<Value> | undefined;
   #seenVersion = -1;
   #version = 0;
 
   /** @param saved now, or at an earlier time */
-  constructor(saved: () => SavedObjects<Value>, declared: ReadonlyMap<string, Value>) {
+  constructor(saved: { readonly state: SavedObjects<Value> }, declared: ReadonlyMap<string, Value>) {
     this.#saved = saved;
     this.#declared = declared;
   }
 
   /** Differs after each change. */
   get version(): number {
-    const saved = this.#saved();
+    const saved = this.#saved.state;
     if (saved !== this.#seen || saved.version !== this.#seenVersion) {
       this.#seen = saved;
       this.#seenVersion = saved.version;
@@ -75,12 +75,12 @@ export class ObjectsInForce<Value> {
   }
 
   get(key: string): Value | undefined {
-    return this.#declared.get(key) ?? this.#saved().byKey.get(key)?.value;
+    return this.#declared.get(key) ?? this.#saved.state.byKey.get(key)?.value;
   }
 
   /** Sorted. */
   get keys(): string[] {
-    return [...new Set([...this.#saved().byKey.keys(), ...this.#declared.keys()])].sort();
+    return [...new Set([...this.#saved.state.byKey.keys(), ...this.#declared.keys()])].sort();
   }
 
   isDeclared(key: string): boolean {
@@ -89,7 +89,7 @@ export class ObjectsInForce<Value> {
 
   /** Undefined for a declared one. */
   savedAs(key: string): Saved<Value> | undefined {
-    return this.#declared.has(key) ? undefined : this.#saved().byKey.get(key);
+    return this.#declared.has(key) ? undefined : this.#saved.state.byKey.get(key);
   }
 
   /** A value that is computed from all objects when it is first read after a change. */
@@ -98,7 +98,7 @@ export class ObjectsInForce<Value> {
     return () => {
       const { version } = this;
       if (known?.version !== version) {
-        const all = new Map(Array.from(this.#saved().byKey, ([key, { value }]) => [key, value]));
+        const all = new Map(Array.from(this.#saved.state.byKey, ([key, { value }]) => [key, value]));
         for (const [key, value] of this.#declared) all.set(key, value);
         known = { version, value: compute(all) };
       }

@@ -14,8 +14,8 @@ const sourceText = JSON as unknown as SourceTextAccess;
 
 /** Numbers with fewer digits are below 2^53. */
 const LONG = 16;
-const ZERO = 0x30;
-const NINE = 0x39;
+/** 1 for the codes of digits. */
+const digits = new Uint8Array(0x80).fill(1, 0x30, 0x3a);
 const INTEGER = /^-?\d+$/;
 
 /**
@@ -37,20 +37,16 @@ export function parseExactly(text: string): unknown {
  */
 function mayHoldLongNumber(text: string): boolean {
   for (let at = LONG - 1; at < text.length; at += LONG) {
-    if (!isDigit(text.charCodeAt(at))) continue;
+    if (digits[text.charCodeAt(at)] !== 1) continue;
     let from = at;
-    while (from > 0 && isDigit(text.charCodeAt(from - 1))) from -= 1;
+    while (from > 0 && digits[text.charCodeAt(from - 1)] === 1) from -= 1;
     let end = at + 1;
-    while (end < text.length && isDigit(text.charCodeAt(end))) end += 1;
+    while (end < text.length && digits[text.charCodeAt(end)] === 1) end += 1;
     if (end - from >= LONG && canPrecedeNumber(text, from)) return true;
     // The next character to read, counted from a character that is not a digit.
     at = end;
   }
   return false;
-}
-
-function isDigit(code: number): boolean {
-  return code >= ZERO && code <= NINE;
 }
 
 const BEFORE_NUMBER = /[\s[,:-]/;

@@ -94,8 +94,9 @@ export function controlAccess(
     isProvider,
   );
   /** @param saved now, or at another time */
-  const policiesOf = (saved: () => SavedObjects<UserPolicy>): UserPolicies => new ObjectsInForce(saved, declared);
-  const policies = policiesOf(() => users.state);
+  const policiesOf = (saved: { readonly state: SavedObjects<UserPolicy> }): UserPolicies =>
+    new ObjectsInForce(saved, declared);
+  const policies = policiesOf(users);
   const lists = userLists(policies);
   const checked = { users: lists, models };
   return {
@@ -145,9 +146,9 @@ export function createPoliciesAsOf({ asOf, registry, control, virtualModels }: P
       asOf.fold(usersView, moment),
       asOf.fold(virtualModelsView, moment),
     ]);
-    const policies = control.policiesOf(() => users);
+    const policies = control.policiesOf({ state: users });
     const lists = userLists(policies);
-    const models = new VirtualModelDirectory({ ...virtualModels.facts, stored: () => stored });
+    const models = new VirtualModelDirectory({ ...virtualModels.facts, stored: { state: stored } });
     const effective = new EffectiveModels(registry.list(), { users: lists, models: models.policies });
     return { moment, keys, policies, lists, virtualModels: models, effective };
   };

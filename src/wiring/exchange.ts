@@ -58,10 +58,13 @@ export function exchangeDependencies({
     newId: mintEventId,
     random: Math.random,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
-    ended(summary) {
-      metrics.observeExchange(summary);
-      completed?.(summary);
-    },
+    ended:
+      completed === undefined
+        ? metrics.observeExchange
+        : (summary) => {
+            metrics.observeExchange(summary);
+            completed(summary);
+          },
     responseNotStored: (provider) => metrics.responseNotStored(provider),
   };
 }

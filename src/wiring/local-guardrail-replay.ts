@@ -81,7 +81,7 @@ async function inForce(config: Config, log: EventLog, signal: AbortSignal) {
         services({ name, userPath, failMode, callModel: refuse, fetch: refuse }),
     });
   const declared = declaredGuardrails(rulesOf(config), types, (one) => prepare(one)).guardrails;
-  const directory = new GuardrailDirectory({ stored: () => guardrails, declared, prepare: (one) => prepare(one) });
+  const directory = new GuardrailDirectory({ stored: { state: guardrails }, declared, prepare: (one) => prepare(one) });
   const context: DraftContext & DraftParts = {
     targets: targetsOf(config),
     types,

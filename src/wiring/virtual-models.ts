@@ -49,7 +49,7 @@ export function createVirtualModels({ config, log, view, registry, routeStrategi
   }));
   const declared = declaredVirtualModels(policies, providers, routeStrategies, warn);
   const { enabledByDefault } = config.models;
-  const directory = new VirtualModelDirectory({ stored: () => view.state, declared, enabledByDefault });
+  const directory = new VirtualModelDirectory({ stored: view, declared, enabledByDefault });
   refuseCycles(directory, declared);
   const facts: RowFacts = {
     declared,

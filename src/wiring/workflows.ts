@@ -65,6 +65,11 @@ export interface InForceWorkflows {
   readonly guardrails: GuardrailDirectory;
 }
 
+interface StoredWorkflows {
+  readonly guardrails: { readonly state: SavedObjects<Guardrail> };
+  readonly workflows: { readonly state: WorkflowsState };
+}
+
 export type Workflows = ReturnType<typeof createWorkflows>;
 
 /** @throws Error when the configuration declares an invalid guardrail */
@@ -87,12 +92,12 @@ export function createWorkflows(options: WorkflowsOptions) {
   const prepareAsIs = (guardrail: Guardrail) => prepare(guardrail);
   const rules = declaredGuardrails(rulesOf(config), types, prepareAsIs, options.pluginsFailed);
   for (const [name, guardrail] of rules.guardrails) declared.set(name, guardrail);
-  const over = (stored: { guardrails(): SavedObjects<Guardrail>; workflows(): WorkflowsState }): InForceWorkflows => {
+  const over = (stored: StoredWorkflows): InForceWorkflows => {
     const guardrails = new GuardrailDirectory({ stored: stored.guardrails, declared, prepare: prepareAsIs });
     const directory = new WorkflowDirectory({ stored: stored.workflows, guardrails, switches });
     return { directory, guardrails };
   };
-  const now = over({ guardrails: () => options.guardrails.state, workflows: () => options.workflows.state });
+  const now = over(options);
   const { directory, guardrails } = now;
   const known = rules.steps.filter(({ ref }) => isPrepared(guardrails.prepared(ref)));
   const conflict = stepProblem(known, guardrails);
@@ -104,7 +109,7 @@ export function createWorkflows(options: WorkflowsOptions) {
       asOf.fold(guardrailsView, moment),
       asOf.fold(workflowsView, moment),
     ]);
-    return over({ guardrails: () => stored, workflows: () => workflows });
+    return over({ guardrails: { state: stored }, workflows: { state: workflows } });
   }
   const guardrailChanges = new GuardrailChanges({
     directory: guardrails,

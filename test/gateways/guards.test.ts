@@ -61,7 +61,7 @@ async function virtualModels() {
   const view = projections.run(virtualModelsView);
   await view.caughtUp;
   const directory = new VirtualModelDirectory({
-    stored: () => view.state,
+    stored: view,
     declared: new Map(),
     enabledByDefault: true,
   });

@@ -85,7 +85,7 @@ describe('the virtual models in force', () => {
 
   test('are those of the configuration before those that were made', () => {
     const state = fold(virtualModelsView, recorded([saved('fast'), saved('slow')]));
-    const directory = new VirtualModelDirectory({ stored: () => state, declared, enabledByDefault: true });
+    const directory = new VirtualModelDirectory({ stored: { state }, declared, enabledByDefault: true });
     expect([...directory.all.keys()].sort()).toEqual(['fast', 'slow']);
     expect(directory.redirects.get('fast')?.targets).toEqual([{ provider: 'groq', model: 'declared' }]);
     expect(directory.inForce.isDeclared('fast')).toBe(true);
@@ -95,7 +95,7 @@ describe('the virtual models in force', () => {
 
   test('follow each change, and are the same object without one', () => {
     const state = virtualModelsView.initial();
-    const directory = new VirtualModelDirectory({ stored: () => state, declared: new Map(), enabledByDefault: true });
+    const directory = new VirtualModelDirectory({ stored: { state }, declared: new Map(), enabledByDefault: true });
     expect(directory.policies.any).toBe(false);
     const before = directory.redirects;
     expect(directory.redirects).toBe(before);
@@ -113,7 +113,7 @@ describe('the virtual models in force', () => {
       context,
     );
     const state = fold(virtualModelsView, recorded([off]));
-    const directory = new VirtualModelDirectory({ stored: () => state, declared: new Map(), enabledByDefault: true });
+    const directory = new VirtualModelDirectory({ stored: { state }, declared: new Map(), enabledByDefault: true });
     expect(directory.redirects.size).toBe(0);
     expect(directory.all.size).toBe(1);
   });

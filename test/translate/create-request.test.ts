@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { parseChatRequest } from '../../src/commands/chat/chat-request.ts';
+import { chatRequestSchema } from '../../src/commands/chat/chat-request.ts';
 import { parseEmbeddingsRequest } from '../../src/commands/embeddings/embeddings-request.ts';
+import { checkRequest } from '../../src/commands/request-check.ts';
 import { parseCreateResponse } from '../../src/commands/responses/create-request.ts';
+
+const parseChatRequest = (json: unknown) => checkRequest(chatRequestSchema, json, ['model', 'messages']);
 
 function refusal(parse: (json: unknown) => { ok: boolean; refusal?: unknown }, json: unknown) {
   const result = parse(json);

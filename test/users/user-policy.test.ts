@@ -85,7 +85,7 @@ describe('the declared policies', () => {
   it("replace an administrator's policy for the same path, and leave other paths alone", () => {
     const declared = declaredPolicies([policy('/a', 'openai/')], isProvider);
     const both = saved(policy('/a', 'gpt'), policy('/b', 'gpt'));
-    const lists = userLists(new ObjectsInForce(() => both, declared));
+    const lists = userLists(new ObjectsInForce({ state: both }, declared));
     expect(lists.at('/a' as UserPath)).toEqual(['openai/']);
     expect(lists.at('/b' as UserPath)).toEqual(['gpt']);
     expect(lists.at('/c' as UserPath)).toBeUndefined();
@@ -93,7 +93,7 @@ describe('the declared policies', () => {
 
   it('counts as a restriction only when something is restricted', () => {
     const anyOf = (stored: UserPolicy[], declared: UserPolicy[]) =>
-      userLists(new ObjectsInForce(() => saved(...stored), declaredPolicies(declared, isProvider))).any;
+      userLists(new ObjectsInForce({ state: saved(...stored) }, declaredPolicies(declared, isProvider))).any;
     expect(anyOf([policy('/a')], [policy('/a')])).toBe(false);
     expect(anyOf([], [policy('/a', 'gpt')])).toBe(true);
     expect(anyOf([policy('/a', 'gpt')], [])).toBe(true);

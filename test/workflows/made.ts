@@ -142,8 +142,8 @@ export async function openWorkflows(
       }),
     });
   };
-  const guardrails = new GuardrailDirectory({ stored: () => guardrailsStored.state, declared, prepare });
-  const directory = new WorkflowDirectory({ stored: () => workflows.state, guardrails, switches });
+  const guardrails = new GuardrailDirectory({ stored: guardrailsStored, declared, prepare });
+  const directory = new WorkflowDirectory({ stored: workflows, guardrails, switches });
   const guard = new Guard({
     log,
     rule: 'workflows',

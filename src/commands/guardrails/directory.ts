@@ -15,7 +15,7 @@ import {
 import type { GuardrailPhase } from './guardrail-type.ts';
 
 interface GuardrailDirectoryOptions {
-  stored(): SavedObjects<Guardrail>;
+  readonly stored: { readonly state: SavedObjects<Guardrail> };
   readonly declared: ReadonlyMap<string, Guardrail>;
   prepare(guardrail: Guardrail): PreparedGuardrail | GuardrailProblem;
 }

@@ -232,23 +232,20 @@ export function createSessions({ enabled, builtinRules, autoDetect, headers: own
       return undefined;
     },
     inBody(json, userPath) {
-      const id = builtinRules ? named(json) : undefined;
-      if (id !== undefined) return scopedSession(id, userPath);
+      if (builtinRules) {
+        const { metadata, session_id, litellm_session_id, prompt_cache_key, conversation } = json;
+        const userId = memberOf(metadata, 'user_id');
+        const id =
+          (typeof userId === 'string' ? SESSION_UUID.exec(userId)?.[1] : undefined) ??
+          usable(session_id) ??
+          usable(litellm_session_id) ??
+          usable(prompt_cache_key) ??
+          usable(typeof conversation === 'string' ? conversation : memberOf(conversation, 'id'));
+        if (id !== undefined) return scopedSession(id, userPath);
+      }
       return autoDetect ? ofOpening(json, userPath) : undefined;
     },
   };
-}
-
-/** The session named in one of the fields that clients use for it. */
-function named({ metadata, session_id, litellm_session_id, prompt_cache_key, conversation }: Record<string, unknown>) {
-  const userId = memberOf(metadata, 'user_id');
-  return (
-    (typeof userId === 'string' ? SESSION_UUID.exec(userId)?.[1] : undefined) ??
-    usable(session_id) ??
-    usable(litellm_session_id) ??
-    usable(prompt_cache_key) ??
-    usable(typeof conversation === 'string' ? conversation : memberOf(conversation, 'id'))
-  );
 }
 
 function sessionUuid(value: string): string | undefined {

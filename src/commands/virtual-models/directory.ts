@@ -61,7 +61,7 @@ interface InForce {
 }
 
 interface DirectoryOptions {
-  stored(): SavedObjects<VirtualModel>;
+  readonly stored: { readonly state: SavedObjects<VirtualModel> };
   readonly declared: ReadonlyMap<string, VirtualModel>;
   /** Whether a model without a policy may be used. */
   readonly enabledByDefault: boolean;

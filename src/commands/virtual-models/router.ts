@@ -48,13 +48,6 @@ export function createRouter(options: RouterOptions): Router & Reach {
   const balance = new Balance({ ...options, latencies, errorRates });
   const rules = new WeakMap<VirtualModel, FailoverRules>();
 
-  /** The virtual model that a selector names. A request that names a provider always means a model of that provider. */
-  function redirected({ selector, provider }: ReachRequest): VirtualModel | undefined {
-    if (provider !== undefined) return undefined;
-    const { redirects } = virtualModels;
-    return redirects.size === 0 ? undefined : redirects.get(selector);
-  }
-
   function isReady(target: Target, caller: string): boolean {
     const { provider, model } = target;
     return (
@@ -173,7 +166,8 @@ export function createRouter(options: RouterOptions): Router & Reach {
 
   return {
     route(request) {
-      const model = redirected(request);
+      // A request that names a provider always means a model of that provider.
+      const model = request.provider === undefined ? virtualModels.redirects.get(request.selector) : undefined;
       if (model === undefined) {
         const target = direct(request);
         return target instanceof Promise ? target.then(oneTarget) : oneTarget(target);
@@ -186,7 +180,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
         : routeOf(model, found, balanced, selections);
     },
     reach(request) {
-      const model = redirected(request);
+      const model = request.provider === undefined ? virtualModels.redirects.get(request.selector) : undefined;
       if (model === undefined) {
         const target = direct(request);
         return target instanceof Promise ? target.then((one) => [one]) : [target];

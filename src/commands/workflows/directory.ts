@@ -17,7 +17,7 @@ import {
 } from './workflow.ts';
 
 interface WorkflowDirectoryOptions {
-  stored(): WorkflowsState;
+  readonly stored: { readonly state: WorkflowsState };
   readonly guardrails: GuardrailCatalogue & { readonly inForce: { readonly version: number } };
   /** What the configuration of the process allows. */
   readonly switches: WorkflowFeatures;
@@ -60,11 +60,11 @@ export class WorkflowDirectory {
   }
 
   storedAs(key: string): WorkflowRecord | undefined {
-    return this.#options.stored().active.get(key);
+    return this.#options.stored.state.active.get(key);
   }
 
   placeOf(id: string): VersionPlace | undefined {
-    return this.#options.stored().places.get(id);
+    return this.#options.stored.state.places.get(id);
   }
 
   /** Any version, active or not, with the guardrails in force. */
@@ -75,7 +75,7 @@ export class WorkflowDirectory {
 
   #current(): InForce {
     const { stored, guardrails } = this.#options;
-    const now = stored();
+    const now = stored.state;
     const { version } = guardrails.inForce;
     const areSame = version === this.#seenGuardrails;
     if (now !== this.#seen || now.version !== this.#seenVersion || !areSame) {

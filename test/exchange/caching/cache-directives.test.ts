@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cacheDirectives } from '../../../src/commands/exchange/caching/cache-directives.ts';
+import { cacheDirectives } from '../../../src/commands/exchange/pipeline/read-cache.ts';
 import { Refusal } from '../../../src/commands/refusal.ts';
 
 const read = (headers: Record<string, string>) => cacheDirectives(headers, { maxTtlSeconds: 600 });

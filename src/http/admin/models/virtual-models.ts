@@ -76,7 +76,7 @@ const virtualModelRow = z.object({
 
 /** @param stored current, or of an `as_of`; the available models are always the current ones */
 function directoryOf(stored: SavedObjects<VirtualModel>, facts: RowFacts): VirtualModelDirectory {
-  return new VirtualModelDirectory({ ...facts, stored: () => stored });
+  return new VirtualModelDirectory({ ...facts, stored: { state: stored } });
 }
 
 /** Undefined when there is no such virtual model. */

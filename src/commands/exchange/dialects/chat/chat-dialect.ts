@@ -23,12 +23,13 @@ import {
 } from '../../../../providers/translate/json.ts';
 import { loweredEffort, type ReasoningStyle } from '../../../../providers/translate/responses-to-chat/reasoning.ts';
 import { providerType } from '../../../../providers/types.ts';
-import { completionIdOf, parseChatRequest } from '../../../chat/chat-request.ts';
+import { chatRequestSchema, completionIdOf } from '../../../chat/chat-request.ts';
 import { type Answering, parseChunk } from '../../../model-request/answer-body.ts';
 import type { ParsedRequest } from '../../../model-request/model-request.ts';
 import type { Target } from '../../../model-request/routing-types.ts';
 import { callsFor } from '../../../model-request/usage.ts';
 import { refusedInTranslation } from '../../../refusal.ts';
+import { checkRequest } from '../../../request-check.ts';
 import {
   type ExchangeDialect,
   hasMembers,
@@ -52,7 +53,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
   return {
     name: 'chat',
     endpoint: ENDPOINT,
-    read: (json) => readWith(parseChatRequest(json)),
+    read: (json) => readWith(checkRequest(chatRequestSchema, json, ['model', 'messages'])),
     plan(input: PlanInput): Plan<AnswerStream> {
       const { parsedRequest, body, target, record, createdAt } = input;
       const wantsUsage = clientWantsUsage(parsedRequest);
