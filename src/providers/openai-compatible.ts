@@ -161,7 +161,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     redact,
     address: `${base.origin}${base.path}?${base.query}`,
     pathOf: (dialect) => paths.get(dialect),
-    pausedMs: (model) => paused.waitMs(model),
+    pausedMs: paused.waitMs,
     async listModels(signal) {
       if (differences.listModels !== undefined) return differences.listModels(readJson, base, signal);
       const entries = listedEntries(await readJson(`${base.path}/models`, signal), row.modelIdPrefix);
@@ -335,12 +335,10 @@ export class PausedCredentials {
   }
 
   /** Milliseconds until a credential may be used for the model; 0 when one may be used now. */
-  waitMs(model: string): number {
+  readonly waitMs = (model: string): number => {
     const until = this.#until.get(model);
-    if (until === undefined) return 0;
-    const wait = Math.min(...until) - this.#now();
-    return Math.max(0, wait);
-  }
+    return until === undefined ? 0 : Math.max(0, Math.min(...until) - this.#now());
+  };
 
   #makeRoom(): void {
     if (this.#until.size < MAX_MODELS) return;

@@ -82,19 +82,16 @@ export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
 export function isErrorBody(parsed: unknown): boolean {
   if (Array.isArray(parsed)) return parsed.length > 0 && isErrorBody(parsed[0]);
   if (!isObject(parsed) || 'data' in parsed || 'output' in parsed || parsed['object'] === 'response') return false;
-  return isError(parsed['error']) || isFlatError(parsed) || errorOfChoice(parsed) !== undefined;
+  const { error } = parsed;
+  if (isObject(error) || (typeof error === 'string' && error !== '') || error === true) return true;
+  if (parsed['object'] === 'error') return true;
+  return 'choices' in parsed ? errorOfChoice(parsed) !== undefined : isFlatError(parsed);
 }
 
-/** vLLM's and SGLang's format, without an `error` object; FastAPI's `detail`; FastChat's `error_code`. */
+/** An error without an `error` object: FastAPI's `detail`; FastChat's `error_code`. vLLM and SGLang set `object`, too. */
 function isFlatError(parsed: Record<string, unknown>): boolean {
-  if (parsed['object'] === 'error') return true;
-  if ('choices' in parsed) return false;
   if (typeof parsed['error_code'] === 'number' && parsed['error_code'] !== 0) return true;
   return 'detail' in parsed && Object.keys(parsed).length === 1;
-}
-
-function isError(error: unknown): boolean {
-  return isObject(error) || (typeof error === 'string' && error !== '') || error === true;
 }
 
 /** The error of a choice, empty when the choice contains no details. */

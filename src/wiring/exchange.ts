@@ -4,7 +4,7 @@ import { AuxiliaryCalls, EmbeddingCalls } from '../commands/auxiliary-calls/auxi
 import type { ResumableExchange } from '../commands/exchange/background/background-response.ts';
 import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';
-import type { ExchangeDependencies, ExchangeSummary, Resilience } from '../commands/exchange/pipeline/dependencies.ts';
+import type { ExchangeDependencies, ExchangeSummary } from '../commands/exchange/pipeline/dependencies.ts';
 import { resumeExchange, runExchange } from '../commands/exchange/pipeline/run-exchange.ts';
 import { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
 import { type Client, createSessions, type ModelRequest } from '../commands/model-request/model-request.ts';
@@ -19,7 +19,6 @@ import type { TaggingState } from '../projections/keys.ts';
 
 /** Derived from the configuration and the clock, not from another component. */
 type Derived =
-  | 'resilienceOf'
   | 'recordBeforeCall'
   | 'maxAnswerBytes'
   | 'streamLimits'
@@ -34,24 +33,11 @@ export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
   readonly metrics: Pick<Metrics, 'observeExchange' | 'responseNotStored'>;
   /** Called with every exchange that ended, for plugins; undefined when none needs it. */
   readonly completed: ((summary: ExchangeSummary) => void) | undefined;
-  /** By provider name. */
-  readonly resilience: ReadonlyMap<string, Resilience>;
 }
 
-export function exchangeDependencies({
-  config,
-  metrics,
-  resilience,
-  completed,
-  ...parts
-}: ExchangeParts): ExchangeDependencies {
+export function exchangeDependencies({ config, metrics, completed, ...parts }: ExchangeParts): ExchangeDependencies {
   return {
     ...parts,
-    resilienceOf(name) {
-      const found = resilience.get(name);
-      if (found === undefined) throw new Error(`no resilience policy for provider ${name}`);
-      return found;
-    },
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
     maxAnswerBytes: maxAnswerBytes(parts.log),
     streamLimits: config.streamLimits,

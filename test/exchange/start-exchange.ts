@@ -100,7 +100,7 @@ export function startExchange(options: ExchangeOptions) {
     guardedEndpoints: new Map(),
     detached: new DetachedClients(),
     responseNotStored: () => {},
-    resilienceOf: () => ({ retry, breakers: new CircuitBreakers(() => breaker) }),
+    resilience: new Map([[provider.name, { retry, breakers: new CircuitBreakers(() => breaker) }]]),
     recordBeforeCall,
     policyOf: () => policyWithout({ capture: 'full' }),
     policyAgain: () => Promise.resolve(undefined),

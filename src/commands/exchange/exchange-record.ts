@@ -1,6 +1,6 @@
 /**
  * The record of one exchange: events are noted as things happen and appended to the log together, just before their
- * effects are visible outside the gateway. And the resources that an exchange holds until its end.
+ * effects are visible outside the gateway.
  */
 import * as exchange from '../../events/catalogue/exchange.ts';
 import { pluginApplied } from '../../events/catalogue/gateway.ts';
@@ -186,25 +186,5 @@ export class ExchangeRecord {
     this.#noted = [];
     this.#otherWrites = [];
     return this.#log.append(writes, STAGES[until]);
-  }
-}
-
-// The resources that an exchange holds and always releases at its end: reservations, places, permits.
-
-/** @param isRecorded whether the end of the exchange, with what it has spent, is on disk */
-type Release = (isRecorded: boolean) => void;
-
-export class ExchangeScope {
-  #releases: Release[] = [];
-
-  /** Calls `release` once, when the exchange ends or the scope is left early. The last one is called first. */
-  atEnd(release: Release): void {
-    this.#releases.push(release);
-  }
-
-  end(isRecorded: boolean): void {
-    const releases = this.#releases;
-    this.#releases = [];
-    for (const release of releases.toReversed()) release(isRecorded);
   }
 }

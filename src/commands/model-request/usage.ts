@@ -46,12 +46,16 @@ export function readUsage(raw: unknown): TokenUsage {
   const inputTokens = count(raw.prompt_tokens) ?? withCached(count(raw.input_tokens), raw);
   const outputTokens = count(raw.completion_tokens) ?? count(raw.output_tokens);
   const total = count(raw.total_tokens);
-  const inputSeconds = secondsIn(raw);
+  // OpenAI counts some transcriptions in seconds; Mistral reports seconds for all.
+  const seconds = raw.type === 'duration' ? raw.seconds : raw.prompt_audio_seconds;
+  const isSeconds = typeof seconds === 'number' && seconds >= 0 && seconds <= MAX_COUNT;
+  const inputSeconds = isSeconds ? seconds : undefined;
   if (inputTokens === null && outputTokens === null && total === null && inputSeconds === undefined) {
     return unknownUsage;
   }
-  const input = firstObject(raw.prompt_tokens_details, raw.input_tokens_details) ?? nothing;
-  const output = firstObject(raw.completion_tokens_details, raw.output_tokens_details) ?? nothing;
+  const { prompt_tokens_details, input_tokens_details, completion_tokens_details, output_tokens_details } = raw;
+  const input = [prompt_tokens_details, input_tokens_details].find(isObject) ?? nothing;
+  const output = [completion_tokens_details, output_tokens_details].find(isObject) ?? nothing;
   const isSummable = inputTokens !== null && (outputTokens !== null || !OUTPUT_NAMES.some((name) => name in raw));
   const usage: TokenUsage = {
     inputTokens,
@@ -65,7 +69,8 @@ export function readUsage(raw: unknown): TokenUsage {
     cacheWriteInputTokens:
       count(input.cache_write_tokens) ?? count(input.cache_creation_tokens) ?? count(raw.cache_creation_input_tokens),
     cacheWrite1hInputTokens:
-      count(input.cache_write_1h_tokens) ?? count(firstObject(raw.cache_creation)?.ephemeral_1h_input_tokens),
+      count(input.cache_write_1h_tokens) ??
+      count(isObject(raw.cache_creation) ? raw.cache_creation.ephemeral_1h_input_tokens : undefined),
     reasoningTokens: count(output.reasoning_tokens) ?? count(output.thinking_tokens) ?? count(raw.reasoning_tokens),
     audioInputTokens: count(input.audio_tokens),
     audioOutputTokens: count(output.audio_tokens),
@@ -139,16 +144,6 @@ const COUNTS = ['prompt_tokens', 'input_tokens', ...OUTPUT_NAMES, 'total_tokens'
 function withCached(uncached: number | null, raw: Json): number | null {
   if (uncached === null) return null;
   return uncached + (count(raw.cache_read_input_tokens) ?? 0) + (count(raw.cache_creation_input_tokens) ?? 0);
-}
-
-/** OpenAI counts some transcriptions in seconds; Mistral reports seconds for all. */
-function secondsIn(raw: Json): number | undefined {
-  const seconds = raw.type === 'duration' ? raw.seconds : raw.prompt_audio_seconds;
-  return typeof seconds === 'number' && seconds >= 0 && seconds <= MAX_COUNT ? seconds : undefined;
-}
-
-function firstObject(...values: unknown[]): Json | undefined {
-  return values.find(isObject);
 }
 
 /** More than any request has. Sums and prices of larger counts would exceed the range of the record and the tables. */

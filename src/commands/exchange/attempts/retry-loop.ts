@@ -11,7 +11,6 @@ import {
 import { callerName, type ModelRequest } from '../../model-request/model-request.ts';
 import type { RefusedTarget, Target } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
-import type { ExchangeScope } from '../exchange-record.ts';
 import { type AttemptEnd, type CallResult, type FailedAttempt, nothingYet, type Plan } from '../plan.ts';
 import { noteSpending } from '../record/spending.ts';
 import { type CallingExchange, callProvider } from './call-provider.ts';
@@ -33,7 +32,8 @@ interface TargetCall {
 /** The exchange of the calls. */
 interface RetryingExchange extends CallingExchange {
   readonly request: ModelRequest;
-  readonly scope: Pick<ExchangeScope, 'atEnd'>;
+  /** Calls `release` once, at the end of the exchange. */
+  atEnd(release: () => void): void;
   /** Receives what is to be called with the end of an answer that is still to be delivered. */
   readonly whenDelivered: ((end: AttemptEnd) => void)[];
   /**
@@ -42,7 +42,11 @@ interface RetryingExchange extends CallingExchange {
    */
   readonly pendingResponse: object | undefined;
   readonly deps: CallingExchange['deps'] & {
-    resilienceOf(provider: string): { readonly retry: RetryPolicy; readonly breakers: Pick<CircuitBreakers, 'of'> };
+    /** By provider name. */
+    readonly resilience: ReadonlyMap<
+      string,
+      { readonly retry: RetryPolicy; readonly breakers: Pick<CircuitBreakers, 'of'> }
+    >;
     /** `durable` when the provider may be called only after the request is on disk. */
     readonly recordBeforeCall: 'written' | 'durable';
     random(): number;
@@ -55,8 +59,10 @@ interface RetryingExchange extends CallingExchange {
 export async function callTarget(call: TargetCall, exchange: RetryingExchange): Promise<CallResult> {
   const { target, attemptsBefore } = call;
   const { provider, model } = target;
-  const { request, deps, scope, whenDelivered } = exchange;
-  const { retry, breakers } = deps.resilienceOf(provider.name);
+  const { request, deps, whenDelivered } = exchange;
+  const resilience = deps.resilience.get(provider.name);
+  if (resilience === undefined) throw new Error(`no resilience policy for provider ${provider.name}`);
+  const { retry, breakers } = resilience;
   const breaker = breakers.of(model);
   const pausedMs = provider.pausedMs(model);
   if (pausedMs > 0) {
@@ -79,7 +85,7 @@ export async function callTarget(call: TargetCall, exchange: RetryingExchange): 
   }
   const { permit } = permission;
   // After an error that the provider did not cause.
-  scope.atEnd(() => permit.end('neutral'));
+  exchange.atEnd(() => permit.end('neutral'));
   const result = await attemptUntilAnswered(call, exchange, retry);
   if (result.kind === 'open') whenDelivered.push((end) => permit.end(verdictOf(end, breaker.policy)));
   else permit.end(verdictOf(result, breaker.policy));

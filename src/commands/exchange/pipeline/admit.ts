@@ -137,7 +137,7 @@ export async function makeClaim(
       // A later request with the key gets the answer, also when this client does not wait for it.
       const detached = deps.detached.detach(exchange.client);
       exchange.client = detached;
-      exchange.scope.atEnd(() => detached.over());
+      exchange.atEnd(() => detached.over());
       return undefined;
     }
     release();
@@ -164,7 +164,7 @@ export async function holdLimits(exchange: Governed, { prompt }: GuardrailSteps)
   const reservation = await reserveFor(exchange, policy.checksBudgets && cachePolicyOf(exchange) === undefined);
   if (reservation === undefined) return;
   let counts = true;
-  exchange.scope.atEnd(() => reservation.settle(false, counts));
+  exchange.atEnd(() => reservation.settle(false, counts));
   exchange.releaseHeld = () => {
     counts = false;
     reservation.settle(false, counts);
@@ -202,8 +202,8 @@ export function admit(exchange: Governed): Admitted | Promise<Admitted | Recorde
 }
 
 function admitted(exchange: Governed, reservation: RequestReservation | undefined): Admitted {
-  const { record, scope } = exchange;
-  if (reservation !== undefined) scope.atEnd((isRecorded) => reservation.settle(isRecorded, record.called));
+  const { record } = exchange;
+  if (reservation !== undefined) exchange.atEnd((isRecorded) => reservation.settle(isRecorded, record.called));
   return Object.assign(exchange, { reservation });
 }
 
@@ -216,7 +216,7 @@ async function admitUnderKey(exchange: Governed, claim: KeyClaim): Promise<Admit
   const hold = async () => {
     held = admitted(exchange, await reserveFor(exchange, exchange.policy.checksBudgets));
   };
-  const earlier = await makeClaim(exchange, claim, hold, () => exchange.scope.end(false));
+  const earlier = await makeClaim(exchange, claim, hold, () => exchange.release(false));
   if (earlier !== undefined) return earlier;
   if (held === undefined) throw new Error('the key was claimed without a reservation');
   return held;

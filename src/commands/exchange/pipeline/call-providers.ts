@@ -147,22 +147,18 @@ function observe(
  */
 async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
   const { dialect, request, record, parsedRequest: original, policy, reservation, guarded, deps } = exchange;
-  const sent = guarded ?? {
-    ...{ parsedRequest: original, history: exchange.history, merged: undefined },
-    ...{ body: request.body, headers: request.headers },
-  };
   const input: PlanInput = {
-    parsedRequest: sent.parsedRequest,
-    body: sent.body,
+    parsedRequest: guarded?.parsedRequest ?? original,
+    body: guarded?.body ?? request.body,
     original,
-    merged: sent.merged,
-    headers: sent.headers,
+    merged: guarded?.merged,
+    headers: guarded?.headers ?? request.headers,
     clientHeaders: request.headers,
     target,
     visibility: request.caller.visibility,
     record,
     policy,
-    history: sent.history,
+    history: guarded === undefined ? exchange.history : guarded.history,
     reservation,
     createdAt: record.createdAt,
   };
@@ -195,13 +191,18 @@ async function planFor(target: Target, exchange: Admitted): Promise<Plan> {
  * and items from the store are in the request by now.
  * @throws Refusal
  */
-async function checkedPlan(plan: Plan<AnswerStream>, exchange: Admitted): Promise<Plan<AnswerStream>> {
+function checkedPlan(plan: Plan<AnswerStream>, exchange: Admitted): Plan<AnswerStream> | Promise<Plan<AnswerStream>> {
   const { fields, call } = plan.kind === 'forward' ? plan : {};
   const checking = checkBody({ path: call?.path, body: plan.body, fields }, exchange);
-  if (checking !== undefined) await checking;
   const { instead } = plan;
-  if (instead === undefined) return plan;
-  return { ...plan, instead: (refusal) => instead(refusal)?.then((other) => checkedPlan(other, exchange)) };
+  const checked =
+    instead === undefined
+      ? plan
+      : {
+          ...plan,
+          instead: (refusal: Refusal) => instead(refusal)?.then((other) => checkedPlan(other, exchange)),
+        };
+  return checking === undefined ? checked : checking.then(() => checked);
 }
 
 function checkBody(body: Omit<NamingRequest, 'continues'>, { dialect, request, deps }: Admitted) {

@@ -16,16 +16,17 @@ import type { Issue } from '../reissuing/answer-facts.ts';
 import type { Governed, RunningExchange } from './running-exchange.ts';
 
 /** @throws LogUnavailable */
-export async function deliver(answer: Answer, exchange: RunningExchange): Promise<DeliveredAnswer> {
+export function deliver(answer: Answer, exchange: RunningExchange): DeliveredAnswer | Promise<DeliveredAnswer> {
   if (answer.source === 'record') return deliverReplay(answer, exchange);
   // One piece, which waits until the end is on disk.
   if (answer.source === 'gateway') return { source: 'gateway', answer };
   if (answer.source === 'cache') return { source: 'cache', answer };
   const { result } = answer;
   if (result.kind !== 'open') return { source: 'provider', answer, outcome: result };
-  const end = await result.deliver();
-  for (const delivered of exchange.whenDelivered) delivered(end);
-  return { source: 'provider', answer, outcome: end };
+  return result.deliver().then((end) => {
+    for (const delivered of exchange.whenDelivered) delivered(end);
+    return { source: 'provider', answer, outcome: end };
+  });
 }
 
 // Sends an answer that is generated again from the record, piece by piece; the last piece waits until the end is on

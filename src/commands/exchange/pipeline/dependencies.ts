@@ -46,8 +46,8 @@ export interface ExchangeDependencies {
   policyOf(request: Pick<ModelRequest, 'caller'>, first: Target | undefined): ExchangePolicy;
   /** The policy of a recorded version of a workflow, active or not. Resolves with undefined for an unknown one. */
   policyAgain(workflow: string): Promise<ExchangePolicy | undefined>;
-  /** The retry policy and the circuit breakers of a provider. */
-  resilienceOf(provider: string): Resilience;
+  /** The retry policies and the circuit breakers of the providers, by name. */
+  readonly resilience: ReadonlyMap<string, Resilience>;
   readonly recordBeforeCall: 'written' | 'durable';
   readonly maxAnswerBytes: number;
   readonly streamLimits: StreamLimits;

@@ -229,7 +229,7 @@ function placeOf({ exchange, cache, directives, digest, policy, follows = true }
   if (flight !== undefined) {
     exchange.client = new WatchedClient(exchange.client, () => flight.finish('not_cached'));
   }
-  exchange.scope.atEnd((isRecorded) => {
+  exchange.atEnd((isRecorded) => {
     if (isRecorded && place.isKept) return;
     flight?.finish(exchange.client.ended.aborted ? 'ended_early' : 'not_cached');
   });

@@ -43,7 +43,7 @@ export function runExchange(
 
 /** Never rejects. */
 async function runPipeline(exchange: RunningExchange): Promise<void> {
-  const { record, scope, deps } = exchange;
+  const { record, deps } = exchange;
   let delivered: DeliveredAnswer | undefined;
   let isRecorded = false;
   let status: number;
@@ -55,7 +55,7 @@ async function runPipeline(exchange: RunningExchange): Promise<void> {
     if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange);
     status = await refuseExchange(exchange, error);
   }
-  scope.end(isRecorded);
+  exchange.release(isRecorded);
   deps.open.over(record.stream);
   if (exchange.pendingResponse !== undefined) deps.detached.over(exchange.pendingResponse.id);
   deps.ended(summaryOf(exchange, delivered, status));

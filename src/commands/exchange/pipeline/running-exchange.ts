@@ -7,13 +7,16 @@ import type { OwnAnswer } from '../answer-source.ts';
 import type { NewExchange, PendingResponse, Resumed } from '../background/background-response.ts';
 import type { CachePlace } from '../caching/store-answer.ts';
 import type { EarlierTurns, ExchangeDialect } from '../dialect.ts';
-import { type ExchangeRecord, ExchangeScope } from '../exchange-record.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
 import type { ExchangeGuard, GuardedEndpoint } from '../guarding/exchange-guard.ts';
 import type { AttemptEnd } from '../plan.ts';
 import type { CachePolicy, ExchangePolicy } from '../policy.ts';
 import type { KeyClaim } from '../record/idempotency-key.ts';
 import type { BeforePlugins } from '../request-plugin.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
+
+/** @param isRecorded whether the end of the exchange, with what it has spent, is on disk */
+type Release = (isRecorded: boolean) => void;
 
 export class RunningExchange {
   readonly deps: ExchangeDependencies;
@@ -22,7 +25,8 @@ export class RunningExchange {
   request: ModelRequest;
   readonly record: ExchangeRecord;
   readonly resumed: Resumed | undefined;
-  readonly scope = new ExchangeScope();
+  /** Of the reservations, places and permits that the exchange holds, and always releases at its end. */
+  #releases: Release[] = [];
   /** The client that gets the answer. Replaced when the exchange continues without it. */
   client: Client;
   /** Undefined until the body is parsed. */
@@ -56,6 +60,17 @@ export class RunningExchange {
     this.client = client;
     this.resumed = resumed;
   }
+
+  /** Calls `release` once, at the end of the exchange, or of what it has held so far. The last one is called first. */
+  atEnd(release: Release): void {
+    this.#releases.push(release);
+  }
+
+  release(isRecorded: boolean): void {
+    const releases = this.#releases;
+    this.#releases = [];
+    for (let last = releases.pop(); last !== undefined; last = releases.pop()) last(isRecorded);
+  }
 }
 
 // What the exchange has after the steps of the pipeline.
@@ -75,7 +90,7 @@ export interface Governed extends Routed {
 }
 
 export interface Admitted extends Governed {
-  /** The reservation; released by the scope of the exchange. Undefined when no limit and no budget counts the request. */
+  /** The reservation; released at the end of the exchange. Undefined when no limit and no budget counts the request. */
   readonly reservation: RequestReservation | undefined;
 }
 

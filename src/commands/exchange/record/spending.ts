@@ -167,11 +167,11 @@ interface Estimating {
 const MAX_READS = 4;
 
 /** Undefined when the usage that the provider reported is charged. */
-export async function estimateUsage(
+export function estimateUsage(
   end: AttemptEnd,
   exchange: Estimating,
   log: EventLog,
-): Promise<EstimatedTokens | undefined> {
+): Promise<EstimatedTokens | undefined> | EstimatedTokens | undefined {
   const { received, plan } = end;
   const { reader } = end.answer;
   const { calls = 1 } = plan;
@@ -197,12 +197,13 @@ export async function estimateUsage(
     );
   }
   const isUploaded = plan.body !== undefined && !Buffer.isBuffer(plan.body);
-  const { outputTokens, upload } =
-    received.outputTokens === undefined || isUploaded
-      ? await readRecorded(end, exchange, log)
-      : { outputTokens: received.outputTokens, upload: '' };
-  const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
-  return missingOfCalls(usage, inputTokens, outputTokens, hasEnded);
+  const missing = ({ outputTokens, upload }: Recorded) => {
+    const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(upload) ?? exchange.parsedRequest.json);
+    return missingOfCalls(usage, inputTokens, outputTokens, hasEnded);
+  };
+  return received.outputTokens === undefined || isUploaded
+    ? readRecorded(end, exchange, log).then(missing)
+    : missing({ outputTokens: received.outputTokens, upload: '' });
 }
 
 /**
