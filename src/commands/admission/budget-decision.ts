@@ -102,7 +102,12 @@ export class SumsBySubject {
 }
 
 export function subjectsOfRooms(rooms: readonly Pick<Room, 'budget'>[]): string[] {
-  return [...new Set(rooms.map(({ budget }) => budgetSubject(budget)))];
+  const subjects: string[] = [];
+  for (const { budget } of rooms) {
+    const subject = budgetSubject(budget);
+    if (!subjects.includes(subject)) subjects.push(subject);
+  }
+  return subjects;
 }
 
 export function budgetSubject({ scope, subject }: Pick<CountedBudget, 'scope' | 'subject'>): string {
@@ -204,7 +209,12 @@ export interface Deciding<Reserved> {
   readonly fits: FitsWithoutBound;
   now(): EpochMs;
   /** Reserves what was decided. */
-  reservation(share: BoundedShare, forecast: CompleteForecast, rooms: readonly Room[]): Reserved;
+  reservation(
+    share: BoundedShare,
+    forecast: CompleteForecast,
+    rooms: readonly Room[],
+    subjects: readonly string[],
+  ): Reserved;
   /** Nano-dollars that are reserved in the budget and are not in `likely`. Default: none. */
   deferred?(room: Room): number;
 }
@@ -274,7 +284,7 @@ export class WaitingRequests<Reserved> {
       subjects = subjectsOfRooms(rooms);
       const isBehind = isNew && this.#groups.has(subjects.join(' '));
       const share = isBehind ? undefined : shareOf(rooms, forecast, fits);
-      if (share !== undefined) return { reservation: deciding.reservation(share, forecast, rooms) };
+      if (share !== undefined) return { reservation: deciding.reservation(share, forecast, rooms, subjects) };
       const own = likelyOf(forecast);
       const likelyIn = (room: Room) =>
         this.likely.get(budgetSubject(room.budget)) + (deciding.deferred?.(room) ?? 0) + own;

@@ -145,10 +145,11 @@ export class BudgetGate implements BudgetAdmission {
     share: BoundedShare,
     expected: CompleteForecast,
     rooms: readonly Room[],
+    subjects: readonly string[],
   ): BudgetReservation {
     const stream = streamName('exchange', request.exchangeId);
     const likely = expected.learned ? expected.likely : 0;
-    const amount = this.#keep(stream, subjectsOfRooms(rooms), share.amount, likely);
+    const amount = this.#keep(stream, subjects, share.amount, likely);
     return new GateReservation(this.#parts, { request, stream, amount, expected, rooms, limit: share.limit });
   }
 

@@ -250,7 +250,9 @@ const MAX_OUTPUT_TOKENS = 100_000_000;
  */
 export function outputLimit(json: RequestMembers): number | undefined {
   let longest: number | undefined;
-  for (const limit of memberValues(json, ALL_LIMITS)) {
+  for (const name of ALL_LIMITS) {
+    const limit = memberAt(json, name);
+    if (limit === null) continue;
     if (typeof limit !== 'number' || !(limit > 0)) return undefined;
     longest = Math.min(Math.max(limit, longest ?? 0), MAX_OUTPUT_TOKENS);
   }
@@ -259,10 +261,9 @@ export function outputLimit(json: RequestMembers): number | undefined {
 
 /** The largest number among the limits, those included that only some providers understand; 0 without any. */
 export function largestLimit(json: RequestMembers): number {
-  return Math.min(
-    Math.max(0, ...memberValues(json, ALL_LIMITS).map((limit) => numberIn(limit) ?? 0)),
-    MAX_OUTPUT_TOKENS,
-  );
+  let largest = 0;
+  for (const name of ALL_LIMITS) largest = Math.max(largest, numberIn(memberAt(json, name)) ?? 0);
+  return Math.min(largest, MAX_OUTPUT_TOKENS);
 }
 
 const CHAT_LIMITS = ['max_tokens', 'max_completion_tokens'];
@@ -295,6 +296,9 @@ const SERVER_LIMITS: Readonly<Record<string, readonly string[]>> = {
   simulated: ['n_predict'],
 };
 
+/** Of chat completions, by the type of the server. */
+const chatLimits = new Map(Object.entries(SERVER_LIMITS).map(([type, own]) => [type, [...CHAT_LIMITS, ...own]]));
+
 /** Whether the gateway knows how answers are limited there. */
 export function hasAnswerLimit(endpoint: string): boolean {
   return Object.hasOwn(ANSWER_LIMITS, endpoint);
@@ -303,7 +307,7 @@ export function hasAnswerLimit(endpoint: string): boolean {
 /** The members that count as the request's limit at a provider of this type. @param sentTo an endpoint, or a dialect */
 export function answerLimits(sentTo: string, type: string): readonly string[] {
   const names = ANSWER_LIMITS[sentTo] ?? [];
-  return names === CHAT_LIMITS ? [...names, ...(SERVER_LIMITS[type] ?? [])] : names;
+  return names === CHAT_LIMITS ? (chatLimits.get(type) ?? names) : names;
 }
 
 const knownLimits = new Map<string, readonly string[]>();
@@ -329,11 +333,17 @@ export function appliedLimits(sentTo: string, type: string): readonly string[] {
  * Undefined without one, and when one of them could be understood in another way, such as -1 for an endless answer.
  */
 export function boundOfOutput(json: RequestMembers, endpoint: string, type: string): number | undefined {
-  if (answerLimits(endpoint, type).every((name) => memberAt(json, name) === null)) return undefined;
-  const given = memberValues(json, appliedLimits(endpoint, type));
-  return given.every((limit) => isLimitWithin(limit, Infinity))
-    ? Math.min(Math.max(...given.map(Number)), MAX_OUTPUT_TOKENS)
-    : undefined;
+  let isLimited = false;
+  for (const name of answerLimits(endpoint, type)) isLimited ||= memberAt(json, name) !== null;
+  if (!isLimited) return undefined;
+  let longest = 0;
+  for (const name of appliedLimits(endpoint, type)) {
+    const limit = memberAt(json, name);
+    if (limit === null) continue;
+    if (!isLimitWithin(limit, Infinity)) return undefined;
+    longest = Math.max(longest, Number(limit));
+  }
+  return Math.min(longest, MAX_OUTPUT_TOKENS);
 }
 
 export function isLimitWithin(value: unknown, limit: number): boolean {
@@ -346,16 +356,6 @@ function memberAt(json: RequestMembers, path: string): unknown {
   if (dot === -1) return json[path] ?? null;
   const value = json[path.slice(0, dot)] ?? null;
   return typeof value === 'object' ? ((value as RequestMembers | null)?.[path.slice(dot + 1)] ?? null) : null;
-}
-
-/** Of the members that are given. */
-function memberValues(json: RequestMembers, paths: readonly string[]): unknown[] {
-  const found: unknown[] = [];
-  for (const path of paths) {
-    const value = memberAt(json, path);
-    if (value !== null) found.push(value);
-  }
-  return found;
 }
 
 /** The expected length of an answer before it begins. */

@@ -129,7 +129,7 @@ const CLOSE_BRACKET = 0x5d;
  * @throws Error when the text is not an object
  */
 export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, string | undefined>>): Buffer {
-  const added = new Set(Object.keys(changes).filter((name) => changes[name] !== undefined));
+  const replaced: string[] = [];
   const parts: Buffer[] = [];
   let copied = 0;
   /** Whether the result already has a member before the current place. */
@@ -154,7 +154,7 @@ export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, s
     else if (changes[name] !== undefined) {
       parts.push(bytes.subarray(copied, valueStart), Buffer.from(changes[name]));
       copied = valueEnd;
-      added.delete(name);
+      replaced.push(name);
       kept = true;
     } else {
       // One comma is removed with the member: the one before it, or after it when the member is the first.
@@ -165,7 +165,8 @@ export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, s
     at += 1;
   }
 
-  for (const name of added) {
+  for (const name in changes) {
+    if (changes[name] === undefined || replaced.includes(name)) continue;
     parts.push(bytes.subarray(copied, at), Buffer.from(`${kept ? ',' : ''}${JSON.stringify(name)}:${changes[name]}`));
     copied = at;
     kept = true;

@@ -40,15 +40,16 @@ function limited(body: Buffer, dialect: string, { provider, model }: Target, lim
   const own = answerLimits(dialect, provider.type);
   const [name] = own;
   if (name === undefined) return undefined;
-  const given = new Map(membersIn(body).map((member) => [member.name, member.value]));
+  const applied = appliedLimits(dialect, provider.type);
   const text = String(limit);
   const changes: Record<string, string | undefined> = {};
   let isLimited = false;
-  for (const one of appliedLimits(dialect, provider.type)) {
-    const value = parseExactly(given.get(one)?.toString() ?? 'null');
+  for (const given of membersIn(body)) {
+    if (!applied.includes(given.name)) continue;
+    const value = parseExactly(given.value.toString());
     if (value === null) continue;
-    isLimited ||= own.includes(one);
-    if (!isLimitWithin(value, limit)) changes[one] = text;
+    isLimited ||= own.includes(given.name);
+    if (!isLimitWithin(value, limit)) changes[given.name] = text;
   }
   if (!isLimited) {
     changes[name] = text;
