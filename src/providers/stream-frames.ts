@@ -73,11 +73,11 @@ export interface FrameSplitter {
   end(): Frame | undefined;
 }
 
-/** Limit of one event; a longer one is a failure. */
+/** Limit of one event of a provider; a longer one is a failure. */
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
 interface SplitterOptions {
-  /** Default 16 MiB. */
+  /** Default: 16 MiB with a provider; none for what the gateway itself has written or recorded. */
   readonly maxFrameBytes?: number;
   /** Name of the provider in the failure. */
   readonly provider?: string;
@@ -95,7 +95,7 @@ const CLOSING_BRACE = 0x7d;
 const NO_ENDS: readonly number[] = [];
 
 export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitter {
-  const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
+  const { provider = '', maxFrameBytes = provider === '' ? Number.POSITIVE_INFINITY : MAX_FRAME_BYTES } = options;
   /** Pieces of the unfinished event, with its length and lines so far. */
   let begun: Buffer[] = [];
   let begunBytes = 0;
@@ -275,7 +275,7 @@ function errorWithoutData(text: string): string | undefined {
 
 /** Each line is a frame with the line as data; an empty line has no data. */
 export function createLineSplitter(options: SplitterOptions = {}): FrameSplitter {
-  const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
+  const { provider = '', maxFrameBytes = provider === '' ? Number.POSITIVE_INFINITY : MAX_FRAME_BYTES } = options;
   let begun: Buffer[] = [];
   let begunBytes = 0;
 

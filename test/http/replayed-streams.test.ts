@@ -97,6 +97,16 @@ describe('a stream of a native provider', () => {
   });
 });
 
+it('a translated stream with an event that is larger than a provider may send is returned again byte for byte', async () => {
+  const part = chunk({ content: 'x'.repeat(6 * 2 ** 20) });
+  streams(chat, `${part}${part}${part}${stop}data: [DONE]\n\n`);
+  const sent = await create('llamacpp/scripted');
+  const id = /"id":"(resp_[^"]+)"/.exec(sent)?.[1] ?? '';
+  const again = await retrieved(id);
+  expect(again.length).toBe(sent.length);
+  expect(again === sent).toBe(true);
+});
+
 it.each([
   ['in one piece', {}],
   ['in the background', { background: true }],

@@ -346,11 +346,7 @@ function passthroughStreamOf(
   const bytes = bytesOf(chunks);
   const parsed = parseChunk(bytes.toString());
   if (parsed !== undefined) stream.whole(bytes, parsed);
-  else
-    for (const frame of createSplitter(bytes[0] === 0x7b ? 'lines' : 'events', {
-      maxFrameBytes: bytes.length + 1,
-    }).push(bytes))
-      stream.frame(frame);
+  else for (const frame of createSplitter(bytes[0] === 0x7b ? 'lines' : 'events').push(bytes)) stream.frame(frame);
   return stream;
 }
 

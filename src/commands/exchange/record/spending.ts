@@ -343,9 +343,7 @@ export class OutputCount {
     if (body === undefined) return;
     this.#bodies += 1;
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    this.#splitter ??= createSplitter(bytes[0] === OPEN_BRACE ? 'lines' : this.#format, {
-      maxFrameBytes: Number.MAX_SAFE_INTEGER,
-    });
+    this.#splitter ??= createSplitter(bytes[0] === OPEN_BRACE ? 'lines' : this.#format);
     for (const frame of this.#splitter.push(bytes)) this.#take(frame);
   }
 

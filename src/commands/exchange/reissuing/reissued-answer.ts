@@ -101,7 +101,7 @@ class Template implements AnswerTemplate {
   }
 
   #readStream(): boolean {
-    const splitter = createFrameSplitter({ maxFrameBytes: this.#source.length + 2 });
+    const splitter = createFrameSplitter();
     let at = 0;
     for (const frame of [...splitter.push(this.#source), splitter.end()]) {
       if (frame === undefined) continue;
