@@ -94,3 +94,26 @@ it.each(someOf(forms))(
   },
   120_000,
 );
+
+it('a full segment that disappears while the gateway runs is named by readiness as soon as a read needs it', async () => {
+  const dataDir = join(folder.path, 'disappears', 'data');
+  const dir = join(dataDir, 'log');
+  const log = await EmbeddedLog.open(dir, { segmentBytes: 5_000 });
+  const ids = Array.from({ length: 200 }, (_, n) => `resp_${n.toString(16).padStart(32, '0')}`);
+  for (const [n, id] of ids.entries()) {
+    await log.append([{ stream: streamName('response', id), events: [thing(n)], expectedRevision: 'any' }]);
+  }
+  await log.settled();
+  const [, damaged = ''] = filesOf(dir, '.zst');
+  rmSync(damaged);
+  const reads = ids.map(async (id) => {
+    for await (const _event of log.readStream(streamName('response', id)));
+  });
+  const failed = (await Promise.allSettled(reads)).filter(({ status }) => status === 'rejected');
+  expect(failed.length).toBeGreaterThan(0);
+  const { damage = [], degraded = '' } = log.status();
+  const name = /\d{16}/.exec(damaged)?.[0] ?? '';
+  expect(new Set(damage)).toEqual(new Set([expect.stringContaining(`segment ${name} at byte`)]));
+  expect(degraded).toContain(name);
+  await log.close();
+});

@@ -37,7 +37,7 @@ import { ThreadedFinder } from './find/threaded-finder.ts';
 import { GroupCommit, type GroupCommitOptions, type RecordsAppend } from './group-commit.ts';
 import { InOrderWriter } from './in-order-writer.ts';
 import type { SeenElsewhere } from './inspect-segments.ts';
-import type { MissingPart } from './log-errors.ts';
+import { LogCorrupted, type MissingPart } from './log-errors.ts';
 import { LogReader, readAllOf } from './log-reader.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import {
@@ -111,6 +111,8 @@ const defaults = {
 /** Of the free disk, that full segments may take while they wait to be compressed. */
 const backlogShareOfFree = 0.25;
 
+/** Places of damage in the status. */
+const MOST_DAMAGE = 100;
 /** How often an idle log finds out whether it was moved, or taken over by another writer. */
 const placeCheckMs = 1_000;
 
@@ -153,8 +155,9 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   #moves = 0;
   #placeTimer: NodeJS.Timeout | undefined;
   readonly #closed = new AbortController();
-  /** Places in segments that cannot be read. */
-  readonly #damage: string[] = [];
+  /** Places in segments that cannot be read, as far as a read has found them. */
+  readonly #damage = new Set<string>();
+  readonly #warn: (message: string, error: unknown) => void;
   #closing: Promise<void> | undefined;
 
   private constructor(parts: {
@@ -195,6 +198,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     this.#segmentBytes = segmentBytes;
     this.#writer = new SegmentWriter(disk, dir, mark, { segmentBytes, layOutBytes }, active);
     const warn = options.warn ?? (() => {});
+    this.#warn = warn;
     this.#rotation = new RotationHealth(warn);
     this.#closedSegments = new ClosedSegments({
       disk,
@@ -272,7 +276,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       const log = new EmbeddedLog({ dir, disk, options, lock, ...files });
       log.#closedSegments.start();
       if (!options.replica) await log.#recordOpening(files.opened);
-      if (options.verify) void log.#verify(options.warn ?? (() => {}));
+      if (options.verify) void log.#verify();
       log.#placeTimer = setInterval(() => log.#commit.checkPlace(), placeCheckMs).unref();
       return log;
     } catch (error) {
@@ -296,14 +300,20 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     }
   }
 
-  async #verify(warn: (message: string, error: unknown) => void): Promise<void> {
+  async #verify(): Promise<void> {
     const closed = this.#segments.all.slice(0, -1);
     const segments = closed.map((segment) => ({ segment, last: this.#segments.endOf(segment) - 1 }));
-    await verifyClosed(this, segments, this.#closed.signal, (damage) => {
-      this.#damage.push(`segment ${damage.segment} at byte ${damage.offset}: ${damage.reason}`);
-      warn('a segment of the event log is damaged; everything else is read and written', damage);
-    });
+    await verifyClosed(this, segments, this.#closed.signal, this.readFailed);
   }
+
+  /** Notes damage for the status. */
+  readonly readFailed = (error: unknown): void => {
+    if (!(error instanceof LogCorrupted)) return;
+    const place = `segment ${error.segment} at byte ${error.offset}: ${error.reason}`;
+    if (this.#damage.has(place) || this.#damage.size >= MOST_DAMAGE) return;
+    this.#damage.add(place);
+    this.#warn('a segment of the event log is damaged; everything else is read and written', error);
+  };
 
   async #recordOpening({ recovery, losses }: OpenedSegments): Promise<void> {
     if (recovery !== undefined)
@@ -416,8 +426,10 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
 
   status(): LogStatus {
     const reason = this.#commit.trouble;
-    const damage = this.#damage.length === 0 ? undefined : `the event log is damaged: ${this.#damage.join('; ')}`;
-    const degraded = [this.#rotation.lastError, damage].filter((problem) => problem !== undefined);
+    const damage = this.#damage.size === 0 ? undefined : [...this.#damage];
+    const degraded = [this.#rotation.lastError, damage && `the event log is damaged: ${damage.join('; ')}`].filter(
+      (problem) => problem !== undefined,
+    );
     return {
       state: reason === undefined ? 'ok' : 'unavailable',
       reason,
@@ -427,7 +439,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
       queuedBytes: this.#commit.queuedBytes,
       segments: this.#segments.all.length,
       degraded: degraded.length === 0 ? undefined : degraded.join('; '),
-      damage: this.#damage.length === 0 ? undefined : [...this.#damage],
+      damage,
       failedRotations: this.#rotation.failures,
       uncompressedBytes: this.#closedSegments.waiting * this.#segmentBytes,
       unindexedSegments: this.#closedSegments.unknownSegments,

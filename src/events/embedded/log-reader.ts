@@ -76,7 +76,14 @@ export class LogReader implements EventReader {
     return undefined;
   }
 
-  async load(): Promise<boolean> {
+  load(): Promise<boolean> {
+    return this.#loadNext().catch((error: unknown) => {
+      this.#log.readFailed?.(error);
+      throw error;
+    });
+  }
+
+  async #loadNext(): Promise<boolean> {
     let attempts = 0;
     while (!this.#closed && this.#position < this.#limit()) {
       if (this.#stepOverLoss()) continue;

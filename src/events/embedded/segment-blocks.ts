@@ -41,6 +41,8 @@ export interface ReadableSegments extends LogFiles {
   endOf(segment: ReadableSegment): number;
   /** The last of the accepted lost positions from that one on; undefined when that one is not lost. */
   lostUntil(position: number): number | undefined;
+  /** Called with each error of a read, which may be a `LogCorrupted`. */
+  readonly readFailed?: (error: unknown) => void;
 }
 
 export interface Block {

@@ -94,7 +94,10 @@ export async function* readStreamOf(
       yield event;
     }
   } catch (error) {
-    if (!(error instanceof IndexIsWrong)) throw error;
+    if (!(error instanceof IndexIsWrong)) {
+      log.readFailed?.(error);
+      throw error;
+    }
     let skip = read;
     for await (const event of readStreamParts(log, stream, await parts(error), options)) if (skip-- <= 0) yield event;
   }
