@@ -1,6 +1,8 @@
 import { randomInt } from 'node:crypto';
+import { relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
-import { filesLeftOut } from './test/support/drawn-files.ts';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { filesLeftOut, subjects } from './test/support/drawn-files.ts';
 
 /** Of all random choices of the run (`test/support/seed.ts`). */
 const seed = process.env['CHANCERY_TEST_SEED'] ?? String(randomInt(2 ** 31));
@@ -23,6 +25,17 @@ const isolated = filesOf(
   ...['attacks', 'clients/cached', 'clients/guarded', 'infra'].map((folder) => `${folder}/**/*`),
 );
 
+const slow = new Set(filesOf(...subjects.flatMap(({ files }) => files)));
+
+/** Of the files of a project, those that start processes come first, so that none of them runs alone in the end. */
+class SlowFilesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const byProject = Map.groupBy(await super.sort(files), ({ project }) => project);
+    const isSlow = ({ moduleId }: TestSpecification) => slow.has(relative(import.meta.dirname, moduleId));
+    return [...byProject.values()].flatMap((all) => [...all.filter(isSlow), ...all.filter((one) => !isSlow(one))]);
+  }
+}
+
 export default defineConfig({
   test: {
     // The first only listens: the broker is started when a test asks for it. The second makes the bundle that tests start.
@@ -33,6 +46,7 @@ export default defineConfig({
     hookTimeout: 30_000,
     // The default of one second is too short on a busy machine. Only a failing test waits this long.
     expect: { poll: { timeout: 10_000 } },
+    sequence: { sequencer: SlowFilesFirst },
     // More than processors: many files also wait, for timers, disks and other processes.
     maxWorkers: 3,
     projects: [
