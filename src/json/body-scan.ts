@@ -33,7 +33,7 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 const QUOTE = 0x22;
 const CASE = 0x20;
-const OPTIONS = Buffer.from('options');
+const OPTIONS = 'options';
 
 /** The bytes outside of strings that the pass reacts to. */
 const structural = new Uint8Array(256);
@@ -135,7 +135,7 @@ export function jsonProblem(
         return { kind: 'repeated', name: nameOf(bytes, from, end) };
       }
       if (known === undefined || depth > 2 || (depth === 2 && !isInOptions)) continue;
-      if (depth === 1) isInOptions = isOptions(bytes, from, end, flags);
+      if (depth === 1) isInOptions = end - from >= OPTIONS.length && nameOf(bytes, from, end) === OPTIONS;
       if ((flags & (IS_UPPER | IS_WIDE)) === 0 || ambiguous !== undefined) continue;
       const name = nameOf(bytes, from, end);
       const folded = foldedName(name);
@@ -193,11 +193,6 @@ export function stringEnd(bytes: Buffer, from: number): number {
     if (slashes % 2 === 0) return quote;
     at = quote + 1;
   }
-}
-
-function isOptions(bytes: Buffer, from: number, end: number, flags: number): boolean {
-  if (flags !== ENDS) return nameOf(bytes, from, end) === 'options';
-  return end - from === OPTIONS.length && OPTIONS.every((byte, at) => bytes[from + at] === byte);
 }
 
 /** @param flags what the bytes of the name say */
