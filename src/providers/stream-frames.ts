@@ -89,6 +89,7 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const DATA = Buffer.from('data:');
 const SPACE = 0x20;
 const LINE_END = Buffer.from('\n');
+const NOTHING = Buffer.alloc(0);
 const LINE_AND_BLANK_LINE = Buffer.from('\n\n');
 const FRAME_END = '\n\n';
 const CLOSING_BRACE = 0x7d;
@@ -185,6 +186,8 @@ export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitte
     },
     end() {
       if (begunBytes === 0) return undefined;
+      // The line feed of a line end whose carriage return has ended the last event.
+      if (begunBytes === 1 && begun[0]?.[0] === LF) return complete(NOTHING);
       if (lineIsEmpty) return complete(LINE_END);
       lines += 1;
       return complete(LINE_AND_BLANK_LINE);

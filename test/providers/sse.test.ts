@@ -85,6 +85,13 @@ describe('an event', () => {
     ]);
   });
 
+  test('of which the stream ends with that line feed gets nothing more', () => {
+    const splitter = createFrameSplitter();
+    expect(splitter.push(Buffer.from('data: 1\r\n\r')).map(({ raw }) => String(raw))).toEqual(['data: 1\r\n\r']);
+    expect(splitter.push(Buffer.from('\n'))).toEqual([]);
+    expect(String(splitter.end()?.raw)).toBe('\n');
+  });
+
   test('at the start may follow a byte order mark', () => {
     expect(framesOf([Buffer.from([0xef]), Buffer.from([0xbb, 0xbf]), Buffer.from('data: 1\n\n')])).toMatchObject([
       { data: '1' },
