@@ -75,7 +75,10 @@ export function fileOf(dir: string, ending: string): string {
   return file;
 }
 
-/** Polls for a condition without a listener. */
+/** Polls for a condition. */
 export async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
+  while (!holds()) {
+    // A time: between two looks at what has no listener.
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
 }

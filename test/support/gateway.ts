@@ -214,6 +214,7 @@ async function listedAll(url: string, masterKey: string | undefined, providers: 
     const answer = await fetch(`${url}/v1/models`, { headers });
     const { data = [] } = (await answer.json()) as { data?: { id: string }[] };
     if (new Set(data.map(({ id }) => id.split('/', 1)[0])).size >= providers) return;
+    // A time: between two requests for the models.
     await delay(20);
   }
 }

@@ -87,6 +87,7 @@ export async function consumerGroupsReady(address: string): Promise<void> {
         return;
       } catch (error) {
         if (performance.now() > deadline) throw error;
+        // A time: between two attempts to reach the broker.
         await sleep(50);
       }
     }

@@ -141,6 +141,7 @@ export async function settled(page: Page): Promise<void> {
     isQuiet = !hasOpenRequests(page);
     // Twice: an answer can lead to the next request.
     if ((isQuiet && wasQuiet) || performance.now() > late) return;
+    // A time: between two looks at what the page shows.
     await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 10)));
   }
 }

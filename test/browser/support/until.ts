@@ -3,6 +3,7 @@ export async function until(what: string, holds: () => Promise<boolean>, patienc
   const deadline = performance.now() + patienceMs;
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`not within ${patienceMs} ms: ${what}`);
+    // A time: between two looks at another process.
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -55,6 +55,7 @@ export function createStandInState(options: StandInStateOptions, disconnect: () 
     maxAppendBytes: options.maxAppendBytes ?? 1024 * 1024,
     disconnect,
     beforeAppend: async () => {
+      // A time: the fault is a delay.
       if (faults.delayMs > 0) await delay(faults.delayMs);
       if (!faults.reverse) return;
       const { promise, resolve } = Promise.withResolvers<void>();
