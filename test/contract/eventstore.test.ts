@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll } from 'vitest';
 import { createEventStoreEngine } from '../../src/events/eventstore/eventstore-engine.ts';
 import { Replica, replicatedCapabilities, sharedReplicas } from '../support/replicas.ts';
+import { someOf } from '../support/seed.ts';
 import { eventStoreKind, type RunningEventStore, startEventStore } from '../support/start-eventstore.ts';
 import { eventLogContract } from './event-log.ts';
 import { sharedLogContract } from './shared-log.ts';
@@ -21,17 +22,24 @@ function newLog(): () => ReturnType<typeof createEventStoreEngine> {
   return () => createEventStoreEngine({ url });
 }
 
-eventLogContract(`EventStoreDB (${kind})`, replicatedCapabilities, async () => {
-  const replica = await Replica.open(newLog());
-  return { log: replica.log, dispose: () => replica.dispose() };
-});
+const name = `EventStoreDB (${kind})`;
 
-sharedLogContract(
-  `EventStoreDB (${kind})`,
-  async () => sharedReplicas(newLog(), { stop: () => server.kill(), start: () => server.restart() }),
-  {
-    bodySizes: [0, 300_000, 1_100_000, 5_000_000, 64 * 1024 * 1024 - 1_000],
-    restarts: kind !== 'server',
-    timeoutMs: 60_000,
-  },
-);
+const contracts = [
+  () =>
+    eventLogContract(name, replicatedCapabilities, async () => {
+      const replica = await Replica.open(newLog());
+      return { log: replica.log, dispose: () => replica.dispose() };
+    }),
+  () =>
+    sharedLogContract(
+      name,
+      async () => sharedReplicas(newLog(), { stop: () => server.kill(), start: () => server.restart() }),
+      {
+        bodySizes: [0, 300_000, 1_100_000, 5_000_000, 64 * 1024 * 1024 - 1_000],
+        restarts: kind !== 'server',
+        timeoutMs: 60_000,
+      },
+    ),
+];
+
+for (const contract of someOf(contracts)) contract();

@@ -7,6 +7,7 @@ import type { LogEngine } from '../../src/events/replicated/engine.ts';
 import { startKafkaBroker } from '../support/kafka-broker.ts';
 import { kafkaOrSkip } from '../support/kafka-for-tests.ts';
 import { Replica, replicatedCapabilities, sharedReplicas } from '../support/replicas.ts';
+import { someOf } from '../support/seed.ts';
 import { eventLogContract } from './event-log.ts';
 import { sharedLogContract } from './shared-log.ts';
 
@@ -23,19 +24,25 @@ function newLog(): () => LogEngine {
   return () => createKafkaEngine({ url });
 }
 
-describe.skipIf(brokers === undefined)('on Kafka', () => {
-  eventLogContract('Kafka', replicatedCapabilities, async () => {
-    const replica = await Replica.open(newLog());
-    return { log: replica.log, dispose: () => replica.dispose() };
-  });
+const broker = {
+  stop: async () => own?.kill(),
+  start: async () => own?.restart(),
+};
 
-  const broker = {
-    stop: async () => own?.kill(),
-    start: async () => own?.restart(),
-  };
-  sharedLogContract('Kafka', async () => sharedReplicas(newLog(), broker), {
-    bodySizes: [0, 300_000, 1_100_000, 5_000_000],
-    restarts: own !== undefined,
-    timeoutMs: 60_000,
-  });
+const contracts = [
+  () =>
+    eventLogContract('Kafka', replicatedCapabilities, async () => {
+      const replica = await Replica.open(newLog());
+      return { log: replica.log, dispose: () => replica.dispose() };
+    }),
+  () =>
+    sharedLogContract('Kafka', async () => sharedReplicas(newLog(), broker), {
+      bodySizes: [0, 300_000, 1_100_000, 5_000_000],
+      restarts: own !== undefined,
+      timeoutMs: 60_000,
+    }),
+];
+
+describe.skipIf(brokers === undefined)('on Kafka', () => {
+  for (const contract of someOf(contracts)) contract();
 });

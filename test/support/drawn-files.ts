@@ -77,7 +77,7 @@ export const subjects: readonly Subject[] = [
     drawn: 2,
     files: within('analytics/attacks', 'allowed', 'attacks', 'fuzz', 'memory', 'reported-attacks', 'system-tables'),
   },
-  // With both contracts of the log: for one gateway, and for several.
+  // With one of two contracts: of a log, or of a shared log.
   {
     of: 'the contract of a log on the server of an engine',
     drawn: 1,
