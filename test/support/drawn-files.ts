@@ -21,7 +21,7 @@ const within = (folder: string, ...names: string[]) => names.map((name) => `${fo
 export const subjects: readonly Subject[] = [
   {
     of: 'gateways whose log is on an engine that is slow, down, shared or killed',
-    drawn: 2,
+    drawn: 1,
     files: [
       ...within('e2e', 'several-gateways', 'engine-outcomes', 'slow-broker', 'engine-stop', 'engine-outage'),
       'crash/engines',
@@ -158,7 +158,7 @@ export const subjects: readonly Subject[] = [
   { of: 'brokers and containers', drawn: 1, files: within('infra', 'kafka', 'kafka-command', 'containers') },
   {
     of: 'clients in Python',
-    drawn: 2,
+    drawn: 1,
     files: within(
       'clients',
       'python-openai',
@@ -183,7 +183,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'pages for models, workflows and the cache',
-    drawn: 2,
+    drawn: 1,
     files: within('browser', 'models', 'workflows', 'cache', 'plugins', 'questions-models', 'questions-workflows'),
   },
   {
@@ -203,7 +203,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     of: 'the frame of the dashboard',
-    drawn: 3,
+    drawn: 2,
     files: within(
       'browser',
       ...[
