@@ -176,9 +176,11 @@ describe('recognisers', () => {
         return user;
       };
       time(unit.short);
-      const short = Math.min(time(unit.short), time(unit.short));
+      // Garbage collection and other processes make some searches longer.
+      const fastest = (size: number) => Math.min(time(size), time(size), time(size));
+      const short = fastest(unit.short);
       // Four times the text; a quadratic search would take sixteen times as long.
-      expect(time(unit.long)).toBeLessThan(Math.max(short, 2_000) * 10);
+      expect(fastest(unit.long)).toBeLessThan(Math.max(short, 2_000) * 10);
     }
   });
 });

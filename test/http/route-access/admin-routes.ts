@@ -368,6 +368,7 @@ export const adminRoutes: readonly Row[] = [
   },
   {
     route: 'POST /admin/budgets/reset',
+    make: setting('/admin/budgets/%2Fteam%2Fb/monthly', { amount: 10 }),
     body: () => ({ confirmation: 'reset' }),
     answers: [401, 403, 403, 403, 403, 200, 200],
   },
@@ -399,6 +400,11 @@ export const adminRoutes: readonly Row[] = [
   },
   {
     route: 'POST /admin/rate-limits/reset',
+    make: setting('/admin/rate-limits', {
+      user_path: '/team/b',
+      limit_key: { period: 'day' },
+      max_requests: 1000,
+    }),
     body: () => ({ confirmation: 'reset' }),
     answers: [401, 403, 403, 403, 403, 200, 200],
   },
