@@ -87,9 +87,10 @@ async function build(root, node) {
   }
 }
 
-/** Whether the folder has the files in their sizes. `files` is undefined in the note of an older version. */
-function hasFiles(folder, files = [['main.mjs', -1]]) {
-  return files.every(([name, size]) => statSync(join(folder, name), { throwIfNoEntry: false })?.size === size);
+/** Whether the folder has the files in their sizes. Notes of older versions have none. */
+function hasFiles(folder, files) {
+  const hasSize = ([name, size]) => statSync(join(folder, name), { throwIfNoEntry: false })?.size === size;
+  return files?.every(hasSize) ?? false;
 }
 
 /** Sizes and times. The time of a change of the inode cannot be set, unlike that of the content. */
