@@ -1,7 +1,7 @@
 /**
  * The gateway at full load for a long time: `node scripts/run.mjs bench/endurance.ts [minutes]`, default 30. Ten parts, each
- * half JSON and half streams, without a pause; for each part the rates, the tails, the memory and the log. The last part
- * against the first says whether the gateway becomes slower or larger. Needs about 1 GB of disk per minute.
+ * half JSON and half streams, without a pause; for each part the rates, the tails and the memory. The last part against
+ * the first says whether the gateway becomes slower or larger. The log of all parts stays on the disk until the end.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

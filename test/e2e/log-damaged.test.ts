@@ -95,7 +95,7 @@ it.each(someOf(forms))(
   120_000,
 );
 
-it('a full segment that disappears while the gateway runs is named by readiness as soon as a read needs it', async () => {
+it('a full segment that disappears while the log is open is damage in its status as soon as a read needs it', async () => {
   const dataDir = join(folder.path, 'disappears', 'data');
   const dir = join(dataDir, 'log');
   const log = await EmbeddedLog.open(dir, { segmentBytes: 5_000 });
