@@ -367,7 +367,7 @@ async function startComponents(
   });
   registerOpenApi(app);
   await lease.knownToOthers();
-  const url = await server.listen(await starting?.server(), worker?.connections);
+  const url = await server.listen(worker?.connections ?? (await starting?.server())?.listener);
 
   // Work that starts once requests are accepted.
   await lease.recordStart();
@@ -390,7 +390,7 @@ async function startComponents(
     leaseLost: lease.lost,
     async stop(reason) {
       stopping = true;
-      server.stopListening();
+      await server.stopListening();
       const cutExchanges = await exchanges.stop(lease.isLost ? 0 : config.server.drainSeconds * 1000);
       await plugins.stop();
       await guardrailServices.close();

@@ -1,14 +1,14 @@
 /**
  * Answers on the gateway's port while the gateway waits for the engine of its log, or its read models read the log: `GET /health` with 200, since the process
  * is alive; `GET /health/ready` with 503 and the reason; every other request with 503 `log_unavailable`. The gateway's own
- * server then takes over the listening socket, so that no connection is refused in between.
+ * server then gets the connections, so that none is refused in between.
  */
 
-import { lookup } from 'node:dns/promises';
-import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer, type ListenOptions, type Server as NetServer, type ServerOpts, type Socket } from 'node:net';
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { clientErrorFormatOf, isStillSending, refusalHeaders } from './errors.ts';
+import { acceptHttp, type Listener, openListener } from './listener.ts';
 import { requestIdOf } from './request-head.ts';
 
 export interface StartingState {
@@ -24,12 +24,9 @@ export interface StartingState {
 }
 
 export interface StartingServer {
-  readonly port: number;
-  /** Resolves when the server accepts the connections to the port. Those that are open end after one answer. */
-  handOver(server: Server): Promise<void>;
-  /** Frees the port for a server that listens at several addresses. Connections that are open end after one answer. */
-  release(): Promise<void>;
-  /** Frees the port, unless it was handed over. */
+  /** `receive` passes further connections to the gateway's own server. Those that are open end after one answer. */
+  readonly listener: Listener;
+  /** Closes the listener, unless `receive` was called, and the connections that wait for an answer. */
   close(): void;
 }
 
@@ -48,30 +45,22 @@ export async function listenWhileStarting(options: StartingServerOptions): Promi
     refusal: () => refusals.logUnavailable(),
     readiness: () => ({ components: { storage: 'down' }, starting: state() }),
   });
-  const [listening, ...further] = await listenAt({ host, port }, unready.take);
+  const listener = await openListener({ host, port }, unready.take, acceptHttp);
   let isHandedOver = false;
   return {
-    port: listeningPort(listening) ?? port,
-    async handOver(server) {
-      await listenOn(server, listening);
-      isHandedOver = true;
-    },
-    async release() {
-      await Promise.all([listening, ...further].map(stopListening));
-      isHandedOver = true;
+    listener: {
+      ...listener,
+      receive(take) {
+        isHandedOver = true;
+        listener.receive(take);
+      },
     },
     close() {
       if (isHandedOver) return;
-      for (const one of [listening, ...further]) one.close();
+      void listener.close();
       unready.close();
     },
   };
-}
-
-/** Resolves when the port is free: connections that are open do not count. */
-function stopListening(server: NetServer): Promise<void> {
-  server.close();
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 interface UnreadyOptions {
@@ -153,50 +142,4 @@ function send(response: ServerResponse, status: number, headers: Record<string, 
     connection: 'close',
   });
   response.end(text);
-}
-
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** Listens at each address of the host name `localhost`: at the first one, and at further ones if possible. */
-export async function listenAt(
-  { host, port }: Address,
-  accept: (socket: Socket) => void,
-  options: ServerOpts = {},
-): Promise<[NetServer, ...NetServer[]]> {
-  const [first = host, ...others] = host === 'localhost' ? await addressesOf(host) : [host];
-  const listening = createServer(options, accept);
-  await listenOn(listening, { host: first, port });
-  const further: NetServer[] = [];
-  for (const address of others) {
-    const server = createServer(options, accept);
-    const isListening = await listenOn(server, { host: address, port: listeningPort(listening) ?? port }).then(
-      () => true,
-      () => false,
-    );
-    if (isListening) further.push(server);
-  }
-  return [listening, ...further];
-}
-
-async function addressesOf(host: string): Promise<string[]> {
-  return (await lookup(host, { all: true })).map(({ address }) => address);
-}
-
-export function listeningPort(server: NetServer): number | undefined {
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : undefined;
-}
-
-/** @param where an address, or a server whose listening socket is used from now on */
-function listenOn(server: NetServer, where: ListenOptions | NetServer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(where, () => {
-      server.removeListener('error', reject);
-      resolve();
-    });
-  });
 }

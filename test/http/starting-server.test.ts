@@ -2,7 +2,7 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -20,7 +20,7 @@ const host = '127.0.0.1';
 async function start(state: () => StartingState = () => ({ reason: 'log: opening' })) {
   const starting = await listenWhileStarting({ host, port: 0, maxHeaderBytes: 16_384, state });
   onTestFinished(() => starting.close());
-  return { starting, url: `http://${host}:${starting.port}` };
+  return { starting, url: `http://${host}:${starting.listener.port}` };
 }
 
 describe('a gateway that starts', () => {
@@ -58,7 +58,7 @@ describe('a gateway that starts', () => {
 
   it('answers a client that sends a large body', async () => {
     const { starting } = await start();
-    const socket = connect(starting.port, host);
+    const socket = connect(starting.listener.port, host);
     socket.on('error', () => {});
     socket.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: ${64 * 1024 * 1024}\r\n\r\n`);
     expect(await text(socket)).toMatch(/^HTTP\/1\.1 503 /);
@@ -66,14 +66,14 @@ describe('a gateway that starts', () => {
 
   it('fails when the port is in use, and frees it when it is closed', async () => {
     const { starting } = await start();
-    const again = { host, port: starting.port, maxHeaderBytes: 16_384, state: () => ({ reason: 'starting' }) as const };
+    const again = { host, port: starting.listener.port, maxHeaderBytes: 16_384, state: () => ({ reason: 'starting' }) as const };
     await expect(listenWhileStarting(again)).rejects.toMatchObject({ code: 'EADDRINUSE' });
-    const idle = connect(starting.port, host);
+    const idle = connect(starting.listener.port, host);
     idle.on('error', () => {});
     await once(idle, 'connect');
     starting.close();
     await once(idle, 'close');
-    const other = createServer().listen(starting.port, host);
+    const other = createServer().listen(starting.listener.port, host);
     onTestFinished(() => void other.close());
     await once(other, 'listening');
   });
@@ -85,16 +85,17 @@ describe('a gateway that starts at the host name localhost', () => {
     const starting = await listenWhileStarting({ host: 'localhost', port: 0, maxHeaderBytes: 16_384, state });
     onTestFinished(() => starting.close());
     const urls = (await lookup('localhost', { all: true })).map(({ address, family }) =>
-      family === 6 ? `http://[${address}]:${starting.port}` : `http://${address}:${starting.port}`,
+      family === 6 ? `http://[${address}]:${starting.listener.port}` : `http://${address}:${starting.listener.port}`,
     );
     for (const url of urls) expect((await fetch(`${url}/health/ready`)).status).toBe(503);
-    const open = connect(starting.port, 'localhost');
+    const open = connect(starting.listener.port, 'localhost');
     await once(open, 'connect');
-    await starting.release();
     const app = bareServer();
     app.get('/v1/models', () => ({ served: true }));
     onTestFinished(() => app.close());
-    await app.listen({ host: 'localhost', port: starting.port });
+    await app.ready();
+    starting.listener.receive((socket) => app.server.emit('connection', socket));
+    onTestFinished(() => starting.listener.close());
     for (const url of urls) expect((await fetch(`${url}/v1/models`)).status).toBe(200);
     open.write('GET /health/ready HTTP/1.1\r\nhost: x\r\n\r\n');
     expect(await text(open)).toMatch(/^HTTP\/1\.1 503 /);
@@ -119,7 +120,7 @@ describe('the server of the gateway', () => {
     };
     const clients = Array.from({ length: 8 }, client);
     await expect.poll(() => statuses.length).toBeGreaterThan(20);
-    await starting.handOver(app.server);
+    starting.listener.receive((socket) => app.server.emit('connection', socket));
     await expect.poll(() => statuses.filter((status) => status === 200).length).toBeGreaterThan(20);
     isOver = true;
     await Promise.all(clients);
@@ -128,9 +129,9 @@ describe('the server of the gateway', () => {
     const first = statuses.indexOf(200);
     // answers that were begun before the change
     expect(statuses.slice(first + clients.length)).not.toContain(503);
-    expect((app.server.address() as AddressInfo).port).toBe(starting.port);
     starting.close();
     expect((await fetch(`${url}/v1/models`)).status).toBe(200);
+    await starting.listener.close();
     app.server.closeAllConnections();
     await app.close();
     await expect(fetch(`${url}/v1/models`)).rejects.toThrow();
@@ -184,7 +185,7 @@ describe('a gateway whose read models read a long log', () => {
     ]);
     half.resolve();
     await running.caughtUp;
-    expect((await starting.server())?.port).toBe(Number(port));
+    expect((await starting.server())?.listener.port).toBe(Number(port));
     await runner.close();
   });
 });

@@ -1,15 +1,15 @@
 /** The HTTP server of the gateway, with its health checks and without other routes. */
 
 import { readdirSync, readFileSync } from 'node:fs';
-import { Server as NetServer } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import { registerHealth } from '../../http/health.ts';
+import { acceptHttp, type Listener, openListener } from '../../http/listener.ts';
 import type { Metrics } from '../../http/metrics.ts';
 import { createRequestRecorder } from '../../http/request-recorder.ts';
 import { createServer, type ServerOptions } from '../../http/server.ts';
-import { type Address, listeningPort, type StartingServer } from '../../http/starting-server.ts';
 import type { AnalyticsQueries } from '../analytics/reports.ts';
 import { bodyLimits, type ModelRequests } from '../exchange.ts';
 import { type GatewayLog, storageHealth } from '../log/event-log.ts';
@@ -62,61 +62,43 @@ export function createGatewayServer(options: GatewayServerOptions) {
     ...(workers === undefined ? {} : { workers }),
     ...(analytics === undefined ? {} : { analytics: () => analytics.status().health }),
   });
+  let stopListening = async () => {};
   return {
     app,
     recorder,
     /**
-     * @param starting the server whose port it takes over
-     * @param connections of another process, which listens for this one
+     * @param received the connections of another server, which listens already
      * @returns its URL, for example `http://127.0.0.1:8080`
      */
-    async listen(starting?: StartingServer, connections?: ReceivedConnections) {
+    async listen(received?: ReceivedConnections & Partial<Listener>) {
       const limit = descriptorLimit();
       const most = limit === undefined ? Number.POSITIVE_INFINITY : mostConnections(limit);
       const warning = limit === undefined ? undefined : warningOfDescriptors(limit, most);
       if (warning !== undefined) logger.warn(warning);
-      if (Number.isFinite(most)) app.server.maxConnections = most;
-      if (connections !== undefined) {
-        await app.ready();
-        // Starts the time limits of requests, which belong to a server that listens.
-        app.server.emit('listening');
-        let open = 0;
-        connections.receive((socket) => {
-          // of a server that does not listen itself, Node does not count them
-          if (open >= most) return void socket.destroy();
-          open++;
-          socket.once('close', () => open--);
-          app.server.emit('connection', socket);
-        });
-        return connections.url;
-      }
-      if (starting === undefined) await app.listen({ host, port });
-      else if (host === 'localhost') {
-        // It can be two addresses, at which only Fastify's own function listens.
-        await app.ready();
-        await starting.release();
-        await app.listen({ host, port: starting.port });
-      } else {
-        await app.ready();
-        await starting.handOver(app.server);
-      }
-      return urlOf({ host, port: listeningPort(app.server) ?? port });
+      await app.ready();
+      let open = 0;
+      const take = (socket: Socket) => {
+        // Node counts only the connections of a server that listens itself.
+        if (open >= most) return void socket.destroy();
+        open++;
+        socket.once('close', () => open--);
+        app.server.emit('connection', socket);
+      };
+      const from: typeof received = received ?? (await openListener({ host, port }, take, acceptHttp));
+      // Starts the time limits of requests, which belong to a server that listens.
+      app.server.emit('listening');
+      from.receive(take);
+      stopListening = async () => from.close?.();
+      return from.url;
     },
-    /**
-     * Accepts no new connection and leaves open connections alone. An HTTP server's own `close` also ends connections
-     * on which the client has not received the whole answer yet.
-     */
-    stopListening: () => void NetServer.prototype.close.call(app.server),
+    /** Accepts no new connection and leaves open connections alone. */
+    stopListening: () => stopListening(),
     /** Ends connections that wait for nothing: live tails, kept-alive and unused connections. */
     async close() {
       app.server.closeAllConnections();
       await app.close();
     },
   };
-}
-
-export function urlOf({ host, port }: Address): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 // File descriptors of the process: the connections of clients never take the last ones, which the log needs.

@@ -38,7 +38,7 @@ export async function answerWhileStarting(config: StartingConfig, logger: Logger
   let reports: NodeJS.Timeout | undefined;
   async function listen(until: string): Promise<StartingServer> {
     const starting = await listenWhileStarting({ host, port, maxHeaderBytes, state: () => state });
-    logger.info(`answers on port ${starting.port} with 503 until ${until}`);
+    logger.info(`answers on port ${starting.listener.port} with 503 until ${until}`);
     return starting;
   }
   if (engine !== undefined) {

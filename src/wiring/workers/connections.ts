@@ -6,7 +6,8 @@
 import type { Socket } from 'node:net';
 import { AggregatorRegistry } from 'prom-client';
 import type { MetricFigure, MetricFigures } from '../../http/metric-figures.ts';
-import { type Address, listenAt, listeningPort, type UnreadyServer } from '../../http/starting-server.ts';
+import { type Address, type Listener, openListener } from '../../http/listener.ts';
+import type { UnreadyServer } from '../../http/starting-server.ts';
 
 export interface ConnectionReceiver {
   readonly number: number;
@@ -31,8 +32,7 @@ const MAX_WAITING = 511;
 const PATIENCE_MS = 5_000;
 
 export class Connections {
-  readonly port: number;
-  readonly #servers: Awaited<ReturnType<typeof listenAt>>;
+  readonly #listener: Listener;
   readonly #options: ConnectionsOptions;
   readonly #waiting: Waiting[] = [];
   /** Numbers of the workers that serve requests. */
@@ -43,19 +43,20 @@ export class Connections {
   readonly #sent = new Map<number, Socket>();
   #late: NodeJS.Timeout | undefined;
 
-  private constructor(servers: Awaited<ReturnType<typeof listenAt>>, port: number, options: ConnectionsOptions) {
-    this.#servers = servers;
+  private constructor(listener: Listener, options: ConnectionsOptions) {
+    this.#listener = listener;
     this.#options = options;
-    this.port = listeningPort(servers[0]) ?? port;
+    listener.receive((socket) => this.#accept(socket));
+  }
+
+  get url(): string {
+    return this.#listener.url;
   }
 
   /** @throws what `listen` fails with, such as EADDRINUSE */
   static async listen(address: Address, options: ConnectionsOptions): Promise<Connections> {
-    let accepted: (socket: Socket) => void = (socket) => socket.destroy();
-    const servers = await listenAt(address, (socket) => accepted(socket), { pauseOnConnect: true, noDelay: true });
-    const connections = new Connections(servers, address.port, options);
-    accepted = (socket) => connections.#accept(socket);
-    return connections;
+    const pausing = { pauseOnConnect: true, noDelay: true };
+    return new Connections(await openListener(address, (socket) => socket.destroy(), pausing), options);
   }
 
   /** The worker serves requests, or has confirmed a connection. */
@@ -79,7 +80,7 @@ export class Connections {
 
   /** Accepts no further connection. */
   close(): void {
-    for (const server of this.#servers) server.close();
+    void this.#listener.close();
     clearTimeout(this.#late);
     this.#options.unserved.close();
     for (const { socket } of this.#waiting.splice(0)) socket.destroy();

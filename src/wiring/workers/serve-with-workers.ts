@@ -22,7 +22,6 @@ import { leasesView } from '../../projections/leases.ts';
 import { createProjectionRunner } from '../../projections/runner.ts';
 import { readViewStore, viewsFile } from '../../projections/view-store.ts';
 import { recordQueriesIn } from '../analytics/reports.ts';
-import { urlOf } from '../http/server.ts';
 import { errorReporter, refuseMissingLog, storageHealth } from '../log/event-log.ts';
 import { announceStart, type ServedProcess, whyNotStarted } from '../served-process.ts';
 import { type ConnectionReceiver, Connections, ServiceFigures } from './connections.ts';
@@ -60,7 +59,7 @@ export async function serveWithWorkers(served: ServedProcess): Promise<number> {
     for (const one of opened) await one.close();
     return notStarted(error);
   }
-  const url = urlOf({ host: config.server.host, port: connections.port });
+  const { url } = connections;
   const onError = errorReporter(logger, log);
   const analytics = analyticsProcess({ config, logger, say: print });
   const pool = new WorkerPool({

@@ -21,7 +21,7 @@ afterEach(() => {
 });
 
 async function open(): Promise<Socket> {
-  const client = connect(connections.port, '127.0.0.1');
+  const client = connect(Number(new URL(connections.url).port), '127.0.0.1');
   client.on('error', () => {});
   clients.push(client);
   await once(client, 'connect');
